@@ -1,0 +1,1 @@
+"""The shipped framework modules, one per file; simsys finds them by name."""

@@ -1,0 +1,45 @@
+"""Continuous batching with chunked prefill, as vLLM v1 schedules (and Sarathi-Serve: Agrawal et al. 2024, §4).
+
+A step has a budget of tokens. Decoding sequences take one each; what is left goes to prompts, in chunks:
+first to those begun, then to those that wait, as long as sequences and KV blocks allow.
+"""
+
+from __future__ import annotations
+
+from pydantic import NonNegativeInt, PositiveInt
+
+from simsys.framework import Chunk, Scheduler, register
+
+
+@register("chunked_prefill")
+class ChunkedPrefill(Scheduler):
+    """First come, first served under a token budget; preemption by recomputation."""
+
+    class Options(Scheduler.Options):
+        """Limits of a step, named as in vLLM."""
+
+        max_num_seqs: PositiveInt = 256
+        max_num_batched_tokens: PositiveInt = 2048
+        long_prefill_token_threshold: NonNegativeInt = 0
+
+    def schedule(self) -> list[Chunk]:
+        """Share out the budget."""
+        budget = self.options.max_num_batched_tokens - self.decode.size
+        chunks = []
+        for request in list(self.prefilling):
+            tokens = self.chunk_tokens(request, budget)
+            if tokens and request in self.prefilling and (chunk := self.extend(request, tokens)):
+                chunks.append(chunk)
+                budget -= chunk.tokens
+        while self.waiting and len(self.running) < self.options.max_num_seqs:
+            tokens = self.chunk_tokens(self.waiting[0], budget)
+            if not tokens or not (chunk := self.admit(self.waiting[0], tokens)):
+                break
+            chunks.append(chunk)
+            budget -= chunk.tokens
+        return [chunk for chunk in chunks if chunk.request in self.prefilling]
+
+    def chunk_tokens(self, request: int, budget: int) -> int:
+        """How much of a prompt fits into this step."""
+        limit = self.options.long_prefill_token_threshold or budget
+        return max(0, min(self.sequences.remaining_prompt(request), limit, budget))

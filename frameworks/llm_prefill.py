@@ -1,0 +1,34 @@
+"""LLM prefill: prompts become KV cache and a first token, in one piece or in chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from simsys.framework import Chunk, PrefillPhase, register
+from simsys.model.work import Batch, attention_pairs
+
+
+@register("llm_prefill")
+class LLMPrefill(PrefillPhase):
+    """Each chunk attends to what is cached of its prompt and to itself; a complete prompt yields a token."""
+
+    def work(self, chunks: Iterable[Chunk]) -> Batch:
+        """Tokens, attention and logits of all chunks together."""
+        tokens, complete, pairs, context = 0, 0, 0.0, 0
+        for request, count in chunks:
+            cached = self.sequences.computed_tokens[request]
+            tokens += count
+            complete += count == self.sequences.remaining_prompt(request)
+            pairs += attention_pairs(count, context=cached)
+            context += cached
+        return Batch(tokens=tokens, logits=complete, attention_pairs=pairs, prompt_context_tokens=context)
+
+    def finish(self, chunks: Iterable[Chunk]) -> list[int]:
+        """Book the chunks; return the requests whose prompt is complete."""
+        complete = []
+        for request, count in chunks:
+            self.sequences.computed_tokens[request] += count
+            if not self.sequences.remaining_prompt(request):
+                self.sequences.generated_tokens[request] += 1
+                complete.append(request)
+        return complete

@@ -1,0 +1,10 @@
+"""No data parallelism: every rank trains for itself."""
+
+from __future__ import annotations
+
+from simsys.framework import DataParallel, register
+
+
+@register("none")
+class NoDataParallel(DataParallel):
+    """No communication around the blocks."""

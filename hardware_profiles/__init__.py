@@ -1,0 +1,1 @@
+"""Hardware profiles: GPUs, nodes, fabrics and software engines, one YAML file each, every number with its source."""

@@ -1,0 +1,110 @@
+#!/bin/sh
+# Everything a developer runs, in a virtual environment that this script makes itself: sh scripts/dev.sh VERB [ARGS].
+# Needs Python 3.11 or later with venv, or uv; no root, nothing outside the checkout. Paths are relative to its root.
+set -eu
+cd -- "$(dirname -- "$0")/.."
+root=$(pwd -P)
+bin="$root/.venv/bin"
+lock="$root/.venv.lock"
+
+fail() {
+    echo "simsys: $*" >&2
+    exit 3
+}
+
+is_ours() { # finished, in this place (a moved one would run the old place's code), and its Python still there
+    [ "$(cat .venv/.ready 2>/dev/null)" = "$root" ] && "$bin/python" -c '' 2>/dev/null
+}
+
+is_ready() { # and newer than what it is made from
+    is_ours && [ -z "$(find requirements.lock pyproject.toml -newer .venv/.ready)" ]
+}
+
+find_python() { # sets $python
+    lacking=
+    for python in "${PYTHON:-}" python3.14 python3.13 python3.12 python3.11 python3 python; do
+        [ -n "$python" ] || continue
+        "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue
+        "$python" -c 'import ensurepip, venv' 2>/dev/null && return
+        lacking=$("$python" -c 'import sys; print("python%d.%d" % sys.version_info[:2])')
+    done
+    [ -z "$lacking" ] || fail "$lacking has no venv: install the OS package $lacking-venv (Debian, Ubuntu), or uv"
+    fail "no Python 3.11 or later found: install python3 and python3-venv, or uv, or set PYTHON"
+}
+
+install_with_uv() {
+    command -v uv >/dev/null || return
+    [ -d .venv ] || uv venv --quiet --python "${PYTHON:->=3.11}" .venv || return
+    uv pip sync --quiet --python "$bin/python" --require-hashes requirements.lock || return
+    uv pip install --quiet --python "$bin/python" --no-deps --no-build-isolation -e .
+}
+
+install_with_pip() {
+    if ! "$bin/python" -m pip --version >/dev/null 2>&1; then
+        find_python
+        rm -rf .venv
+        "$python" -m venv .venv
+    fi
+    export PIP_DISABLE_PIP_VERSION_CHECK=1
+    "$bin/python" -m pip install --quiet --require-hashes -r requirements.lock
+    "$bin/python" -m pip install --quiet --no-deps --no-build-isolation -e .
+}
+
+take_lock() { # one maker at a time
+    tries=0
+    until mkdir "$lock" 2>/dev/null; do
+        [ -d "$lock" ] || fail "cannot write to $root"
+        [ "$tries" -ne 0 ] || echo "simsys: another run is making .venv, waiting for it" >&2
+        tries=$((tries + 1))
+        sleep 1
+        owner=$(cat "$lock/pid" 2>/dev/null) || owner=
+        if [ -n "$owner" ]; then
+            kill -0 "$owner" 2>/dev/null || [ ! -d "$lock" ] || fail "a run was killed while making .venv: rm -r '$lock'"
+        elif [ "$tries" -gt 10 ] && [ -d "$lock" ]; then
+            fail "a run was killed while making .venv: rm -r '$lock'"
+        fi
+    done
+    trap 'rm -rf "$lock"' EXIT
+    trap 'exit 130' HUP INT TERM
+    echo $$ >"$lock/pid"
+}
+
+make_venv() {
+    is_ready && return
+    take_lock
+    if ! is_ready; then
+        echo "simsys: preparing .venv (the first time takes about a minute)" >&2
+        is_ours || rm -rf .venv
+        install_with_uv || install_with_pip
+        printf '%s\n' "$root" >.venv/.ready
+    fi
+    rm -rf "$lock"
+    trap - EXIT HUP INT TERM
+}
+
+usage() {
+    echo "usage: sh scripts/dev.sh run|test|test-all|lint|bench|venv|clean [ARGS]" >&2
+    exit 2
+}
+
+[ $# -gt 0 ] || usage
+verb=$1
+shift
+case $verb in
+run | test | test-all | lint | bench | venv) make_venv ;;
+esac
+case $verb in
+run) exec "$bin/simsys" run experiments/experiment_config.yaml "$@" ;;
+test) exec "$bin/python" -m pytest -n auto --maxprocesses 8 "$@" ;;
+test-all) exec "$bin/python" -m pytest -n auto --maxprocesses 8 -m "slow or not slow" "$@" ;;
+bench) exec "$bin/python" -m pytest benchmarks -m "slow or not slow" "$@" ;;
+lint)
+    "$bin/python" -m ruff check .
+    "$bin/python" -m ruff format --check .
+    "$bin/python" -m mypy
+    "$bin/lint-imports"
+    ;;
+venv) ;;
+clean) rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .benchmarks ;;
+*) usage ;;
+esac

@@ -1,0 +1,68 @@
+"""Write the shipped model DB from the model builders, or check that it is up to date.
+
+Usage: python scripts/make_model_db.py [--check]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from simsys.model.architectures import ARCHITECTURES  # noqa: E402
+from simsys.model.cnn import build_resnet50  # noqa: E402
+from simsys.model.model_db import FILENAME  # noqa: E402
+from simsys.model.model_entry import entry_from_model  # noqa: E402
+from simsys.model.transformer import build_transformer  # noqa: E402
+
+DATABASE = ROOT / "model_db" / FILENAME
+SCHEMA = "model_characteristics_db.schema.json"
+ALIASES = {
+    "GPT2-Small": ("gpt2",),
+    "GPT-3-175B": ("gpt3",),
+    "BERT-Base": ("bert-base-uncased", "bert"),
+    "BERT-Large": ("bert-large-uncased",),
+    "Llama-2-7B": ("Llama-2-7b-hf",),
+    "Llama-2-13B": ("Llama-2-13b-hf",),
+    "Llama-2-70B": ("Llama-2-70b-hf",),
+    "Llama3-8B": ("Meta-Llama-3-8B",),
+    "Llama3-70B": ("Meta-Llama-3-70B",),
+    "Llama-3.1-8B": ("Meta-Llama-3.1-8B",),
+    "Llama-3.1-70B": ("Meta-Llama-3.1-70B",),
+    "Llama-3.1-405B": ("Meta-Llama-3.1-405B",),
+    "Mistral-7B": ("Mistral-7B-v0.1",),
+    "Mixtral-8x7B": ("Mixtral-8x7B-v0.1",),
+    "Mixtral-8x22B": ("Mixtral-8x22B-v0.1",),
+}
+
+
+def database_text() -> str:
+    """Return the model DB as JSON text, sorted by name."""
+    models = [build_transformer(architecture) for architecture in ARCHITECTURES] + [build_resnet50()]
+    models.sort(key=lambda model: model.name)
+    entries = {model.name: entry_from_model(model, aliases=ALIASES.get(model.name, ())) for model in models}
+    return json.dumps({"$schema": SCHEMA, **entries}, indent=1, ensure_ascii=False) + "\n"
+
+
+def main() -> int:
+    """Write or check the file; return the exit code."""
+    parser = argparse.ArgumentParser(description="Write the shipped model DB.")
+    parser.add_argument("--check", action="store_true", help="only compare; exit 1 if the file is out of date")
+    parser.add_argument("--path", type=Path, default=DATABASE, help="the file")
+    arguments = parser.parse_args()
+    text = database_text()
+    if not arguments.check:
+        arguments.path.write_text(text, encoding="utf-8")
+        return 0
+    if arguments.path.is_file() and arguments.path.read_text(encoding="utf-8") == text:
+        return 0
+    print(f"{arguments.path} is out of date; run python scripts/make_model_db.py", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

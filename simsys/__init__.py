@@ -1,0 +1,54 @@
+"""Simulator of distributed AI workloads: training and LLM serving, built of SimPy processes.
+
+The public names are imported when they are first used, so that ``import simsys`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from simsys.config.experiment import SimulationConfig
+    from simsys.errors import ConfigError, InfeasibleError, OutOfMemoryError, SimsysError, UsageError
+    from simsys.platform.platform import VirtualHardwarePlatform
+    from simsys.simulator import DistributedAISimulator, load_config
+
+__version__ = "0.1.0"
+
+_LAZY = {
+    "ConfigError": "simsys.errors",
+    "DistributedAISimulator": "simsys.simulator",
+    "InfeasibleError": "simsys.errors",
+    "OutOfMemoryError": "simsys.errors",
+    "SimsysError": "simsys.errors",
+    "SimulationConfig": "simsys.config.experiment",
+    "UsageError": "simsys.errors",
+    "VirtualHardwarePlatform": "simsys.platform.platform",
+    "load_config": "simsys.simulator",
+}
+
+__all__ = [
+    "ConfigError",
+    "DistributedAISimulator",
+    "InfeasibleError",
+    "OutOfMemoryError",
+    "SimsysError",
+    "SimulationConfig",
+    "UsageError",
+    "VirtualHardwarePlatform",
+    "__version__",
+    "load_config",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

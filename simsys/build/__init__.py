@@ -1,0 +1,1 @@
+"""From configuration to runtime objects: the only package that knows both sides."""

@@ -1,0 +1,36 @@
+"""From the description of a GPU to the device that runs: the one place that knows both sides."""
+
+from __future__ import annotations
+
+from simsys.config.hardware_schema import CurvePoint, GpuProfile
+from simsys.platform.device_spec import DeviceSpec, EfficiencyCurve
+
+
+def build_device_spec(gpu: GpuProfile) -> DeviceSpec:
+    """Turn a GPU profile into plain data in SI units; a price that is not known is 0."""
+    kinds = type(gpu.efficiency).model_fields
+    curves = {
+        kind: {dtype: _curve(points) for dtype, points in getattr(gpu.efficiency, kind).items()} for kind in kinds
+    }
+    return DeviceSpec(
+        name=gpu.name,
+        peak_flop_per_s={dtype: peak.dense for dtype, peak in gpu.peak.items()},
+        memory_bytes=gpu.memory,
+        memory_bytes_per_s=gpu.memory_bandwidth,
+        link_bytes_per_s=gpu.link.bandwidth,
+        link_latency_s=gpu.link.latency,
+        pcie_bytes_per_s=gpu.pcie.bandwidth,
+        pcie_latency_s=gpu.pcie.latency,
+        tdp_watt=gpu.tdp,
+        usd_per_hour=gpu.price.usd_per_hour if gpu.price else 0.0,
+        curves=curves,
+        floor_s={str(kind): floor for kind, floor in gpu.kernel_floor.items()},
+    )
+
+
+def _curve(points: tuple[CurvePoint, ...]) -> EfficiencyCurve:
+    return EfficiencyCurve(
+        rows=tuple(float(point.rows) for point in points),
+        compute=tuple(point.compute for point in points),
+        memory=tuple(point.memory for point in points),
+    )

@@ -1,0 +1,66 @@
+"""From the description of a model to a `Model`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from simsys.config.experiment import ModelConfig
+from simsys.errors import UsageError
+from simsys.model.custom import build_custom
+from simsys.model.huggingface import architecture_from_config
+from simsys.model.model_db import load_model, model_names
+from simsys.model.transformer import build_transformer
+from simsys.model.transformer_architecture import gpt_architecture
+from simsys.model.work import Model
+
+GPT2_VOCABULARY = 50257
+GPT_HEAD_SIZE = 64
+"""Used where an architecture is given by its sizes alone (Radford et al. 2019)."""
+DEFAULT_SEQUENCE_LENGTH = 1024
+
+
+def build_model(config: ModelConfig, folder: Path) -> Model:
+    """Return the model that a scenario describes.
+
+    Args:
+        config: One of: a name of the model DB, a Hugging Face config, sizes, or layers.
+        folder: Where relative paths start.
+
+    Raises:
+        UnknownNameError: If the model DB has no such entry.
+        UsageError: If the description is incomplete.
+    """
+    if config.name is not None and config.layers is None:
+        return load_model(config.name)
+    if config.huggingface is not None:
+        return build_transformer(architecture_from_config(folder / Path(config.huggingface).expanduser()))
+    if config.layers is not None:
+        return build_custom(config.name or config.model_type or "custom", config.layers)
+    assert config.model_type is not None
+    if config.num_layers is None and config.hidden_size is None:
+        return load_model(config.model_type)
+    return _transformer(config)
+
+
+def _transformer(config: ModelConfig) -> Model:
+    """A GPT-like transformer from its sizes, as in the first design's ``model_type: transformer``."""
+    if config.model_type not in ("transformer", "gpt", "gpt2"):
+        names = ", ".join(model_names())
+        raise UsageError(
+            f"model_type {config.model_type!r} cannot be given by sizes; use 'transformer', or a name: {names}"
+        )
+    if config.num_layers is None or config.hidden_size is None:
+        raise UsageError("a transformer needs num_layers and hidden_size")
+    architecture = gpt_architecture(
+        f"transformer-{config.num_layers}x{config.hidden_size}",
+        num_layers=config.num_layers,
+        hidden_size=config.hidden_size,
+        num_attention_heads=config.num_attention_heads or max(1, config.hidden_size // GPT_HEAD_SIZE),
+        vocab_size=config.vocab_size or GPT2_VOCABULARY,
+        max_context_tokens=config.sequence_length or DEFAULT_SEQUENCE_LENGTH,
+        source="sizes in the experiment file",
+    )
+    changes = {"num_key_value_heads": config.num_key_value_heads, "intermediate_size": config.intermediate_size}
+    given = {key: value for key, value in changes.items() if value is not None}
+    return build_transformer(replace(architecture, **given))

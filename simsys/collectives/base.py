@@ -1,0 +1,171 @@
+"""What a collective algorithm is: the steps it takes and the closed form of its time.
+
+The steps are what high detail simulates, the closed form is what medium detail evaluates; both stand
+in one file per algorithm and a test holds them equal.
+
+Sizes are quoted as nccl-tests does, as the *full* buffer S in bytes (NVIDIA/nccl-tests, doc/PERFORMANCE.md):
+all-reduce and broadcast the message, all-gather the whole output, reduce-scatter the whole input,
+all-to-all the whole send buffer of one rank.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar, TypeVar
+
+from simsys.errors import UsageError
+
+
+class CollectiveKind(StrEnum):
+    """The collective operations, named as in `torch.distributed`; a broadcast's root is index 0 of the group."""
+
+    ALL_REDUCE = "all_reduce"
+    ALL_GATHER = "all_gather"
+    REDUCE_SCATTER = "reduce_scatter"
+    BROADCAST = "broadcast"
+    ALL_TO_ALL = "all_to_all"
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Consecutive equal steps of a collective, in lockstep: a step begins when the previous has ended everywhere.
+
+    Args:
+        transfers: (source, destination) pairs, as indexes within the group, that go at once in each step;
+            a link that serves transfers in turn takes them in this order.
+        fraction: Share of the full buffer that each transfer carries, in (0, 1].
+        repeat: How many such steps follow one another.
+    """
+
+    transfers: tuple[tuple[int, int], ...]
+    fraction: float
+    repeat: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.fraction <= 1.0:
+            raise UsageError(f"a phase's transfers carry a fraction in (0, 1] of the buffer, not {self.fraction!r}")
+        if self.repeat < 1:
+            raise UsageError(f"a phase repeats at least once, not {self.repeat!r} times")
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """The way of a transfer under the latency-bandwidth (alpha-beta) model.
+
+    A path whose slowest link is shared by k transfers of the same step has a k-th of that link's bandwidth.
+
+    Args:
+        latency_s: Sum of the link latencies on the way.
+        bytes_per_s: Bandwidth of the slowest link; infinite if nothing has to be moved.
+    """
+
+    latency_s: float
+    bytes_per_s: float
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.latency_s < math.inf:
+            raise UsageError(f"a path's latency must be finite and not negative, not {self.latency_s!r} s")
+        if not self.bytes_per_s > 0.0:
+            raise UsageError(f"a path's bandwidth must be positive, not {self.bytes_per_s!r} bytes/s")
+
+    def seconds(self, nbytes: float) -> float:
+        """Time of one transfer of `nbytes`: latency + nbytes / bandwidth."""
+        return self.latency_s + nbytes / self.bytes_per_s
+
+
+class Algorithm(ABC):
+    """A way to carry out one or more kinds of collective; stateless.
+
+    A subclass sets `name` and `kinds` and writes `make_phases`; `closed_form` only if there is a cheaper
+    way to the same number than adding up the phases.
+    """
+
+    name: ClassVar[str]
+    kinds: ClassVar[frozenset[CollectiveKind]]
+
+    def phases(self, kind: CollectiveKind, size: int) -> tuple[Phase, ...]:
+        """The steps that a group of `size` ranks takes; none for a group of one.
+
+        Raises:
+            UsageError: The algorithm does not support `kind`, or `size` is less than 1.
+        """
+        self._check(kind, size)
+        return self.make_phases(kind, size) if size > 1 else ()
+
+    def seconds(self, kind: CollectiveKind, size: int, nbytes: float, paths: Sequence[Path]) -> float:
+        """Time of the collective when nothing else uses the links; 0 for a group of one.
+
+        Args:
+            kind: Which collective.
+            size: Ranks in the group.
+            nbytes: Full buffer in bytes, see the head of this module.
+            paths: `paths[i]` is the slowest path of phase i; a single path stands for all phases.
+
+        Raises:
+            UsageError: An argument is out of range, or there are neither one path nor one per phase.
+        """
+        self._check(kind, size)
+        if not 0.0 <= nbytes < math.inf:
+            raise UsageError(f"a collective's size must be finite and not negative, not {nbytes!r} bytes")
+        return self.closed_form(kind, size, nbytes, paths) if size > 1 else 0.0
+
+    @abstractmethod
+    def make_phases(self, kind: CollectiveKind, size: int) -> tuple[Phase, ...]:
+        """The steps for a supported `kind` and at least two ranks."""
+
+    def closed_form(self, kind: CollectiveKind, size: int, nbytes: float, paths: Sequence[Path]) -> float:
+        """Seconds for a supported `kind` and at least two ranks: by default the sum over the phases."""
+        phases = self.make_phases(kind, size)
+        each = one_per_phase(paths, len(phases))
+        return sum(
+            phase.repeat * path.seconds(phase.fraction * nbytes) for phase, path in zip(phases, each, strict=True)
+        )
+
+    def _check(self, kind: CollectiveKind, size: int) -> None:
+        if kind not in self.kinds:
+            supported = ", ".join(sorted(self.kinds))
+            raise UsageError(f"the {self.name} algorithm does not do {str(kind)!r}; it does: {supported}")
+        if size < 1:
+            raise UsageError(f"a group has at least one rank, not {size!r}")
+
+
+def one_per_phase(paths: Sequence[Path], count: int) -> Sequence[Path]:
+    """`paths` for `count` phases, a single path repeated.
+
+    Raises:
+        UsageError: There are neither 1 nor `count` paths.
+    """
+    if len(paths) == count:
+        return paths
+    if len(paths) == 1:
+        return [paths[0]] * count
+    raise UsageError(f"{len(paths)} paths were given for {count} phases; give one, or one per phase")
+
+
+def bytes_sent(phases: Sequence[Phase], nbytes: float) -> float:
+    """Bytes that all ranks together send in `phases` of a collective with a full buffer of `nbytes`."""
+    return sum(phase.repeat * len(phase.transfers) * phase.fraction for phase in phases) * nbytes
+
+
+ALGORITHMS: dict[str, type[Algorithm]] = {}
+"""Algorithms by name, as far as their modules have been imported; look up with `get_algorithm`."""
+
+AlgorithmClass = TypeVar("AlgorithmClass", bound=type[Algorithm])
+
+
+def register_algorithm(cls: AlgorithmClass) -> AlgorithmClass:
+    """Class decorator that makes an algorithm known under its `name`.
+
+    Raises:
+        UsageError: Another class has that name already.
+    """
+    known = ALGORITHMS.setdefault(cls.name, cls)
+    if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+        taken = f"{known.__module__}.{known.__qualname__}"
+        raise UsageError(f"a collective algorithm named {cls.name!r} exists already: {taken}")
+    ALGORITHMS[cls.name] = cls
+    return cls

@@ -1,0 +1,48 @@
+"""Direct algorithms: every rank talks to every other at once, for a full mesh or a non-blocking switch.
+
+With N ranks, a full buffer of S bytes and a path of latency L and bandwidth B for each pair:
+
+==================  =======================  =================================================
+all-reduce          2 · (S/(N·B) + L)        reduce-scatter, then all-gather
+all-gather          S/(N·B) + L              each rank's block to every other
+reduce-scatter      S/(N·B) + L              block i of every rank to rank i
+all-to-all          S/(N·B) + L              block j of rank i to rank j
+broadcast           S/B + L                  the root sends the message to each (a flat tree)
+==================  =======================  =================================================
+
+These are the pairwise exchanges of Thakur, Rabenseifner & Gropp 2005, "Optimization of collective communication
+operations in MPICH", Int. J. High Perform. Comput. Appl. 19(1), with all their steps at once.
+
+B is what one transfer of the step gets. Through a switch the N-1 transfers of a rank share its link, so
+that B is a (N-1)-th of the link's bandwidth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from simsys.collectives.base import Algorithm, CollectiveKind, Path, Phase, one_per_phase, register_algorithm
+from simsys.collectives.ring import shifted_pairs
+
+
+@register_algorithm
+class Direct(Algorithm):
+    """All pairs at once: one step (two for all-reduce), whatever the size of the group."""
+
+    name = "direct"
+    kinds = frozenset(CollectiveKind)
+
+    def make_phases(self, kind: CollectiveKind, size: int) -> tuple[Phase, ...]:
+        """One phase, in which each rank's peers come in rotated order so that no two ranks begin with the same."""
+        if kind == CollectiveKind.BROADCAST:
+            return (Phase(tuple((0, rank) for rank in range(1, size)), 1.0),)
+        everyone = tuple(pair for shift in range(1, size) for pair in shifted_pairs(size, shift))
+        return (Phase(everyone, 1.0 / size, repeat=2 if kind == CollectiveKind.ALL_REDUCE else 1),)
+
+    def closed_form(self, kind: CollectiveKind, size: int, nbytes: float, paths: Sequence[Path]) -> float:
+        """The table at the head of this module."""
+        (path,) = one_per_phase(paths, 1)
+        if kind == CollectiveKind.BROADCAST:
+            return path.seconds(nbytes)
+        steps = 2 if kind == CollectiveKind.ALL_REDUCE else 1
+        return steps * path.seconds(nbytes / size)

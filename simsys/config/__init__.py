@@ -1,0 +1,1 @@
+"""What a user describes: the schema of the files and how they are read."""

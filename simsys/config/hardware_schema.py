@@ -1,0 +1,236 @@
+"""The schema of hardware profiles: GPUs, nodes, network fabrics, and the software engines that run on them.
+
+A profile is one YAML file in ``hardware_profiles/``. Quantities carry units, and ``sources`` says of every number
+where it comes from: its keys are fields (``memory``, ``link.latency``) and speak for all that is below them.
+`simsys.config.hardware` finds and reads the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import date
+from itertools import pairwise
+from typing import Annotated, Any, Literal, Self, TypeAlias
+
+from pydantic import AfterValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from simsys.config.base import FrozenModel
+from simsys.errors import did_you_mean
+from simsys.units import (
+    Bytes,
+    BytesPerSecond,
+    FlopPerSecond,
+    Fraction,
+    NonNegativeBytes,
+    NonNegativeSeconds,
+    UsdPerHour,
+    Watts,
+)
+
+DType: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "int8", "int4", "fp4"]
+KernelKind: TypeAlias = Literal["gemm", "conv", "attention", "decode_attention", "memory"]
+Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
+
+UNSOURCED = frozenset({"name", "vendor", "sources", "fits", "price"})
+"""Fields that `sources` does not speak for; a price has its own."""
+
+
+def _problem(message: str) -> PydanticCustomError:
+    return PydanticCustomError("hardware", "{message}", {"message": message})
+
+
+class Fit(FrozenModel):
+    """How a number was fitted to measurements.
+
+    Args:
+        fitted_on: The measurements, such as ``aiconfigurator GEMM tables, 252 rows``.
+        error: Mean absolute relative error of the fit on measurements that it has not seen.
+    """
+
+    fitted_on: str
+    error: Fraction
+
+
+def leaves(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield (dotted path, value) of everything in nested mappings that is not a mapping."""
+    for key, value in fields.items():
+        path = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            yield from leaves(value, f"{path}.")
+        else:
+            yield path, value
+
+
+def speaks_for(key: str, path: str) -> bool:
+    """Whether a key of ``sources`` is `path` or a field above it."""
+    return path == key or path.startswith(key + ".")
+
+
+class Profile(FrozenModel):
+    """What all profiles have in common.
+
+    Args:
+        name: The file's name without ``.yaml``.
+        sources: Where the numbers come from, by field.
+        fits: For fields that were fitted: on what, and how well.
+    """
+
+    name: Annotated[str, Field(min_length=1)]
+    sources: dict[str, Annotated[str, Field(min_length=1)]]
+    fits: dict[str, Fit] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _every_number_has_a_source(self) -> Self:
+        stated = dict(leaves(self.model_dump(exclude_unset=True, exclude=set(UNSOURCED))))
+        numbers = [path for path, value in stated.items() if isinstance(value, int | float | tuple)]
+        missing = [path for path in numbers if not any(speaks_for(key, path) for key in self.sources)]
+        if missing:
+            raise _problem(f"no source for {', '.join(missing)}: say in 'sources' where each number comes from")
+        for field in ("sources", "fits"):
+            for key in getattr(self, field):
+                if not any(speaks_for(key, path) for path in stated):
+                    raise _problem(f"{field} names {key!r}, which is no field here{did_you_mean(key, stated)}")
+        return self
+
+
+class Peak(FrozenModel):
+    """Peak rate in one dtype; `sparse` is the vendor's figure for 2:4 structured sparsity and is not used."""
+
+    dense: FlopPerSecond
+    sparse: FlopPerSecond | None = None
+
+
+class Link(FrozenModel):
+    """A connection; bandwidth is of one direction."""
+
+    bandwidth: BytesPerSecond
+    latency: NonNegativeSeconds
+
+
+class GpuLink(Link):
+    """All links of one GPU to the others of its node together, nominal."""
+
+    kind: Literal["nvlink", "pcie", "infinity_fabric"]
+
+
+class Price(FrozenModel):
+    """What one GPU (or node) costs to rent, and when and where that was asked."""
+
+    usd_per_hour: UsdPerHour
+    as_of: date | None = None
+    source: str = "user"
+
+
+class CurvePoint(FrozenModel):
+    """Shares of peak compute and of peak memory bandwidth at a number of GEMM rows (tokens)."""
+
+    rows: Annotated[int, Field(strict=True, ge=1)]
+    compute: Fraction
+    memory: Fraction
+
+
+def _increasing(points: tuple[CurvePoint, ...]) -> tuple[CurvePoint, ...]:
+    if any(left.rows >= right.rows for left, right in pairwise(points)):
+        raise _problem("the points of a curve are in order of increasing rows")
+    return points
+
+
+def _with_default(curves: dict[str, Any]) -> dict[str, Any]:
+    if "default" not in curves:
+        raise _problem("a curve named 'default' is needed, for the dtypes that have none of their own")
+    return curves
+
+
+Curve = Annotated[tuple[CurvePoint, ...], Field(min_length=1), AfterValidator(_increasing)]
+Curves = Annotated[dict[DType | Literal["default"], Curve], AfterValidator(_with_default)]
+
+
+class Efficiency(FrozenModel):
+    """Curves by kind of kernel, each by dtype or ``default``; between points linear in the logarithm of rows."""
+
+    gemm: Curves
+    conv: Curves
+    attention: Curves
+    decode_attention: Curves
+    memory: Curves
+
+
+class GpuProfile(Profile):
+    """One GPU model.
+
+    Args:
+        vendor: Who makes it.
+        peak: Peak rate by dtype, for the dtypes it has.
+        memory: Device memory that the driver shows; GiB where the vendor's "GB" are GiB.
+        memory_bandwidth: Peak bandwidth of that memory.
+        link: To the other GPUs of a node.
+        pcie: To the host.
+        tdp: Thermal design power.
+        price: Of one GPU.
+        efficiency: Shares of the peaks that kernels reach.
+        kernel_floor: Shortest time of a kernel, by kind.
+    """
+
+    vendor: str
+    peak: Annotated[dict[DType, Peak], Field(min_length=1)]
+    memory: Bytes
+    memory_bandwidth: BytesPerSecond
+    link: GpuLink
+    pcie: Link
+    tdp: Watts
+    price: Price | None = None
+    efficiency: Efficiency
+    kernel_floor: dict[KernelKind, NonNegativeSeconds] = Field(default_factory=dict)
+
+
+class Interconnect(Link):
+    """What joins the GPUs of a node: bandwidth per GPU after protocol overhead, latency per hop."""
+
+    kind: Literal["nvswitch", "nvlink_mesh", "pcie_switch"]
+
+
+class Nics(Link):
+    """The network cards of a node, alike: bandwidth of each, latency from GPU memory to the wire."""
+
+    count: Count
+
+
+class NodeProfile(Profile):
+    """One machine: its GPUs, what joins them, and its network cards."""
+
+    gpu: str
+    gpus_per_node: Count
+    interconnect: Interconnect
+    nics: Nics
+    price: Price | None = None
+
+
+class FabricProfile(Profile):
+    """A network between nodes: line rate of one port, latency of one switch."""
+
+    kind: Literal["infiniband", "ethernet"]
+    bandwidth: BytesPerSecond
+    latency: NonNegativeSeconds
+
+
+class EngineProfile(Profile):
+    """What a software stack adds to the kernels, whatever the model.
+
+    Args:
+        per_layer: Host and launch overhead of one layer in one forward pass.
+        per_step: Overhead of one engine step: scheduling, sampling.
+        per_sequence: Overhead of one sequence in one step: sampling, detokenising.
+        per_request: Overhead of one request: its way through the API.
+        gpu_memory_utilization: Share of device memory the stack may fill.
+        memory_context: Memory lost to the driver's context, workspaces and communication buffers.
+        backward_per_layer_factor: Overhead of a layer's backward pass over that of its forward pass.
+    """
+
+    per_layer: NonNegativeSeconds
+    per_step: NonNegativeSeconds
+    per_sequence: NonNegativeSeconds
+    per_request: NonNegativeSeconds
+    gpu_memory_utilization: Fraction
+    memory_context: NonNegativeBytes
+    backward_per_layer_factor: Annotated[float, Field(strict=True, gt=0, le=100)]

@@ -1,0 +1,303 @@
+"""Pydantic's errors as problems for people: at a line, in YAML's words, with suggestions, and all at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol, TypeVar, cast
+
+from pydantic import AliasChoices, BaseModel, ValidationError
+
+from simsys.config.document import KeyPath, Mark
+from simsys.errors import ConfigError, Problem, did_you_mean
+
+M = TypeVar("M", bound=BaseModel)
+_Schema = Mapping[str, Any]
+_Error = Mapping[str, Any]
+_Located = tuple[KeyPath, _Error]
+"""What is left of an error's location below the schema at hand, and the error."""
+
+
+class Locate(Protocol):
+    """Finds the place of a path's value or key; None where nothing is known."""
+
+    def __call__(self, path: KeyPath, *, key: bool = False) -> Mark | None:
+        """Return the place."""
+
+
+class Source(Protocol):
+    """Data that knows where it was written: a document, or one scenario of it."""
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The root mapping."""
+
+    @property
+    def locate(self) -> Locate:
+        """Finds places in the root mapping."""
+
+
+def problem_at(source: Source | Mapping[str, Any], path: KeyPath, message: str, *, key: bool = False) -> Problem:
+    """Return a problem at a path of a document or scenario; without a line if it is plain data.
+
+    Args:
+        source: A `Document`, a scenario, or a dict.
+        path: Where, such as ``("hardware", "gpu")``.
+        message: What is wrong and what would be right.
+        key: Point at the key, not at the value.
+    """
+    mark = None if isinstance(source, Mapping) else source.locate(path, key=key)
+    return (mark or Mark("")).problem(message, dotted(path))
+
+
+def dotted(path: KeyPath) -> str:
+    """Write a path for people.
+
+    Example:
+        >>> dotted(("pipeline", "stages", 0, "layers"))
+        'pipeline.stages[0].layers'
+    """
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
+
+
+def validate(source: Source | Mapping[str, Any], model_class: type[M], *, at: KeyPath = ()) -> M:
+    """Validate (part of) a document, a scenario or plain data.
+
+    Args:
+        source: A `Document`, a scenario, or a dict.
+        model_class: The pydantic model that the data should fit.
+        at: The part to validate, such as ``("hardware",)``; all of it by default.
+
+    Raises:
+        ConfigError: With every problem found, each at its line.
+    """
+    data: Any = source if isinstance(source, Mapping) else source.data
+    for depth, part in enumerate(at):
+        if not isinstance(data, Mapping) or part not in data:
+            raise ConfigError([problem_at(source, at[:depth], f"missing required key {str(part)!r}", key=True)])
+        data = data[part]
+    try:
+        return model_class.model_validate(data)
+    except ValidationError as error:
+        translator = _Translator(source)
+        errors: list[_Located] = [(found["loc"], cast(_Error, found)) for found in error.errors(include_url=False)]
+        translator.collect(model_class.__pydantic_core_schema__, errors, at)
+        raise ConfigError(list(dict.fromkeys(translator.problems))) from None
+
+
+def validate_all(sources: Iterable[Source], model_class: type[M]) -> list[M]:
+    """Validate each scenario of a file; raises one `ConfigError` with the problems of all."""
+    valid: list[M] = []
+    problems: dict[Problem, None] = {}  # an ordered set: an error in the defaults is met once per scenario
+    for source in sources:
+        try:
+            valid.append(validate(source, model_class))
+        except ConfigError as error:
+            problems |= dict.fromkeys(error.problems)
+    if problems:
+        raise ConfigError(list(problems))
+    return valid
+
+
+class _Translator:
+    """Walks a core schema and the errors' locations together, because a location names union branches as well.
+
+    The schema tells keys from branches, which keys a model knows, and where a union's noise can be reduced.
+    """
+
+    def __init__(self, source: Source | Mapping[str, Any]) -> None:
+        self.source = source
+        self.problems: list[Problem] = []
+        self._definitions: dict[str, _Schema] = {}
+
+    def collect(self, schema: _Schema, errors: list[_Located], path: KeyPath) -> None:
+        """Add a problem for every error at or below a path."""
+        schema, model = self._unwrap(schema)
+        below: dict[str | int, list[_Located]] = {}
+        for loc, error in errors:
+            if not loc:
+                self._add(path, error, schema)
+            elif len(loc) == 1 and error["type"] == "missing":
+                self._say(path, f"missing required key {str(loc[0])!r}", key=True)
+            elif len(loc) == 1 and error["type"] == "extra_forbidden":
+                known = _accepted_keys(model) if model else ()
+                self._say((*path, loc[0]), f"unknown key {str(loc[0])!r}{did_you_mean(loc[0], known)}", key=True)
+            else:
+                below.setdefault(loc[0], []).append((loc[1:], error))
+        if below and schema.get("type") == "union":
+            self._collect_union(schema, below, path)
+            return
+        for part, inner in below.items():
+            if schema.get("type") == "tagged-union":
+                self.collect(schema["choices"].get(part, {}), inner, path)
+            elif part == "[key]":
+                for _, error in inner:
+                    self._say(path, _message(error), key=True)
+            else:
+                self.collect(_child(schema, part), inner, (*path, part))
+
+    def _say(self, path: KeyPath, message: str, *, key: bool = False) -> None:
+        self.problems.append(problem_at(self.source, path, message, key=key))
+
+    def _add(self, path: KeyPath, error: _Error, schema: _Schema) -> None:
+        """Add a problem of the value at a path itself."""
+        context = error.get("ctx", {})
+        if error["type"] == "union_tag_not_found":
+            message = (
+                f"missing required key {context['discriminator']}, one of {', '.join(map(str, schema['choices']))}"
+            )
+            self._say(path, message, key=True)
+        elif error["type"] == "union_tag_invalid":
+            message = _not_one_of(context["tag"], _quoted(context["expected_tags"]))
+            self._say((*path, context["discriminator"].strip("'")), message)
+        else:
+            self._say(path, _message(error))
+
+    def _unwrap(self, schema: _Schema) -> tuple[_Schema, type[BaseModel] | None]:
+        """Go through the layers that add nothing to a location; also return the innermost model class."""
+        model: type[BaseModel] | None = None
+        while True:
+            kind = schema.get("type")
+            if kind == "definitions":
+                self._definitions |= {inner["ref"]: inner for inner in schema["definitions"]}
+            if kind == "model":
+                model = schema["cls"]
+            if kind == "definition-ref":
+                schema = self._definitions[schema["schema_ref"]]
+            elif kind == "lax-or-strict":
+                schema = schema["lax_schema"]
+            elif "schema" in schema and kind != "model-field":
+                schema = schema["schema"]
+            else:
+                return schema, model
+
+    def _collect_union(self, schema: _Schema, branches: dict[str | int, list[_Located]], path: KeyPath) -> None:
+        """Report the branch that fits best: one that took the value's type, with the fewest errors."""
+        entered = {label: errors for label, errors in branches.items() if all(loc for loc, _ in errors)}
+        if not entered:
+            self._say(path, _any_of([error for errors in branches.values() for _, error in errors]))
+            return
+        kinds = _disputed_kind(list(entered.values()))
+        if kinds:
+            self._say((*path, *kinds[0][0]), _message(_joined([error for _, error in kinds])))
+            return
+        best = min(entered, key=lambda label: (_disputed_kind([entered[label]]) != [], len(entered[label])))
+        choices = [choice[0] if isinstance(choice, tuple) else choice for choice in schema["choices"]]
+        in_order = len(choices) == len(branches)  # every branch failed, in order, unless two share a label
+        self.collect(choices[list(branches).index(best)] if in_order else {}, branches[best], path)
+
+
+def _child(schema: _Schema, part: str | int) -> _Schema:
+    """Return the schema below one part of a location; empty if it is of no known kind."""
+    kind = schema.get("type")
+    if kind == "model-fields":
+        for name, field in schema["fields"].items():
+            alias = field.get("validation_alias", name)
+            aliases = [alias] if isinstance(alias, str) else [choice[0] for choice in alias]
+            if part == name or part in aliases:
+                return cast(_Schema, field["schema"])
+    if kind == "tuple" and isinstance(part, int):
+        items = schema["items_schema"]
+        return cast(_Schema, items[min(part, len(items) - 1)])
+    return cast(_Schema, schema.get("values_schema" if kind == "dict" else "items_schema", {}))
+
+
+def _accepted_keys(model: type[BaseModel]) -> list[str]:
+    """Return the keys that a model accepts: names, and aliases where it has them."""
+    by_name = model.model_config.get("populate_by_name") or model.model_config.get("validate_by_name")
+    keys: list[str] = []
+    for name, field in model.model_fields.items():
+        alias = field.validation_alias
+        aliases = alias.choices if isinstance(alias, AliasChoices) else [alias]
+        named = [choice for choice in aliases if isinstance(choice, str)]
+        keys += [*named, *([name] if by_name or not named else [])]
+    return keys
+
+
+def _disputed_kind(branches: list[list[_Located]]) -> list[_Located]:
+    """Return the errors about one key that every branch wants a different fixed value of, such as ``kind``."""
+    found = [next(((loc, e) for loc, e in errors if e["type"] == "literal_error"), None) for errors in branches]
+    disputed = [item for item in found if item is not None]
+    same = len({loc for loc, _ in disputed}) == 1
+    return disputed if same and len(disputed) == len(branches) else []
+
+
+def _joined(errors: list[_Error]) -> _Error:
+    """Return one literal error that allows what each of several allows."""
+    expected = " or ".join(error["ctx"]["expected"] for error in errors)
+    return {**errors[0], "ctx": {"expected": expected}}
+
+
+def _any_of(errors: list[_Error]) -> str:
+    """Say what a value could be when no branch of a union takes its type."""
+    fixed = ("literal_error", "enum")
+    literals = [error for error in errors if error["type"] in fixed]
+    others = list(dict.fromkeys(_message(error) for error in errors if error["type"] not in fixed))
+    if not literals:
+        return "; or: ".join(others)
+    literal = _joined(literals)
+    values = _quoted(literal["ctx"]["expected"])
+    near = isinstance(literal["input"], str) and did_you_mean(literal["input"], values).startswith(", did")
+    return _message(literal) if near or not others else f"{'; or: '.join(others)}; or write {' or '.join(values)}"
+
+
+def _quoted(expected: str) -> list[str]:
+    """Return the values that pydantic lists as ``'a', 'b' or 'c'``."""
+    return re.findall(r"'([^']*)'", expected) or re.split(r", | or ", expected)
+
+
+def _not_one_of(value: object, allowed: Iterable[str]) -> str:
+    """Say that a value is not allowed, with what is, and the nearest."""
+    values = list(dict.fromkeys(allowed))
+    near = did_you_mean(value, values)
+    suggestion = near if near.startswith(", did") else ""
+    return f"{_shown(value)} is not one of {', '.join(values)}{suggestion}"
+
+
+def _shown(value: object) -> str:
+    """Write a value briefly, in YAML's words."""
+    if value is None or isinstance(value, bool):
+        return {None: "an empty value", True: "true", False: "false"}[value]
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list | tuple | set):
+        return "a list"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+_NEEDED = {
+    "model": "a mapping ('key: value' lines)",
+    "dict": "a mapping ('key: value' lines)",
+    "list": "a list",
+    "tuple": "a list",
+    "set": "a list",
+    "frozen_set": "a list",
+    "string": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "finite_number": "a finite number",
+    "bool": "true or false",
+}
+_COMPARED = {
+    "greater_than": ("gt", "above"),
+    "greater_than_equal": ("ge", "at least"),
+    "less_than": ("lt", "below"),
+    "less_than_equal": ("le", "at most"),
+}
+
+
+def _message(error: _Error) -> str:
+    """Write one of pydantic's errors as a sentence that says what was given and what is needed."""
+    kind, value, context = error["type"], error["input"], error.get("ctx", {})
+    needed = _NEEDED.get(re.sub(r"_(type|attributes_type|parsing|from_float|parsing_size)$", "", kind))
+    if needed:
+        return f"{needed} is needed, not {_shown(value)}"
+    if kind in _COMPARED:
+        limit, words = _COMPARED[kind]
+        bound = f"{context[limit]:g}" if isinstance(context[limit], float) else context[limit]
+        return f"must be {words} {bound}, not {_shown(value)}"
+    if kind in ("literal_error", "enum"):
+        return _not_one_of(value, _quoted(context["expected"]))
+    text = str(error["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    return text.replace("Input should be ", "must be ", 1)

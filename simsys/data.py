@@ -1,0 +1,47 @@
+"""Where the data folders are: model DB, hardware profiles, framework modules and experiments.
+
+They are looked for, in this order, in the folders the caller names, in each folder of ``$SIMSYS_PATH``, and
+beside the installed ``simsys`` package. Nothing is imported to find them, so that a user's own folder called
+``experiments`` cannot hide the shipped one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from simsys.errors import UnknownNameError
+
+ENVIRONMENT_VARIABLE = "SIMSYS_PATH"
+
+
+def data_folders(kind: str, user_paths: Iterable[str | Path] = ()) -> list[Path]:
+    """Return the folders in which data of one kind may be, best first; some may not exist.
+
+    Args:
+        kind: Folder name below a data root, such as ``model_db`` or ``hardware_profiles``.
+        user_paths: Folders that hold such data themselves (without `kind` appended).
+
+    Returns:
+        The user's paths, then ``<root>/kind`` for each root in ``$SIMSYS_PATH`` (separated like ``$PATH``), then
+        the shipped folder; each once.
+    """
+    roots = [Path(root) for root in os.environ.get(ENVIRONMENT_VARIABLE, "").split(os.pathsep) if root]
+    shipped = Path(__file__).resolve().parents[1]
+    folders = [Path(path) for path in user_paths] + [root / kind for root in [*roots, shipped]]
+    return list(dict.fromkeys(folders))
+
+
+def find_data(kind: str, filename: str, user_paths: Iterable[str | Path] = ()) -> Path:
+    """Return the first existing file of that name in the folders for `kind`.
+
+    Raises:
+        UnknownNameError: No folder has it; the message names the nearest file there is.
+    """
+    folders = data_folders(kind, user_paths)
+    for folder in folders:
+        if (folder / filename).is_file():
+            return folder / filename
+    known = {path.name for folder in folders if folder.is_dir() for path in folder.iterdir() if path.is_file()}
+    raise UnknownNameError(f"{kind} file", filename, known)

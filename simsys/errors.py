@@ -1,0 +1,125 @@
+"""Every error that simsys raises on purpose, one tree.
+
+::
+
+    SimsysError                 exit code 4 unless a subclass says otherwise
+    ├── UsageError              2  the caller asked for something that does not exist or fit
+    │   ├── ConfigError         2  one or more problems in a file, each with its place
+    │   ├── UnknownNameError    2  a name that no registry or folder knows ("did you mean")
+    │   └── TraceError          2  a request trace that cannot be read, with the row
+    ├── InfeasibleError         3  a valid question whose answer is "it does not fit"
+    │   └── OutOfMemoryError    3  an allocation beyond a device's memory
+    ├── OutputError             2  a result that could not be written
+    ├── DeadlockError           4  operations that wait for each other for ever
+    └── InternalError           4  a broken invariant: a bug in simsys
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+class SimsysError(Exception):
+    """Base of all errors that simsys raises on purpose; `exit_code` is what the command line returns."""
+
+    exit_code = 4
+
+
+class UsageError(SimsysError):
+    """The caller asked for something that does not exist or does not fit together."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong in a file.
+
+    Args:
+        message: What was wrong, what is allowed, and a suggestion if there is one.
+        path: Dotted place inside the document, such as ``hardware.gpu``; empty for the whole file.
+        file: File name as the user wrote it; empty if the settings came from Python.
+        line: Line, counted from 1; 0 if unknown.
+        column: Column, counted from 1; 0 if unknown.
+        source: The source line, for the caret; empty if unknown.
+    """
+
+    message: str
+    path: str = ""
+    file: str = ""
+    line: int = 0
+    column: int = 0
+    source: str = ""
+
+    def __str__(self) -> str:
+        place = ":".join(str(part) for part in (self.file, self.line, self.column) if part)
+        head = ": ".join(part for part in (place, self.path, self.message) if part)
+        if not self.source or not self.column:
+            return head
+        return f"{head}\n    {self.source}\n    {' ' * (self.column - 1)}^"
+
+
+class ConfigError(UsageError):
+    """One or more problems in a configuration; `problems` holds them in file order."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(sorted(problems, key=lambda p: (p.file, p.line, p.column)))
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class UnknownNameError(UsageError):
+    """A name that nothing knows; the message names the nearest known one."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        self.kind, self.name, self.known = kind, name, tuple(sorted(known))
+        super().__init__(f"unknown {kind} {name!r}{did_you_mean(name, self.known)}")
+
+
+class TraceError(UsageError):
+    """A request trace that cannot be read; the message names the file and the row."""
+
+
+class InfeasibleError(SimsysError):
+    """A valid question whose answer is that it does not fit; the message says what binds and what would help."""
+
+    exit_code = 3
+
+
+class OutOfMemoryError(InfeasibleError):
+    """An allocation that exceeds a device's memory."""
+
+
+class OutputError(SimsysError):
+    """A result that could not be written; nothing was left half-written."""
+
+    exit_code = 2
+
+
+class DeadlockError(SimsysError):
+    """Operations that wait for each other for ever; the message lists who waits for whom."""
+
+
+class InternalError(SimsysError):
+    """A broken invariant: a bug in simsys, not in the input."""
+
+
+def did_you_mean(given: object, known: Iterable[str]) -> str:
+    """Return ``", did you mean 'x'?"`` for the closest known name, else the list of what is allowed.
+
+    Example:
+        >>> did_you_mean("H1000", ["H100", "A100"])
+        ", did you mean 'H100'?"
+        >>> did_you_mean("tpu", ["H100", "A100"])
+        '; known: A100, H100'
+    """
+    names = sorted(str(name) for name in known)
+    lowered = {name.lower(): name for name in reversed(names)}
+    close = difflib.get_close_matches(str(given).lower(), lowered, n=1, cutoff=0.6)
+    if close:
+        return f", did you mean {lowered[close[0]]!r}?"
+    if not names:
+        return ""
+    shown = names if len(names) <= 12 else [*names[:12], f"… ({len(names)} in all)"]
+    return "; known: " + ", ".join(shown)

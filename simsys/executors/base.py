@@ -1,0 +1,197 @@
+"""What all levels of detail share: starting operations, meeting in collectives, messages, memory."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from simpy.events import Event
+
+from simsys.errors import DeadlockError
+from simsys.executors.communicator import Choose, Communicator, Meeting
+from simsys.executors.cost import PassCost, WorkCost
+from simsys.metrics.probes import Probes
+from simsys.model.work import Precision
+from simsys.ops import Allocate, Collective, Compute, Forward, Operation, Recv, Release, Send
+from simsys.parallel.layout import Group
+from simsys.parallel.passes import ForwardPass
+from simsys.platform.platform import VirtualHardwarePlatform
+
+
+@dataclass(frozen=True)
+class ExecutionModel:
+    """What decides durations besides the hardware: the software stack.
+
+    Args:
+        algorithm: Chooses the collective algorithm for (kind, group size, bytes).
+        precision: Bytes per element and compute dtype of serving passes.
+        per_layer_s: Host overhead per layer of every forward pass (and per layer of work in training).
+    """
+
+    algorithm: Choose
+    precision: Precision
+    per_layer_s: float = 0.0
+
+
+class Executor(ABC):
+    """Carries out operations on a platform; one subclass per level of detail.
+
+    Args:
+        platform: The hardware.
+        model: Overheads and algorithms of the software stack.
+        roles: Sets of ranks that do the same work at the same time.
+        probes: Observers.
+    """
+
+    def __init__(
+        self,
+        platform: VirtualHardwarePlatform,
+        model: ExecutionModel,
+        roles: Sequence[Sequence[int]],
+        probes: Probes | None = None,
+    ) -> None:
+        self.platform = platform
+        self.env = platform.env
+        self.model = model
+        self.probes = probes if probes is not None else Probes()
+        self._stand_in = {rank: self.stand_in(role, rank) for role in roles for rank in role}
+        self._work_cost = WorkCost(model.per_layer_s)
+        self._communicators: dict[Group, Communicator] = {}
+        self._pass_costs: dict[ForwardPass, PassCost] = {}
+        self._mail: dict[tuple[tuple[int, int, Hashable], bool], deque[Event]] = {}
+        self._handlers: dict[type, Callable[[Any], Event]] = {
+            Compute: self.compute,
+            Collective: self.collective,
+            Forward: self.forward,
+            Send: self.send,
+            Recv: self.recv,
+            Allocate: self.allocate,
+            Release: self.release,
+        }
+
+    @staticmethod
+    @abstractmethod
+    def stand_in(role: Sequence[int], rank: int) -> int:
+        """The rank that runs a process for `rank`."""
+
+    @abstractmethod
+    def compute(self, op: Compute) -> Event:
+        """Run kernels on one GPU."""
+
+    @abstractmethod
+    def run_collective(self, meeting: Meeting, ready_s: float) -> None:
+        """Carry out a collective whose members are all there; must fire ``meeting.event``."""
+
+    @abstractmethod
+    def forward(self, op: Forward) -> Event:
+        """Pass a batch through a model on a team."""
+
+    @abstractmethod
+    def send(self, op: Send) -> Event:
+        """Carry a message to another rank."""
+
+    def ranks(self) -> list[int]:
+        """The ranks that run a process of their own."""
+        return sorted(set(self._stand_in.values()))
+
+    def start(self, op: Operation) -> Event:
+        """Start any operation: the single entry of all verbs."""
+        return self._handlers[op.__class__](op)
+
+    def now(self, rank: int) -> float:
+        """When `rank` would start its next operation: once the computation issued before it has ended.
+
+        So a collective that follows a computation nobody waited for starts after it, as on a CUDA stream.
+        """
+        return max(self.env._now, self.platform.devices[rank].free_at_s)
+
+    def wait(self, rank: int, events: Iterable[Event]) -> Event:
+        """An event that fires when all `events` have."""
+        pending = [event for event in events if event.callbacks is not None]
+        if not pending:
+            return self.env.done
+        return pending[0] if len(pending) == 1 else self.env.all_of(pending)
+
+    def mark(self, rank: int, name: str) -> None:
+        """Tell the probes the name of a phase."""
+        for hook in self.probes.mark:
+            hook(rank, name, self.now(rank))
+
+    def collective(self, op: Collective) -> Event:
+        """Join a collective; it starts when every member has joined and the group's last one has ended."""
+        communicator = self.communicator(op.group)
+        if communicator.trivial(op.nbytes):
+            return self.env.done
+        meeting = communicator.join(op, self.now(op.rank))
+        if meeting.missing == 0:
+            self.run_collective(meeting, meeting.ready_s)
+        return meeting.event
+
+    def recv(self, op: Recv) -> Event:
+        """Wait for a message."""
+        return self._message(op.src, op.rank, op.tag, receiving=True)
+
+    def allocate(self, op: Allocate) -> Event:
+        """Take memory; at once."""
+        return self._memory(op, lambda memory: memory.allocate(op.name, op.nbytes))
+
+    def release(self, op: Release) -> Event:
+        """Give memory back; at once."""
+        return self._memory(op, lambda memory: memory.free(op.name))
+
+    def communicator(self, group: Group) -> Communicator:
+        """The communicator of a group, made on first use."""
+        found = self._communicators.get(group)
+        if found is None:
+            members = {self._stand_in[rank] for rank in group.ranks}
+            found = self._communicators[group] = Communicator(
+                group, len(members), self.platform.network, self.model.algorithm, self.env
+            )
+        return found
+
+    def pass_cost(self, op: Forward) -> PassCost:
+        """The cost model of a forward pass, made on first use."""
+        found = self._pass_costs.get(op.plan)
+        if found is None:
+            spec = self.platform.devices[op.rank].spec
+            found = self._pass_costs[op.plan] = PassCost(op.plan, spec, self.model.precision, self.model.per_layer_s)
+        return found
+
+    def check_finished(self) -> None:
+        """Raise DeadlockError if an operation still waits for a partner when nothing can happen any more."""
+        waiting = [
+            f"{meeting.op.kind} {meeting.op.name!r} of ranks {_shown(group.ranks)}: {meeting.missing} never joined"
+            for group, communicator in self._communicators.items()
+            for meeting in communicator.waiting()
+        ]
+        waiting += [
+            f"rank {dst} waits for a message from rank {src} (tag {tag!r}) that was never sent"
+            for ((src, dst, tag), receiving), events in self._mail.items()
+            if receiving and any(event.callbacks for event in events)
+        ]
+        if waiting:
+            raise DeadlockError("deadlock: nothing can happen any more, but\n  " + "\n  ".join(waiting))
+
+    def _message(self, src: int, dst: int, tag: Hashable, *, receiving: bool) -> Event:
+        """The event shared by a send and the matching recv, in order, whichever side comes first."""
+        key = self._stand_in[src], self._stand_in[dst], tag
+        other_side = self._mail.get((key, not receiving))
+        if other_side:
+            return other_side.popleft()
+        event = Event(self.env)
+        self._mail.setdefault((key, receiving), deque()).append(event)
+        return event
+
+    def _memory(self, op: Allocate | Release, change: Callable[[Any], object]) -> Event:
+        memory = self.platform.devices[op.rank].memory
+        change(memory)
+        for hook in self.probes.memory:
+            hook(op.rank, memory.in_use_bytes, self.now(op.rank))
+        return self.env.done
+
+
+def _shown(ranks: Sequence[int]) -> str:
+    return ", ".join(map(str, ranks[:8])) + (f" … ({len(ranks)} in all)" if len(ranks) > 8 else "")

@@ -1,0 +1,143 @@
+"""A group's collectives: who has joined, which algorithm runs, what it costs on idle links.
+
+The collectives of one group run one after another, as on the communication stream that PyTorch gives each
+process group.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from simpy.events import Event
+
+from simsys.collectives.base import Algorithm, CollectiveKind, Path, Phase
+from simsys.errors import UsageError
+from simsys.ops import Collective
+from simsys.parallel.layout import Group
+from simsys.platform.environment import Environment
+from simsys.platform.network import Link, Network
+
+Step = tuple[Sequence[Sequence[Link]], float]
+"""One step of a collective: the routes taken at once, and the bytes on each."""
+
+Choose = Callable[[CollectiveKind, int, float, Callable[[Algorithm], tuple[Path, ...]]], Algorithm]
+"""Picks the algorithm for (kind, group size, bytes, paths of an algorithm's phases)."""
+
+
+class Meeting:
+    """One collective of a group, from the first member that joins to its end."""
+
+    __slots__ = ("event", "missing", "op", "ready_s", "started_s")
+
+    def __init__(self, op: Collective, members: int, env: Environment) -> None:
+        self.op = op
+        self.event = Event(env)
+        self.missing = members
+        self.ready_s = 0.0
+        self.started_s = 0.0
+
+
+class Communicator:
+    """What the members of a group share.
+
+    Args:
+        group: The ranks, in the order of the algorithm.
+        members: How many of them run a process (all, or one per role).
+        network: Carries the transfers.
+        choose: Picks the algorithm.
+        env: The environment.
+    """
+
+    def __init__(self, group: Group, members: int, network: Network, choose: Choose, env: Environment) -> None:
+        self.group = group
+        self.queue: deque[Meeting] = deque()
+        """Complete meetings that wait for the running one (used by executors that simulate the steps)."""
+        self.free_at_s = 0.0
+        self.busy = False
+        self._members, self._network, self._choose, self._env = members, network, choose, env
+        self._calls: dict[int, int] = {}
+        self._open: dict[int, Meeting] = {}
+        self._paths: dict[tuple[str, CollectiveKind], tuple[Path, ...]] = {}
+        self._phases: dict[tuple[str, CollectiveKind], tuple[Phase, ...]] = {}
+        self._seconds: dict[tuple[CollectiveKind, float], float] = {}
+        self._steps: dict[tuple[CollectiveKind, float], list[Step]] = {}
+
+    def trivial(self, nbytes: float) -> bool:
+        """True if there is nothing to communicate."""
+        return self.group.size == 1 or nbytes == 0.0
+
+    def join(self, op: Collective, ready_s: float) -> Meeting:
+        """A member joins its next collective with its part ready at `ready_s`.
+
+        Raises:
+            UsageError: If another member has called a different collective at this point.
+        """
+        call = self._calls.get(op.rank, 0)
+        self._calls[op.rank] = call + 1
+        meeting = self._open.get(call)
+        if meeting is None:
+            meeting = self._open[call] = Meeting(op, self._members, self._env)
+        first = meeting.op
+        if first.kind is not op.kind or first.nbytes != op.nbytes:
+            raise UsageError(
+                f"mismatched collectives: rank {op.rank} calls {op.kind} {op.name!r} of {op.nbytes:.0f} bytes where "
+                f"rank {first.rank} called {first.kind} {first.name!r} of {first.nbytes:.0f} bytes"
+            )
+        meeting.missing -= 1
+        if ready_s > meeting.ready_s:
+            meeting.ready_s = ready_s
+        if not meeting.missing:
+            del self._open[call]
+        return meeting
+
+    def waiting(self) -> list[Meeting]:
+        """Collectives that some member has not joined."""
+        return list(self._open.values())
+
+    def algorithm(self, kind: CollectiveKind, nbytes: float) -> Algorithm:
+        """The algorithm that carries out this collective."""
+        return self._choose(kind, self.group.size, nbytes, lambda algorithm: self.paths(algorithm, kind))
+
+    def phases(self, algorithm: Algorithm, kind: CollectiveKind) -> tuple[Phase, ...]:
+        """The algorithm's steps for this group, in indexes within the group."""
+        key = algorithm.name, kind
+        if key not in self._phases:
+            self._phases[key] = algorithm.phases(kind, self.group.size)
+        return self._phases[key]
+
+    def steps(self, kind: CollectiveKind, nbytes: float) -> list[Step]:
+        """The steps of a collective: the routes taken at once and the bytes on each, one entry per step."""
+        key = kind, nbytes
+        found = self._steps.get(key)
+        if found is None:
+            algorithm = self.algorithm(kind, nbytes)
+            found = self._steps[key] = []
+            for phase in self.phases(algorithm, kind):
+                routes = [self._network.route(src, dst) for src, dst in self._pairs(phase)]
+                found += [(routes, phase.fraction * nbytes)] * phase.repeat
+        return found
+
+    def _pairs(self, phase: Phase) -> list[tuple[int, int]]:
+        ranks = self.group.ranks
+        return [(ranks[src], ranks[dst]) for src, dst in phase.transfers]
+
+    def paths(self, algorithm: Algorithm, kind: CollectiveKind) -> tuple[Path, ...]:
+        """For each phase, the slowest path on idle links."""
+        key = algorithm.name, kind
+        if key not in self._paths:
+            phases = self.phases(algorithm, kind)
+            self._paths[key] = tuple(Path(*self._network.idle_path(self._pairs(phase))) for phase in phases)
+        return self._paths[key]
+
+    def seconds(self, kind: CollectiveKind, nbytes: float) -> float:
+        """The closed form of a collective on idle links, in seconds."""
+        if self.trivial(nbytes):
+            return 0.0
+        key = kind, nbytes
+        found = self._seconds.get(key)
+        if found is None:
+            algorithm = self.algorithm(kind, nbytes)
+            found = algorithm.seconds(kind, self.group.size, nbytes, self.paths(algorithm, kind))
+            self._seconds[key] = found
+        return found

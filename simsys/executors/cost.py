@@ -1,0 +1,119 @@
+"""Durations of work, shared by all levels of detail: what high adds up event by event, medium sums at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from simsys.collectives.base import CollectiveKind
+from simsys.model.work import Batch, Operator, OperatorKind, Precision, Work, kernel_of
+from simsys.parallel.passes import ForwardPass, Segment
+from simsys.platform.device_spec import DeviceSpec, kernel_seconds, work_seconds
+
+_ATTENTION = (OperatorKind.ATTENTION, OperatorKind.DECODE_ATTENTION)
+
+
+class WorkCost:
+    """Seconds of a `Work` on a device, computed once for each pair."""
+
+    def __init__(self, per_layer_s: float) -> None:
+        self._per_layer_s = per_layer_s
+        self._seconds: dict[tuple[Work, int], float] = {}
+
+    def seconds(self, work: Work, spec: DeviceSpec) -> float:
+        """Duration of `work` on a device of this kind."""
+        key = work, id(spec)
+        found = self._seconds.get(key)
+        if found is None:
+            found = self._seconds[key] = work_seconds(spec, work, self._per_layer_s)
+        return found
+
+
+class SegmentCost:
+    """Duration of a segment for any batch.
+
+    Everything but attention depends on the token counts alone, which repeat from step to step, so that part
+    is kept; attention depends on the context and is computed anew, one kernel per attention operator.
+    """
+
+    __slots__ = ("_attention", "_dense", "_kept", "_precision", "_spec", "exchange", "layers_s")
+
+    def __init__(self, segment: Segment, spec: DeviceSpec, precision: Precision, per_layer_s: float) -> None:
+        self._attention = tuple(op for op in segment.operators if op.kind in _ATTENTION)
+        self._dense = tuple(op for op in segment.operators if op.kind not in _ATTENTION)
+        self._kept: dict[tuple[float, float], float] = {}
+        self._spec, self._precision = spec, precision
+        self.exchange = segment.exchange
+        self.layers_s = segment.layers * per_layer_s
+
+    def compute_seconds(self, batch: Batch) -> float:
+        """Seconds of computation, host overhead of the layers included."""
+        key = batch.tokens, batch.logits
+        dense_s = self._kept.get(key)
+        if dense_s is None:
+            dense_s = self._kept[key] = self.layers_s + self._kernels_seconds(self._dense, batch)
+        if not self._attention:
+            return dense_s
+        return dense_s + self._kernels_seconds(self._attention, batch)
+
+    def exchange_bytes(self, batch: Batch) -> float:
+        """Bytes of the collective that follows; 0 if none does."""
+        if self.exchange is None:
+            return 0.0
+        tokens = batch.logits if self.exchange.per_logit else batch.tokens
+        return tokens * self.exchange.elements_per_token * self._precision.activation_bytes
+
+    def _kernels_seconds(self, operators: tuple[Operator, ...], batch: Batch) -> float:
+        total_s = 0.0
+        for operator in operators:
+            kernel = kernel_of(operator, batch, self._precision)
+            if kernel.flop or kernel.nbytes:
+                total_s += kernel_seconds(self._spec, kernel)
+        return total_s
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentTime:
+    """What one segment takes for one batch: computation, then possibly a collective."""
+
+    name: str
+    compute_s: float
+    kind: CollectiveKind | None
+    nbytes: float
+
+
+class PassCost:
+    """Times of a forward pass, stretch by stretch."""
+
+    def __init__(self, plan: ForwardPass, spec: DeviceSpec, precision: Precision, per_layer_s: float) -> None:
+        self._stretches = [
+            (stretch.name, stretch.repeat, [SegmentCost(s, spec, precision, per_layer_s) for s in stretch.segments])
+            for stretch in plan.stretches
+        ]
+
+    def stretches(self, batch: Batch) -> list[tuple[int, list[SegmentTime]]]:
+        """For every stretch, how often it repeats and the times of its segments."""
+        return [
+            (repeat, [self._time(name, segment, batch) for segment in segments])
+            for name, repeat, segments in self._stretches
+        ]
+
+    def seconds(self, batch: Batch, collective_s: Callable[[CollectiveKind, float], float]) -> tuple[float, float]:
+        """Seconds of computation and of communication of one pass.
+
+        Args:
+            batch: What the pass processes.
+            collective_s: Duration of a collective of the team, by kind and bytes.
+        """
+        compute_s = exchange_s = 0.0
+        for _, repeat, segments in self._stretches:
+            for segment in segments:
+                compute_s += repeat * segment.compute_seconds(batch)
+                if segment.exchange is not None:
+                    exchange_s += repeat * collective_s(segment.exchange.kind, segment.exchange_bytes(batch))
+        return compute_s, exchange_s
+
+    @staticmethod
+    def _time(name: str, segment: SegmentCost, batch: Batch) -> SegmentTime:
+        kind = segment.exchange.kind if segment.exchange is not None else None
+        return SegmentTime(name, segment.compute_seconds(batch), kind, segment.exchange_bytes(batch))

@@ -1,0 +1,172 @@
+"""High detail, the definition: every rank a process, every layer an event, every collective its steps on links."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heappush
+
+from simpy.events import NORMAL, Event
+
+from simsys.collectives.base import CollectiveKind
+from simsys.executors.base import Executor
+from simsys.executors.communicator import Communicator, Meeting
+from simsys.executors.cost import SegmentTime
+from simsys.model.work import Work
+from simsys.ops import Compute, Forward, Send
+from simsys.platform.environment import At, Callback
+
+
+class HighDetail(Executor):
+    """Layers, ranks and transfers one by one."""
+
+    @staticmethod
+    def stand_in(role: Sequence[int], rank: int) -> int:
+        """Every rank stands for itself."""
+        return rank
+
+    def compute(self, op: Compute) -> Event:
+        """One event at the end of the work on the rank's GPU."""
+        device = self.platform.devices[op.rank]
+        seconds = self._work_cost.seconds(op.work, device.spec)
+        end_s = device.reserve(self.env._now, seconds)
+        for hook in self.probes.operation:
+            hook(op, end_s - seconds, end_s)
+        return At(self.env, end_s)
+
+    def run_collective(self, meeting: Meeting, ready_s: float) -> None:
+        """Run the steps when the members' parts are ready and the group's links to itself are free."""
+        communicator = self.communicator(meeting.op.group)
+
+        def arrive(_: Event | None = None) -> None:
+            communicator.queue.append(meeting)
+            if not communicator.busy:
+                self._next_collective(communicator)
+
+        if ready_s > self.env._now:
+            At(self.env, ready_s, arrive)
+        else:
+            arrive()
+
+    def forward(self, op: Forward) -> Event:
+        """A chain of events through the layers, each on every rank of the team."""
+        return PassRun(self, op).event
+
+    def send(self, op: Send) -> Event:
+        """Transfer over the links of the route once the rank's computation is done."""
+        delivered = self._message(op.rank, op.dst, op.tag, receiving=False)
+        start_s = self.now(op.rank)
+
+        def arrived(_: Event) -> None:
+            for hook in self.probes.operation:
+                hook(op, start_s, self.env._now)
+            delivered.succeed()
+
+        def depart(_: Event | None = None) -> None:
+            _then(self.platform.network.transfer(op.rank, op.dst, op.nbytes), arrived)
+
+        if start_s > self.env._now:
+            At(self.env, start_s, depart)
+        else:
+            depart()
+        return delivered
+
+    def run_steps(self, communicator: Communicator, kind: CollectiveKind, nbytes: float, done: Callback) -> None:
+        """Simulate the steps of a collective one by one; the event of the last one calls `done`."""
+        steps = iter(communicator.steps(kind, nbytes))
+        network = self.platform.network
+
+        def next_step(ended: Event) -> None:
+            step = next(steps, None)
+            if step is None:
+                done(ended)
+            else:
+                _then(network.transfer_all(*step), next_step)
+
+        next_step(self.env.done)
+
+    def _next_collective(self, communicator: Communicator) -> None:
+        meeting = communicator.queue.popleft()
+        op, started_s = meeting.op, self.env._now
+        communicator.busy = True
+
+        def done(_: Event) -> None:
+            communicator.busy = False
+            for hook in self.probes.operation:
+                hook(op, started_s, self.env._now)
+            meeting.event.succeed()
+            if communicator.queue:
+                self._next_collective(communicator)
+
+        self.run_steps(communicator, op.kind, op.nbytes, done)
+
+
+class PassRun:
+    """One forward pass: a chain of events, one per segment, that re-arms a single event object.
+
+    Args:
+        executor: Runs the collectives.
+        op: The pass.
+    """
+
+    __slots__ = ("_advance", "_devices", "_env", "_executor", "_exchange", "_index", "_op", "_segments", "_started_s",
+                 "_tick", "event")  # fmt: skip
+
+    def __init__(self, executor: HighDetail, op: Forward) -> None:
+        self._executor, self._op, self._env = executor, op, executor.env
+        self._devices = [executor.platform.devices[rank] for rank in op.team.ranks]
+        self._segments: list[SegmentTime] = []
+        for repeat, segments in executor.pass_cost(op).stretches(op.batch):
+            self._segments += segments * repeat
+        self._index = 0
+        self._started_s = self._env._now
+        self.event = Event(self._env)
+        # The callback lists are made once; the loop hands them back to the tick at every step.
+        self._advance: list[Callback] = [self._compute]
+        self._exchange: list[Callback] = [self._communicate]
+        self._tick = Event(self._env)
+        self._tick._ok, self._tick._value = True, None
+        self._arm(self._started_s + op.host_s, self._advance)
+
+    def _arm(self, time_s: float, callbacks: list[Callback]) -> None:
+        env, tick = self._env, self._tick
+        tick.callbacks = callbacks  # type: ignore[assignment]
+        heappush(env._queue, (time_s, NORMAL, next(env._eid), tick))
+
+    def _compute(self, _: Event) -> None:
+        """Start the next segment on every rank, or end the pass."""
+        segments, index = self._segments, self._index
+        if index == len(segments):
+            self._finish()
+            return
+        segment = segments[index]
+        self._index = index + 1
+        now = self._env._now
+        end_s = now
+        for device in self._devices:
+            device_end_s = device.reserve(now, segment.compute_s)
+            if device_end_s > end_s:
+                end_s = device_end_s
+        if self._executor.probes.operation:
+            self._tell(segment, end_s)
+        self._arm(end_s, self._exchange if segment.nbytes else self._advance)
+
+    def _communicate(self, _: Event) -> None:
+        segment = self._segments[self._index - 1]
+        assert segment.kind is not None
+        communicator = self._executor.communicator(self._op.team)
+        self._executor.run_steps(communicator, segment.kind, segment.nbytes, self._compute)
+
+    def _tell(self, segment: SegmentTime, end_s: float) -> None:
+        for device in self._devices:
+            op = Compute(device.index, Work(), segment.name)
+            for hook in self._executor.probes.operation:
+                hook(op, end_s - segment.compute_s, end_s)
+
+    def _finish(self) -> None:
+        for hook in self._executor.probes.operation:
+            hook(self._op, self._started_s, self._env._now)
+        self.event.succeed()
+
+
+def _then(event: Event, callback: Callback) -> None:
+    event.callbacks.append(callback)

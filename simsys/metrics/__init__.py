@@ -1,0 +1,1 @@
+"""What is measured in a run, and how each figure is computed."""

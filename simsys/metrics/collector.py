@@ -1,0 +1,127 @@
+"""The MetricsCollector: a probe that hears a run and computes its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from simsys.metrics.probes import Probe
+from simsys.metrics.serving import ServingLog, serving_metrics
+from simsys.metrics.training import IterationLog, training_metrics
+from simsys.ops import Compute, Operation
+from simsys.serving.requests import RequestTable
+
+
+class MetricsCollector(Probe):
+    """Base of the collectors of training and serving: `metrics` and `rows` when the run has ended."""
+
+    def metrics(self) -> Mapping[str, Any]:
+        """Figures by name."""
+        raise NotImplementedError
+
+    def rows(self) -> Mapping[str, Sequence[Any]]:
+        """Columns of the table of iterations or requests."""
+        raise NotImplementedError
+
+    @property
+    def end_s(self) -> float:
+        """When the last thing measured ended."""
+        raise NotImplementedError
+
+
+class TrainingMetrics(MetricsCollector):
+    """Times of iterations and their parts, on one observed rank.
+
+    Args:
+        rank: The rank; ranks of one role are alike.
+        samples_per_iteration: Global batch size.
+        tokens_per_sample: Sequence length (1 for a CNN).
+        model_flop_per_iteration: Model FLOP of one iteration on all GPUs together.
+        num_gpus: GPUs.
+        peak_flop_per_s: Dense peak of one GPU in the compute dtype.
+    """
+
+    def __init__(self, rank: int, **facts: float) -> None:
+        self.rank = rank
+        self.facts = facts
+        self.log = IterationLog()
+
+    def operation(self, op: Operation, started_s: float, ended_s: float) -> None:
+        """Add up computation and communication."""
+        if op.rank != self.rank:
+            return
+        if op.__class__ is Compute:
+            self.log.compute_s += ended_s - started_s
+        else:
+            self.log.communication_s += ended_s - started_s
+
+    def mark(self, rank: int, name: str, now_s: float) -> None:
+        """Begin and end iterations."""
+        if rank == self.rank:
+            self.log.mark(name, now_s)
+
+    def metrics(self) -> Mapping[str, Any]:
+        """Figures of the whole run."""
+        return training_metrics(self.log, **self.facts)
+
+    def rows(self) -> Mapping[str, Sequence[Any]]:
+        """One row per iteration."""
+        return self.log.rows()
+
+    @property
+    def end_s(self) -> float:
+        """End of the last iteration."""
+        return self.log.ended_s[-1]
+
+
+class ServingMetrics(MetricsCollector):
+    """Times of every request, in columns allocated beforehand.
+
+    Args:
+        requests: All requests of the run.
+        slo: Targets in seconds for ``ttft``, ``tpot`` and ``e2el``; missing ones are not demanded.
+    """
+
+    def __init__(self, requests: RequestTable, slo: Mapping[str, float]) -> None:
+        self.log = ServingLog(requests)
+        self.slo = slo
+
+    def request_admitted(self, request: int, now_s: float) -> None:
+        """First time a request is scheduled."""
+        if self.log.admitted_s[request] < 0.0:
+            self.log.admitted_s[request] = now_s
+
+    def request_first_token(self, request: int, now_s: float) -> None:
+        """First output token."""
+        self.log.first_token_s[request] = now_s
+
+    def request_finished(self, request: int, now_s: float) -> None:
+        """Last output token."""
+        self.log.finished_s[request] = now_s
+
+    def request_preempted(self, request: int, now_s: float) -> None:
+        """One preemption more."""
+        self.log.preemptions[request] += 1
+
+    def request_rejected(self, request: int, reason: str, now_s: float) -> None:
+        """Never served."""
+        self.log.rejected[request] = reason
+
+    def step(self, started_s: float, ended_s: float, decode_tokens: int, prompt_tokens: int) -> None:
+        """Each decoding sequence has waited this long for its token."""
+        self.log.step_s.append(ended_s - started_s)
+        self.log.step_decode_tokens.append(decode_tokens)
+        self.log.step_prompt_tokens.append(prompt_tokens)
+
+    def metrics(self) -> Mapping[str, Any]:
+        """Figures of the whole run."""
+        return serving_metrics(self.log, self.slo)
+
+    def rows(self) -> Mapping[str, Sequence[Any]]:
+        """One row per request."""
+        return self.log.rows()
+
+    @property
+    def end_s(self) -> float:
+        """End of the last request."""
+        return max(self.log.finished_s, default=0.0)

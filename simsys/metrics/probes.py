@@ -1,0 +1,88 @@
+"""Probes: observers of a run. Observing never changes a result.
+
+A probe overrides only the hooks it wants; `Probes` finds out once which those are, so an unheard hook costs
+one empty loop. A probe that raises is reported and removed, and the run goes on (as trio's instruments do).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from simsys.ops import Operation
+
+
+class Probe:
+    """Base of all observers; every hook is optional. Times are seconds of simulated time."""
+
+    def operation(self, op: Operation, started_s: float, ended_s: float) -> None:
+        """An operation runs from `started_s` to `ended_s`; told once, as soon as its end is known.
+
+        The end may lie ahead of the clock, and operations are not told in order of time.
+        """
+
+    def memory(self, rank: int, in_use_bytes: float, now_s: float) -> None:
+        """The memory in use on a rank's GPU has changed."""
+
+    def mark(self, rank: int, name: str, now_s: float) -> None:
+        """A framework module has begun or ended a phase, such as ``iteration_start``."""
+
+    def request_admitted(self, request: int, now_s: float) -> None:
+        """A request is scheduled for the first time."""
+
+    def request_first_token(self, request: int, now_s: float) -> None:
+        """A request has its first output token."""
+
+    def request_finished(self, request: int, now_s: float) -> None:
+        """A request has its last output token."""
+
+    def request_preempted(self, request: int, now_s: float) -> None:
+        """A request has lost its KV cache and will be computed again."""
+
+    def request_rejected(self, request: int, reason: str, now_s: float) -> None:
+        """A request can never be served."""
+
+    def step(self, started_s: float, ended_s: float, decode_tokens: int, prompt_tokens: int) -> None:
+        """A serving replica has finished a step in which each decoding sequence got one token."""
+
+
+HOOKS = tuple(name for name in vars(Probe) if not name.startswith("_"))
+
+
+class Probes:
+    """The probes of one run, indexed by hook: ``for hook in probes.operation: hook(…)``."""
+
+    operation: tuple[Callable[[Operation, float, float], None], ...]
+    memory: tuple[Callable[[int, float, float], None], ...]
+    mark: tuple[Callable[[int, str, float], None], ...]
+    request_admitted: tuple[Callable[[int, float], None], ...]
+    request_first_token: tuple[Callable[[int, float], None], ...]
+    request_finished: tuple[Callable[[int, float], None], ...]
+    request_preempted: tuple[Callable[[int, float], None], ...]
+    request_rejected: tuple[Callable[[int, str, float], None], ...]
+    step: tuple[Callable[[float, float, int, int], None], ...]
+
+    def __init__(self, probes: Iterable[Probe] = ()) -> None:
+        self._probes = list(probes)
+        self._index()
+
+    def _index(self) -> None:
+        for hook in HOOKS:
+            heard = [probe for probe in self._probes if getattr(type(probe), hook) is not getattr(Probe, hook)]
+            setattr(self, hook, tuple(self._guarded(probe, hook) for probe in heard))
+
+    def _guarded(self, probe: Probe, hook: str) -> Callable[..., None]:
+        call: Callable[..., None] = getattr(probe, hook)
+
+        def guarded(*args: Any) -> None:
+            if probe not in self._probes:  # removed while this round of calls was under way
+                return
+            try:
+                call(*args)
+            except Exception as error:
+                self._probes.remove(probe)
+                self._index()
+                warnings.warn(f"probe {type(probe).__name__}.{hook} failed and was removed: {error!r}", stacklevel=2)
+
+        return guarded

@@ -1,0 +1,55 @@
+"""The outcome of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """Everything a run found out; a function of the scenario alone, except for `wall_s` and `cpu_s`.
+
+    Args:
+        name: The scenario.
+        kind: ``training`` or ``serving``.
+        lod: Level of detail.
+        contention: How links are shared.
+        metrics: Figures by name, units in the names.
+        rows: One column per name, one row per iteration or request.
+        memory_bytes: What a GPU holds, by component.
+        assumptions: Defaults and data that the figures rest on, for people.
+        simulated_s: Simulated time.
+        events: SimPy events scheduled.
+        wall_s: Wall-clock time of the simulation.
+        cpu_s: CPU time of the simulation.
+    """
+
+    name: str
+    kind: str
+    lod: str
+    contention: str
+    metrics: Mapping[str, Any]
+    rows: Mapping[str, Sequence[Any]]
+    memory_bytes: Mapping[str, float] = field(default_factory=dict)
+    assumptions: Sequence[str] = ()
+    simulated_s: float = 0.0
+    events: int = 0
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """The reproducible part, ready for JSON."""
+        return {
+            "schema_version": 1,
+            "name": self.name,
+            "kind": self.kind,
+            "level_of_detail": self.lod,
+            "contention": self.contention,
+            "simulated_s": self.simulated_s,
+            "events": self.events,
+            "metrics": dict(self.metrics),
+            "memory_bytes": dict(self.memory_bytes),
+            "assumptions": list(self.assumptions),
+        }

@@ -1,0 +1,120 @@
+"""Figures of a serving run, with the names and definitions of ``vllm bench serve``.
+
+TTFT is from arrival to first token, TPOT ``(E2E - TTFT) / (output tokens - 1)`` of requests with more than one
+output token, ITL the gaps between tokens pooled over all requests; percentiles interpolate linearly and the
+standard deviation divides by n (vllm/benchmarks/serve.py). Goodput counts requests that meet all targets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from simsys.serving.requests import RequestTable
+
+if TYPE_CHECKING:
+    import numpy as np
+
+PERCENTILES = (50, 90, 95, 99)
+
+
+class ServingLog:
+    """What happened to each request, in preallocated columns indexed by request; -1 for not yet."""
+
+    def __init__(self, requests: RequestTable) -> None:
+        self.requests = requests
+        count = len(requests)
+        self.admitted_s = [-1.0] * count
+        self.first_token_s = [-1.0] * count
+        self.finished_s = [-1.0] * count
+        self.preemptions = [0] * count
+        self.rejected: dict[int, str] = {}
+        self.step_s: list[float] = []
+        self.step_decode_tokens: list[int] = []
+        self.step_prompt_tokens: list[int] = []
+
+    def rows(self) -> Mapping[str, Sequence[Any]]:
+        """One row per request; empty where it did not get that far."""
+
+        def seen(times: list[float]) -> list[float | None]:
+            return [time if time >= 0.0 else None for time in times]
+
+        states = ["completed" if end >= 0.0 else "unfinished" for end in self.finished_s]
+        for request in self.rejected:
+            states[request] = "rejected"
+        return {
+            "request": list(range(len(self.requests))),
+            "arrival_s": self.requests.arrival_s,
+            "prompt_tokens": self.requests.prompt_tokens,
+            "output_tokens": self.requests.output_tokens,
+            "admitted_s": seen(self.admitted_s),
+            "first_token_s": seen(self.first_token_s),
+            "finished_s": seen(self.finished_s),
+            "preemptions": self.preemptions,
+            "state": states,
+            "reason": [self.rejected.get(request, "") for request in range(len(self.requests))],
+        }
+
+
+def serving_metrics(log: ServingLog, slo: Mapping[str, float]) -> dict[str, Any]:
+    """Figures of a run; times in ms as vLLM reports them, rates per second of the whole run."""
+    import numpy as np
+
+    finished = np.asarray(log.finished_s)
+    done = finished >= 0.0
+    arrival = np.asarray(log.requests.arrival_s)[done]
+    output_tokens = np.asarray(log.requests.output_tokens)[done]
+    prompt_tokens = np.asarray(log.requests.prompt_tokens)[done]
+    ttft = np.asarray(log.first_token_s)[done] - arrival
+    e2el = finished[done] - arrival
+    decoded = np.maximum(output_tokens - 1, 1)
+    tpot = np.where(output_tokens > 1, (e2el - ttft) / decoded, 0.0)
+    queue = np.asarray(log.admitted_s)[done] - arrival
+    duration_s = float(finished.max()) if done.any() else 0.0
+    per_s = 1.0 / duration_s if duration_s else 0.0
+    metrics: dict[str, Any] = {
+        "duration": duration_s,
+        "completed": int(done.sum()),
+        "failed": len(log.rejected),
+        "total_input_tokens": int(prompt_tokens.sum()),
+        "total_output_tokens": int(output_tokens.sum()),
+        "request_throughput": float(done.sum() * per_s),
+        "output_throughput": float(output_tokens.sum() * per_s),
+        "total_token_throughput": float((output_tokens.sum() + prompt_tokens.sum()) * per_s),
+        "request_goodput": _goodput({"ttft": ttft, "tpot": tpot, "e2el": e2el}, slo, per_s),
+        "preemptions": sum(log.preemptions),
+        "steps": len(log.step_s),
+    }
+    times = {"ttft": ttft, "tpot": tpot[output_tokens > 1], "e2el": e2el, "queue": queue}
+    for name, seconds in times.items():
+        metrics |= _statistics(name, seconds * 1e3, None)
+    gaps = np.asarray(log.step_decode_tokens, dtype=float)
+    return metrics | _statistics("itl", np.asarray(log.step_s)[gaps > 0] * 1e3, gaps[gaps > 0])
+
+
+def _goodput(times: Mapping[str, np.ndarray], slo: Mapping[str, float], per_s: float) -> float | None:
+    """Requests per second that meet all targets; None without targets."""
+    if not slo:
+        return None
+    met = sum(times[name] <= target for name, target in slo.items()) == len(slo)
+    return float(met.sum() * per_s)
+
+
+def _statistics(name: str, values_ms: np.ndarray, weights: np.ndarray | None) -> dict[str, float | None]:
+    """Mean, median, standard deviation and percentiles, in milliseconds; None if there are no values."""
+    import numpy as np
+
+    keys = [f"mean_{name}_ms", f"median_{name}_ms", f"std_{name}_ms", *(f"p{p}_{name}_ms" for p in PERCENTILES)]
+    if not values_ms.size:
+        return dict.fromkeys(keys)
+    if weights is None:
+        points = np.percentile(values_ms, [50, *PERCENTILES])
+    else:
+        # Each value stands for `weight` equal gaps; of so many, interpolation between neighbours is immaterial.
+        order = np.argsort(values_ms, kind="stable")
+        cumulated = np.cumsum(weights[order])
+        places = np.searchsorted(cumulated, np.array([50, *PERCENTILES]) / 100 * cumulated[-1])
+        points = values_ms[order][np.minimum(places, values_ms.size - 1)]
+    mean = np.average(values_ms, weights=weights)
+    spread = np.sqrt(np.average((values_ms - mean) ** 2, weights=weights))
+    return dict(zip(keys, map(float, [mean, points[0], spread, *points[1:]]), strict=True))

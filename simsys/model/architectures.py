@@ -1,0 +1,164 @@
+"""The transformers that simsys ships, as numbers; sizes are facts from the files and papers named in `source`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from simsys.model.transformer_architecture import TransformerArchitecture, gpt_architecture
+
+
+def _gpt2(name: str, layers: int, hidden: int, heads: int) -> TransformerArchitecture:
+    source = "Radford et al. 2019, Table 2; config.json of openai-community/gpt2 and its larger siblings"
+    return gpt_architecture(name, num_layers=layers, hidden_size=hidden, num_attention_heads=heads, source=source)
+
+
+def _gpt3(name: str, layers: int, hidden: int, heads: int) -> TransformerArchitecture:
+    return gpt_architecture(
+        name,
+        num_layers=layers,
+        hidden_size=hidden,
+        num_attention_heads=heads,
+        max_context_tokens=2048,
+        source="Brown et al. 2020, Table 2.1",
+    )
+
+
+def _megatron(name: str, layers: int, hidden: int, heads: int) -> TransformerArchitecture:
+    return gpt_architecture(
+        name,
+        num_layers=layers,
+        hidden_size=hidden,
+        num_attention_heads=heads,
+        vocab_size=51200,
+        max_context_tokens=2048,
+        source="Korthikanti et al. 2022 (arXiv 2205.05198), Table 3",
+    )
+
+
+def _bert(name: str, layers: int, hidden: int, heads: int) -> TransformerArchitecture:
+    return TransformerArchitecture(
+        name=name,
+        num_layers=layers,
+        hidden_size=hidden,
+        num_attention_heads=heads,
+        num_key_value_heads=heads,
+        head_size=hidden // heads,
+        intermediate_size=4 * hidden,
+        gated_mlp=False,
+        vocab_size=30522,
+        tied_embeddings=True,
+        max_context_tokens=512,
+        learned_positions=True,
+        biases=True,
+        dropout=True,
+        causal=False,
+        token_types=2,
+        source="Devlin et al. 2018, §3; config.json of google-bert/bert-base-uncased and bert-large-uncased",
+    )
+
+
+def _llama(
+    name: str,
+    repository: str,
+    layers: int,
+    hidden: int,
+    heads: int,
+    kv_heads: int,
+    mlp: int,
+    vocabulary: int,
+    context: int,
+    **flags: bool,
+) -> TransformerArchitecture:
+    """A decoder in the style of Llama: RMSNorm, gated MLP, no biases, untied head, heads of 128."""
+    return TransformerArchitecture(
+        name=name,
+        num_layers=layers,
+        hidden_size=hidden,
+        num_attention_heads=heads,
+        num_key_value_heads=kv_heads,
+        head_size=128,
+        intermediate_size=mlp,
+        gated_mlp=True,
+        vocab_size=vocabulary,
+        tied_embeddings=False,
+        max_context_tokens=context,
+        source=f"config.json of {repository}",
+        **flags,
+    )
+
+
+def _moe(architecture: TransformerArchitecture, *, experts: int, per_token: int) -> TransformerArchitecture:
+    """The same with each MLP replaced by a mixture of experts of that width."""
+    return replace(
+        architecture,
+        experts=experts,
+        experts_per_token=per_token,
+        expert_intermediate_size=architecture.intermediate_size,
+    )
+
+
+_DEEPSEEK_V3 = TransformerArchitecture(
+    name="DeepSeek-V3",
+    num_layers=61,
+    hidden_size=7168,
+    num_attention_heads=128,
+    num_key_value_heads=128,
+    head_size=192,
+    intermediate_size=18432,
+    gated_mlp=True,
+    vocab_size=129280,
+    tied_embeddings=False,
+    max_context_tokens=163840,
+    experts=256,
+    experts_per_token=8,
+    expert_intermediate_size=2048,
+    shared_experts=1,
+    dense_layers_first=3,
+    q_lora_rank=1536,
+    kv_lora_rank=512,
+    qk_nope_head_size=128,
+    qk_rope_head_size=64,
+    v_head_size=128,
+    source="config.json of deepseek-ai/DeepSeek-V3 (without its multi-token-prediction layer)",
+)
+
+# name, repository, layers, hidden, heads, key-value heads, MLP width, vocabulary, context
+_DENSE = (
+    _llama("Llama-2-7B", "meta-llama/Llama-2-7b-hf", 32, 4096, 32, 32, 11008, 32000, 4096),
+    _llama("Llama-2-13B", "meta-llama/Llama-2-13b-hf", 40, 5120, 40, 40, 13824, 32000, 4096),
+    _llama("Llama-2-70B", "meta-llama/Llama-2-70b-hf", 80, 8192, 64, 8, 28672, 32000, 4096),
+    _llama("Llama3-8B", "meta-llama/Meta-Llama-3-8B", 32, 4096, 32, 8, 14336, 128256, 8192),
+    _llama("Llama3-70B", "meta-llama/Meta-Llama-3-70B", 80, 8192, 64, 8, 28672, 128256, 8192),
+    _llama("Llama-3.1-8B", "meta-llama/Llama-3.1-8B", 32, 4096, 32, 8, 14336, 128256, 131072),
+    _llama("Llama-3.1-70B", "meta-llama/Llama-3.1-70B", 80, 8192, 64, 8, 28672, 128256, 131072),
+    _llama("Llama-3.1-405B", "meta-llama/Llama-3.1-405B", 126, 16384, 128, 8, 53248, 128256, 131072),
+    _llama("Mistral-7B", "mistralai/Mistral-7B-v0.1", 32, 4096, 32, 8, 14336, 32000, 32768),
+    _llama("Qwen2.5-7B", "Qwen/Qwen2.5-7B", 28, 3584, 28, 4, 18944, 152064, 131072, qkv_biases=True),
+    _llama("Qwen3-8B", "Qwen/Qwen3-8B", 36, 4096, 32, 8, 12288, 151936, 40960, qk_norms=True),
+    _llama("Qwen3-32B", "Qwen/Qwen3-32B", 64, 5120, 64, 8, 25600, 151936, 40960, qk_norms=True),
+)
+
+_MIXTRAL_8X7B = _llama("Mixtral-8x7B", "mistralai/Mixtral-8x7B-v0.1", 32, 4096, 32, 8, 14336, 32000, 32768)
+_MIXTRAL_8X22B = _llama("Mixtral-8x22B", "mistralai/Mixtral-8x22B-v0.1", 56, 6144, 48, 8, 16384, 32000, 65536)
+_QWEN3_30B = _llama("Qwen3-30B-A3B", "Qwen/Qwen3-30B-A3B", 48, 2048, 32, 4, 768, 151936, 40960, qk_norms=True)
+_QWEN3_235B = _llama("Qwen3-235B-A22B", "Qwen/Qwen3-235B-A22B", 94, 4096, 64, 4, 1536, 151936, 40960, qk_norms=True)
+
+ARCHITECTURES: tuple[TransformerArchitecture, ...] = (
+    _gpt2("GPT2-Small", 12, 768, 12),
+    _gpt2("GPT2-Medium", 24, 1024, 16),
+    _gpt2("GPT2-Large", 36, 1280, 20),
+    _gpt2("GPT2-XL", 48, 1600, 25),
+    _bert("BERT-Base", 12, 768, 12),
+    _bert("BERT-Large", 24, 1024, 16),
+    _gpt3("GPT-3-175B", 96, 12288, 96),
+    _megatron("Megatron-22B", 48, 6144, 64),
+    _megatron("Megatron-175B", 96, 12288, 96),
+    _megatron("Megatron-530B", 105, 20480, 128),
+    _megatron("Megatron-1T", 128, 25600, 160),
+    *_DENSE,
+    _moe(_MIXTRAL_8X7B, experts=8, per_token=2),
+    _moe(_MIXTRAL_8X22B, experts=8, per_token=2),
+    _moe(_QWEN3_30B, experts=128, per_token=8),
+    _moe(_QWEN3_235B, experts=128, per_token=8),
+    _DEEPSEEK_V3,
+)

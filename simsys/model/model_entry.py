@@ -1,0 +1,171 @@
+"""One entry of the model DB and the model it stands for, in both directions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import MISSING, fields, replace
+from enum import StrEnum
+from itertools import groupby
+from typing import Any, TypeVar
+
+from simsys.model.aggregates import BYTES_PER_ELEMENT, aggregated_ops, macro_blocks, read_macro
+from simsys.model.fields import Fields
+from simsys.model.work import Block, Model, Operator, OperatorKind, Split
+
+FAMILIES = ("decoder", "encoder", "cnn")
+DTYPE = "bf16"
+INTEGER_KEYS = (
+    "num_layers",
+    "hidden_size",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "vocab_size",
+    "max_context_tokens",
+)
+AMOUNT_KEYS = ("kv_elements_per_token", "tied_parameters")
+DERIVED_KEYS = ("parameters", "active_parameters")
+ENTRY_KEYS = (
+    *("family", "source", "aliases", "dtype", *INTEGER_KEYS, "sequence_length", *AMOUNT_KEYS, *DERIVED_KEYS),
+    *("aggregated_ops", "layers"),
+)
+_Name = TypeVar("_Name", bound=StrEnum)
+
+
+def entry_from_model(model: Model, *, aliases: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the entry for a model: its scalars, macro operations and layers (each once, with `repeat`)."""
+    scalars = {key: getattr(model, key) for key in (*INTEGER_KEYS, "sequence_length", *AMOUNT_KEYS, *DERIVED_KEYS)}
+    runs = [(block, len(list(run))) for block, run in groupby(model.blocks)]
+    return {
+        "family": model.family,
+        "source": model.source,
+        "aliases": sorted(aliases),
+        "dtype": DTYPE,
+        **{key: _plain(value) for key, value in scalars.items()},
+        "aggregated_ops": {
+            step: {key: _plain(value) for key, value in costs.items()} for step, costs in aggregated_ops(model).items()
+        },
+        "layers": [_layer_entry(block, repeat) for block, repeat in runs],
+    }
+
+
+def model_from_entry(name: str, entry: Fields) -> Model:
+    """Return the model that an entry describes; its ``layers`` count, or its ``aggregated_ops`` if it has no layers.
+
+    Raises:
+        ConfigError: A key or value is wrong, there are neither layers nor aggregates, or the layers do not have the
+            number of parameters that the entry states.
+    """
+    entry.reject_unknown(ENTRY_KEYS)
+    family = entry.text("family", "decoder")
+    if family not in FAMILIES:
+        entry.fail("family", f"unknown family {family!r}; known: {', '.join(FAMILIES)}")
+    if entry.text("dtype", DTYPE) != DTYPE:
+        entry.fail("dtype", f"bytes in the model DB are those of {DTYPE}; choose the precision in the experiment")
+    if "layers" in entry:
+        blocks = tuple(block for layer in entry.children("layers") for block in _read_layer(layer))
+    elif "aggregated_ops" in entry:
+        return _macro_model(name, family, entry)
+    else:
+        entry.fail("", "needs `layers` or `aggregated_ops`")
+    model = _model(name, family, blocks, entry)
+    stated = entry.number("parameters", model.parameters)
+    if not math.isclose(stated, model.parameters, rel_tol=1e-6):
+        entry.fail("parameters", f"states {stated:,.0f}, but the layers have {model.parameters:,.0f}")
+    return model
+
+
+def _model(name: str, family: str, blocks: tuple[Block, ...], entry: Fields) -> Model:
+    scalars: dict[str, Any] = {key: entry.integer(key, 0) for key in INTEGER_KEYS}
+    scalars |= {key: entry.number(key, 0.0) for key in AMOUNT_KEYS}
+    sequence_length = entry.integer("sequence_length", 1, minimum=1)
+    model = Model(name, family, blocks, sequence_length=sequence_length, source=entry.text("source", ""), **scalars)
+    if model.active_parameters < 0:
+        entry.fail("tied_parameters", f"{model.tied_parameters:,.0f} exceeds the parameters of the layers")
+    return model
+
+
+def _macro_model(name: str, family: str, entry: Fields) -> Model:
+    """A model whose blocks reproduce the macro operations.
+
+    `parameters` is what is stored (default: the weights a step reads); the difference to what is read becomes a
+    table that no pass reads, or tied weights.
+    """
+    aggregates = entry.child("aggregated_ops")
+    macro = read_macro(aggregates)
+    kind = OperatorKind.CONV if family == "cnn" else OperatorKind.GEMM
+    layers, hidden = entry.integer("num_layers", 1, minimum=1), entry.integer("hidden_size", 0)
+    blocks = macro_blocks(macro, kind=kind, layers=layers, hidden_size=0 if family == "cnn" else hidden)
+    read = sum(block.parameters for block in blocks)
+    factor = macro.decode_factor or 1.0
+    stored = entry.number("parameters", read / factor)
+    if stored > read:
+        rest = Operator("stored", OperatorKind.MEMORY, Split.ROW, parameters=(stored - read) / layers, lookup=True)
+        blocks = (replace(blocks[0], operators=(*blocks[0].operators, rest)),) * layers
+    model = _model(name, family, blocks, entry)
+    cached = entry.number("kv_elements_per_token", macro.kv_nbytes_per_context_token / factor / BYTES_PER_ELEMENT)
+    return replace(model, kv_elements_per_token=cached, tied_parameters=max(0.0, read - stored))
+
+
+def _layer_entry(block: Block, repeat: int) -> dict[str, Any]:
+    return (
+        {"name": block.name, "repeat": repeat}
+        | _changed(block, skip=("name", "operators"))
+        | {
+            "operators": [
+                {"name": o.name, "kind": o.kind.value, "split": o.split.value}
+                | _changed(o, skip=("name", "kind", "split"))
+                for o in block.operators
+            ]
+        }
+    )
+
+
+def _changed(item: Block | Operator, *, skip: tuple[str, ...]) -> dict[str, Any]:
+    """The fields whose value is not the default."""
+    values = {spec.name: getattr(item, spec.name) for spec in fields(item) if spec.name not in skip}
+    defaults = {spec.name: spec.default for spec in fields(item) if spec.default is not MISSING}
+    return {key: _plain(value) for key, value in values.items() if value != defaults[key]}
+
+
+def _plain(value: float | bool) -> float | bool:
+    """A whole number as an integer, which reads better in JSON."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _read_layer(entry: Fields) -> tuple[Block, ...]:
+    """The block, `repeat` times the same object."""
+    entry.reject_unknown(["repeat", *(spec.name for spec in fields(Block))])
+    operators = tuple(_read_operator(operator) for operator in entry.children("operators"))
+    amounts = {
+        spec.name: entry.number(spec.name, spec.default) for spec in fields(Block) if isinstance(spec.default, float)
+    }
+    block = Block(entry.text("name"), operators, **amounts)
+    return (block,) * entry.integer("repeat", 1, minimum=1)
+
+
+def _read_operator(entry: Fields) -> Operator:
+    entry.reject_unknown(spec.name for spec in fields(Operator))
+    values: dict[str, Any] = {}
+    for spec in fields(Operator):
+        if isinstance(spec.default, bool):
+            values[spec.name] = entry.flag(spec.name, spec.default)
+        elif isinstance(spec.default, int):
+            values[spec.name] = entry.integer(spec.name, spec.default)
+        elif isinstance(spec.default, float):
+            values[spec.name] = entry.number(spec.name, spec.default)
+    kind = _choice(entry, "kind", OperatorKind)
+    split = _choice(entry, "split", Split, Split.REPLICATED)
+    operator = Operator(entry.text("name"), kind, split, **values)
+    if not 1 <= operator.experts_per_token <= operator.experts:
+        entry.fail(
+            "experts_per_token", f"expected 1 to experts ({operator.experts}), got {operator.experts_per_token}"
+        )
+    return operator
+
+
+def _choice(entry: Fields, key: str, kind: type[_Name], default: _Name | None = None) -> _Name:
+    word = entry.text(key) if default is None else entry.text(key, default.value)
+    known = [member.value for member in kind]
+    if word not in known:
+        entry.fail(key, f"unknown {key} {word!r}; known: {', '.join(known)}")
+    return kind(word)

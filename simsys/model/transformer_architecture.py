@@ -1,0 +1,164 @@
+"""The numbers that define a transformer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from simsys.errors import UsageError
+
+_MAY_BE_ZERO = {
+    "token_types",
+    "expert_intermediate_size",
+    "shared_experts",
+    "dense_layers_first",
+    "q_lora_rank",
+    "kv_lora_rank",
+    "qk_nope_head_size",
+    "qk_rope_head_size",
+    "v_head_size",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransformerArchitecture:
+    """The numbers that define a transformer; sizes are in elements.
+
+    Args:
+        name: Name of the model.
+        num_layers: Transformer layers.
+        hidden_size: Width of the residual stream.
+        num_attention_heads: Query heads.
+        num_key_value_heads: Key and value heads (= query heads without grouping).
+        head_size: Width of one head; not always hidden_size / heads.
+        intermediate_size: Width of the dense MLP.
+        gated_mlp: True for three matrices (SwiGLU), False for two.
+        vocab_size: Rows of the embedding.
+        tied_embeddings: True if the head uses the embedding's weights.
+        max_context_tokens: Longest sequence.
+        learned_positions: True if positions are a table of `max_context_tokens` rows.
+        biases: True if linear layers and norms have biases (GPT-2, BERT), False for RMSNorm without (Llama).
+        qkv_biases: True if only the query, key and value projections have biases (Qwen2).
+        qk_norms: True if queries and keys are normalised per head (Qwen3).
+        dropout: True if training uses dropout, whose masks are kept for the backward pass.
+        causal: False for an encoder such as BERT, whose tokens attend to all others.
+        token_types: Rows of the token-type embedding (BERT: 2).
+        experts: Routed experts per mixture-of-experts layer (1: dense model).
+        experts_per_token: Experts each token is routed to.
+        expert_intermediate_size: MLP width of one expert.
+        shared_experts: Experts that every token passes through besides.
+        dense_layers_first: Leading layers with a dense MLP.
+        q_lora_rank: Latent width of the queries in multi-head latent attention (0: queries are not compressed).
+        kv_lora_rank: Latent width of keys and values (0: no latent attention).
+        qk_nope_head_size: Head width of queries and keys without position.
+        qk_rope_head_size: Head width of queries and keys with rotary position.
+        v_head_size: Head width of the values.
+        source: Where the numbers come from.
+
+    Raises:
+        UsageError: A size that is not positive, heads that do not divide, or more experts per token than experts.
+    """
+
+    name: str
+    num_layers: int
+    hidden_size: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    head_size: int
+    intermediate_size: int
+    gated_mlp: bool
+    vocab_size: int
+    tied_embeddings: bool
+    max_context_tokens: int
+    learned_positions: bool = False
+    biases: bool = False
+    qkv_biases: bool = False
+    qk_norms: bool = False
+    dropout: bool = False
+    causal: bool = True
+    token_types: int = 0
+    experts: int = 1
+    experts_per_token: int = 1
+    expert_intermediate_size: int = 0
+    shared_experts: int = 0
+    dense_layers_first: int = 0
+    q_lora_rank: int = 0
+    kv_lora_rank: int = 0
+    qk_nope_head_size: int = 0
+    qk_rope_head_size: int = 0
+    v_head_size: int = 0
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        """Check the sizes against each other."""
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if not isinstance(value, int):
+                continue
+            if value < (0 if isinstance(value, bool) or item.name in _MAY_BE_ZERO else 1):
+                raise UsageError(f"model {self.name}: {item.name} must be positive, got {value}")
+        if self.num_attention_heads % self.num_key_value_heads:
+            raise UsageError(
+                f"model {self.name}: num_attention_heads ({self.num_attention_heads}) must be a multiple of "
+                f"num_key_value_heads ({self.num_key_value_heads})"
+            )
+        if self.experts_per_token > self.experts:
+            raise UsageError(
+                f"model {self.name}: experts_per_token ({self.experts_per_token}) exceeds experts ({self.experts})"
+            )
+        if self.experts > 1 and not self.expert_intermediate_size:
+            raise UsageError(f"model {self.name}: a mixture of experts needs expert_intermediate_size")
+        if self.dense_layers_first > self.num_layers:
+            raise UsageError(f"model {self.name}: dense_layers_first exceeds num_layers ({self.num_layers})")
+        if self.kv_lora_rank and not (self.qk_nope_head_size and self.v_head_size):
+            raise UsageError(f"model {self.name}: latent attention needs qk_nope_head_size and v_head_size")
+
+    @property
+    def latent(self) -> bool:
+        """True for multi-head latent attention."""
+        return self.kv_lora_rank > 0
+
+    @property
+    def kv_elements_per_layer(self) -> int:
+        """KV-cache elements one token needs in one layer."""
+        if self.latent:
+            return self.kv_lora_rank + self.qk_rope_head_size
+        return 2 * self.num_key_value_heads * self.head_size
+
+
+def gpt_architecture(
+    name: str,
+    *,
+    num_layers: int,
+    hidden_size: int,
+    num_attention_heads: int,
+    vocab_size: int = 50257,
+    max_context_tokens: int = 1024,
+    source: str = "",
+) -> TransformerArchitecture:
+    """Return a decoder in the style of GPT-2: MLP of 4·hidden, biases, learned positions, tied embeddings, dropout.
+
+    Raises:
+        UsageError: The heads do not divide the hidden size.
+    """
+    if num_attention_heads < 1 or hidden_size % num_attention_heads:
+        raise UsageError(
+            f"model {name}: hidden_size ({hidden_size}) must be a multiple of num_attention_heads "
+            f"({num_attention_heads})"
+        )
+    return TransformerArchitecture(
+        name=name,
+        num_layers=num_layers,
+        hidden_size=hidden_size,
+        num_attention_heads=num_attention_heads,
+        num_key_value_heads=num_attention_heads,
+        head_size=hidden_size // num_attention_heads,
+        intermediate_size=4 * hidden_size,
+        gated_mlp=False,
+        vocab_size=vocab_size,
+        tied_embeddings=True,
+        max_context_tokens=max_context_tokens,
+        learned_positions=True,
+        biases=True,
+        dropout=True,
+        source=source,
+    )

@@ -1,0 +1,99 @@
+"""The vocabulary of work: WHAT a framework module asks for, never how long it takes. Pure data.
+
+Operations are immutable and compared by identity: each is built once and started as often as needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from simsys.collectives.base import CollectiveKind
+from simsys.model.work import Batch, Work
+from simsys.parallel.layout import Group
+from simsys.parallel.passes import ForwardPass
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compute:
+    """Kernels on the GPU of one rank."""
+
+    rank: int
+    work: Work
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Collective:
+    """One rank's part in a collective of a group; `nbytes` is the full buffer, as nccl-tests counts."""
+
+    rank: int
+    kind: CollectiveKind
+    group: Group
+    nbytes: float
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Send:
+    """A message to another rank; done when its last byte has arrived."""
+
+    rank: int
+    dst: int
+    nbytes: float
+    tag: Hashable
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recv:
+    """The wait for a message from another rank."""
+
+    rank: int
+    src: int
+    tag: Hashable
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Allocate:
+    """Memory taken on a rank's GPU under a name."""
+
+    rank: int
+    nbytes: float
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Release:
+    """Memory given back, by name."""
+
+    rank: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Forward:
+    """One pass of a batch over a model (or pipeline stage), on all ranks of a serving team in lockstep.
+
+    Args:
+        team: The ranks, as one group.
+        plan: Segments of the model with the collectives between them.
+        batch: What the pass processes.
+        host_s: Host time (scheduling, sampling) before the first kernel.
+        name: Such as ``decode``.
+    """
+
+    team: Group
+    plan: ForwardPass
+    batch: Batch
+    host_s: float
+    name: str
+
+    @property
+    def rank(self) -> int:
+        """The first rank of the team, for observers."""
+        return self.team.ranks[0]
+
+
+Operation = Compute | Collective | Send | Recv | Allocate | Release | Forward

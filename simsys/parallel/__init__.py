@@ -1,0 +1,1 @@
+"""How ranks are laid out and how a model is divided among them."""

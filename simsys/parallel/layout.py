@@ -1,0 +1,96 @@
+"""Ranks and their coordinates: which rank is which part of every parallel dimension.
+
+Ranks are numbered with tensor parallelism fastest and data parallelism slower, then pipeline stages
+(Narayanan et al. 2021, §3.1; Megatron-LM's default order tp-cp-ep-dp-pp), so that the groups with the most
+traffic lie inside a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from simsys.errors import UsageError
+
+AXES = ("tensor", "data", "pipeline")
+"""Parallel dimensions, the fastest varying first."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """Ranks that communicate, in the order of the algorithm; the same members are always the same object."""
+
+    ranks: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """How many ranks."""
+        return len(self.ranks)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The arrangement of all ranks.
+
+    Args:
+        tensor: Tensor-parallel degree.
+        data: Data-parallel degree.
+        pipeline: Pipeline stages.
+    """
+
+    tensor: int = 1
+    data: int = 1
+    pipeline: int = 1
+
+    def __post_init__(self) -> None:
+        for axis in AXES:
+            if getattr(self, axis) < 1:
+                raise UsageError(f"the {axis}-parallel degree must be at least 1, not {getattr(self, axis)}")
+
+    @property
+    def world_size(self) -> int:
+        """Number of ranks."""
+        return self.tensor * self.data * self.pipeline
+
+    def coordinates(self, rank: int) -> Mapping[str, int]:
+        """Where `rank` stands on every axis.
+
+        Example:
+            >>> Layout(tensor=4, data=2).coordinates(6)
+            {'tensor': 2, 'data': 1, 'pipeline': 0}
+        """
+        if not 0 <= rank < self.world_size:
+            raise UsageError(f"rank {rank} is outside 0..{self.world_size - 1}")
+        place = {}
+        for axis in AXES:
+            rank, place[axis] = divmod(rank, getattr(self, axis))
+        return place
+
+    def rank_of(self, coordinates: Mapping[str, int]) -> int:
+        """The rank at the given coordinates."""
+        rank = 0
+        for axis in reversed(AXES):
+            rank = rank * getattr(self, axis) + coordinates[axis]
+        return rank
+
+    def group(self, rank: int, over: str) -> Group:
+        """The ranks that differ from `rank` only along the axis `over`, `rank` among them.
+
+        Raises:
+            UsageError: If there is no such axis.
+        """
+        if over not in AXES:
+            raise UsageError(f"no parallel axis {over!r}; known: {', '.join(AXES)}")
+        place = dict(self.coordinates(rank))
+        ranks = tuple(self.rank_of(place | {over: index}) for index in range(getattr(self, over)))
+        return self._groups.setdefault(ranks, Group(ranks))
+
+    def roles(self) -> tuple[tuple[int, ...], ...]:
+        """Sets of ranks that do the same work at the same time on equal devices: one per pipeline stage."""
+        per_stage = self.tensor * self.data
+        return tuple(tuple(range(stage * per_stage, (stage + 1) * per_stage)) for stage in range(self.pipeline))
+
+    @cached_property
+    def _groups(self) -> dict[tuple[int, ...], Group]:
+        return {}

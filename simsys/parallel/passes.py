@@ -1,0 +1,159 @@
+"""A model as one rank sees it in a forward pass: segments of operators, with a collective after some of them.
+
+Tensor parallelism is a transform of the model (Shoeybi et al. 2019, §3): column-, head- and
+vocabulary-split operators shrink by the degree, row-split ones shrink and leave partial sums that an
+all-reduce adds up, so a transformer layer becomes compute – all-reduce – compute – all-reduce.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from simsys.collectives.base import CollectiveKind
+from simsys.errors import UsageError
+from simsys.model.work import Block, Model, Operator, OperatorKind, Split
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A collective of the tensor-parallel group, sized by the batch.
+
+    Args:
+        kind: Which collective.
+        elements_per_token: Elements of the full buffer per token.
+        per_logit: True if only tokens that go through the head count.
+    """
+
+    kind: CollectiveKind
+    elements_per_token: float
+    per_logit: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Segment:
+    """Operators of one block that run without communication, then possibly an exchange.
+
+    Args:
+        operators: One rank's share of them.
+        exchange: What follows, if anything.
+        layers: Share of a layer's host overhead that falls into this segment.
+    """
+
+    operators: tuple[Operator, ...]
+    exchange: Exchange | None = None
+    layers: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stretch:
+    """Equal consecutive blocks: the segments of one of them, how many there are, and what their backward pass costs.
+
+    `backward_ratio` is the FLOP of the backward over those of the forward pass.
+    """
+
+    name: str
+    segments: tuple[Segment, ...]
+    repeat: int = 1
+    backward_ratio: float = 2.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ForwardPass:
+    """One rank's share of the whole model: stretches in order."""
+
+    name: str
+    stretches: tuple[Stretch, ...]
+
+
+def shard(operator: Operator, degree: int, num_key_value_heads: int = 0) -> Operator:
+    """One rank's share of an operator under tensor parallelism of `degree`.
+
+    Beyond one rank per key-value head, the cached heads are replicated: each rank still reads one whole head.
+
+    Raises:
+        UsageError: If a GEMM dimension or the number of KV elements cannot be divided.
+    """
+    if degree == 1 or operator.split is Split.REPLICATED:
+        return operator
+    share = replace(
+        operator,
+        parameters=operator.parameters / degree,
+        flop_per_token=operator.flop_per_token / degree,
+        flop_per_pair=operator.flop_per_pair / degree,
+        elements_per_context_token=operator.elements_per_context_token / min(degree, num_key_value_heads or degree),
+    )
+    if operator.split is Split.COLUMN and operator.kind is OperatorKind.GEMM:
+        return replace(
+            share,
+            columns=_divide(operator, "columns", degree),
+            elements_per_token=_gemm_elements(operator, operator.inner, operator.columns / degree),
+        )
+    if operator.split is Split.ROW:
+        return replace(
+            share,
+            inner=_divide(operator, "inner", degree),
+            elements_per_token=_gemm_elements(operator, operator.inner / degree, operator.columns),
+        )
+    if operator.split is Split.VOCABULARY and operator.kind is OperatorKind.GEMM:
+        # A vocabulary is padded up to a multiple of the degree.
+        columns = -(-operator.columns // degree)
+        return replace(share, columns=columns, elements_per_token=_gemm_elements(operator, operator.inner, columns))
+    return replace(share, elements_per_token=operator.elements_per_token / degree)
+
+
+def forward_pass(model: Model, tensor_degree: int = 1) -> ForwardPass:
+    """The forward pass of `model` as one of `tensor_degree` ranks runs it."""
+    stretches: list[Stretch] = []
+    previous: Block | None = None
+    for block in model.blocks:
+        if block is previous:
+            stretches[-1] = replace(stretches[-1], repeat=stretches[-1].repeat + 1)
+        else:
+            segments = tuple(block_segments(block, tensor_degree, model.num_key_value_heads))
+            stretches.append(Stretch(block.name, segments, backward_ratio=block.backward_flop_ratio))
+        previous = block
+    return ForwardPass(model.name, tuple(stretches))
+
+
+def block_segments(block: Block, tensor_degree: int = 1, num_key_value_heads: int = 0) -> list[Segment]:
+    """Cut a block after every operator whose output must be exchanged under tensor parallelism."""
+    cuts: list[tuple[list[Operator], Exchange | None]] = [([], None)]
+    for operator in block.operators:
+        cuts[-1][0].append(shard(operator, tensor_degree, num_key_value_heads))
+        exchange = _exchange_after(operator, block) if tensor_degree > 1 else None
+        if exchange is not None:
+            cuts[-1] = (cuts[-1][0], exchange)
+            cuts.append(([], None))
+    if not cuts[-1][0]:
+        cuts.pop()
+    return [Segment(tuple(operators), exchange, layers=1.0 / len(cuts)) for operators, exchange in cuts]
+
+
+def _exchange_after(operator: Operator, block: Block) -> Exchange | None:
+    if operator.split is Split.ROW and operator.kind is OperatorKind.GEMM and _closes_sum(operator, block):
+        return Exchange(CollectiveKind.ALL_REDUCE, float(operator.columns))
+    if operator.split is Split.VOCABULARY:
+        if operator.kind is OperatorKind.GEMM:
+            return Exchange(CollectiveKind.ALL_GATHER, float(operator.columns), per_logit=operator.per_logit)
+        return Exchange(CollectiveKind.ALL_REDUCE, block.output_elements_per_token)
+    return None
+
+
+def _closes_sum(operator: Operator, block: Block) -> bool:
+    """False if a later row-split operator adds to the same sum, as shared experts do after routed ones."""
+    following: Iterable[Operator] = block.operators[block.operators.index(operator) + 1 :]
+    return not any(later.split is Split.ROW and operator.name != "attention_output" for later in following)
+
+
+def _divide(operator: Operator, field: str, degree: int) -> int:
+    size: int = getattr(operator, field)
+    if size % degree:
+        raise UsageError(
+            f"operator {operator.name!r} has {size} {field}, which tensor parallelism of {degree} does not divide"
+        )
+    return size // degree
+
+
+def _gemm_elements(operator: Operator, inner: float, columns: float) -> float:
+    return (inner + columns) * operator.rows_per_token

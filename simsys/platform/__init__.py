@@ -1,0 +1,1 @@
+"""The virtual hardware: devices, links, memory, topology, and the SimPy environment they live in."""

@@ -1,0 +1,135 @@
+"""What one device can do, and how long a kernel takes on it: a roofline with efficiencies.
+
+A kernel takes the longest of its compute time, its memory time and a fixed floor (Williams et al. 2009,
+"Roofline"); the efficiencies that scale the two peaks depend on the kind of kernel, its dtype and, for a GEMM,
+on the number of rows. All of them are data of the hardware profile.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from simsys.errors import InfeasibleError, UsageError
+from simsys.model.work import Kernel, Work
+
+
+@dataclass(frozen=True, slots=True)
+class EfficiencyCurve:
+    """Shares of peak compute and peak bandwidth that kernels reach, by their number of rows.
+
+    Args:
+        rows: Rows (tokens, the m of a GEMM) of the measured points, increasing, at least 1.
+        compute: Share of peak FLOP/s at each point, above 0 and at most 1.
+        memory: Share of peak bytes/s at each point, above 0 and at most 1.
+
+    Raises:
+        UsageError: If the three differ in length, are empty, not increasing or out of range.
+    """
+
+    rows: tuple[float, ...]
+    compute: tuple[float, ...]
+    memory: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not self.rows or not len(self.rows) == len(self.compute) == len(self.memory):
+            raise UsageError("an efficiency curve needs at least one point, each with rows, compute and memory")
+        if not self.rows[0] >= 1 or not all(a < b < math.inf for a, b in zip(self.rows, self.rows[1:], strict=False)):
+            raise UsageError(f"the rows of an efficiency curve start at 1 or more and increase, not {self.rows}")
+        if not all(0 < share <= 1 for share in (*self.compute, *self.memory)):
+            raise UsageError("efficiencies are above 0 and at most 1")
+
+    def at(self, rows: float) -> tuple[float, float]:
+        """Compute and memory efficiency at `rows`: linear in log(rows) between points, constant beyond the ends.
+
+        Example:
+            >>> EfficiencyCurve((1, 100), (0.2, 0.8), (0.7, 0.7)).at(10)
+            (0.5, 0.7)
+        """
+        known = self.rows
+        right = bisect_right(known, rows)
+        if right == 0:
+            return self.compute[0], self.memory[0]
+        if right == len(known):
+            return self.compute[-1], self.memory[-1]
+        left = right - 1
+        share = math.log(rows / known[left]) / math.log(known[right] / known[left])
+        compute, memory = self.compute, self.memory
+        return (
+            compute[left] + (compute[right] - compute[left]) * share,
+            memory[left] + (memory[right] - memory[left]) * share,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSpec:
+    """One device as the simulation sees it; plain data, SI units.
+
+    Args:
+        name: Name of the hardware profile.
+        peak_flop_per_s: Dense peak by dtype; a dtype that is missing cannot be computed in.
+        memory_bytes: Device memory.
+        memory_bytes_per_s: Peak memory bandwidth.
+        link_bytes_per_s: Bandwidth to other GPUs of the node, one direction, nominal.
+        link_latency_s: Latency of that link, per hop.
+        pcie_bytes_per_s: Bandwidth to the host, one direction.
+        pcie_latency_s: Latency to the host.
+        tdp_watt: Thermal design power: a cap, not an average.
+        usd_per_hour: Price of one device; 0 if unknown.
+        curves: Efficiency by kernel kind, then by dtype or ``default``.
+        floor_s: Shortest time of a kernel, by kind; 0 where there is none.
+    """
+
+    name: str
+    peak_flop_per_s: Mapping[str, float] = field(hash=False)
+    memory_bytes: float
+    memory_bytes_per_s: float
+    link_bytes_per_s: float
+    link_latency_s: float
+    pcie_bytes_per_s: float
+    pcie_latency_s: float
+    tdp_watt: float
+    usd_per_hour: float
+    curves: Mapping[str, Mapping[str, EfficiencyCurve]] = field(hash=False)
+    floor_s: Mapping[str, float] = field(hash=False)
+
+
+def kernel_seconds(spec: DeviceSpec, kernel: Kernel) -> float:
+    """How long one kernel takes: ``max(floor, flop / (peak · e_c), bytes / (bandwidth · e_m))``.
+
+    Args:
+        spec: The device.
+        kernel: What it computes and moves.
+
+    Returns:
+        Seconds, without the host's launch overhead.
+
+    Raises:
+        InfeasibleError: If the kernel computes in a dtype that the device lacks.
+    """
+    kind, dtype = kernel.kind.value, kernel.dtype
+    by_dtype = spec.curves[kind]
+    compute, memory = (by_dtype.get(dtype) or by_dtype["default"]).at(kernel.rows)
+    seconds = kernel.nbytes / (spec.memory_bytes_per_s * memory)
+    if kernel.flop:
+        peak = spec.peak_flop_per_s.get(dtype)
+        if peak is None:
+            raise InfeasibleError(f"{spec.name} has no {dtype} arithmetic; it has {', '.join(spec.peak_flop_per_s)}")
+        seconds = max(seconds, kernel.flop / (peak * compute))
+    return max(seconds, spec.floor_s.get(kind, 0.0))
+
+
+def work_seconds(spec: DeviceSpec, work: Work, overhead_per_layer_s: float = 0.0) -> float:
+    """How long kernels that run one after another take, host overhead included.
+
+    Args:
+        spec: The device.
+        work: Kernels, and how many layers' worth of overhead they carry.
+        overhead_per_layer_s: Host and launch overhead of the software stack, per layer and pass.
+
+    Returns:
+        ``layers · overhead + Σ kernel_seconds``.
+    """
+    return work.layers * overhead_per_layer_s + sum(kernel_seconds(spec, kernel) for kernel in work.kernels)

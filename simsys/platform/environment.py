@@ -1,0 +1,107 @@
+"""The SimPy environment of simsys: same behaviour, absolute-time events, a faster loop, a free event counter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Any
+
+import simpy
+from simpy.core import BoundClass, StopSimulation
+from simpy.events import NORMAL, URGENT, AllOf, AnyOf, Event, Process, Timeout
+
+Callback = Callable[[Event], None]
+
+
+class At(Event):
+    """An event that succeeds at an absolute time.
+
+    A `simpy.Timeout` takes a delay, and ``now + (t - now)`` need not equal ``t``; times that come from a
+    calendar or a closed form must not be rounded twice.
+
+    Args:
+        env: The environment.
+        time_s: When it fires; not before now.
+        callback: Called when it fires, before any process that waits for it.
+    """
+
+    def __init__(self, env: Environment, time_s: float, callback: Callback | None = None) -> None:
+        # Written out instead of Event.__init__ + schedule: this runs once per simulated operation.
+        self.env = env
+        self.callbacks = [] if callback is None else [callback]
+        self._value = None
+        self._ok = True
+        heappush(env._queue, (time_s, NORMAL, next(env._eid), self))
+
+
+class Environment(simpy.Environment):
+    """A `simpy.Environment` with the event loop inlined.
+
+    `BoundClass.bind_early` looks only at the class' own namespace, so a subclass that does not declare the
+    factories again makes every event 10–16 % slower.
+    """
+
+    if not TYPE_CHECKING:
+        process = BoundClass(Process)
+        timeout = BoundClass(Timeout)
+        event = BoundClass(Event)
+        all_of = BoundClass(AllOf)
+        any_of = BoundClass(AnyOf)
+
+    def __init__(self, initial_time: float = 0.0) -> None:
+        super().__init__(initial_time)
+        self.done = Event(self)
+        """A processed event: yield it to go on at once."""
+        self.done.callbacks = None  # type: ignore[assignment]
+        self.done._ok, self.done._value = True, None
+
+    def at(self, time_s: float, callback: Callback | None = None) -> At:
+        """Return an event that fires at the absolute `time_s`."""
+        return At(self, time_s, callback)
+
+    def fire_at(self, time_s: float, event: Event) -> None:
+        """Let an untriggered `event` succeed at the absolute `time_s`."""
+        event._ok, event._value = True, None
+        heappush(self._queue, (time_s, NORMAL, next(self._eid), event))
+
+    @property
+    def events_scheduled(self) -> int:
+        """Events scheduled so far; read from the serial counter without consuming it, so it costs nothing."""
+        return int(repr(self._eid)[6:-1])
+
+    def run(self, until: float | Event | None = None) -> Any:
+        """As `simpy.Environment.run`, with `step` inlined (a tenth faster; same order, same errors)."""
+        stop = self._stop_event(until)
+        if stop is not None and stop.callbacks is None:
+            return stop.value
+        queue = self._queue
+        try:
+            while queue:
+                self._now, _, _, event = heappop(queue)
+                callbacks = event.callbacks
+                event.callbacks = None  # type: ignore[assignment]
+                for callback in callbacks:
+                    callback(event)
+                if not event._ok and not hasattr(event, "_defused"):
+                    raise event._value
+        except StopSimulation as stopped:
+            return stopped.args[0]
+        if stop is not None and not isinstance(until, int | float):
+            raise RuntimeError(f"no events left, but {until} was not triggered")
+        return None
+
+    def _stop_event(self, until: float | Event | None) -> Event | None:
+        """The event that ends a run, with its callback attached."""
+        if until is None:
+            return None
+        if isinstance(until, Event):
+            stop = until
+        else:
+            if until <= self._now:
+                raise ValueError(f"until ({until}) must be later than now ({self._now})")
+            stop = Event(self)
+            stop._ok, stop._value = True, None
+            heappush(self._queue, (float(until), URGENT, next(self._eid), stop))
+        if stop.callbacks is not None:
+            stop.callbacks.append(StopSimulation.callback)
+        return stop

@@ -1,0 +1,68 @@
+"""The virtual hardware that executors drive: GPUs, links, memory, one clock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from simpy.events import Event
+
+from simsys.errors import UsageError
+from simsys.model.work import Kernel, OperatorKind
+from simsys.platform.device import Device
+from simsys.platform.device_spec import DeviceSpec, kernel_seconds
+from simsys.platform.environment import At, Environment
+from simsys.platform.network import Network
+from simsys.platform.topology import Topology
+
+
+class VirtualHardwarePlatform:
+    """A cluster of GPUs joined by links, in a SimPy environment.
+
+    Args:
+        specs: One `DeviceSpec` per GPU; GPU i is vertex i of the topology.
+        topology: Links between the GPUs.
+        env: The environment; a new one if left out.
+
+    Raises:
+        UsageError: If the number of specs is not the topology's number of GPUs.
+    """
+
+    def __init__(self, specs: Sequence[DeviceSpec], topology: Topology, env: Environment | None = None) -> None:
+        if len(specs) != topology.num_gpus:
+            raise UsageError(f"{len(specs)} devices do not fit a topology of {topology.num_gpus} GPUs")
+        self.env = env if env is not None else Environment()
+        self.devices = [Device(index, spec) for index, spec in enumerate(specs)]
+        self.network = Network(self.env, topology)
+
+    def submit_computation_task(
+        self, gpu: int, *, flop: float = 0.0, nbytes: float = 0.0, dtype: str = "bf16"
+    ) -> Event:
+        """Queue a computation on a GPU.
+
+        Args:
+            gpu: Index of the GPU.
+            flop: Floating-point operations.
+            nbytes: Bytes read and written in device memory.
+            dtype: Data type it computes in.
+
+        Returns:
+            An event that fires when it is done.
+        """
+        device = self.devices[gpu]
+        kind = OperatorKind.GEMM if flop else OperatorKind.MEMORY
+        kernel = Kernel(kind=kind, flop=flop, nbytes=nbytes, rows=_SATURATED_ROWS, dtype=dtype)
+        now = self.env.now
+        return At(self.env, device.reserve(now, kernel_seconds(device.spec, kernel)))
+
+    def submit_network_transfer_task(self, src: int, dst: int, nbytes: float) -> Event:
+        """Send `nbytes` from GPU `src` to GPU `dst`; the returned event fires when the last byte has arrived."""
+        return self.network.transfer(src, dst, nbytes)
+
+    def utilization(self) -> list[float]:
+        """Busy share of each GPU so far, 0 to 1."""
+        elapsed = self.env.now
+        return [device.busy_s / elapsed if elapsed else 0.0 for device in self.devices]
+
+
+_SATURATED_ROWS = 8192.0
+"""A task without a shape is taken to be large enough for the plateau of the efficiency curve."""

@@ -1,0 +1,358 @@
+"""Which GPU is linked to which, and the way from one to another.
+
+A topology is a directed graph. Vertices 0 … num_gpus-1 are the GPUs, in order of rank; further vertices are
+switches, NICs and routers. A transfer takes a shortest path, pays the latency of every link on it and, being
+cut-through, its serialisation once, at the slowest link: Σ latency + nbytes / min bandwidth.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from simsys.errors import InfeasibleError, UnknownNameError, UsageError
+
+_CACHED_ROUTES = 1 << 16  # bounds the memory of a topology whatever the number of pairs asked for
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSpec:
+    """One direction of a cable.
+
+    Args:
+        src: Vertex it comes from.
+        dst: Vertex it goes to.
+        bytes_per_s: Bandwidth in this direction.
+        latency_s: Time the first byte takes.
+        kind: What it belongs to, such as ``ring``, ``nvswitch`` or ``nic``.
+    """
+
+    src: int
+    dst: int
+    bytes_per_s: float
+    latency_s: float
+    kind: str
+
+
+@dataclass(frozen=True)
+class Topology:
+    """GPUs, switches and the links between them.
+
+    Args:
+        num_gpus: GPUs; they are the first vertices.
+        num_vertices: GPUs, switches, NICs and routers together.
+        links: Directed links; their place in this tuple is their index.
+        name: For messages and reports.
+
+    Raises:
+        UsageError: A link has an end that is not a vertex, equal ends, no bandwidth or a negative latency.
+    """
+
+    num_gpus: int
+    num_vertices: int
+    links: tuple[LinkSpec, ...]
+    name: str
+    _out: list[dict[int, int]] = field(init=False, repr=False, compare=False)  # vertex -> {neighbour: link index}
+    _routes: dict[tuple[int, int], tuple[int, ...]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.num_gpus <= self.num_vertices:
+            raise UsageError(f"a topology of {self.num_vertices} vertices cannot have {self.num_gpus} GPUs")
+        out: list[dict[int, int]] = [{} for _ in range(self.num_vertices)]
+        for index, link in enumerate(self.links):
+            _check_link(link.bytes_per_s, link.latency_s)
+            self._check_vertex(link.src)
+            self._check_vertex(link.dst)
+            if link.src == link.dst:
+                raise UsageError(f"link {index} of {self.name} joins vertex {link.src} to itself")
+            out[link.src].setdefault(link.dst, index)
+        object.__setattr__(self, "_out", out)
+        object.__setattr__(self, "_routes", {})
+
+    def route(self, src: int, dst: int) -> tuple[int, ...]:
+        """Indexes of the links on a shortest path, in order; empty if `src` is `dst`.
+
+        Of several shortest paths, breadth-first search in the order of the links decides, so the answer is
+        always the same. The search stops at `dst`: near pairs are cheap in a large topology.
+
+        Raises:
+            UsageError: `src` or `dst` is not a vertex.
+            InfeasibleError: No path leads from `src` to `dst`.
+        """
+        route = self._routes.get((src, dst))
+        if route is None:
+            self._check_vertex(src)
+            self._check_vertex(dst)
+            route = self._search(src, dst) if src != dst else ()
+            if len(self._routes) >= _CACHED_ROUTES:
+                self._routes.clear()
+            self._routes[src, dst] = route
+        return route
+
+    def hops(self, src: int, dst: int) -> int:
+        """Number of links on the route."""
+        return len(self.route(src, dst))
+
+    def get_route(self, src: int, dst: int) -> list[int]:
+        """Vertices on the route, both ends included."""
+        return [src, *(self.links[index].dst for index in self.route(src, dst))]
+
+    def _search(self, src: int, dst: int) -> tuple[int, ...]:
+        links, out = self.links, self._out
+        reached_by: dict[int, int] = {src: -1}
+        queue = deque([src])
+        while queue:
+            vertex = queue.popleft()
+            link = out[vertex].get(dst)
+            if link is not None:
+                route = [link]
+                while vertex != src:
+                    route.append(reached_by[vertex])
+                    vertex = links[route[-1]].src
+                return tuple(reversed(route))
+            for neighbour, index in out[vertex].items():
+                if neighbour not in reached_by:
+                    reached_by[neighbour] = index
+                    queue.append(neighbour)
+        raise InfeasibleError(f"no path leads from vertex {src} to vertex {dst} of {self.name}")
+
+    def _check_vertex(self, vertex: int) -> None:
+        if not 0 <= vertex < self.num_vertices:
+            raise UsageError(f"{self.name} has vertices 0 to {self.num_vertices - 1}, not {vertex!r}")
+
+
+def full_mesh(n: int, bytes_per_s: float, latency_s: float) -> Topology:
+    """A link from each of `n` GPUs to each other: n(n-1) links, so for small groups."""
+    pairs = ((i, j) for i in range(n) for j in range(n) if i != j)
+    return _uniform("full_mesh", n, n, pairs, bytes_per_s, latency_s)
+
+
+def ring(n: int, bytes_per_s: float, latency_s: float) -> Topology:
+    """`n` GPUs in a circle, linked both ways; between opposite GPUs the way leads upwards."""
+    return _uniform("ring", n, n, _circle(range(n)), bytes_per_s, latency_s)
+
+
+def binary_tree(n: int, bytes_per_s: float, latency_s: float) -> Topology:
+    """`n` GPUs as a complete binary tree in heap order: the parent of i is (i-1)//2."""
+    pairs = (pair for child in range(1, n) for pair in _both(child, (child - 1) // 2))
+    return _uniform("tree", n, n, pairs, bytes_per_s, latency_s)
+
+
+def torus_2d(n: int, bytes_per_s: float, latency_s: float, dims: tuple[int, int] | None = None) -> Topology:
+    """`n` GPUs in rows and columns, each row and each column a ring.
+
+    Args:
+        n: GPUs; number row·columns + column is at that row and column.
+        bytes_per_s: Bandwidth of each link and direction.
+        latency_s: Latency of each link.
+        dims: (rows, columns); by default as near to a square as the divisors of `n` allow, so that a prime
+            number of GPUs is one ring. A side of 2 has one link, not two, and a side of 1 none.
+
+    Raises:
+        UsageError: `dims` do not multiply to `n`, or another argument is out of range.
+    """
+    _check_count("n", n)
+    if dims is None:
+        rows = max(side for side in range(1, math.isqrt(n) + 1) if n % side == 0)
+        dims = rows, n // rows
+    rows, columns = dims
+    if rows < 1 or columns < 1 or rows * columns != n:
+        raise UsageError(f"a torus of {rows} x {columns} has {rows * columns} GPUs, but there are {n}")
+    rings = [range(row * columns, (row + 1) * columns) for row in range(rows)]
+    rings += [range(column, n, columns) for column in range(columns)]
+    return _uniform("torus_2d", n, n, (pair for side in rings for pair in _circle(side)), bytes_per_s, latency_s)
+
+
+def single_switch(n: int, bytes_per_s: float, latency_s: float) -> Topology:
+    """`n` GPUs around one switch, vertex `n`, each with one link up and one down."""
+    pairs = (pair for gpu in range(n) for pair in _both(gpu, n))
+    return _uniform("switch", n, n + 1, pairs, bytes_per_s, latency_s)
+
+
+TOPOLOGY_TYPES: Mapping[str, Callable[[int, float, float], Topology]] = {
+    "full_mesh": full_mesh,
+    "ring": ring,
+    "tree": binary_tree,
+    "torus_2d": torus_2d,
+    "switch": single_switch,
+}
+"""Builders by the name an experiment file uses: GPUs, bandwidth in bytes/s and latency in s of every link."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeInside:
+    """How the GPUs of one node are joined.
+
+    Args:
+        kind: ``nvswitch`` or ``pcie_switch`` (one link from each GPU to a switch), or ``nvlink_mesh`` (one
+            link for each pair of GPUs).
+        bytes_per_s: Bandwidth of each link and direction.
+        latency_s: Latency of each link; through a switch a transfer takes two.
+    """
+
+    kind: str
+    bytes_per_s: float
+    latency_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Nics:
+    """The network cards of one node.
+
+    Args:
+        count: At most one per GPU; with fewer, GPU i uses card i·count//gpus and shares it.
+        bytes_per_s: Bandwidth of each card and direction.
+        latency_s: Latency of each card.
+    """
+
+    count: int
+    bytes_per_s: float
+    latency_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fabric:
+    """What joins the nodes.
+
+    Args:
+        kind: A name in `TOPOLOGY_TYPES`; its GPUs are the nodes' routers.
+        bytes_per_s: Bandwidth of each link and direction; a link carries all the traffic of a node, so
+            give count times the bandwidth of a NIC if the fabric shall not be the bottleneck.
+        latency_s: Latency of each link.
+    """
+
+    kind: str
+    bytes_per_s: float
+    latency_s: float
+
+
+def nodes_on_fabric(
+    num_nodes: int,
+    gpus_per_node: int,
+    inside: NodeInside | None = None,
+    nics: Nics | None = None,
+    fabric: Fabric | None = None,
+) -> Topology:
+    """A cluster of equal nodes; GPU i of node k is vertex k·gpus_per_node + i.
+
+    A GPU reaches its node's router over its NIC, and the routers are joined by the fabric. Traffic between
+    GPUs of one node stays inside the node. Nodes of one GPU have neither inside nor NICs: the GPU itself is on
+    the fabric.
+
+    Args:
+        num_nodes: Nodes; one node has no NICs and no fabric.
+        gpus_per_node: GPUs of each node.
+        inside: Needed if a node has several GPUs.
+        nics: Needed if there are several nodes of several GPUs.
+        fabric: Needed if there are several nodes.
+
+    Raises:
+        UsageError: A number is out of range or a needed part is missing.
+        UnknownNameError: `inside` or `fabric` is of an unknown kind.
+    """
+    _check_count("num_nodes", num_nodes)
+    _check_count("gpus_per_node", gpus_per_node)
+    outside = _fabric_topology(num_nodes, fabric)
+    if gpus_per_node == 1:
+        return outside
+    nodes = [range(k * gpus_per_node, (k + 1) * gpus_per_node) for k in range(num_nodes)]
+    num_gpus = vertices = num_nodes * gpus_per_node
+    links: list[LinkSpec] = []
+    for gpus in nodes:  # these come first, so that of equally short ways the one inside the node is taken
+        links += _inside_links(gpus, inside, switch=vertices)
+        vertices += 1 if inside is not None and inside.kind != "nvlink_mesh" else 0
+    name = f"{num_nodes} x {gpus_per_node} GPUs"
+    if num_nodes == 1:
+        return Topology(num_gpus, vertices, tuple(links), name)
+    first_nic = vertices + outside.num_vertices
+    for router, gpus in enumerate(nodes, start=vertices):
+        nic_links, first_nic = _nic_links(gpus, nics, router, first_nic)
+        links += nic_links
+    links += [
+        LinkSpec(vertices + link.src, vertices + link.dst, link.bytes_per_s, link.latency_s, link.kind)
+        for link in outside.links
+    ]
+    return Topology(num_gpus, first_nic, tuple(links), f"{name} on {outside.name}")
+
+
+def _fabric_topology(num_nodes: int, fabric: Fabric | None) -> Topology:
+    if num_nodes == 1:
+        return Topology(1, 1, (), "1 node")
+    if fabric is None:
+        raise UsageError(f"{num_nodes} nodes need a fabric between them")
+    if fabric.kind not in TOPOLOGY_TYPES:
+        raise UnknownNameError("fabric", fabric.kind, TOPOLOGY_TYPES)
+    return TOPOLOGY_TYPES[fabric.kind](num_nodes, fabric.bytes_per_s, fabric.latency_s)
+
+
+def _inside_links(gpus: Sequence[int], inside: NodeInside | None, switch: int) -> Iterator[LinkSpec]:
+    if inside is None:
+        raise UsageError(f"a node of {len(gpus)} GPUs needs an inside that joins them")
+    pairs: Iterable[tuple[int, int]]
+    if inside.kind == "nvlink_mesh":
+        pairs = ((i, j) for i in gpus for j in gpus if i != j)
+    elif inside.kind in ("nvswitch", "pcie_switch"):
+        pairs = (pair for gpu in gpus for pair in _both(gpu, switch))
+    else:
+        raise UnknownNameError("kind of node inside", inside.kind, ["nvswitch", "nvlink_mesh", "pcie_switch"])
+    return (LinkSpec(i, j, inside.bytes_per_s, inside.latency_s, inside.kind) for i, j in pairs)
+
+
+def _nic_links(gpus: Sequence[int], nics: Nics | None, router: int, first_nic: int) -> tuple[list[LinkSpec], int]:
+    """Links of one node to its router, and the next free vertex."""
+    if nics is None or not 1 <= nics.count <= len(gpus):
+        given = "none" if nics is None else nics.count
+        raise UsageError(
+            f"a node of {len(gpus)} GPUs needs 1 to {len(gpus)} NICs, not {given}; "
+            "count several NICs of one GPU as one with their joint bandwidth"
+        )
+    if nics.count == len(gpus):
+        pairs = [pair for gpu in gpus for pair in _both(gpu, router)]
+        return [LinkSpec(i, j, nics.bytes_per_s, nics.latency_s, "nic") for i, j in pairs], first_nic
+    used = [first_nic + index * nics.count // len(gpus) for index in range(len(gpus))]
+    # the card's latency is paid once, on its link to the router, as it is by a GPU with a card of its own
+    to_card = [pair for gpu, nic in zip(gpus, used, strict=True) for pair in _both(gpu, nic)]
+    to_router = [pair for nic in range(first_nic, first_nic + nics.count) for pair in _both(nic, router)]
+    links = [LinkSpec(i, j, nics.bytes_per_s, 0.0, "nic") for i, j in to_card]
+    links += [LinkSpec(i, j, nics.bytes_per_s, nics.latency_s, "nic") for i, j in to_router]
+    return links, first_nic + nics.count
+
+
+def _uniform(
+    name: str,
+    num_gpus: int,
+    num_vertices: int,
+    pairs: Iterable[tuple[int, int]],
+    bytes_per_s: float,
+    latency_s: float,
+) -> Topology:
+    _check_count("n", num_gpus)
+    _check_link(bytes_per_s, latency_s)
+    return Topology(
+        num_gpus, num_vertices, tuple(LinkSpec(i, j, bytes_per_s, latency_s, name) for i, j in pairs), name
+    )
+
+
+def _both(a: int, b: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    return (a, b), (b, a)
+
+
+def _circle(vertices: Sequence[int]) -> list[tuple[int, int]]:
+    """Pairs around a circle, first all upwards and then all downwards, so that ties are broken alike everywhere."""
+    n = len(vertices)
+    up = [(vertices[i], vertices[(i + 1) % n]) for i in range(n)] if n > 1 else []
+    return up + ([(b, a) for a, b in up] if n > 2 else [])
+
+
+def _check_count(what: str, count: int) -> None:
+    if count < 1:
+        raise UsageError(f"{what} must be at least 1, not {count!r}")
+
+
+def _check_link(bytes_per_s: float, latency_s: float) -> None:
+    if not 0.0 < bytes_per_s < math.inf:
+        raise UsageError(f"a link's bandwidth must be positive and finite, not {bytes_per_s!r} bytes/s")
+    if not 0.0 <= latency_s < math.inf:
+        raise UsageError(f"a link's latency must be finite and not negative, not {latency_s!r} s")

@@ -1,0 +1,140 @@
+"""What a framework module holds: a `Rank` (one participant in training) or a `Team` (one serving replica).
+
+Every verb starts an operation and returns an event: yield it to wait, keep it to wait later. The level of
+detail decides what happens behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING, Protocol
+
+from simsys.collectives.base import CollectiveKind
+from simsys.model.work import Batch, Work
+from simsys.ops import Allocate, Collective, Compute, Forward, Operation, Recv, Release, Send
+from simsys.parallel.layout import Group, Layout
+from simsys.parallel.passes import ForwardPass
+
+if TYPE_CHECKING:
+    from simpy.events import Event
+
+
+class Starter(Protocol):
+    """The part of an executor that verbs need."""
+
+    def start(self, op: Operation) -> Event:
+        """Start an operation; the event fires when it is done."""
+
+    def wait(self, rank: int, events: Iterable[Event]) -> Event:
+        """An event that fires when all `events` have."""
+
+    def now(self, rank: int) -> float:
+        """The time at which `rank` would start its next operation if it did so now."""
+
+    def mark(self, rank: int, name: str) -> None:
+        """Tell the probes the name of a phase."""
+
+
+class Rank:
+    """One participant of a training job, in the verbs of ``torch.distributed``.
+
+    Args:
+        index: The rank's number.
+        layout: The arrangement of all ranks.
+        executor: Carries out the operations.
+    """
+
+    def __init__(self, index: int, layout: Layout, executor: Starter) -> None:
+        self.index = index
+        self.layout = layout
+        self._executor = executor
+        self._built: dict[Hashable, Operation] = {}  # operations are built once and reused
+
+    @property
+    def now(self) -> float:
+        """Simulated time in seconds."""
+        return self._executor.now(self.index)
+
+    def compute(self, work: Work, *, name: str = "compute") -> Event:
+        """Run kernels on this rank's GPU."""
+        op = self._built.get((work, name))
+        if op is None:
+            op = self._built[work, name] = Compute(self.index, work, name)
+        return self._executor.start(op)
+
+    def all_reduce(self, nbytes: float, *, over: str, name: str = "all_reduce") -> Event:
+        """Sum `nbytes` over the group along the axis `over` (``data``, ``tensor`` or ``pipeline``)."""
+        return self.collective(CollectiveKind.ALL_REDUCE, nbytes, over=over, name=name)
+
+    def all_gather(self, nbytes: float, *, over: str, name: str = "all_gather") -> Event:
+        """Collect shards; `nbytes` is the whole output."""
+        return self.collective(CollectiveKind.ALL_GATHER, nbytes, over=over, name=name)
+
+    def reduce_scatter(self, nbytes: float, *, over: str, name: str = "reduce_scatter") -> Event:
+        """Sum and keep one shard; `nbytes` is the whole input."""
+        return self.collective(CollectiveKind.REDUCE_SCATTER, nbytes, over=over, name=name)
+
+    def all_to_all(self, nbytes: float, *, over: str, name: str = "all_to_all") -> Event:
+        """Exchange a different part with every member; `nbytes` is this rank's whole send buffer."""
+        return self.collective(CollectiveKind.ALL_TO_ALL, nbytes, over=over, name=name)
+
+    def broadcast(self, nbytes: float, *, over: str, name: str = "broadcast") -> Event:
+        """Send `nbytes` from the group's first rank to all."""
+        return self.collective(CollectiveKind.BROADCAST, nbytes, over=over, name=name)
+
+    def collective(self, kind: CollectiveKind, nbytes: float, *, over: str, name: str) -> Event:
+        """Take part in a collective of the group along the axis `over`."""
+        key = (kind, nbytes, over, name)
+        op = self._built.get(key)
+        if op is None:
+            group = self.layout.group(self.index, over)
+            op = self._built[key] = Collective(self.index, kind, group, nbytes, name)
+        return self._executor.start(op)
+
+    def send(self, dst: int, nbytes: float, *, tag: Hashable = None, name: str = "send") -> Event:
+        """Send `nbytes` to another rank; fires when the last byte has arrived there."""
+        return self._executor.start(Send(self.index, dst, nbytes, tag, name))
+
+    def recv(self, src: int, *, tag: Hashable = None, name: str = "recv") -> Event:
+        """Wait for the next message from `src` with the same tag."""
+        return self._executor.start(Recv(self.index, src, tag, name))
+
+    def allocate(self, nbytes: float, *, name: str) -> Event:
+        """Take memory on this rank's GPU; raises OutOfMemoryError if it does not fit."""
+        return self._executor.start(Allocate(self.index, nbytes, name))
+
+    def release(self, *, name: str) -> Event:
+        """Give memory back."""
+        return self._executor.start(Release(self.index, name))
+
+    def wait(self, events: Iterable[Event]) -> Event:
+        """An event that fires when all of `events` have."""
+        return self._executor.wait(self.index, events)
+
+    def mark(self, name: str) -> None:
+        """Name a phase for the probes; changes nothing."""
+        self._executor.mark(self.index, name)
+
+
+class Team:
+    """The ranks of one serving replica, in lockstep under one scheduler.
+
+    Args:
+        group: The ranks.
+        plan: One rank's share of the model.
+        executor: Carries out the operations.
+    """
+
+    def __init__(self, group: Group, plan: ForwardPass, executor: Starter) -> None:
+        self.group = group
+        self.plan = plan
+        self._executor = executor
+
+    @property
+    def now(self) -> float:
+        """Simulated time in seconds."""
+        return self._executor.now(self.group.ranks[0])
+
+    def forward(self, batch: Batch, *, host_s: float = 0.0, name: str = "forward") -> Event:
+        """Pass a batch through the model on all ranks, `host_s` seconds of host work first."""
+        return self._executor.start(Forward(self.group, self.plan, batch, host_s, name))

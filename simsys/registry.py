@@ -1,0 +1,105 @@
+"""Plug-ins by name: a shipped file, a registered class, an installed entry point, or ``package.module:Class``.
+
+Adding one touches one file: the name is the file's name, and nothing is imported before it is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import pkgutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import simsys
+from simsys.errors import UnknownNameError, UsageError
+
+Class = TypeVar("Class", bound=type)
+
+
+class Registry:
+    """Classes of one sort, looked up by name.
+
+    Args:
+        noun: What they are called in messages, such as ``framework module``.
+        package: The package whose files are the shipped ones, such as ``frameworks``.
+        entry_points: Entry-point group through which other distributions add theirs.
+    """
+
+    def __init__(self, noun: str, package: str, entry_points: str) -> None:
+        self.noun, self.package, self.entry_points = noun, package, entry_points
+        self._classes: dict[str, type] = {}
+
+    def register(self, name: str) -> Callable[[Class], Class]:
+        """Class decorator that makes a class known under `name`.
+
+        Raises:
+            UsageError: If another class has that name.
+        """
+
+        def decorate(cls: Class) -> Class:
+            known = self._classes.get(name)
+            if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+                raise UsageError(f"{self.noun} {name!r} is registered twice: by {_place(known)} and {_place(cls)}")
+            self._classes[name] = cls
+            return cls
+
+        return decorate
+
+    def names(self) -> list[str]:
+        """All names that `get` knows, without importing anything."""
+        return sorted(self._files() | set(self._classes) | set(self._entry_points()))
+
+    def get(self, name: str, base: type[Class] | None = None) -> type:
+        """The class called `name`.
+
+        Args:
+            name: A shipped file, a registered name, an entry point, or ``package.module:Class``.
+            base: What it must be a subclass of.
+
+        Raises:
+            UnknownNameError: If nothing has that name.
+            UsageError: If it cannot be imported or is no subclass of `base`.
+        """
+        cls = self._find(name)
+        if base is not None and not (isinstance(cls, type) and issubclass(cls, base)):
+            raise UsageError(f"{self.noun} {name!r} is not a {base.__name__}")
+        return cls
+
+    def _find(self, name: str) -> type:
+        if ":" in name:
+            return self._import_class(name)
+        if name not in self._classes and name in self._files():
+            importlib.import_module(f"{self.package}.{name}")
+        if name not in self._classes and name in self._entry_points():
+            self._classes[name] = self._entry_points()[name].load()
+        if name not in self._classes:
+            raise UnknownNameError(self.noun, name, self.names())
+        return self._classes[name]
+
+    def _import_class(self, place: str) -> type:
+        module_name, _, class_name = place.partition(":")
+        try:
+            found = getattr(importlib.import_module(module_name), class_name)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise UsageError(f"no {self.noun} at {place!r}: {error}") from error
+        if not isinstance(found, type):
+            raise UsageError(f"{place!r} is not a class")
+        return found
+
+    def _files(self) -> set[str]:
+        """Shipped modules. A folder of the same name elsewhere on the path must not shadow them."""
+        package = importlib.import_module(self.package)
+        shipped = Path(simsys.__file__).resolve().parents[1] / self.package.replace(".", "/")
+        if shipped not in [Path(path).resolve() for path in package.__path__]:
+            found = ", ".join(package.__path__)
+            raise UsageError(f"the package {self.package!r} in {found} hides the one that belongs to simsys in {shipped}")
+        return {module.name for module in pkgutil.iter_modules(package.__path__)}
+
+    def _entry_points(self) -> dict[str, importlib.metadata.EntryPoint]:
+        return {point.name: point for point in importlib.metadata.entry_points(group=self.entry_points)}
+
+
+def _place(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"

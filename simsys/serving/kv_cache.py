@@ -1,0 +1,68 @@
+"""The paged KV cache of a replica: blocks of a fixed number of tokens (Kwon et al. 2023, §4.1).
+
+Without sharing, which block a sequence holds does not matter, so blocks are counted, not listed.
+"""
+
+from __future__ import annotations
+
+from simsys.errors import InternalError
+
+
+class PagedKVCache:
+    """Blocks by request.
+
+    Args:
+        num_blocks: Blocks that fit into memory.
+        block_size: Tokens per block.
+    """
+
+    __slots__ = ("block_size", "free_blocks", "held", "num_blocks", "peak_blocks")
+
+    def __init__(self, num_blocks: int, block_size: int) -> None:
+        self.num_blocks = num_blocks
+        self.block_size = block_size
+        self.free_blocks = num_blocks
+        self.peak_blocks = 0
+        self.held: dict[int, int] = {}
+
+    @property
+    def usage(self) -> float:
+        """Share of blocks in use, 0 to 1."""
+        return 1.0 - self.free_blocks / self.num_blocks
+
+    def blocks_for(self, tokens: int) -> int:
+        """Blocks that `tokens` tokens fill or begin."""
+        return -(-tokens // self.block_size)
+
+    def missing_blocks(self, request: int, tokens: int) -> int:
+        """Blocks to add so that `request` holds `tokens` tokens."""
+        return max(0, self.blocks_for(tokens) - self.held.get(request, 0))
+
+    def grow(self, request: int, tokens: int) -> bool:
+        """Let `request` hold `tokens` tokens; False, and no change, if the free blocks do not suffice."""
+        missing = self.missing_blocks(request, tokens)
+        if missing > self.free_blocks:
+            return False
+        if missing:
+            self.held[request] = self.held.get(request, 0) + missing
+            self._take(missing)
+        return True
+
+    def take_for_decode(self, blocks: int) -> None:
+        """Take blocks for decoding sequences; they are attributed when the sequence is released."""
+        if blocks > self.free_blocks:
+            raise InternalError(f"decode takes {blocks} KV blocks, {self.free_blocks} are free")
+        self._take(blocks)
+
+    def release(self, request: int, tokens: int) -> None:
+        """Give back the blocks of a request that holds `tokens` tokens."""
+        self.held.pop(request, None)
+        self.free_blocks += self.blocks_for(tokens)
+        if self.free_blocks > self.num_blocks:
+            raise InternalError(f"more KV blocks were released than taken, at request {request}")
+
+    def _take(self, blocks: int) -> None:
+        self.free_blocks -= blocks
+        used = self.num_blocks - self.free_blocks
+        if used > self.peak_blocks:
+            self.peak_blocks = used

@@ -1,0 +1,36 @@
+"""The sequences of one replica, as columns: what each request asks for and how far it has come."""
+
+from __future__ import annotations
+
+from simsys.serving.requests import RequestTable
+
+
+class Sequences:
+    """Per-request state, indexed by request number; columns are faster than objects.
+
+    Args:
+        requests: All requests of the run; a replica touches only those routed to it.
+    """
+
+    __slots__ = ("arrival_s", "computed_tokens", "generated_tokens", "output_tokens", "prompt_tokens")
+
+    def __init__(self, requests: RequestTable) -> None:
+        self.arrival_s = requests.arrival_s
+        self.prompt_tokens = requests.prompt_tokens
+        self.output_tokens = requests.output_tokens
+        self.computed_tokens = [0] * len(requests)
+        """Tokens whose keys and values are in the cache, while the prompt is being processed."""
+        self.generated_tokens = [0] * len(requests)
+        """Output tokens at the last change of phase (a decoding sequence is ahead of it)."""
+
+    def target_tokens(self, request: int) -> int:
+        """Tokens to compute before the next output token: the prompt, and after a preemption its output too."""
+        return self.prompt_tokens[request] + self.generated_tokens[request]
+
+    def remaining_prompt(self, request: int) -> int:
+        """Tokens that are still to be computed before the next output token."""
+        return self.target_tokens(request) - self.computed_tokens[request]
+
+    def final_cache_tokens(self, request: int) -> int:
+        """Most tokens of this request that are ever cached: all but the last output token."""
+        return self.prompt_tokens[request] + self.output_tokens[request] - 1

@@ -1,0 +1,393 @@
+from __future__ import annotations
+
+import math
+import sys
+import types
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simsys.collectives import (
+    ALGORITHMS,
+    Algorithm,
+    CollectiveKind,
+    Path,
+    Phase,
+    algorithm_names,
+    bytes_sent,
+    get_algorithm,
+    register_algorithm,
+)
+from simsys.collectives.choose import cheapest, named
+from simsys.errors import UnknownNameError, UsageError
+from simsys.platform.topology import single_switch
+
+ALL_REDUCE, ALL_GATHER = CollectiveKind.ALL_REDUCE, CollectiveKind.ALL_GATHER
+REDUCE_SCATTER, BROADCAST = CollectiveKind.REDUCE_SCATTER, CollectiveKind.BROADCAST
+ALL_TO_ALL = CollectiveKind.ALL_TO_ALL
+
+CASES = [(name, kind) for name in ("ring", "tree", "direct") for kind in sorted(get_algorithm(name).kinds)]
+SIZES = [2, 3, 4, 5, 7, 8, 12, 13, 16, 33]
+ORACLE = Path(latency_s=500e-9, bytes_per_s=50e9)
+GIB = 2**30
+
+
+def test_the_cases_cover_what_ring_and_direct_and_tree_should_do() -> None:
+    assert set(CASES) == {(name, kind) for name in ("ring", "direct") for kind in CollectiveKind} | {
+        ("tree", ALL_REDUCE),
+        ("tree", BROADCAST),
+    }
+
+
+# --- the data arrive: a rank's buffer is N blocks, a block is the set of ranks whose contribution it contains ---
+
+
+def all_blocks(step: int, src: int, dst: int, n: int) -> list[int]:
+    return list(range(n))
+
+
+# which blocks a transfer carries: step and ranks -> blocks
+CARRIED: dict[tuple[str, CollectiveKind], Callable[[int, int, int, int], list[int]]] = {
+    ("ring", ALL_REDUCE): lambda step, src, dst, n: [(src - step - 1) % n],
+    ("ring", REDUCE_SCATTER): lambda step, src, dst, n: [(src - step - 1) % n],
+    ("ring", ALL_GATHER): lambda step, src, dst, n: [(src - step) % n],
+    ("ring", BROADCAST): lambda step, src, dst, n: [dst] if step < n - 1 else [(src - step - 1) % n],
+    ("ring", ALL_TO_ALL): lambda step, src, dst, n: [dst],
+    ("direct", ALL_REDUCE): lambda step, src, dst, n: [dst if step == 0 else src],
+    ("direct", REDUCE_SCATTER): lambda step, src, dst, n: [dst],
+    ("direct", ALL_GATHER): lambda step, src, dst, n: [src],
+    ("direct", BROADCAST): all_blocks,
+    ("direct", ALL_TO_ALL): lambda step, src, dst, n: [dst],
+    ("tree", ALL_REDUCE): all_blocks,
+    ("tree", BROADCAST): all_blocks,
+}
+
+
+def start_buffers(kind: CollectiveKind, n: int) -> list[list[set[int]]]:
+    """Block b of rank r, as the ranks whose contribution it holds."""
+    if kind == ALL_GATHER:
+        return [[{rank} if block == rank else set() for block in range(n)] for rank in range(n)]
+    if kind == BROADCAST:
+        return [[{0} if rank == 0 else set() for _ in range(n)] for rank in range(n)]
+    return [[{rank} for _ in range(n)] for rank in range(n)]
+
+
+def end_buffers(kind: CollectiveKind, n: int) -> list[dict[int, set[int]]]:
+    """The blocks that must be there at the end, for each rank."""
+    everyone = set(range(n))
+    if kind in (REDUCE_SCATTER, ALL_TO_ALL):  # all-to-all: block r of every rank has been collected at rank r
+        return [{rank: everyone} for rank in range(n)]
+    if kind == ALL_GATHER:
+        return [{block: {block} for block in range(n)} for _ in range(n)]
+    return [{block: everyone if kind == ALL_REDUCE else {0} for block in range(n)} for _ in range(n)]
+
+
+def steps_of(phases: tuple[Phase, ...]) -> list[Phase]:
+    return [phase for phase in phases for _ in range(phase.repeat)]
+
+
+@pytest.mark.parametrize(("name", "kind"), CASES)
+@pytest.mark.parametrize("n", SIZES)
+def test_every_rank_ends_with_the_data_it_should_have(name: str, kind: CollectiveKind, n: int) -> None:
+    buffers = start_buffers(kind, n)
+    steps = steps_of(get_algorithm(name).phases(kind, n))
+    for number, step in enumerate(steps):
+        summing = kind in (REDUCE_SCATTER, ALL_TO_ALL) or (kind == ALL_REDUCE and 2 * number < len(steps))
+        messages = []
+        for src, dst in step.transfers:
+            blocks = CARRIED[name, kind](number, src, dst, n)
+            assert len(blocks) == pytest.approx(step.fraction * n)
+            messages += [(dst, block, set(buffers[src][block])) for block in blocks]
+        for dst, block, content in messages:
+            assert content, "a block was sent before it had arrived"
+            if summing:
+                assert not content & buffers[dst][block], "a contribution was added twice"
+            else:
+                assert content >= buffers[dst][block], "a block was overwritten by less than it held"
+            buffers[dst][block] |= content
+    for buffer, expected in zip(buffers, end_buffers(kind, n), strict=True):
+        assert {block: buffer[block] for block in expected} == expected
+
+
+# --- volumes ---
+
+
+@pytest.mark.parametrize(("name", "kind"), [case for case in CASES if case[0] != "tree" and case[1] != BROADCAST])
+@pytest.mark.parametrize("n", SIZES)
+def test_block_algorithms_send_and_receive_the_least_possible_at_every_rank(
+    name: str, kind: CollectiveKind, n: int
+) -> None:
+    sent, received = Counter[int](), Counter[int]()
+    for step in steps_of(get_algorithm(name).phases(kind, n)):
+        sent.update(src for src, _ in step.transfers)
+        received.update(dst for _, dst in step.transfers)
+        assert step.fraction == 1 / n
+    blocks = (n - 1) * (2 if kind == ALL_REDUCE else 1)
+    assert sent == received == dict.fromkeys(range(n), blocks)
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize(
+    ("name", "kind", "buffers"),
+    [
+        ("ring", ALL_REDUCE, lambda n: 2 * (n - 1)),
+        ("ring", ALL_GATHER, lambda n: n - 1),
+        ("ring", REDUCE_SCATTER, lambda n: n - 1),
+        ("ring", ALL_TO_ALL, lambda n: n - 1),
+        ("ring", BROADCAST, lambda n: (n - 1) / n + (n - 1)),
+        ("tree", ALL_REDUCE, lambda n: 2 * (n - 1)),
+        ("tree", BROADCAST, lambda n: n - 1),
+        ("direct", ALL_REDUCE, lambda n: 2 * (n - 1)),
+        ("direct", BROADCAST, lambda n: n - 1),
+    ],
+)
+def test_bytes_sent_by_all_ranks(name: str, kind: CollectiveKind, buffers: Callable[[int], float], n: int) -> None:
+    phases = get_algorithm(name).phases(kind, n)
+    assert bytes_sent(phases, 1e6) == pytest.approx(buffers(n) * 1e6, rel=1e-12)
+
+
+@pytest.mark.parametrize(("name", "kind"), [case for case in CASES if case[0] != "direct"])
+@pytest.mark.parametrize("n", SIZES)
+def test_ring_and_tree_steps_do_not_collide_at_a_rank(name: str, kind: CollectiveKind, n: int) -> None:
+    for phase in get_algorithm(name).phases(kind, n):
+        senders, receivers = zip(*phase.transfers, strict=True)
+        assert len(set(senders)) == len(senders)
+        assert len(set(receivers)) == len(receivers)
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_direct_steps_are_ordered_so_that_ranks_take_turns_at_each_destination(n: int) -> None:
+    (phase,) = get_algorithm("direct").phases(ALL_TO_ALL, n)
+    for turn in range(n - 1):
+        pairs = phase.transfers[turn * n : (turn + 1) * n]
+        assert sorted(src for src, _ in pairs) == sorted(dst for _, dst in pairs) == list(range(n))
+
+
+def test_a_large_ring_is_one_phase() -> None:
+    (phase,) = get_algorithm("ring").phases(ALL_REDUCE, 1024)
+    assert (len(phase.transfers), phase.repeat) == (1024, 2046)
+
+
+# --- times ---
+
+
+@pytest.mark.parametrize("nbytes", [0.0, 1.0, 1e6, float(GIB)])
+@pytest.mark.parametrize("n", [2, 3, 8, 16, 1024])
+@pytest.mark.parametrize(
+    ("name", "kind", "formula"),
+    [
+        ("ring", ALL_REDUCE, lambda n, s: 2 * (n - 1) * (s / (n * 50e9) + 500e-9)),
+        ("ring", ALL_GATHER, lambda n, s: (n - 1) * (s / (n * 50e9) + 500e-9)),
+        ("ring", REDUCE_SCATTER, lambda n, s: (n - 1) * (s / (n * 50e9) + 500e-9)),
+        ("direct", ALL_REDUCE, lambda n, s: 2 * (s / (n * 50e9) + 500e-9)),
+        ("tree", ALL_REDUCE, lambda n, s: 2 * math.ceil(math.log2(n)) * (s / 50e9 + 500e-9)),
+        ("tree", BROADCAST, lambda n, s: math.ceil(math.log2(n)) * (s / 50e9 + 500e-9)),
+    ],
+)
+def test_textbook_times(
+    name: str, kind: CollectiveKind, formula: Callable[[int, float], float], n: int, nbytes: float
+) -> None:
+    assert get_algorithm(name).seconds(kind, n, nbytes, [ORACLE]) == pytest.approx(formula(n, nbytes), rel=1e-12)
+
+
+def test_a_ring_of_8_through_a_switch_matches_a_fluid_network_simulation() -> None:
+    graph = single_switch(8, ORACLE.bytes_per_s, ORACLE.latency_s)
+    latency = sum(graph.links[index].latency_s for index in graph.route(0, 1))
+    seconds = get_algorithm("ring").seconds(ALL_REDUCE, 8, GIB, [Path(latency, ORACLE.bytes_per_s)])
+    assert seconds * 1e3 == pytest.approx(37.594964, abs=1e-6)  # SimGrid 3.32, 1 GiB, 50 GB/s, 500 ns per link
+
+
+def test_bus_bandwidth_of_a_large_ring_all_reduce_is_the_link_bandwidth() -> None:
+    """As nccl-tests defines it: S/t · 2(n-1)/n."""
+    seconds = get_algorithm("ring").seconds(ALL_REDUCE, 8, 64 * GIB, [ORACLE])
+    assert 64 * GIB / seconds * 2 * 7 / 8 == pytest.approx(50e9, rel=1e-5)
+
+
+paths = st.builds(Path, st.floats(0.0, 1e-3, allow_subnormal=False), st.floats(1e6, 1e13))
+sizes_in_bytes = st.just(0.0) | st.floats(1.0, 1e12)
+
+
+@given(st.sampled_from(CASES), st.integers(1, 33), sizes_in_bytes, st.data())
+def test_the_closed_form_is_the_sum_over_the_phases(
+    case: tuple[str, CollectiveKind], n: int, nbytes: float, data: st.DataObject
+) -> None:
+    name, kind = case
+    algorithm = get_algorithm(name)
+    phases = algorithm.phases(kind, n)
+    ways = data.draw(st.lists(paths, min_size=len(phases), max_size=len(phases)))
+    added = math.fsum(p.repeat * way.seconds(p.fraction * nbytes) for p, way in zip(phases, ways, strict=True))
+    assert algorithm.seconds(kind, n, nbytes, ways) == pytest.approx(added, rel=1e-12, abs=0.0)
+    if ways:
+        one_for_all = algorithm.seconds(kind, n, nbytes, ways[:1])
+        assert one_for_all == pytest.approx(
+            algorithm.seconds(kind, n, nbytes, ways[:1] * len(phases)), rel=1e-12, abs=0.0
+        )
+
+
+@pytest.mark.parametrize(("name", "kind"), CASES)
+def test_a_group_of_one_does_nothing(name: str, kind: CollectiveKind) -> None:
+    algorithm = get_algorithm(name)
+    assert algorithm.phases(kind, 1) == ()
+    assert algorithm.seconds(kind, 1, 1e9, [ORACLE]) == algorithm.seconds(kind, 1, 1e9, []) == 0.0
+
+
+@given(st.sampled_from(list(CollectiveKind)), st.integers(1, 2000), sizes_in_bytes, paths, paths)
+def test_the_cheapest_is_the_cheaper_of_ring_and_tree_on_their_own_paths(
+    kind: CollectiveKind, n: int, nbytes: float, ring_path: Path, tree_path: Path
+) -> None:
+    way = {"ring": [ring_path], "tree": [tree_path]}
+    seconds = {
+        name: get_algorithm(name).seconds(kind, n, nbytes, way[name])
+        for name in way
+        if kind in get_algorithm(name).kinds
+    }
+    chosen = cheapest(kind, n, nbytes, lambda algorithm: way[algorithm.name])
+    assert seconds[chosen.name] == min(seconds.values())
+
+
+@pytest.mark.parametrize(
+    ("kind", "n", "nbytes", "name"),
+    [
+        (ALL_REDUCE, 1024, 1024, "tree"),
+        (ALL_REDUCE, 1024, GIB, "ring"),
+        (ALL_REDUCE, 2, 1024, "ring"),  # the same number of steps, half the bytes
+        (ALL_REDUCE, 2, 0, "ring"),  # equal, so the ring
+        (ALL_GATHER, 1024, 1024, "ring"),
+        (BROADCAST, 64, 1024, "tree"),
+    ],
+)
+def test_the_cheapest_in_known_cases(kind: CollectiveKind, n: int, nbytes: float, name: str) -> None:
+    assert cheapest(kind, n, nbytes, lambda _: [ORACLE]).name == name
+    assert named("auto")(kind, n, nbytes, lambda _: [ORACLE]).name == name
+
+
+def test_a_named_algorithm_is_taken_for_the_kinds_it_does() -> None:
+    chooser = named("tree_allreduce")
+    assert chooser(ALL_REDUCE, 1024, GIB, lambda _: [ORACLE]).name == "tree"
+    assert chooser(ALL_GATHER, 1024, GIB, lambda _: [ORACLE]).name == "ring"
+    with pytest.raises(UnknownNameError, match="did you mean 'ring"):
+        named("rings")
+
+
+# --- bad input ---
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: get_algorithm("tree").phases(ALL_TO_ALL, 4), "'all_to_all'; it does: all_reduce, broadcast"),
+        (lambda: get_algorithm("tree").seconds(ALL_GATHER, 4, 1.0, [ORACLE]), "it does: all_reduce, broadcast"),
+        (lambda: get_algorithm("ring").phases(ALL_REDUCE, 0), "at least one rank, not 0"),
+        (lambda: get_algorithm("ring").seconds(ALL_REDUCE, -1, 1.0, [ORACLE]), "at least one rank, not -1"),
+        (lambda: get_algorithm("ring").seconds(ALL_REDUCE, 4, -1.0, [ORACLE]), "-1.0 bytes"),
+        (lambda: get_algorithm("ring").seconds(ALL_REDUCE, 1, math.nan, [ORACLE]), "nan bytes"),
+        (lambda: get_algorithm("ring").seconds(ALL_REDUCE, 4, math.inf, [ORACLE]), "inf bytes"),
+        (lambda: get_algorithm("ring").seconds(ALL_REDUCE, 4, 1.0, []), "0 paths were given for 1 phases"),
+        (lambda: get_algorithm("ring").seconds(ALL_TO_ALL, 9, 1.0, [ORACLE] * 9), "9 paths were given for 8 phases"),
+        (lambda: cheapest(ALL_REDUCE, 4, math.nan, lambda _: [ORACLE]), "nan bytes"),
+        (lambda: Path(-1e-9, 1e9), "latency"),
+        (lambda: Path(math.nan, 1e9), "latency"),
+        (lambda: Path(0.0, 0.0), "bandwidth"),
+        (lambda: Path(0.0, math.nan), "bandwidth"),
+        (lambda: Phase(((0, 1),), 0.0), "fraction"),
+        (lambda: Phase(((0, 1),), 1.5), "fraction"),
+        (lambda: Phase(((0, 1),), math.nan), "fraction"),
+        (lambda: Phase(((0, 1),), 0.5, repeat=0), "at least once, not 0"),
+    ],
+)
+def test_bad_arguments_are_refused(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        call()
+
+
+# --- lookup, and an algorithm of the user's own ---
+
+
+class HalvingDoubling(Algorithm):
+    """All-reduce by recursive halving and doubling (Rabenseifner 2004)."""
+
+    name = "halving_doubling"
+    kinds = frozenset({ALL_REDUCE})
+
+    def make_phases(self, kind: CollectiveKind, size: int) -> tuple[Phase, ...]:
+        if size & (size - 1):
+            raise UsageError(f"halving and doubling needs a power of two, not {size}")
+        distances = [size >> level for level in range(1, size.bit_length())]
+        halving = tuple(
+            Phase(tuple((rank, rank ^ distance) for rank in range(size)), distance / size) for distance in distances
+        )
+        return halving + halving[::-1]
+
+
+@pytest.fixture
+def halving_doubling() -> Iterator[Algorithm]:
+    register_algorithm(HalvingDoubling)
+    yield get_algorithm("halving_doubling")
+    del ALGORITHMS["halving_doubling"]
+
+
+@pytest.mark.parametrize("n", [2, 4, 32])
+def test_a_users_algorithm_needs_only_its_phases(halving_doubling: Algorithm, n: int) -> None:
+    steps = 2 * int(math.log2(n))
+    expected = steps * 500e-9 + 2 * (n - 1) / n * 1e9 / 50e9
+    assert halving_doubling.seconds(ALL_REDUCE, n, 1e9, [ORACLE]) == pytest.approx(expected, rel=1e-12)
+    phases = halving_doubling.phases(ALL_REDUCE, n)
+    assert bytes_sent(phases, 1e9) == bytes_sent(get_algorithm("ring").phases(ALL_REDUCE, n), 1e9)
+    assert "halving_doubling" in algorithm_names()
+    with pytest.raises(UsageError, match="power of two, not 6"):
+        halving_doubling.phases(ALL_REDUCE, 6)
+
+
+def test_a_name_is_taken_once(halving_doubling: Algorithm) -> None:
+    assert register_algorithm(HalvingDoubling) is HalvingDoubling  # the same class again, as on a reload
+    other = type("Other", (HalvingDoubling,), {})
+    with pytest.raises(UsageError, match=r"'halving_doubling' exists already: .*HalvingDoubling"):
+        register_algorithm(other)
+    assert type(halving_doubling) is ALGORITHMS["halving_doubling"] is HalvingDoubling
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("ring", "ring"),
+        ("ring_allreduce", "ring"),
+        ("tree_allreduce", "tree"),
+        ("reduce_scatter_allgather", "ring"),
+        ("simsys.collectives.direct:Direct", "direct"),
+    ],
+)
+def test_lookup_by_name_alias_and_place(name: str, found: str) -> None:
+    assert get_algorithm(name).name == found
+
+
+@pytest.mark.parametrize("name", ["base", "choose", "__init__", "quantum", "", "ring.py"])
+def test_unknown_names_are_refused(name: str) -> None:
+    with pytest.raises(UnknownNameError, match="unknown collective algorithm"):
+        get_algorithm(name)
+
+
+def test_an_unknown_name_comes_with_a_suggestion() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'direct'"):
+        get_algorithm("dirct")
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("no_such_package.module:Class", "no collective algorithm at"),
+        ("my_algorithms:Missing", "no collective algorithm at"),
+        (":Class", "no collective algorithm at"),
+        ("my_algorithms:number", "not a complete subclass"),
+        ("simsys.collectives.base:Algorithm", "not a complete subclass"),
+        ("simsys.collectives.base:Phase", "not a complete subclass"),
+    ],
+)
+def test_bad_places_are_refused(place: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("my_algorithms")
+    module.number = 3  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "my_algorithms", module)
+    with pytest.raises(UsageError, match=message):
+        get_algorithm(place)
