@@ -7,7 +7,7 @@ communicates (``no_sync``).
 
 from __future__ import annotations
 
-from simsys.framework import Block, DataParallel, Rank, TrainingPlan, register
+from simsys.framework import Block, DataParallel, Event, Rank, TrainingPlan, register
 from simsys.units import Bytes
 
 
@@ -22,9 +22,11 @@ class DDP(DataParallel):
         first_bucket_size: Bytes = 2**20
         overlap: bool = True
 
+    options: Options
+
     def __init__(self, rank: Rank, plan: TrainingPlan, options: Options) -> None:
         super().__init__(rank, plan, options)
-        self.pending = []
+        self.pending: list[Event] = []
         self.filled_bytes = 0.0
 
     def after_backward(self, block: Block, *, last_micro_batch: bool) -> None:
@@ -35,7 +37,7 @@ class DDP(DataParallel):
         while self.options.overlap and self.filled_bytes >= self.bucket_bytes():
             self.exchange(self.bucket_bytes())
 
-    def finish(self):
+    def finish(self) -> Event:
         """Send off what is left and wait for all buckets."""
         if self.filled_bytes:
             self.exchange(self.filled_bytes)

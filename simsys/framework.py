@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-from simsys.config.base import FrozenModel
+from simsys.config.base import Configurable, FrozenModel
 from simsys.parallel.training import Block, TrainingPlan
 from simsys.rank import Rank, Team
 from simsys.registry import Registry
@@ -19,6 +19,8 @@ from simsys.serving.sequences import Sequences
 
 if TYPE_CHECKING:
     from simpy.events import Event
+else:
+    Event = Any  # a module names the type of what verbs return without importing SimPy
 
 Steps = Generator[Any, Any, None]
 """What a module's process is: a generator that yields the events it waits for."""
@@ -28,7 +30,7 @@ register = FRAMEWORKS.register
 """Class decorator: ``@register("ddp")`` makes a module known to experiment files."""
 
 
-class DataParallel:
+class DataParallel(Configurable):
     """What data parallelism does around the blocks of a training step; the base does nothing.
 
     One instance per rank. A hook may start communication with the verbs of ``self.rank``; if it returns an
@@ -39,9 +41,6 @@ class DataParallel:
         plan: The work of one training step on this rank.
         options: The module's settings.
     """
-
-    class Options(FrozenModel):
-        """Settings of the module, as written in the experiment file."""
 
     def __init__(self, rank: Rank, plan: TrainingPlan, options: Any) -> None:
         self.rank = rank
@@ -89,6 +88,7 @@ __all__ = [
     "Chunk",
     "DataParallel",
     "DecodePhase",
+    "Event",
     "FrozenModel",
     "PrefillPhase",
     "Rank",

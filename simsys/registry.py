@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import inspect
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
-import simsys
 from simsys.errors import UnknownNameError, UsageError
 
 Class = TypeVar("Class", bound=type)
+Base = TypeVar("Base")
 
 
 class Registry:
@@ -25,10 +27,21 @@ class Registry:
         noun: What they are called in messages, such as ``framework module``.
         package: The package whose files are the shipped ones, such as ``frameworks``.
         entry_points: Entry-point group through which other distributions add theirs.
+        helpers: Files of the package that are no plug-ins.
+        aliases: Other names of plug-ins.
     """
 
-    def __init__(self, noun: str, package: str, entry_points: str) -> None:
+    def __init__(
+        self,
+        noun: str,
+        package: str,
+        entry_points: str,
+        *,
+        helpers: Iterable[str] = (),
+        aliases: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.noun, self.package, self.entry_points = noun, package, entry_points
+        self.helpers, self.aliases = frozenset(helpers), aliases
         self._classes: dict[str, type] = {}
 
     def register(self, name: str) -> Callable[[Class], Class]:
@@ -47,11 +60,15 @@ class Registry:
 
         return decorate
 
+    def forget(self, name: str) -> None:
+        """Take back a registration; for tests and interactive work."""
+        self._classes.pop(name, None)
+
     def names(self) -> list[str]:
         """All names that `get` knows, without importing anything."""
-        return sorted(self._files() | set(self._classes) | set(self._entry_points()))
+        return sorted(self._files() | set(self._classes) | set(self._entry_points()) | set(self.aliases))
 
-    def get(self, name: str, base: type[Class] | None = None) -> type:
+    def get(self, name: str, base: type[Base]) -> type[Base]:
         """The class called `name`.
 
         Args:
@@ -63,11 +80,12 @@ class Registry:
             UsageError: If it cannot be imported or is no subclass of `base`.
         """
         cls = self._find(name)
-        if base is not None and not (isinstance(cls, type) and issubclass(cls, base)):
-            raise UsageError(f"{self.noun} {name!r} is not a {base.__name__}")
+        if not issubclass(cls, base) or inspect.isabstract(cls):
+            raise UsageError(f"{self.noun} {name!r} is not a complete subclass of {base.__name__}")
         return cls
 
     def _find(self, name: str) -> type:
+        name = self.aliases.get(name, name)
         if ":" in name:
             return self._import_class(name)
         if name not in self._classes and name in self._files():
@@ -91,11 +109,11 @@ class Registry:
     def _files(self) -> set[str]:
         """Shipped modules. A folder of the same name elsewhere on the path must not shadow them."""
         package = importlib.import_module(self.package)
-        shipped = Path(simsys.__file__).resolve().parents[1] / self.package.replace(".", "/")
+        shipped = Path(__file__).resolve().parents[1] / self.package.replace(".", "/")
         if shipped not in [Path(path).resolve() for path in package.__path__]:
             found = ", ".join(package.__path__)
-            raise UsageError(f"the package {self.package!r} in {found} hides the one that belongs to simsys in {shipped}")
-        return {module.name for module in pkgutil.iter_modules(package.__path__)}
+            raise UsageError(f"the package {self.package!r} in {found} hides the one of simsys in {shipped}")
+        return {module.name for module in pkgutil.iter_modules(package.__path__)} - self.helpers
 
     def _entry_points(self) -> dict[str, importlib.metadata.EntryPoint]:
         return {point.name: point for point in importlib.metadata.entry_points(group=self.entry_points)}

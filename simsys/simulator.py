@@ -11,8 +11,8 @@ from simsys.build.training import TrainingJob, build_training
 from simsys.config.experiment import SimulationConfig
 from simsys.executors import LEVELS
 from simsys.metrics.history import EventHistory
-from simsys.metrics.probes import Probe, Probes
 from simsys.metrics.result import RunResult
+from simsys.probes import Probe, Probes
 
 
 class DistributedAISimulator:

@@ -9,7 +9,7 @@ from simsys.config.experiment import HardwareConfig, NetworkConfig
 from simsys.config.hardware import FabricProfile, GpuProfile, NodeProfile, load_fabric, load_gpu, load_node
 from simsys.platform.device_spec import DeviceSpec
 from simsys.platform.platform import VirtualHardwarePlatform
-from simsys.platform.topology import Fabric, NodeInside, Nics, Topology, nodes_on_fabric
+from simsys.platform.topology import Fabric, Nics, NodeInside, Topology, nodes_on_fabric
 
 DEFAULT_FABRIC = "infiniband-hdr"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from simsys.config.experiment import ModelConfig
 from simsys.errors import UsageError
@@ -62,5 +63,5 @@ def _transformer(config: ModelConfig) -> Model:
         source="sizes in the experiment file",
     )
     changes = {"num_key_value_heads": config.num_key_value_heads, "intermediate_size": config.intermediate_size}
-    given = {key: value for key, value in changes.items() if value is not None}
+    given: dict[str, Any] = {key: value for key, value in changes.items() if value is not None}
     return build_transformer(replace(architecture, **given))

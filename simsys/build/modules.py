@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from simsys.config.base import Configurable
 from simsys.config.validation import validate
 from simsys.errors import ConfigError, Problem
 from simsys.framework import FRAMEWORKS
 
-Module = TypeVar("Module")
+Module = TypeVar("Module", bound=Configurable)
 
 
-def module_options(
-    name: str, base: type[Module], given: Mapping[str, Any], place: str
-) -> tuple[type[Module], Any]:
+def module_options(name: str, base: type[Module], given: Mapping[str, Any], place: str) -> tuple[type[Module], Any]:
     """The module called `name` and its ``Options`` filled from `given`.
 
     Args:

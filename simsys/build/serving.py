@@ -105,7 +105,9 @@ class ServingJob:
         parts = ", ".join(f"{name} {pretty(size, Dimension.BYTES)}" for name, size in self.fixed_bytes.items())
         needed = pretty(sum(self.fixed_bytes.values()), Dimension.BYTES)
         usable = pretty(self.usable_bytes, Dimension.BYTES)
-        return f"{self.model.name} does not fit: {needed} are needed before any KV cache ({parts}), {usable} are usable"
+        return (
+            f"{self.model.name} does not fit: {needed} are needed before any KV cache ({parts}), {usable} are usable"
+        )
 
     def execution_model(self) -> ExecutionModel:
         """Overheads and algorithms for the executor."""

@@ -52,9 +52,7 @@ class TrainingJob:
     @property
     def global_batch_size(self) -> int:
         """Samples per iteration."""
-        return (
-            self.settings.batch_size_per_gpu * self.settings.gradient_accumulation_steps * self.layout.data
-        )
+        return self.settings.batch_size_per_gpu * self.settings.gradient_accumulation_steps * self.layout.data
 
     @cached_property
     def plan(self) -> TrainingPlan:
@@ -146,9 +144,7 @@ def build_training(config: SimulationConfig) -> TrainingJob:
     data = parallelism.dp_degree or max(1, cluster.num_gpus // shards)
     layout = Layout(tensor=parallelism.tp_degree, data=data, pipeline=parallelism.pp_stages)
     if layout.world_size != cluster.num_gpus:
-        raise UsageError(
-            f"the degrees need {layout.world_size} GPUs, the cluster has {cluster.num_gpus}"
-        )
+        raise UsageError(f"the degrees need {layout.world_size} GPUs, the cluster has {cluster.num_gpus}")
     return TrainingJob(
         config, settings, cluster, model, load_engine(settings.engine), layout, training_precision(settings, cluster)
     )
@@ -157,7 +153,7 @@ def build_training(config: SimulationConfig) -> TrainingJob:
 def training_precision(settings: TrainingConfig, cluster: Cluster) -> Precision:
     """Mixed precision computes in bf16 where the GPU has it, else in fp16; weights are kept in fp32 besides."""
     peaks = cluster.spec.peak_flop_per_s
-    compute = settings.precision
+    compute: str | None = settings.precision
     if compute is None:
         half = "bf16" if "bf16" in peaks else "fp16"
         compute = half if settings.mixed_precision else ("tf32" if "tf32" in peaks else "fp32")

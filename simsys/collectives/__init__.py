@@ -12,11 +12,6 @@ Example:
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import pkgutil
-from functools import cache
-
 from simsys.collectives.base import (
     ALGORITHMS,
     Algorithm,
@@ -26,7 +21,6 @@ from simsys.collectives.base import (
     bytes_sent,
     register_algorithm,
 )
-from simsys.errors import UnknownNameError, UsageError
 
 __all__ = [
     "ALGORITHMS",
@@ -34,23 +28,10 @@ __all__ = [
     "CollectiveKind",
     "Path",
     "Phase",
-    "algorithm_names",
     "bytes_sent",
     "get_algorithm",
     "register_algorithm",
 ]
-
-_ALIASES = {
-    "ring_allreduce": "ring",
-    "tree_allreduce": "tree",
-    "reduce_scatter_allgather": "ring",  # the ring all-reduce is exactly these two, one after the other
-}
-_NOT_ALGORITHMS = {"base", "choose"}
-
-
-def algorithm_names() -> list[str]:
-    """Names that `get_algorithm` knows: the shipped files, what has been registered, and aliases."""
-    return sorted(_shipped() | ALGORITHMS.keys() | _ALIASES.keys())
 
 
 def get_algorithm(name: str) -> Algorithm:
@@ -64,27 +45,4 @@ def get_algorithm(name: str) -> Algorithm:
         UnknownNameError: Nothing has that name.
         UsageError: ``package.module:Class`` is not an `Algorithm`.
     """
-    name = _ALIASES.get(name, name)
-    if name in _shipped():
-        importlib.import_module(f"{__name__}.{name}")
-    if name in ALGORITHMS:
-        return ALGORITHMS[name]()
-    if ":" in name:
-        return _import_algorithm(name)
-    raise UnknownNameError("collective algorithm", name, algorithm_names())
-
-
-@cache
-def _shipped() -> frozenset[str]:
-    return frozenset(module.name for module in pkgutil.iter_modules(__path__)) - _NOT_ALGORITHMS
-
-
-def _import_algorithm(place: str) -> Algorithm:
-    module_name, _, class_name = place.partition(":")
-    try:
-        cls = getattr(importlib.import_module(module_name), class_name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise UsageError(f"no collective algorithm at {place!r}: {error}") from error
-    if not (isinstance(cls, type) and issubclass(cls, Algorithm)) or inspect.isabstract(cls):
-        raise UsageError(f"{place!r} is not a complete subclass of simsys.collectives.Algorithm")
-    return cls()
+    return ALGORITHMS.get(name, Algorithm)()

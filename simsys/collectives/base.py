@@ -18,6 +18,7 @@ from enum import StrEnum
 from typing import ClassVar, TypeVar
 
 from simsys.errors import UsageError
+from simsys.registry import Registry
 
 
 class CollectiveKind(StrEnum):
@@ -151,8 +152,18 @@ def bytes_sent(phases: Sequence[Phase], nbytes: float) -> float:
     return sum(phase.repeat * len(phase.transfers) * phase.fraction for phase in phases) * nbytes
 
 
-ALGORITHMS: dict[str, type[Algorithm]] = {}
-"""Algorithms by name, as far as their modules have been imported; look up with `get_algorithm`."""
+ALGORITHMS = Registry(
+    "collective algorithm",
+    "simsys.collectives",
+    "simsys.collectives",
+    helpers=("base", "choose"),
+    aliases={
+        "ring_allreduce": "ring",
+        "tree_allreduce": "tree",
+        "reduce_scatter_allgather": "ring",  # the ring all-reduce is exactly these two, one after the other
+    },
+)
+"""Algorithms by name."""
 
 AlgorithmClass = TypeVar("AlgorithmClass", bound=type[Algorithm])
 
@@ -163,9 +174,4 @@ def register_algorithm(cls: AlgorithmClass) -> AlgorithmClass:
     Raises:
         UsageError: Another class has that name already.
     """
-    known = ALGORITHMS.setdefault(cls.name, cls)
-    if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
-        taken = f"{known.__module__}.{known.__qualname__}"
-        raise UsageError(f"a collective algorithm named {cls.name!r} exists already: {taken}")
-    ALGORITHMS[cls.name] = cls
-    return cls
+    return ALGORITHMS.register(cls.name)(cls)

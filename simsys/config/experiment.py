@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, PrivateAttr, model_validator
+from pydantic import Field, NonNegativeInt, PositiveInt, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
 from simsys.config.base import FrozenModel
@@ -21,7 +21,9 @@ TopologyType = Literal["switch", "full_mesh", "ring", "tree", "torus_2d"]
 Strategy = Literal["None", "DDP", "TP"]
 TrainingPrecision = Literal["fp32", "tf32", "fp16", "bf16"]
 ServingPrecision = Literal["fp32", "fp16", "bf16", "fp8"]
-CommunicationPattern = Literal["auto", "ring", "tree", "direct", "ring_allreduce", "tree_allreduce", "reduce_scatter_allgather"]
+CommunicationPattern = Literal[
+    "auto", "ring", "tree", "direct", "ring_allreduce", "tree_allreduce", "reduce_scatter_allgather"
+]
 
 
 def _problem(message: str) -> PydanticCustomError:
@@ -157,7 +159,7 @@ class TrainingConfig(FrozenModel):
     communication_pattern: CommunicationPattern = "auto"
     engine: str = "pytorch"
     data_parallel: str | None = None
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = Field(default_factory=dict)
     num_nodes: PositiveInt | None = None
 
     @model_validator(mode="after")
@@ -182,7 +184,7 @@ class ServingConfig(FrozenModel):
     communication_pattern: CommunicationPattern = "auto"
     prefill: str = "llm_prefill"
     decode: str = "llm_decode"
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _budget_holds_the_batch(self) -> Self:
@@ -242,7 +244,9 @@ class SimulationConfig(FrozenModel):
             fields = fields.model_copy(update={"num_nodes": num_nodes})
         elif isinstance(fields, dict):
             if fields.get("num_nodes", num_nodes) != num_nodes:
-                raise _problem(f"training.num_nodes ({num_nodes}) and hardware.num_nodes ({fields['num_nodes']}) differ")
+                raise _problem(
+                    f"training.num_nodes ({num_nodes}) and hardware.num_nodes ({fields['num_nodes']}) differ"
+                )
             fields["num_nodes"] = num_nodes
         rest = {key: value for key, value in given.items() if key != "num_nodes"}
         return {**data, "hardware": fields, "training": rest}

@@ -13,12 +13,12 @@ from simpy.events import Event
 from simsys.errors import DeadlockError
 from simsys.executors.communicator import Choose, Communicator, Meeting
 from simsys.executors.cost import PassCost, WorkCost
-from simsys.metrics.probes import Probes
 from simsys.model.work import Precision
 from simsys.ops import Allocate, Collective, Compute, Forward, Operation, Recv, Release, Send
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
 from simsys.platform.platform import VirtualHardwarePlatform
+from simsys.probes import Probes
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Executor(ABC):
 
     def wait(self, rank: int, events: Iterable[Event]) -> Event:
         """An event that fires when all `events` have."""
-        pending = [event for event in events if event.callbacks is not None]
+        pending = [event for event in events if not event.processed]
         if not pending:
             return self.env.done
         return pending[0] if len(pending) == 1 else self.env.all_of(pending)
@@ -169,8 +169,8 @@ class Executor(ABC):
         ]
         waiting += [
             f"rank {dst} waits for a message from rank {src} (tag {tag!r}) that was never sent"
-            for ((src, dst, tag), receiving), events in self._mail.items()
-            if receiving and any(event.callbacks for event in events)
+            for ((src, dst, tag), receiving), unmatched in self._mail.items()
+            if receiving and unmatched
         ]
         if waiting:
             raise DeadlockError("deadlock: nothing can happen any more, but\n  " + "\n  ".join(waiting))

@@ -10,8 +10,6 @@ from simsys.model.work import Batch, Operator, OperatorKind, Precision, Work, ke
 from simsys.parallel.passes import ForwardPass, Segment
 from simsys.platform.device_spec import DeviceSpec, kernel_seconds, work_seconds
 
-_ATTENTION = (OperatorKind.ATTENTION, OperatorKind.DECODE_ATTENTION)
-
 
 class WorkCost:
     """Seconds of a `Work` on a device, computed once for each pair."""
@@ -32,29 +30,38 @@ class WorkCost:
 class SegmentCost:
     """Duration of a segment for any batch.
 
-    Everything but attention depends on the token counts alone, which repeat from step to step, so that part
-    is kept; attention depends on the context and is computed anew, one kernel per attention operator.
+    Most operators depend on the token counts alone, which repeat from step to step, so their sum is kept. Prompt
+    attention depends on the prompts and decode attention on the context; they are computed anew when present.
     """
 
-    __slots__ = ("_attention", "_dense", "_kept", "_precision", "_spec", "exchange", "layers_s")
+    __slots__ = ("_by_tokens", "_decode", "_kept", "_precision", "_prompt", "_spec", "exchange", "layers_s")
 
     def __init__(self, segment: Segment, spec: DeviceSpec, precision: Precision, per_layer_s: float) -> None:
-        self._attention = tuple(op for op in segment.operators if op.kind in _ATTENTION)
-        self._dense = tuple(op for op in segment.operators if op.kind not in _ATTENTION)
-        self._kept: dict[tuple[float, float], float] = {}
+        def of_kind(*kinds: OperatorKind) -> tuple[Operator, ...]:
+            return tuple(operator for operator in segment.operators if operator.kind in kinds)
+
+        self._prompt = of_kind(OperatorKind.ATTENTION)
+        self._decode = of_kind(OperatorKind.DECODE_ATTENTION)
+        self._by_tokens = tuple(op for op in segment.operators if op not in self._prompt + self._decode)
+        self._kept: dict[tuple[float, float, bool], float] = {}
         self._spec, self._precision = spec, precision
         self.exchange = segment.exchange
         self.layers_s = segment.layers * per_layer_s
 
     def compute_seconds(self, batch: Batch) -> float:
         """Seconds of computation, host overhead of the layers included."""
-        key = batch.tokens, batch.logits
-        dense_s = self._kept.get(key)
-        if dense_s is None:
-            dense_s = self._kept[key] = self.layers_s + self._kernels_seconds(self._dense, batch)
-        if not self._attention:
-            return dense_s
-        return dense_s + self._kernels_seconds(self._attention, batch)
+        prompts = batch.attention_pairs > 0.0
+        key = batch.tokens, batch.logits, prompts
+        seconds = self._kept.get(key)
+        if seconds is None:
+            # Without prompts, what prompt attention does depends on the token counts too.
+            operators = self._by_tokens if prompts else self._by_tokens + self._prompt
+            seconds = self._kept[key] = self.layers_s + self._kernels_seconds(operators, batch)
+        if prompts and self._prompt:
+            seconds += self._kernels_seconds(self._prompt, batch)
+        if self._decode:
+            seconds += self._kernels_seconds(self._decode, batch)
+        return seconds
 
     def exchange_bytes(self, batch: Batch) -> float:
         """Bytes of the collective that follows; 0 if none does."""

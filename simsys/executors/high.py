@@ -15,6 +15,9 @@ from simsys.model.work import Work
 from simsys.ops import Compute, Forward, Send
 from simsys.platform.environment import At, Callback
 
+ROUNDING = 1e-13
+"""Relative difference of two times that only rounding can have made."""
+
 
 class HighDetail(Executor):
     """Layers, ranks and transfers one by one."""
@@ -103,13 +106,29 @@ class HighDetail(Executor):
 class PassRun:
     """One forward pass: a chain of events, one per segment, that re-arms a single event object.
 
+    Times are anchored: as long as nothing disturbs the pass, a segment ends at its start plus a sum of
+    durations, not at a clock that is rounded anew at every layer.
+
     Args:
         executor: Runs the collectives.
         op: The pass.
     """
 
-    __slots__ = ("_advance", "_devices", "_env", "_executor", "_exchange", "_index", "_op", "_segments", "_started_s",
-                 "_tick", "event")  # fmt: skip
+    __slots__ = (
+        "_advance",
+        "_anchor_s",
+        "_devices",
+        "_env",
+        "_exchange",
+        "_executor",
+        "_index",
+        "_offset_s",
+        "_op",
+        "_segments",
+        "_started_s",
+        "_tick",
+        "event",
+    )
 
     def __init__(self, executor: HighDetail, op: Forward) -> None:
         self._executor, self._op, self._env = executor, op, executor.env
@@ -118,18 +137,19 @@ class PassRun:
         for repeat, segments in executor.pass_cost(op).stretches(op.batch):
             self._segments += segments * repeat
         self._index = 0
-        self._started_s = self._env._now
+        self._started_s = self._anchor_s = self._env._now
+        self._offset_s = op.host_s
         self.event = Event(self._env)
         # The callback lists are made once; the loop hands them back to the tick at every step.
         self._advance: list[Callback] = [self._compute]
         self._exchange: list[Callback] = [self._communicate]
         self._tick = Event(self._env)
         self._tick._ok, self._tick._value = True, None
-        self._arm(self._started_s + op.host_s, self._advance)
+        self._arm(self._anchor_s + self._offset_s, self._advance)
 
     def _arm(self, time_s: float, callbacks: list[Callback]) -> None:
         env, tick = self._env, self._tick
-        tick.callbacks = callbacks  # type: ignore[assignment]
+        tick.callbacks = callbacks
         heappush(env._queue, (time_s, NORMAL, next(env._eid), tick))
 
     def _compute(self, _: Event) -> None:
@@ -140,12 +160,18 @@ class PassRun:
             return
         segment = segments[index]
         self._index = index + 1
-        now = self._env._now
-        end_s = now
+        now, compute_s = self._env._now, segment.compute_s
+        self._offset_s += compute_s
+        end_s = self._anchor_s + self._offset_s
         for device in self._devices:
-            device_end_s = device.reserve(now, segment.compute_s)
-            if device_end_s > end_s:
-                end_s = device_end_s
+            if device.free_at_s <= now:
+                device.free_at_s = end_s
+                device.busy_s += compute_s
+            else:
+                busy_until_s = device.reserve(now, compute_s)
+                if busy_until_s > self._anchor_s + self._offset_s:
+                    self._anchor_s, self._offset_s = busy_until_s, 0.0
+        end_s = self._anchor_s + self._offset_s
         if self._executor.probes.operation:
             self._tell(segment, end_s)
         self._arm(end_s, self._exchange if segment.nbytes else self._advance)
@@ -154,7 +180,19 @@ class PassRun:
         segment = self._segments[self._index - 1]
         assert segment.kind is not None
         communicator = self._executor.communicator(self._op.team)
-        self._executor.run_steps(communicator, segment.kind, segment.nbytes, self._compute)
+        self._executor.run_steps(communicator, segment.kind, segment.nbytes, self._exchanged)
+
+    def _exchanged(self, _: Event) -> None:
+        """Go on from the closed form if the links were quiet, so that steps leave no rounding; else from now."""
+        segment = self._segments[self._index - 1]
+        assert segment.kind is not None
+        now = self._env._now
+        offset_s = self._offset_s + self._executor.communicator(self._op.team).seconds(segment.kind, segment.nbytes)
+        if abs(self._anchor_s + offset_s - now) <= ROUNDING * now:
+            self._offset_s = offset_s
+        else:
+            self._anchor_s, self._offset_s = now, 0.0
+        self._compute(self._tick)
 
     def _tell(self, segment: SegmentTime, end_s: float) -> None:
         for device in self._devices:

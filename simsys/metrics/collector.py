@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from simsys.metrics.probes import Probe
 from simsys.metrics.serving import ServingLog, serving_metrics
 from simsys.metrics.training import IterationLog, training_metrics
 from simsys.ops import Compute, Operation
+from simsys.probes import Probe
 from simsys.serving.requests import RequestTable
 
 

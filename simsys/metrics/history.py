@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from simsys.collectives.base import CollectiveKind
-from simsys.metrics.probes import Probe
 from simsys.ops import Collective, Compute, Forward, Operation, Send
+from simsys.probes import Probe
 
 
 class EventType(StrEnum):

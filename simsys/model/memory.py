@@ -65,7 +65,9 @@ def serving_memory(
     The activation peak is that of a full step: the widest intermediate tensor twice (input and output of the
     largest operator), and the fp32 logits of the sampled sequences.
     """
-    widest = max((op.elements_per_token for block in model.blocks for op in block.operators if not op.per_logit), default=0.0)
+    widest = max(
+        (op.elements_per_token for block in model.blocks for op in block.operators if not op.per_logit), default=0.0
+    )
     logits = model.vocab_size * max_num_seqs * FP32_BYTES
     return {
         "weights": model.parameters * precision.weight_bytes / tensor_degree,

@@ -9,7 +9,7 @@ from simsys.model.work import Batch, Kernel, Operator, OperatorKind, Precision, 
 from simsys.parallel.passes import ForwardPass, Segment
 
 ADAM_BYTES_PER_PARAMETER = 28.0
-"""Read weight, momentum, variance (fp32) and gradient, write the first three: 7 × 4 bytes (Kingma & Ba 2015, alg. 1)."""
+"""Read weight, momentum, variance and gradient, write the first three: 7 × 4 bytes (Kingma & Ba 2015, alg. 1)."""
 SGD_BYTES_PER_PARAMETER = 20.0
 """Read weight, momentum and gradient, write weight and momentum: 5 × 4 bytes."""
 OPTIMIZER_BYTES = {"adam": ADAM_BYTES_PER_PARAMETER, "sgd": SGD_BYTES_PER_PARAMETER}

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from simpy.events import Event
 
-from simsys.metrics.probes import Probes
 from simsys.platform.environment import Environment
+from simsys.probes import Probes
 from simsys.serving.requests import RequestTable
 from simsys.serving.scheduler import Chunk
 

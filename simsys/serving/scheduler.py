@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from simsys.config.base import FrozenModel
+from simsys.config.base import Configurable
 from simsys.errors import UsageError
 from simsys.model.work import Batch
 from simsys.rank import Team
@@ -95,7 +95,7 @@ class HostCosts:
     per_sequence_s: float = 0.0
 
 
-class Scheduler(ABC):
+class Scheduler(Configurable, ABC):
     """A replica's scheduler: subclass it and write `schedule`.
 
     Args:
@@ -107,9 +107,6 @@ class Scheduler(ABC):
         inbox: Where requests arrive.
         host: Host costs of the engine.
     """
-
-    class Options(FrozenModel):
-        """Settings of the policy, as written in the experiment file."""
 
     def __init__(
         self,
@@ -174,7 +171,9 @@ class Scheduler(ABC):
                 continue
             started_s = team.now
             decoding = self.decode.size
-            batch = self.decode.work() + self.prefill.work(chunks)
+            batch = self.decode.work()
+            if chunks:
+                batch += self.prefill.work(chunks)
             host_s = self.host.per_step_s + self.host.per_sequence_s * batch.logits
             yield team.forward(batch, host_s=host_s, name="step")
             self.inbox.stepped(started_s, team.now, decoding, chunks)
