@@ -8,6 +8,7 @@
     │   ├── UnknownNameError    2  a name that no registry or folder knows ("did you mean")
     │   └── TraceError          2  a request trace that cannot be read, with the row
     ├── InfeasibleError         3  a valid question whose answer is "it does not fit"
+    │   ├── InfeasibleConfigError 3  scenarios of a file that do not fit, each with its place
     │   └── OutOfMemoryError    3  an allocation beyond a device's memory
     ├── OutputError             2  a result that could not be written
     ├── DeadlockError           4  operations that wait for each other for ever
@@ -65,7 +66,7 @@ class ConfigError(UsageError):
     """One or more problems in a configuration; `problems` holds them in file order."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        self.problems = tuple(sorted(problems, key=lambda p: (p.file, p.line, p.column)))
+        self.problems = _in_file_order(problems)
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
@@ -87,6 +88,14 @@ class InfeasibleError(SimsysError):
     exit_code = 3
 
 
+class InfeasibleConfigError(InfeasibleError):
+    """Well-formed scenarios that do not fit their hardware; `problems` holds them in file order."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = _in_file_order(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
 class OutOfMemoryError(InfeasibleError):
     """An allocation that exceeds a device's memory."""
 
@@ -103,6 +112,10 @@ class DeadlockError(SimsysError):
 
 class InternalError(SimsysError):
     """A broken invariant: a bug in simsys, not in the input."""
+
+
+def _in_file_order(problems: Sequence[Problem]) -> tuple[Problem, ...]:
+    return tuple(sorted(problems, key=lambda p: (p.file, p.line, p.column)))
 
 
 def did_you_mean(given: object, known: Iterable[str]) -> str:

@@ -65,6 +65,7 @@ class DistributedAISimulator:
             metrics=collector.metrics(),
             rows=collector.rows(),
             memory_bytes=job.memory_bytes,
+            memory_capacity_bytes=job.cluster.spec.memory_bytes,
             assumptions=job.assumptions(),
             simulated_s=collector.end_s,
             events=platform.env.events_scheduled,

@@ -167,9 +167,13 @@ def build_serving(config: SimulationConfig) -> ServingJob:
     Raises:
         SimsysError: If it names something unknown or does not fit together.
     """
+    return serving_job(config, build_cluster(config.hardware, config.network), build_model(config.model, config.folder))
+
+
+def serving_job(config: SimulationConfig, cluster: Cluster, model: Model) -> ServingJob:
+    """Resolve a serving scenario whose cluster and model are built already; raises as `build_serving`."""
     assert config.serving is not None
     settings, parallelism = config.serving, config.parallelism
-    cluster = build_cluster(config.hardware, config.network)
     data = parallelism.dp_degree or max(1, cluster.num_gpus // parallelism.tp_degree)
     layout = Layout(tensor=parallelism.tp_degree, data=data)
     if layout.world_size > cluster.num_gpus:
@@ -181,5 +185,4 @@ def build_serving(config: SimulationConfig) -> ServingJob:
         activation_bytes=max(weight_bytes, 2.0),
         kv_bytes=BYTES_PER_ELEMENT[settings.kv_precision or settings.precision],
     )
-    model = build_model(config.model, config.folder)
     return ServingJob(config, settings, cluster, model, load_engine(settings.engine), layout, precision)

@@ -23,8 +23,8 @@ from simsys.parallel.passes import forward_pass
 from simsys.parallel.training import TrainingPlan, training_plan
 from simsys.rank import Rank
 
-DATA_PARALLEL = {None: "none", "None": "none", "DDP": "ddp"}
-"""Which data-parallel module a strategy names."""
+DATA_PARALLEL = {"None": "none", "DDP": "ddp"}
+"""Which data-parallel module a strategy names; without a strategy, several GPUs train with DDP."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,8 @@ class TrainingJob:
     @cached_property
     def data_parallel(self) -> tuple[type[DataParallel], Any]:
         """The data-parallel module and its options."""
-        name = self.settings.data_parallel or DATA_PARALLEL[self.config.parallelism.strategy]
+        strategy = self.config.parallelism.strategy or ("DDP" if self.layout.data > 1 else "None")
+        name = self.settings.data_parallel or DATA_PARALLEL[strategy]
         return module_options(name, DataParallel, self.settings.options, "training.options")
 
     def execution_model(self) -> ExecutionModel:
@@ -136,10 +137,13 @@ def build_training(config: SimulationConfig) -> TrainingJob:
     Raises:
         SimsysError: If it names something unknown or does not fit together.
     """
+    return training_job(config, build_cluster(config.hardware, config.network), build_model(config.model, config.folder))
+
+
+def training_job(config: SimulationConfig, cluster: Cluster, model: Model) -> TrainingJob:
+    """Resolve a training scenario whose cluster and model are built already; raises as `build_training`."""
     assert config.training is not None
     settings, parallelism = config.training, config.parallelism
-    cluster = build_cluster(config.hardware, config.network)
-    model = build_model(config.model, config.folder)
     shards = parallelism.tp_degree * parallelism.pp_stages
     data = parallelism.dp_degree or max(1, cluster.num_gpus // shards)
     layout = Layout(tensor=parallelism.tp_degree, data=data, pipeline=parallelism.pp_stages)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import heappush
+from typing import Any
 
 from simpy.events import NORMAL, Event
 
@@ -13,14 +14,16 @@ from simsys.executors.communicator import Communicator, Meeting
 from simsys.executors.cost import SegmentTime
 from simsys.model.work import Work
 from simsys.ops import Compute, Forward, Send
+from simsys.parallel.layout import Group
 from simsys.platform.environment import At, Callback
 
-ROUNDING = 1e-13
-"""Relative difference of two times that only rounding can have made."""
-
-
 class HighDetail(Executor):
-    """Layers, ranks and transfers one by one."""
+    """Layers, ranks and transfers one by one; takes the arguments of `Executor`."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.pass_ends_s: dict[Group, float] = {}
+        """Where each team's last pass ended, free of the clock's rounding."""
 
     @staticmethod
     def stand_in(role: Sequence[int], rank: int) -> int:
@@ -106,8 +109,9 @@ class HighDetail(Executor):
 class PassRun:
     """One forward pass: a chain of events, one per segment, that re-arms a single event object.
 
-    Times are anchored: as long as nothing disturbs the pass, a segment ends at its start plus a sum of
-    durations, not at a clock that is rounded anew at every layer.
+    Times are anchored: as long as nothing disturbs the pass, a segment ends at the start of the pass plus a sum
+    of durations, not at a clock that is rounded anew at every layer, and a pass that follows another at once
+    starts where that one ended by this account.
 
     Args:
         executor: Runs the collectives.
@@ -137,7 +141,9 @@ class PassRun:
         for repeat, segments in executor.pass_cost(op).stretches(op.batch):
             self._segments += segments * repeat
         self._index = 0
-        self._started_s = self._anchor_s = self._env._now
+        self._started_s = now = self._env._now
+        previous_end_s = executor.pass_ends_s.get(op.team, now)
+        self._anchor_s = previous_end_s if _same_time(previous_end_s, now) else now
         self._offset_s = op.host_s
         self.event = Event(self._env)
         # The callback lists are made once; the loop hands them back to the tick at every step.
@@ -145,7 +151,7 @@ class PassRun:
         self._exchange: list[Callback] = [self._communicate]
         self._tick = Event(self._env)
         self._tick._ok, self._tick._value = True, None
-        self._arm(self._anchor_s + self._offset_s, self._advance)
+        self._arm(max(now, self._anchor_s + self._offset_s), self._advance)
 
     def _arm(self, time_s: float, callbacks: list[Callback]) -> None:
         env, tick = self._env, self._tick
@@ -188,7 +194,7 @@ class PassRun:
         assert segment.kind is not None
         now = self._env._now
         offset_s = self._offset_s + self._executor.communicator(self._op.team).seconds(segment.kind, segment.nbytes)
-        if abs(self._anchor_s + offset_s - now) <= ROUNDING * now:
+        if _same_time(self._anchor_s + offset_s, now):
             self._offset_s = offset_s
         else:
             self._anchor_s, self._offset_s = now, 0.0
@@ -203,7 +209,13 @@ class PassRun:
     def _finish(self) -> None:
         for hook in self._executor.probes.operation:
             hook(self._op, self._started_s, self._env._now)
+        self._executor.pass_ends_s[self._op.team] = self._anchor_s + self._offset_s
         self.event.succeed()
+
+
+def _same_time(a_s: float, b_s: float) -> bool:
+    """Whether two times differ by no more than the rounding of a few hundred additions."""
+    return abs(a_s - b_s) <= 1e-13 * b_s
 
 
 def _then(event: Event, callback: Callback) -> None:

@@ -19,6 +19,7 @@ class RunResult:
         metrics: Figures by name, units in the names.
         rows: One column per name, one row per iteration or request.
         memory_bytes: What a GPU holds, by component.
+        memory_capacity_bytes: What a GPU has.
         assumptions: Defaults and data that the figures rest on, for people.
         simulated_s: Simulated time.
         events: SimPy events scheduled.
@@ -33,6 +34,7 @@ class RunResult:
     metrics: Mapping[str, Any]
     rows: Mapping[str, Sequence[Any]]
     memory_bytes: Mapping[str, float] = field(default_factory=dict)
+    memory_capacity_bytes: float = 0.0
     assumptions: Sequence[str] = ()
     simulated_s: float = 0.0
     events: int = 0
@@ -51,5 +53,6 @@ class RunResult:
             "events": self.events,
             "metrics": dict(self.metrics),
             "memory_bytes": dict(self.memory_bytes),
+            "memory_capacity_bytes": self.memory_capacity_bytes,
             "assumptions": list(self.assumptions),
         }

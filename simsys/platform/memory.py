@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from simsys.errors import InternalError, OutOfMemoryError
+import math
+
+from simsys.errors import InternalError, OutOfMemoryError, UsageError
 from simsys.units import Dimension, pretty
 
 
@@ -32,7 +34,10 @@ class DeviceMemory:
         Raises:
             OutOfMemoryError: If they do not fit; the message lists the largest allocations.
             InternalError: If the name is in use.
+            UsageError: If `nbytes` is negative or not finite.
         """
+        if not 0.0 <= nbytes < math.inf:
+            raise UsageError(f"{self.name}: {allocation_id} needs a size that is finite and not negative, not {nbytes!r}")
         if allocation_id in self._allocations:
             raise InternalError(f"{self.name}: allocation {allocation_id!r} exists already")
         if self.in_use_bytes + nbytes > self.capacity_bytes:
@@ -50,8 +55,8 @@ class DeviceMemory:
         if allocation_id not in self._allocations:
             raise InternalError(f"{self.name}: there is no allocation {allocation_id!r}")
         nbytes = self._allocations.pop(allocation_id)
-        # An empty device is exactly empty, whatever the rounding of the sums before.
-        self.in_use_bytes = self.in_use_bytes - nbytes if self._allocations else 0.0
+        # Summed anew: subtracting would leave rounding behind, and an empty device is exactly empty.
+        self.in_use_bytes = math.fsum(self._allocations.values())
         return nbytes
 
     def _shortage(self, allocation_id: str, nbytes: float) -> str:

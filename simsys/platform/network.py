@@ -156,5 +156,5 @@ class Network:
         latency_s, bytes_per_s = 0.0, float("inf")
         for route in routes:
             latency_s = max(latency_s, sum(link.latency_s for link in route))
-            bytes_per_s = min(bytes_per_s, *(link.bytes_per_s / load[link] for link in route))
+            bytes_per_s = min((bytes_per_s, *(link.bytes_per_s / load[link] for link in route)))
         return latency_s, bytes_per_s

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from simpy.events import Event
@@ -47,7 +48,14 @@ class VirtualHardwarePlatform:
 
         Returns:
             An event that fires when it is done.
+
+        Raises:
+            UsageError: If there is no such GPU, or an amount is negative or not finite.
+            InfeasibleError: If the GPU cannot compute in `dtype`.
         """
+        self._check_gpu(gpu)
+        _check_amount("flop", flop)
+        _check_amount("nbytes", nbytes)
         device = self.devices[gpu]
         kind = OperatorKind.GEMM if flop else OperatorKind.MEMORY
         kernel = Kernel(kind=kind, flop=flop, nbytes=nbytes, rows=_SATURATED_ROWS, dtype=dtype)
@@ -55,13 +63,29 @@ class VirtualHardwarePlatform:
         return At(self.env, device.reserve(now, kernel_seconds(device.spec, kernel)))
 
     def submit_network_transfer_task(self, src: int, dst: int, nbytes: float) -> Event:
-        """Send `nbytes` from GPU `src` to GPU `dst`; the returned event fires when the last byte has arrived."""
+        """Send `nbytes` from GPU `src` to GPU `dst`; the returned event fires when the last byte has arrived.
+
+        Raises:
+            UsageError: If there is no such GPU, or `nbytes` is negative or not finite.
+        """
+        self._check_gpu(src)
+        self._check_gpu(dst)
+        _check_amount("nbytes", nbytes)
         return self.network.transfer(src, dst, nbytes)
 
     def utilization(self) -> list[float]:
-        """Busy share of each GPU so far, 0 to 1."""
-        elapsed = self.env.now
-        return [device.busy_s / elapsed if elapsed else 0.0 for device in self.devices]
+        """Busy share of each GPU so far, 0 to 1; 0 at the very beginning."""
+        now = self.env.now  # not below 0: medium detail also holds a GPU while a pass communicates
+        return [max(0.0, device.busy_before(now)) / now if now else 0.0 for device in self.devices]
+
+    def _check_gpu(self, gpu: int) -> None:
+        if not 0 <= gpu < len(self.devices):
+            raise UsageError(f"the platform has GPUs 0 to {len(self.devices) - 1}, not {gpu!r}")
+
+
+def _check_amount(what: str, amount: float) -> None:
+    if not 0.0 <= amount < math.inf:
+        raise UsageError(f"{what} must be finite and not negative, not {amount!r}")
 
 
 _SATURATED_ROWS = 8192.0

@@ -18,7 +18,7 @@ class CalendarServer:
         self.free_at_s = 0.0
         """When the last request accepted so far ends."""
         self.busy_s = 0.0
-        """Service time handed out so far."""
+        """Service time handed out so far, some of which may lie ahead of the clock."""
 
     def reserve(self, now_s: float, service_s: float) -> float:
         """Queue one service of `service_s` seconds at `now_s`; return the time it ends."""
@@ -28,3 +28,8 @@ class CalendarServer:
         self.busy_s += service_s
         self.free_at_s = end = start + service_s
         return end
+
+    def busy_before(self, now_s: float) -> float:
+        """Seconds of service up to `now_s`: from then until `free_at_s` the server works without a break."""
+        ahead_s = self.free_at_s - now_s
+        return self.busy_s - ahead_s if ahead_s > 0.0 else self.busy_s

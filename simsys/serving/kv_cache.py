@@ -16,12 +16,14 @@ class PagedKVCache:
         block_size: Tokens per block.
     """
 
-    __slots__ = ("block_size", "free_blocks", "held", "num_blocks", "peak_blocks")
+    __slots__ = ("block_size", "free_blocks", "held", "num_blocks", "peak_blocks", "reserved_blocks")
 
     def __init__(self, num_blocks: int, block_size: int) -> None:
         self.num_blocks = num_blocks
         self.block_size = block_size
         self.free_blocks = num_blocks
+        self.reserved_blocks = 0
+        """Those of the free blocks that decoding sequences will take at the end of this step."""
         self.peak_blocks = 0
         self.held: dict[int, int] = {}
 
@@ -39,9 +41,9 @@ class PagedKVCache:
         return max(0, self.blocks_for(tokens) - self.held.get(request, 0))
 
     def grow(self, request: int, tokens: int) -> bool:
-        """Let `request` hold `tokens` tokens; False, and no change, if the free blocks do not suffice."""
+        """Let `request` hold `tokens` tokens; False, and no change, if the unreserved free blocks do not suffice."""
         missing = self.missing_blocks(request, tokens)
-        if missing > self.free_blocks:
+        if missing > self.free_blocks - self.reserved_blocks:
             return False
         if missing:
             self.held[request] = self.held.get(request, 0) + missing
@@ -55,9 +57,8 @@ class PagedKVCache:
         self._take(blocks)
 
     def release(self, request: int, tokens: int) -> None:
-        """Give back the blocks of a request that holds `tokens` tokens."""
-        self.held.pop(request, None)
-        self.free_blocks += self.blocks_for(tokens)
+        """Give back the blocks of a request that holds `tokens` tokens, and what it took beyond them in this step."""
+        self.free_blocks += max(self.held.pop(request, 0), self.blocks_for(tokens))
         if self.free_blocks > self.num_blocks:
             raise InternalError(f"more KV blocks were released than taken, at request {request}")
 

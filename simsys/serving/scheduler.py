@@ -207,6 +207,7 @@ class Scheduler(Configurable, ABC):
         self.preempted = False
         while self.decode.missing_blocks() > self.kv.free_blocks:
             self.preempt_last()
+        self.kv.reserved_blocks = self.decode.missing_blocks()
 
     def preempt_last(self) -> int:
         """Preempt the request that was admitted last, by recomputation, and return it."""
@@ -217,6 +218,7 @@ class Scheduler(Configurable, ABC):
             self.kv.release(request, self.sequences.computed_tokens[request])
         else:
             self.decode.remove(request)
+            self.kv.reserved_blocks = self.decode.missing_blocks()
         self.sequences.computed_tokens[request] = 0
         self.preempted = True
         self.waiting.appendleft(request)

@@ -1,0 +1,54 @@
+"""What the benchmarks share: running a scenario, and a table of events and rates at the end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from simsys.config.experiment import SimulationConfig
+from simsys.metrics.result import RunResult
+from simsys.simulator import DistributedAISimulator
+
+ROWS: list[tuple[str, str, float]] = []
+
+Measure = Callable[..., RunResult]
+
+
+@pytest.fixture
+def measure(benchmark: Any, request: pytest.FixtureRequest) -> Iterator[Measure]:
+    """Run a scenario a few times; report its events, and the best rates per CPU-second."""
+    cpu_s: list[float] = []
+
+    def run(config: dict[str, Any], unit: str, count: int, rounds: int = 3) -> RunResult:
+        scenario = SimulationConfig(**config)
+
+        def once() -> RunResult:
+            started = time.process_time()
+            result = DistributedAISimulator(scenario).run()
+            cpu_s.append(time.process_time() - started)
+            return result
+
+        result: RunResult = benchmark.pedantic(once, rounds=rounds, warmup_rounds=1)
+        best_s = min(cpu_s)
+        benchmark.extra_info.update(
+            events=result.events,
+            events_per_cpu_s=result.events / best_s,
+            **{f"{unit}_per_cpu_s": count / best_s},
+        )
+        ROWS.append((request.node.name, f"{result.events:,} events", result.events / best_s))
+        ROWS.append(("", f"{count:,} {unit}", count / best_s))
+        return result
+
+    yield run
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print the table."""
+    if not ROWS:
+        return
+    terminalreporter.section("amounts and rates (best of the rounds, this machine)")
+    for name, amount, per_s in ROWS:
+        terminalreporter.write_line(f"{name:44} {amount:>22} {per_s:>14,.0f} per CPU-s")

@@ -1,0 +1,1 @@
+"""The parts of `simsys.check`: what has to fit together in a scenario, by topic."""

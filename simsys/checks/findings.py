@@ -1,0 +1,138 @@
+"""What a check has found in one scenario, each problem at the line that the user wrote."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from simsys.config.document import KeyPath, Mark
+from simsys.config.loader import ScenarioSource
+from simsys.config.validation import dotted, problem_at
+from simsys.errors import ConfigError, Problem, SimsysError
+
+T = TypeVar("T")
+
+ALIASES: dict[KeyPath, KeyPath] = {
+    ("hardware", "gpu", "peak"): ("hardware", "compute_tflops"),
+    ("hardware", "gpu", "memory"): ("hardware", "memory_gb"),
+    ("hardware", "gpu"): ("hardware", "gpu_model"),
+    ("hardware", "gpus_per_node"): ("hardware", "num_gpus_per_node"),
+    ("hardware", "network_bandwidth"): ("hardware", "network_bandwidth_gbps"),
+    ("hardware", "num_nodes"): ("training", "num_nodes"),
+    ("network", "base_latency"): ("network", "base_latency_us"),
+}
+"""Other names of settings; the longer paths first. Below an alias there is nothing: it holds one number or name."""
+
+_PARTS = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
+_AT_THE_KEY = ("unknown key", "missing required")
+
+
+def as_written(path: KeyPath, data: Mapping[str, Any]) -> KeyPath:
+    """The path under which the user wrote a setting: that of its alias if `data` has only the alias."""
+    for target, alias in ALIASES.items():
+        if path[: len(target)] == target and not _has(data, target) and _has(data, alias):
+            return alias
+    return path
+
+
+def key_path(text: str) -> KeyPath:
+    """The path that `dotted` wrote.
+
+    Example:
+        >>> key_path("model.layers[2].name")
+        ('model', 'layers', 2, 'name')
+    """
+    return tuple(int(index) if index else key for index, key in _PARTS.findall(text))
+
+
+def as_written_text(problem: Problem, data: Mapping[str, Any]) -> Problem:
+    """A problem whose path is that under which the user wrote the setting."""
+    path = key_path(problem.path)
+    written = as_written(path, data)
+    return problem if written == path else replace(problem, path=dotted(written))
+
+
+def with_aliases(source: ScenarioSource) -> ScenarioSource:
+    """The same scenario, whose `locate` also finds settings that were written under an alias."""
+
+    def locate(path: KeyPath, *, key: bool = False) -> Mark | None:
+        return source.locate(as_written(path, source.data), key=key)
+
+    return replace(source, locate=locate)
+
+
+def unlocated(data: Mapping[str, Any]) -> ScenarioSource:
+    """Settings that came from Python, so that nothing has a line."""
+
+    def locate(path: KeyPath, *, key: bool = False) -> Mark | None:
+        return None
+
+    return ScenarioSource(str(data.get("name", "")), dict(data), locate)
+
+
+@dataclass
+class Findings:
+    """Collects the problems of one scenario.
+
+    Args:
+        source: Where its settings were written.
+        errors: What is wrong with it.
+        infeasible: What does not fit although nothing is wrong.
+    """
+
+    source: ScenarioSource
+    errors: list[Problem] = field(default_factory=list)
+    infeasible: list[Problem] = field(default_factory=list)
+
+    def written(self, path: KeyPath) -> bool:
+        """Whether the user wrote this setting, under its name or an alias."""
+        return _has(self.source.data, as_written(path, self.source.data))
+
+    def error(self, path: KeyPath, message: str, *, key: bool = False) -> None:
+        """Something is wrong with the value (or key) at `path`."""
+        self.errors.append(self._problem(path, message, key=key))
+
+    def does_not_fit(self, path: KeyPath, message: str) -> None:
+        """The scenario is well-formed, but the value at `path` asks for what does not fit."""
+        self.infeasible.append(self._problem(path, message))
+
+    def attempt(self, path: KeyPath, build: Callable[[], T]) -> T | None:
+        """Return what `build` makes; None, with its error booked at `path`, if it fails.
+
+        Problems without a file stand below `path` (or, if their path begins like it, at their own); problems of
+        another file, such as a profile, keep their place there.
+        """
+        try:
+            return build()
+        except ConfigError as error:
+            for problem in error.problems:
+                self._adopt(path, problem)
+        except SimsysError as error:
+            self.error(path, str(error))
+        return None
+
+    def _adopt(self, path: KeyPath, problem: Problem) -> None:
+        if problem.file:
+            self.errors.append(problem)
+            return
+        inner = key_path(problem.path)
+        at = inner if inner[:1] == path[:1] else (*path, *inner)
+        self.error(at, problem.message, key=problem.message.startswith(_AT_THE_KEY))
+
+    def _problem(self, path: KeyPath, message: str, *, key: bool = False) -> Problem:
+        path = as_written(path, self.source.data)
+        return replace(problem_at(self.source, path, message, key=key), path=dotted(path))
+
+
+def _has(data: object, path: KeyPath) -> bool:
+    """Whether nested mappings and lists have a value at a path."""
+    for part in path:
+        if isinstance(data, Mapping) and part in data:
+            data = data[part]
+        elif isinstance(data, list) and isinstance(part, int) and part < len(data):
+            data = data[part]
+        else:
+            return False
+    return data is not None

@@ -1,0 +1,128 @@
+"""Whether everything that a scenario names exists, with its options, and whether the GPU has the precision."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+from simsys.build.device import build_device_spec
+from simsys.build.modules import module_options
+from simsys.build.serving import SCHEDULER_LIMITS
+from simsys.build.training import training_precision
+from simsys.checks.findings import Findings
+from simsys.config.base import Configurable
+from simsys.config.document import KeyPath
+from simsys.config.experiment import ServingConfig, SimulationConfig, TrainingConfig
+from simsys.config.hardware import EngineProfile, NodeProfile, load_engine, load_fabric, load_gpu, load_node
+from simsys.errors import SimsysError, did_you_mean
+from simsys.framework import FRAMEWORKS, DataParallel, DecodePhase, PrefillPhase, Scheduler
+from simsys.platform.device_spec import DeviceSpec
+
+PROFILE, GPU = ("hardware", "profile"), ("hardware", "gpu")
+
+
+def check_hardware(config: SimulationConfig, found: Findings) -> DeviceSpec | None:
+    """Load the profiles that the hardware names; return the GPU's data if all of them are sound."""
+    hardware = config.hardware
+    before = len(found.errors)
+    node: NodeProfile | None = None
+    if hardware.profile is not None:
+        node = found.attempt(PROFILE, lambda: load_node(str(hardware.profile)))
+    if hardware.fabric is not None:
+        found.attempt(("hardware", "fabric"), lambda: load_fabric(str(hardware.fabric)))
+    if node is not None and (hardware.gpus_per_node or 0) > node.gpus_per_node:
+        message = f"a {node.name} has {node.gpus_per_node} GPUs, not {hardware.gpus_per_node}; add nodes (num_nodes)"
+        found.error(("hardware", "gpus_per_node"), message)
+    gpu = None
+    if hardware.gpu is not None:
+        given, extends = hardware.gpu, not isinstance(hardware.gpu, str) and "extends" in hardware.gpu
+        unknown_at = (*GPU, "extends") if extends and found.written((*GPU, "extends")) else GPU
+        gpu = found.attempt(GPU, lambda: load_gpu(given), error_at=unknown_at)
+    elif node is not None:
+        named = node.gpu
+        gpu = found.attempt(PROFILE, lambda: load_gpu(named))
+    if gpu is None or len(found.errors) > before:
+        return None
+    return build_device_spec(gpu)
+
+
+def check_engine(config: SimulationConfig, found: Findings) -> EngineProfile | None:
+    """Load the engine profile."""
+    settings = _settings(config)
+    return found.attempt((config.kind, "engine"), lambda: load_engine(settings.engine))
+
+
+def check_precision(config: SimulationConfig, spec: DeviceSpec, found: Findings) -> None:
+    """The GPU must compute in the precision asked for, or chosen by default."""
+    peaks = spec.peak_flop_per_s
+    if config.training is not None:
+        wanted = training_precision(config.training, spec).compute
+        path = ("training", "precision")
+    else:
+        assert config.serving is not None
+        wanted, path = config.serving.precision, ("serving", "precision")
+    if wanted in peaks:
+        return
+    message = f"{spec.name} does not compute in {wanted}; it has {', '.join(sorted(peaks))}"
+    half = next((name for name in ("bf16", "fp16", "fp32") if name in peaks), None)
+    found.error(path, f"{message}: write precision: {half}" if half else message)
+
+
+def check_modules(config: SimulationConfig, found: Findings) -> None:
+    """Look up the framework modules and validate their options."""
+    if config.training is not None:
+        name = config.training.data_parallel
+        if name is not None and not _known(name, DataParallel, ("training", "data_parallel"), found):
+            return
+        module = name or ("ddp" if config.parallelism.strategy != "None" else "none")
+        options = config.training.options
+        found.attempt(
+            ("training", "options"), lambda: module_options(module, DataParallel, options, "training.options")
+        )
+        return
+    assert config.serving is not None
+    settings = config.serving
+    _known(settings.prefill, PrefillPhase, ("serving", "prefill"), found)
+    _known(settings.decode, DecodePhase, ("serving", "decode"), found)
+    if _known(settings.scheduler, Scheduler, ("serving", "scheduler"), found):
+        _check_scheduler_options(settings, found)
+
+
+def _check_scheduler_options(settings: ServingConfig, found: Findings) -> None:
+    own = dict(settings.options)
+    for key in SCHEDULER_LIMITS:
+        if key in own:
+            message = f"{key} is a setting of serving itself; write it there (serving.{key})"
+            found.error(("serving", "options", key), message, key=True)
+            del own[key]
+    found.attempt(
+        ("serving", "options"), lambda: module_options(settings.scheduler, Scheduler, own, "serving.options")
+    )
+
+
+def _known(name: str, base: type[Configurable] | type, path: KeyPath, found: Findings) -> bool:
+    """Whether there is a module of that name and kind; books the error, with the nearest of that kind, if not."""
+    try:
+        FRAMEWORKS.get(name, base)
+    except SimsysError as error:
+        message = str(error)
+        if ":" not in name:
+            noun = f"{base.__name__} module"
+            message = f"unknown {noun} {name!r}{did_you_mean(name, _modules(base))}"
+        found.error(path, message)
+        return False
+    return True
+
+
+def _modules(base: type) -> Iterator[str]:
+    """Names of all modules of one kind."""
+    for name in FRAMEWORKS.names():
+        with contextlib.suppress(SimsysError, ImportError):
+            FRAMEWORKS.get(name, base)
+            yield name
+
+
+def _settings(config: SimulationConfig) -> TrainingConfig | ServingConfig:
+    settings = config.training or config.serving
+    assert settings is not None
+    return settings

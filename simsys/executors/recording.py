@@ -1,0 +1,110 @@
+"""No hardware and no time: every operation is written down and ends at once.
+
+So a test can read what a framework module asks for as a list of plain dicts, and compare it with a golden file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from simpy.events import Event
+
+from simsys.errors import UsageError
+from simsys.executors.base import ExecutionModel, Executor
+from simsys.executors.communicator import Meeting
+from simsys.ops import Allocate, Collective, Compute, Forward, Operation, Recv, Release, Send
+from simsys.platform.platform import VirtualHardwarePlatform
+from simsys.probes import Probes
+
+
+class Recording(Executor):
+    """Writes operations down, in order; collectives and messages still have to meet their partners.
+
+    Args:
+        platform: The ranks' devices, of which only the memory is used.
+        model: Not used, but asked for as by every executor.
+        roles: Sets of ranks that do the same work; here every rank runs a process.
+        probes: Observers; no operation is told to them, since none takes time.
+        max_operations: After so many, the module is taken not to end.
+    """
+
+    def __init__(
+        self,
+        platform: VirtualHardwarePlatform,
+        model: ExecutionModel,
+        roles: Sequence[Sequence[int]],
+        probes: Probes | None = None,
+        *,
+        max_operations: int = 100_000,
+    ) -> None:
+        super().__init__(platform, model, roles, probes)
+        self.operations: list[dict[str, Any]] = []
+        """What was asked for, in order."""
+        self.max_operations = max_operations
+
+    @staticmethod
+    def stand_in(role: Sequence[int], rank: int) -> int:
+        """Every rank stands for itself."""
+        return rank
+
+    def start(self, op: Operation) -> Event:
+        """Write an operation down and end it, as soon as its partners are there.
+
+        Raises:
+            UsageError: If there have been `max_operations` already.
+        """
+        if len(self.operations) >= self.max_operations:
+            raise UsageError(f"no end after {self.max_operations} operations; the last is {self.operations[-1]}")
+        self.operations.append(describe(op))
+        return super().start(op)
+
+    def compute(self, op: Compute) -> Event:
+        """Takes no time."""
+        return self.env.done
+
+    def run_collective(self, meeting: Meeting, ready_s: float) -> None:
+        """All members are there: done."""
+        meeting.event.succeed()
+
+    def forward(self, op: Forward) -> Event:
+        """Takes no time."""
+        return self.env.done
+
+    def send(self, op: Send) -> Event:
+        """Arrives at once; the receiver may wait for it before or after."""
+        return self._message(op.rank, op.dst, op.tag, receiving=False).succeed()
+
+
+def describe(op: Operation) -> dict[str, Any]:
+    """An operation as a plain dict: ``rank``, ``verb``, ``name``, and what belongs to the verb.
+
+    Sizes are in bytes and FLOP; ``group`` lists ranks, ``peer`` is the other rank of a message.
+    """
+    if isinstance(op, Collective):
+        return _entry(op, op.kind.value, nbytes=op.nbytes, group=list(op.group.ranks))
+    if isinstance(op, Compute):
+        return _entry(op, "compute", flop=op.work.flop, nbytes=op.work.nbytes)
+    if isinstance(op, Forward):
+        batch = op.batch
+        return _entry(
+            op,
+            "forward",
+            tokens=batch.tokens,
+            logits=batch.logits,
+            decode_sequences=batch.decode_sequences,
+            decode_context_tokens=batch.decode_context_tokens,
+            group=list(op.team.ranks),
+        )
+    if isinstance(op, Send):
+        return _entry(op, "send", nbytes=op.nbytes, peer=op.dst, tag=op.tag)
+    if isinstance(op, Recv):
+        return _entry(op, "recv", peer=op.src, tag=op.tag)
+    if isinstance(op, Allocate):
+        return _entry(op, "allocate", nbytes=op.nbytes)
+    assert isinstance(op, Release)
+    return _entry(op, "release")
+
+
+def _entry(op: Operation, verb: str, **details: Any) -> dict[str, Any]:
+    return {"rank": op.rank, "verb": verb, "name": op.name, **details}

@@ -1,0 +1,183 @@
+"""Whether a scenario fits into device memory, and the cheapest setting that would make it fit.
+
+A lever is a set of settings that can be written into the experiment file. It is named only after the scenario
+with these settings has been built and has passed the same memory rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from simsys.build.cluster import Cluster, build_cluster
+from simsys.build.serving import ServingJob, serving_job
+from simsys.build.training import TrainingJob, training_job
+from simsys.checks.parallelism import split_problem
+from simsys.config.experiment import SimulationConfig
+from simsys.errors import InfeasibleError
+from simsys.model.work import Model
+from simsys.units import Dimension, pretty
+
+Lever: TypeAlias = Mapping[str, Any]
+"""Settings by dotted path, such as ``{"parallelism.tp_degree": 4}``."""
+
+MAX_TENSOR_DEGREE = 64
+
+
+def job_of(config: SimulationConfig, cluster: Cluster, model: Model) -> TrainingJob | ServingJob:
+    """The scenario on a cluster and model that are built already."""
+    return (training_job if config.training is not None else serving_job)(config, cluster, model)
+
+
+def memory_problem(job: TrainingJob | ServingJob, tokens: int = 1) -> str:
+    """Why a job does not fit into the memory of its GPUs; empty if it does.
+
+    Args:
+        job: What to fit.
+        tokens: In serving, the shortest request (prompt and output) that must fit into the KV cache alone.
+    """
+    if isinstance(job, TrainingJob):
+        available = job.cluster.spec.memory_bytes
+        if sum(job.memory_bytes.values()) <= available:
+            return ""
+        return f"{_does_not_fit(job, job.memory_bytes)}, {_bytes(available)} are available"
+    try:
+        capacity = job.num_blocks * job.settings.block_size
+    except InfeasibleError:
+        needed = _does_not_fit(job, job.fixed_bytes)
+        return f"{needed} before any KV cache, {_bytes(job.usable_bytes)} are usable"
+    if tokens - 1 <= capacity:  # the last token of a request is never cached
+        return ""
+    held = f"{job.num_blocks} blocks of {job.settings.block_size}"
+    return f"the KV cache has room for {capacity} tokens ({held}), but the shortest request has {tokens}"
+
+
+def cheapest_lever(job: TrainingJob | ServingJob, tokens: int = 1) -> Lever | None:
+    """The first setting, in the order of what it costs, with which the job fits; None if none of them helps."""
+    candidates = _training_levers(job) if isinstance(job, TrainingJob) else _serving_levers(job)
+    for lever in candidates:
+        if not memory_problem(_pulled(job, lever), tokens):
+            return lever
+    return None
+
+
+def lever_text(lever: Lever) -> str:
+    """The settings as they would be written.
+
+    Example:
+        >>> lever_text({"parallelism.tp_degree": 4, "parallelism.dp_degree": 2})
+        'parallelism.tp_degree: 4 and parallelism.dp_degree: 2'
+    """
+    return " and ".join(f"{path}: {value}" for path, value in lever.items())
+
+
+def advice(job: TrainingJob | ServingJob, tokens: int = 1) -> str:
+    """What would make the job fit, as the end of a message."""
+    lever = cheapest_lever(job, tokens)
+    if lever is not None:
+        return f"{lever_text(lever)} would fit"
+    if isinstance(job, TrainingJob):
+        degree = sharding_degree(job)
+        if degree:
+            return f"neither a smaller batch nor sgd helps; it would need tensor parallelism of {degree} or more"
+    return "no single setting makes it fit; a smaller model or a GPU with more memory is needed"
+
+
+def sharding_degree(job: TrainingJob) -> int:
+    """The smallest tensor-parallel degree that would fit, were it available for training; 0 if there is none.
+
+    Model states and logits are divided; of the activations the part that tensor parallelism leaves whole is not
+    (Korthikanti et al. 2022, §4.2.1).
+    """
+    parts = dict(job.memory_bytes)
+    context, activations = parts.pop("context"), parts.pop("activations")
+    whole = sum(block.replicated_activation_elements_per_token for block in job.model.blocks)
+    whole *= job.micro_batch.tokens * job.precision.activation_bytes
+    for degree in range(2, MAX_TENSOR_DEGREE + 1):
+        needed = context + whole + (sum(parts.values()) + activations - whole) / degree
+        if needed <= job.cluster.spec.memory_bytes and not split_problem(job.model, degree):
+            return degree
+    return 0
+
+
+def changed(config: SimulationConfig, lever: Lever) -> SimulationConfig:
+    """The scenario with a lever's settings."""
+    for path, value in lever.items():
+        section, key = path.split(".")
+        part = getattr(config, section).model_copy(update={key: value})
+        config = config.model_copy(update={section: part})
+    return config
+
+
+def _pulled(job: TrainingJob | ServingJob, lever: Lever) -> TrainingJob | ServingJob:
+    config = changed(job.config, lever)
+    if not any(path.startswith("hardware.") for path in lever):
+        return job_of(config, job.cluster, job.model)
+    return job_of(config, build_cluster(config.hardware, config.network), job.model)
+
+
+def _training_levers(job: TrainingJob) -> Iterator[Lever]:
+    """A smaller batch costs nothing that gradient accumulation cannot make up for; SGD changes the training."""
+    yield from _smaller_batch(job, {})
+    if job.settings.optimizer == "adam":
+        lever = {"training.optimizer": "sgd"}
+        yield lever
+        yield from _smaller_batch(job, lever)
+
+
+def _smaller_batch(job: TrainingJob, lever: Lever) -> Iterator[Lever]:
+    """The largest batch that fits, by bisection: memory grows with it."""
+    key = "training.batch_size_per_gpu"
+    low, high = 0, job.settings.batch_size_per_gpu  # low fits (or is none), high does not
+    while high - low > 1:
+        middle = (low + high) // 2
+        fits = not memory_problem(_pulled(job, {key: middle, **lever}))
+        low, high = (middle, high) if fits else (low, middle)
+    if low:
+        yield {key: low, **lever}
+
+
+def _serving_levers(job: ServingJob) -> Iterator[Lever]:
+    """More of the GPUs there are, then a smaller precision, then smaller steps, then more GPUs."""
+    gpus = job.cluster.num_gpus
+    within = range(job.layout.tensor + 1, min(gpus, MAX_TENSOR_DEGREE) + 1)
+    yield from _tensor_levers(job, within)
+    has_fp8 = job.settings.precision != "fp8" and "fp8" in job.cluster.spec.peak_flop_per_s
+    fp8: Lever = {"serving.precision": "fp8"}
+    if has_fp8:
+        yield fp8
+    budget = job.settings.max_num_batched_tokens
+    while budget // 2 >= job.settings.max_num_seqs:
+        budget //= 2
+        yield {"serving.max_num_batched_tokens": budget}
+    if has_fp8:
+        for lever in _tensor_levers(job, within):
+            yield {**lever, **fp8}
+    if job.config.hardware.profile is None and job.config.hardware.num_nodes == 1:
+        yield from _tensor_levers(job, range(gpus + 1, MAX_TENSOR_DEGREE + 1))
+
+
+def _tensor_levers(job: ServingJob, degrees: Iterable[int]) -> Iterator[Lever]:
+    """Degrees that divide the model and the GPUs, with the settings that must change along."""
+    given, gpus = job.config.parallelism, job.cluster.num_gpus
+    for degree in degrees:
+        if split_problem(job.model, degree) or (degree <= gpus and gpus % degree):
+            continue
+        lever: dict[str, Any] = {"parallelism.tp_degree": degree}
+        if given.strategy == "None":
+            lever["parallelism.strategy"] = "TP"
+        if given.dp_degree is not None and given.dp_degree != max(1, gpus // degree):
+            lever["parallelism.dp_degree"] = max(1, gpus // degree)
+        if degree > gpus:
+            lever["hardware.gpus_per_node"] = degree
+        yield lever
+
+
+def _does_not_fit(job: TrainingJob | ServingJob, components: Mapping[str, float]) -> str:
+    parts = ", ".join(f"{name} {_bytes(size)}" for name, size in components.items() if size)
+    needed = _bytes(sum(components.values()))
+    return f"{job.model.name} does not fit into {job.cluster.spec.name}: {needed} are needed ({parts})"
+
+
+def _bytes(size: float) -> str:
+    return pretty(size, Dimension.BYTES)

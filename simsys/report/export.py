@@ -1,0 +1,89 @@
+"""The files of a run: its scenario with every default written out, its figures, and its rows."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from pathlib import Path
+from typing import Any, TextIO
+
+import yaml
+
+from simsys.config.document import plain_value
+from simsys.config.experiment import SimulationConfig
+from simsys.metrics.result import RunResult
+from simsys.report.files import write_files
+
+SCHEMA_VERSION = 1
+"""Of the JSON that simsys writes; a change that could break a reader raises it."""
+
+
+def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> list[Path]:
+    """Write a run's files into ``folder/<name>``, replacing those of an earlier run.
+
+    They are ``<name>_config.yaml``, which run again gives the same files byte by byte, ``<name>_results.json``
+    and ``<name>_iterations.csv`` or ``<name>_requests.csv``.
+
+    Returns:
+        The files.
+
+    Raises:
+        OutputError: If one could not be written; none is left half-written.
+    """
+    target = folder / config.name
+    rows = "iterations" if config.kind == "training" else "requests"
+    return write_files(
+        target,
+        {
+            f"{config.name}_config.yaml": lambda file: file.write(config_yaml(config, target)),
+            f"{config.name}_results.json": lambda file: file.write(json_text(result.as_dict())),
+            f"{config.name}_{rows}.csv": lambda file: _write_rows(file, result),
+        },
+    )
+
+
+def json_text(data: Any) -> str:
+    """JSON for people and programs, in ASCII; a NaN, which JSON does not have, is a bug and raises ValueError."""
+    return json.dumps(data, indent=2, allow_nan=False) + "\n"
+
+
+def config_yaml(config: SimulationConfig, folder: Path) -> str:
+    """Write a scenario as a file that runs from `folder`: all settings, quantities with units.
+
+    Settings without a value are left out. Relative paths, which start from the original's folder, are rewritten.
+    """
+    data = config.model_dump(mode="json", exclude_none=True)
+    start = folder.resolve()
+    for section, key in ((data.get("workload", {}).get("trace"), "path"), (data["model"], "huggingface")):
+        if section and key in section:
+            section[key] = _moved(section[key], config.folder.resolve(), start)
+    return yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+
+
+def _moved(path: str, old: Path, new: Path) -> str:
+    """A path that meant a file as seen from `old`, as seen from `new`."""
+    absolute = Path(path).expanduser()
+    return path if absolute.is_absolute() else Path(os.path.relpath(old / absolute, new)).as_posix()
+
+
+def _write_rows(file: TextIO, result: RunResult) -> None:
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(result.rows)
+    writer.writerows(zip(*result.rows.values(), strict=True))
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes no aliases, and quotes every text that would be read back as something else."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    # PyYAML knows what YAML 1.1 would take for a number; simsys reads YAML 1.2, where "1e9" is one too.
+    style = None if isinstance(plain_value(text), str) else "'"
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
+
+
+_Dumper.add_representer(str, _text)

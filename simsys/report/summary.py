@@ -1,0 +1,146 @@
+"""The answer of a run as plain text: one headline, a table, what it rests on, and what the simulation took."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+from simsys.metrics.result import RunResult
+from simsys.units import GIB, Dimension, pretty
+
+WIDTH = 80
+LABEL = 16
+_COLUMNS = ("mean", "p50", "p90", "p99")
+_TIMES = {"TTFT": "ttft", "TPOT": "tpot", "ITL": "itl", "E2E": "e2el"}
+
+
+def summary_text(result: RunResult) -> str:
+    """Describe a run: the headline on the first line, then lines of at most 80 columns."""
+    figures = _training if result.kind == "training" else _serving
+    blocks = [
+        [headline(result)],
+        [*figures(result), *_memory(result)],
+        ["assumptions", *(line for text in result.assumptions for line in _wrap(text, "  - ", "    "))],
+        _simulation(result),
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks)
+
+
+def headline(result: RunResult) -> str:
+    """The answer in one line."""
+    metrics = result.metrics
+    if result.kind == "training":
+        return (
+            f"{result.name}: {_time(metrics['mean_iteration_s'])} per iteration, "
+            f"{number(metrics['samples_per_s'])} samples/s, MFU {_percent(metrics['mfu'])}, "
+            f"communication exposed {_percent(metrics['communication_ratio'])}"
+        )
+    if not metrics["completed"]:
+        return f"{result.name}: no request was completed, {metrics['failed']:,} rejected"
+    return (
+        f"{result.name}: {number(metrics['request_throughput'])} req/s, TTFT p50 {_ms(metrics['p50_ttft_ms'])} / "
+        f"p99 {_ms(metrics['p99_ttft_ms'])}, TPOT p50 {_ms(metrics['p50_tpot_ms'])}"
+    )
+
+
+def number(value: float | None) -> str:
+    """Write a figure with three significant digits and no exponent; a dash if there is none.
+
+    Example:
+        >>> number(49847.2), number(5.8455), number(None)
+        ('49,800', '5.85', '-')
+    """
+    return "-" if value is None else f"{Decimal(f'{value:.2e}'):,f}"
+
+
+def _time(seconds: float) -> str:
+    return pretty(seconds, Dimension.SECONDS)
+
+
+def _ms(value: float | None) -> str:
+    return "-" if value is None else _time(value / 1e3)
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}".replace("%", " %")
+
+
+def _gib(nbytes: float) -> str:
+    return f"{number(nbytes / GIB)} GiB"
+
+
+def _wrap(text: str, first: str, rest: str) -> list[str]:
+    """Break text into lines; a word too long for a line, such as a path, stays whole."""
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _row(label: str, text: str) -> list[str]:
+    return _wrap(text, f"  {label:<{LABEL}}", " " * (LABEL + 2))
+
+
+def _serving(result: RunResult) -> Iterator[str]:
+    metrics = result.metrics
+    yield f"  {'ms':<{LABEL}}" + "".join(f"{column:>12}" for column in _COLUMNS)
+    for label, name in _TIMES.items():
+        values = (metrics[f"{column}_{name}_ms"] for column in _COLUMNS)
+        yield f"  {label:<{LABEL}}" + "".join(f"{number(value):>12}" for value in values)
+    yield ""
+    yield from _row("throughput", _throughput(metrics))
+    if metrics["request_goodput"] is not None:
+        yield from _row("goodput", f"{number(metrics['request_goodput'])} req/s met the targets")
+    yield from _row("requests", _requests(result))
+
+
+def _throughput(metrics: Mapping[str, Any]) -> str:
+    return (
+        f"{number(metrics['request_throughput'])} req/s, {number(metrics['output_throughput'])} output tokens/s, "
+        f"{number(metrics['total_token_throughput'])} tokens/s with prompts"
+    )
+
+
+def _requests(result: RunResult) -> str:
+    metrics = result.metrics
+    text = f"{metrics['completed']:,} completed, {metrics['failed']:,} rejected, {metrics['preemptions']:,} preemptions"
+    reasons = Counter(reason for reason in result.rows["reason"] if reason)
+    why = "; ".join(f"{count:,} x {reason}" for reason, count in reasons.most_common())
+    return f"{text} (rejected: {why})" if why else text
+
+
+def _training(result: RunResult) -> Iterator[str]:
+    metrics = result.metrics
+    yield from _row("iteration", f"{_time(metrics['mean_iteration_s'])} (mean of {metrics['iterations']:,})")
+    yield from _row("computation", _time(metrics["compute_s"]))
+    exposed = f"{_time(metrics['exposed_communication_s'])} exposed ({_percent(metrics['communication_ratio'])})"
+    yield from _row("communication", f"{_time(metrics['communication_s'])}, {exposed}")
+    yield from _row("throughput", ", ".join(_training_rates(metrics)))
+    compute = pretty(metrics["model_flop_per_s_per_gpu"], Dimension.FLOP_PER_SECOND)
+    yield from _row("compute", f"{compute} per GPU on {metrics['num_gpus']:,} GPUs, MFU {_percent(metrics['mfu'])}")
+
+
+def _training_rates(metrics: Mapping[str, Any]) -> Iterable[str]:
+    yield f"{number(metrics['samples_per_s'])} samples/s"
+    if metrics["tokens_per_s"] != metrics["samples_per_s"]:  # a sample without tokens counts as one
+        yield f"{number(metrics['tokens_per_s_per_gpu'])} tokens/s per GPU"
+
+
+def _memory(result: RunResult) -> list[str]:
+    sizes = {name: size for name, size in result.memory_bytes.items() if size}
+    if not sizes:
+        return []
+    parts = ", ".join(f"{name.replace('_', ' ')} {_gib(size)}" for name, size in sizes.items())
+    return _row("memory per GPU", f"{_gib(sum(sizes.values()))} of {_gib(result.memory_capacity_bytes)}: {parts}")
+
+
+def _simulation(result: RunResult) -> list[str]:
+    wall_s = max(result.wall_s, 1e-9)
+    text = (
+        f"level of detail {result.lod}, contention {result.contention}: {result.events:,} events in "
+        f"{_time(result.wall_s)} ({number(result.events / wall_s)} events/s); {_time(result.simulated_s)} simulated, "
+        f"{number(result.simulated_s / wall_s)} s per second of wall time"
+    )
+    return ["simulation", *_wrap(text, "  ", "  ")]

@@ -1,0 +1,18 @@
+"""For those who write framework modules: toys to try them on, a recording of what they do, a conformance kit.
+
+Example:
+    >>> from simsys.testing import check_framework, record
+    >>> from frameworks.ddp import DDP
+    >>> check_framework(DDP)
+    >>> [op["verb"] for op in record(DDP) if op["name"] == "gradients"]
+    ['all_reduce', 'all_reduce']
+"""
+
+from __future__ import annotations
+
+from simsys.executors.recording import Recording
+from simsys.testing.check import check_framework
+from simsys.testing.runs import record
+from simsys.testing.toys import toy_device, toy_model, toy_platform, toy_requests
+
+__all__ = ["Recording", "check_framework", "record", "toy_device", "toy_model", "toy_platform", "toy_requests"]

@@ -1,0 +1,163 @@
+"""The conformance kit: what every framework module must do, whatever else it does."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from simsys.ops import Operation
+from simsys.probes import Probe
+from simsys.testing.runs import ServingCase, ServingRun, TrainingCase, TrainingRun, cases
+
+AGREEMENT = 1e-9
+"""Largest relative difference of times between the levels of detail without contention."""
+
+Run = TypeVar("Run", TrainingRun, ServingRun)
+
+
+def check_framework(module: type, **options: Any) -> None:
+    """Check a framework module on toys.
+
+    It must be deterministic; have frozen options that refuse unknown keys; let every member take part in its
+    collectives and every message be received; give back the memory an iteration takes and all KV blocks; end
+    every request exactly once, keep to the limits of a batch and produce every token asked for; end; give the
+    same times at high and at medium detail; and not depend on whether it is observed.
+
+    Args:
+        module: A subclass of `DataParallel`, `TrainingFramework`, `Scheduler`, `PrefillPhase` or `DecodePhase`.
+        options: Its settings, where the defaults do not do.
+
+    Raises:
+        AssertionError: Which rule is broken, and how.
+    """
+    check_options(module, options)
+    for case in cases(module, options):
+        if isinstance(case, TrainingCase):
+            place = f"{module.__name__} on {case.layout}"
+            recording = attempt(place, "recording", case.run)
+            check_training(place, recording)
+            check_messages(place, recording.operations)
+        else:
+            place = f"{module.__name__} with {case.num_blocks} KV blocks"
+            recording = attempt(place, "recording", case.run)
+            check_serving(place, recording, case)
+        check_levels(place, case, recording)
+
+
+def check_options(module: type, given: dict[str, Any]) -> None:
+    """Options are immutable and refuse unknown keys."""
+    options = getattr(module, "Options", None)
+    if options is None:
+        return
+    place = f"{module.__name__}.Options"
+    try:
+        options(**{**given, "no_such_option": 1})
+    except ValidationError:
+        pass
+    else:
+        raise AssertionError(f"{place}: an unknown key is accepted; derive it from the base class' Options")
+    for name, value in dict(options(**given)).items():
+        try:
+            setattr(options(**given), name, value)
+        except ValidationError:
+            continue
+        raise AssertionError(f"{place}: {name} can be changed; derive it from the base class' Options")
+
+
+def attempt(place: str, level: str, run: Callable[[str], Run]) -> Run:
+    """Run, and turn what goes wrong into a message that names the module and the level."""
+    try:
+        return run(level)
+    except Exception as error:
+        raise AssertionError(f"{place}, {level}: {error}") from error
+
+
+def check_training(place: str, run: TrainingRun) -> None:
+    """All ranks end, and hold what they held before the first iteration."""
+    if run.unfinished:
+        raise AssertionError(f"{place}: ranks {run.unfinished} wait for something that never happens")
+    if run.leaks:
+        raise AssertionError(f"{place}: memory does not return to its start: {run.leaks[0]}")
+
+
+def check_messages(place: str, operations: list[dict[str, Any]]) -> None:
+    """Every message sent is received."""
+    sent = Counter((op["rank"], op["peer"], op["tag"]) for op in operations if op["verb"] == "send")
+    received = Counter((op["peer"], op["rank"], op["tag"]) for op in operations if op["verb"] == "recv")
+    for (src, dst, tag), count in (sent - received).items():
+        raise AssertionError(f"{place}: {count} messages from rank {src} to {dst} (tag {tag!r}) are never received")
+
+
+def check_serving(place: str, run: ServingRun, case: ServingCase) -> None:
+    """Requests end once with all their tokens, limits hold, and the KV cache is empty in the end."""
+    if run.offences:
+        raise AssertionError(f"{place}: {run.offences[0]}")
+    counts = Counter((event, request) for event, request, _ in run.history)
+    completed = []
+    for request in range(len(case.requests)):
+        ends = counts["finished", request] + counts["rejected", request]
+        if ends != 1:
+            raise AssertionError(f"{place}: request {request} ends {ends} times, not once")
+        if counts["finished", request]:
+            completed.append(request)
+            if counts["first token", request] != 1:
+                raise AssertionError(f"{place}: request {request} has {counts['first token', request]} first tokens")
+    if run.free_blocks != case.num_blocks or run.held:
+        lost = case.num_blocks - run.free_blocks
+        raise AssertionError(f"{place}: {lost} KV blocks are not given back (held by requests: {run.held})")
+    check_tokens(place, run, case, completed)
+
+
+def check_tokens(place: str, run: ServingRun, case: ServingCase, completed: list[int]) -> None:
+    """Every output token goes through the head once; every prompt token is processed, again only if preempted."""
+    output_tokens = sum(case.requests.output_tokens[request] for request in completed)
+    logits = sum(logits for _, logits, _ in run.forwarded)
+    if logits != output_tokens:
+        raise AssertionError(f"{place}: {logits:g} output tokens are computed, {output_tokens} are asked for")
+    prompt_tokens = sum(case.requests.prompt_tokens[request] for request in completed)
+    preempted = any(event == "preempted" for event, _, _ in run.history)
+    if run.prompt_tokens < prompt_tokens or (run.prompt_tokens > prompt_tokens and not preempted):
+        raise AssertionError(f"{place}: {run.prompt_tokens} prompt tokens are computed, {prompt_tokens} are given")
+
+
+def check_levels(place: str, case: TrainingCase | ServingCase, recording: TrainingRun | ServingRun) -> None:
+    """Two runs are equal, an observer changes nothing, and the levels agree."""
+    if attempt(place, "recording", case.run) != recording:
+        raise AssertionError(f"{place}: not deterministic: two recordings differ")
+    medium, high = attempt(place, "medium", case.run), attempt(place, "high", case.run)
+    if attempt(place, "medium", case.run) != medium:
+        raise AssertionError(f"{place}: not deterministic: two runs at medium detail differ")
+    for level, run in (("medium", medium), ("high", high)):
+        if isinstance(case, TrainingCase):
+            check_training(f"{place}, {level}", run)
+        else:
+            check_serving(f"{place}, {level}", run, case)
+        if case.run(level, [Listener()]) != run:
+            raise AssertionError(f"{place}: observing it changes the result at {level} detail")
+    for (what, expected), (_, found) in zip(times(medium), times(high), strict=True):
+        if abs(expected - found) > AGREEMENT * abs(expected):
+            raise AssertionError(f"{place}: {what} is at {found} s at high and at {expected} s at medium detail")
+
+
+def times(run: TrainingRun | ServingRun) -> list[tuple[str, float]]:
+    """Named times that both levels know, in a fixed order."""
+    if isinstance(run, TrainingRun):
+        return [(f"the end of iteration {i}", time_s) for i, time_s in enumerate(run.iteration_end_s[0])]
+    # Events of one moment may be told in another order.
+    return sorted((f"request {request}: {event}", time_s) for event, request, time_s in run.history)
+
+
+class Listener(Probe):
+    """Hears everything and does nothing with it."""
+
+    def operation(self, op: Operation, started_s: float, ended_s: float) -> None:
+        """Hear it."""
+
+    def mark(self, rank: int, name: str, now_s: float) -> None:
+        """Hear it."""
+
+    def memory(self, rank: int, in_use_bytes: float, now_s: float) -> None:
+        """Hear it."""

@@ -1,0 +1,289 @@
+"""Runs of one framework module on toys: what the conformance kit repeats, compares and watches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from simsys.collectives.choose import cheapest
+from simsys.executors import LEVELS
+from simsys.executors.base import ExecutionModel, Executor
+from simsys.executors.recording import Recording
+from simsys.framework import (
+    FRAMEWORKS,
+    DataParallel,
+    DecodePhase,
+    PrefillPhase,
+    Rank,
+    Scheduler,
+    Sequences,
+    Steps,
+    Team,
+    TrainingFramework,
+)
+from simsys.model.work import Precision
+from simsys.parallel.layout import Layout
+from simsys.parallel.passes import forward_pass
+from simsys.parallel.training import training_plan
+from simsys.platform.environment import Environment
+from simsys.probes import Probe, Probes
+from simsys.serving.inbox import Inbox
+from simsys.serving.kv_cache import PagedKVCache
+from simsys.serving.requests import RequestTable
+from simsys.serving.scheduler import HostCosts
+from simsys.testing.toys import toy_model, toy_platform, toy_requests
+
+RUNS: dict[str, type[Executor]] = {"recording": Recording, **LEVELS}
+MAX_EVENTS = 300_000
+LIMITS = {"max_num_seqs": 8, "max_num_batched_tokens": 64}
+"""Set for every scheduler that has such options."""
+
+
+def toy_executor(level: str, layout: Layout, roles: Sequence[Sequence[int]], probes: Iterable[Probe]) -> Executor:
+    """An executor over as many toy GPUs as the layout has ranks."""
+    model = ExecutionModel(cheapest, Precision(), per_layer_s=1e-6)
+    return RUNS[level](toy_platform(layout.world_size), model, roles, Probes(probes))
+
+
+def finish(env: Environment) -> None:
+    """Run to the end, which must come within `MAX_EVENTS` events."""
+    for _ in range(MAX_EVENTS):
+        if env.peek() == float("inf"):
+            return
+        env.step()
+    raise AssertionError(f"no end within {MAX_EVENTS} events, at {env.now} s")
+
+
+@dataclass
+class TrainingRun:
+    """What a training run has shown.
+
+    Args:
+        iteration_end_s: End of every iteration, by rank.
+        leaks: Allocations that differ after an iteration from before the first, in words.
+        unfinished: Ranks whose process still waits.
+        operations: Of a recording.
+    """
+
+    iteration_end_s: dict[int, list[float]] = field(default_factory=dict)
+    leaks: list[str] = field(default_factory=list)
+    unfinished: list[int] = field(default_factory=list)
+    operations: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class TrainingCase:
+    """A data-parallel or training module, its options and an arrangement of ranks."""
+
+    module: type[DataParallel] | type[TrainingFramework]
+    options: Any
+    layout: Layout
+    iterations: int = 3
+
+    def run(self, level: str, probes: Iterable[Probe] = ()) -> TrainingRun:
+        """Run all iterations of all ranks; raises what the module raises."""
+        executor = toy_executor(level, self.layout, self.layout.roles(), probes)
+        run = TrainingRun()
+        processes = {rank: executor.env.process(self._train(rank, executor, run)) for rank in executor.ranks()}
+        finish(executor.env)
+        executor.check_finished()
+        run.unfinished = [rank for rank, process in processes.items() if process.is_alive]
+        run.operations = executor.operations if isinstance(executor, Recording) else []
+        return run
+
+    def _train(self, index: int, executor: Executor, run: TrainingRun) -> Steps:
+        rank = Rank(index, self.layout, executor)
+        framework = self._framework(rank)
+        memory = executor.platform.devices[index].memory
+        declared = memory.allocations
+        ends = run.iteration_end_s.setdefault(index, [])
+        for iteration in range(self.iterations):
+            rank.mark("iteration_start")
+            yield from framework.step()
+            rank.mark("iteration_end")
+            ends.append(rank.now)
+            if memory.allocations != declared:
+                run.leaks.append(f"rank {index} holds {memory.allocations} after iteration {iteration}")
+
+    def _framework(self, rank: Rank) -> TrainingFramework:
+        model = toy_model()
+        batch = model.training_batch(2, 32)
+        plan = training_plan(forward_pass(model, self.layout.tensor), batch, Precision(), micro_batches=2)
+        if issubclass(self.module, DataParallel):
+            training = FRAMEWORKS.get("training", TrainingFramework)
+            return training(rank, plan, self.module(rank, plan, self.options))
+        ddp = FRAMEWORKS.get("ddp", DataParallel)
+        return self.module(rank, plan, ddp(rank, plan, ddp.Options()))
+
+
+@dataclass
+class ServingRun(Probe):
+    """What a serving run has shown; hears the run as a probe.
+
+    Args:
+        history: Every event of every request: (event, request, time in s).
+        forwarded: Tokens, logits and decoding sequences of every step.
+        offences: Breaches of a rule, in words.
+        prompt_tokens: Prompt tokens processed.
+        free_blocks: KV blocks free at the end.
+        held: KV blocks still attributed to requests at the end.
+        operations: Of a recording.
+    """
+
+    history: list[tuple[str, int, float]] = field(default_factory=list)
+    forwarded: list[tuple[float, float, float]] = field(default_factory=list)
+    offences: list[str] = field(default_factory=list)
+    prompt_tokens: int = 0
+    free_blocks: int = 0
+    held: dict[int, int] = field(default_factory=dict)
+    operations: list[dict[str, Any]] = field(default_factory=list)
+
+    def request_admitted(self, request: int, now_s: float) -> None:
+        """Write it down."""
+        self.history.append(("admitted", request, now_s))
+
+    def request_first_token(self, request: int, now_s: float) -> None:
+        """Write it down."""
+        self.history.append(("first token", request, now_s))
+
+    def request_finished(self, request: int, now_s: float) -> None:
+        """Write it down."""
+        self.history.append(("finished", request, now_s))
+
+    def request_preempted(self, request: int, now_s: float) -> None:
+        """Write it down."""
+        self.history.append(("preempted", request, now_s))
+
+    def request_rejected(self, request: int, reason: str, now_s: float) -> None:
+        """Write it down."""
+        self.history.append(("rejected", request, now_s))
+
+    def step(self, started_s: float, ended_s: float, decode_tokens: int, prompt_tokens: int) -> None:
+        """Add up."""
+        self.prompt_tokens += prompt_tokens
+
+
+@dataclass(frozen=True)
+class ServingCase:
+    """A scheduler with its phases, a KV cache and requests."""
+
+    scheduler: type[Scheduler]
+    options: Any
+    prefill: type[PrefillPhase]
+    decode: type[DecodePhase]
+    num_blocks: int
+    requests: RequestTable = field(default_factory=toy_requests)
+    block_size: int = 4
+    max_context_tokens: int = 64
+    tensor: int = 2
+
+    def run(self, level: str, probes: Iterable[Probe] = ()) -> ServingRun:
+        """Serve all requests; raises what the modules raise."""
+        run = ServingRun()
+        layout = Layout(tensor=self.tensor)
+        executor = toy_executor(level, layout, [tuple(range(self.tensor))], [run, *probes])
+        kv = PagedKVCache(self.num_blocks, self.block_size)
+        scheduler = self._scheduler(executor, kv, run)
+        plan = forward_pass(toy_model(), self.tensor)
+        executor.env.process(scheduler.serve(Watched(layout.group(0, "tensor"), plan, executor, run)))
+        finish(executor.env)
+        executor.check_finished()
+        run.free_blocks, run.held = kv.free_blocks, dict(kv.held)
+        run.operations = executor.operations if isinstance(executor, Recording) else []
+        return run
+
+    def _scheduler(self, executor: Executor, kv: PagedKVCache, run: ServingRun) -> Scheduler:
+        sequences = Sequences(self.requests)
+        inbox = Inbox(
+            executor.env,
+            self.requests,
+            executor.probes,
+            order=range(len(self.requests)),
+            capacity_tokens=self.num_blocks * self.block_size,
+            max_context_tokens=self.max_context_tokens,
+        )
+        phases = self.prefill(sequences), self.decode(sequences, kv)
+        scheduler = self.scheduler(self.options, sequences, kv, *phases, inbox, HostCosts(1e-6, 1e-7))
+        watch_schedule(scheduler, run)
+        return scheduler
+
+
+class Watched(Team):
+    """A team that writes down what each step processes."""
+
+    def __init__(self, group: Any, plan: Any, executor: Executor, run: ServingRun) -> None:
+        super().__init__(group, plan, executor)
+        self._run = run
+
+    def forward(self, batch: Any, *, host_s: float = 0.0, name: str = "forward") -> Any:
+        """As `Team.forward`."""
+        self._run.forwarded.append((batch.tokens, batch.logits, batch.decode_sequences))
+        return super().forward(batch, host_s=host_s, name=name)
+
+
+def watch_schedule(scheduler: Scheduler, run: ServingRun) -> None:
+    """Check every answer of the scheduler, and that it is not asked for ever."""
+    schedule, max_calls = scheduler.schedule, MAX_EVENTS // 10
+    max_seqs = getattr(scheduler.options, "max_num_seqs", None)
+    max_tokens = getattr(scheduler.options, "max_num_batched_tokens", None)
+    calls = 0
+
+    def watched() -> Any:
+        nonlocal calls
+        calls += 1
+        if calls > max_calls:
+            raise AssertionError(f"no end after {max_calls} calls of schedule")
+        chunks = schedule()
+        tokens = scheduler.decode.size + sum(chunk.tokens for chunk in chunks)
+        if max_tokens is not None and tokens > max_tokens:
+            run.offences.append(f"a step of {tokens} tokens exceeds max_num_batched_tokens={max_tokens}")
+        if max_seqs is not None and len(scheduler.running) > max_seqs:
+            run.offences.append(f"{len(scheduler.running)} running requests exceed max_num_seqs={max_seqs}")
+        for request, count in chunks:
+            if request not in scheduler.prefilling:
+                run.offences.append(f"a chunk of request {request}, which is not running or has its prompt complete")
+            if not 0 < count <= scheduler.sequences.remaining_prompt(request):
+                run.offences.append(f"a chunk of {count} tokens, not of what is left of the prompt of {request}")
+        return chunks
+
+    # The scheduler calls its own method, so the watch hangs on the instance.
+    vars(scheduler)["schedule"] = watched
+
+
+def record(module: type, **options: Any) -> list[dict[str, Any]]:
+    """What a module asks for, on toys and without time.
+
+    Args:
+        module: A `DataParallel`, `TrainingFramework`, `Scheduler`, `PrefillPhase` or `DecodePhase` class.
+        options: Its settings.
+
+    Returns:
+        The operations in order, as `simsys.executors.recording.describe` writes them.
+    """
+    return cases(module, options)[0].run("recording").operations
+
+
+def cases(module: type, given: dict[str, Any]) -> Sequence[TrainingCase | ServingCase]:
+    """The arrangements in which a module is tried.
+
+    Raises:
+        AssertionError: If it is no framework module.
+    """
+    settings = getattr(module, "Options", None)
+    if issubclass(module, Scheduler | PrefillPhase | DecodePhase):
+        scheduler = module if issubclass(module, Scheduler) else FRAMEWORKS.get("chunked_prefill", Scheduler)
+        prefill = module if issubclass(module, PrefillPhase) else FRAMEWORKS.get("llm_prefill", PrefillPhase)
+        decode = module if issubclass(module, DecodePhase) else FRAMEWORKS.get("llm_decode", DecodePhase)
+        limits = {key: value for key, value in LIMITS.items() if key in scheduler.Options.model_fields}
+        options = scheduler.Options(**{**limits, **given})
+        # The first cache is ample, the second makes preemptions; some requests exceed the context in both.
+        requests = toy_requests(max_prompt=44)
+        return [ServingCase(scheduler, options, prefill, decode, blocks, requests) for blocks in (1000, 20)]
+    if issubclass(module, DataParallel | TrainingFramework):
+        options = settings(**given) if settings is not None else None
+        return [
+            TrainingCase(module, options, layout, iterations=iterations)
+            for layout, iterations in ((Layout(data=2), 1), (Layout(data=4), 3), (Layout(tensor=2, data=2), 2))
+        ]
+    raise AssertionError(f"{module.__name__} is no framework module: derive it from a class of simsys.framework")

@@ -1,0 +1,66 @@
+"""Small, idealised hardware, models and workloads whose times can be worked out by hand."""
+
+from __future__ import annotations
+
+from simsys.model.transformer import build_transformer
+from simsys.model.transformer_architecture import gpt_architecture
+from simsys.model.work import Model, OperatorKind
+from simsys.platform.device_spec import DeviceSpec, EfficiencyCurve
+from simsys.platform.platform import VirtualHardwarePlatform
+from simsys.platform.topology import Topology, full_mesh
+from simsys.rng import stream
+from simsys.serving.requests import RequestTable
+
+TOY_LINK_BYTES_PER_S = 1e9
+TOY_LINK_LATENCY_S = 1e-6
+
+
+def toy_device() -> DeviceSpec:
+    """A GPU without losses: 1 TFLOP/s in every dtype, 100 GB/s, 10 GB of memory; all efficiencies are 1."""
+    perfect = {"default": EfficiencyCurve(rows=(1.0,), compute=(1.0,), memory=(1.0,))}
+    return DeviceSpec(
+        name="toy",
+        peak_flop_per_s=dict.fromkeys(("fp32", "tf32", "fp16", "bf16", "fp8"), 1e12),
+        memory_bytes=10e9,
+        memory_bytes_per_s=100e9,
+        link_bytes_per_s=TOY_LINK_BYTES_PER_S,
+        link_latency_s=TOY_LINK_LATENCY_S,
+        pcie_bytes_per_s=TOY_LINK_BYTES_PER_S,
+        pcie_latency_s=TOY_LINK_LATENCY_S,
+        tdp_watt=100.0,
+        usd_per_hour=1.0,
+        curves={kind.value: perfect for kind in OperatorKind},
+        floor_s={},
+    )
+
+
+def toy_platform(num_gpus: int = 1, topology: Topology | None = None) -> VirtualHardwarePlatform:
+    """Equal `toy_device`\\ s, joined by `topology`.
+
+    Args:
+        num_gpus: How many.
+        topology: Links; by default each pair has its own of 1 GB/s and 1 us, so that nothing contends.
+    """
+    links = topology if topology is not None else full_mesh(num_gpus, TOY_LINK_BYTES_PER_S, TOY_LINK_LATENCY_S)
+    return VirtualHardwarePlatform([toy_device()] * num_gpus, links)
+
+
+def toy_model(num_layers: int = 2) -> Model:
+    """A decoder of hidden size 64 with 4 heads and a vocabulary of 256: some 130 thousand parameters."""
+    architecture = gpt_architecture(
+        "toy", num_layers=num_layers, hidden_size=64, num_attention_heads=4, vocab_size=256, max_context_tokens=64
+    )
+    return build_transformer(architecture)
+
+
+def toy_requests(
+    count: int = 40, *, seed: int = 0, rate_per_s: float = 20e3, max_prompt: int = 40, max_output: int = 24
+) -> RequestTable:
+    """Poisson arrivals with lengths drawn evenly from 1 to `max_prompt` and `max_output` tokens.
+
+    The default rate keeps a `toy_device` with a `toy_model` busy, so that requests queue.
+    """
+    arrivals = stream(seed, "arrivals").exponential(1.0 / rate_per_s, count).cumsum().tolist()
+    prompts = stream(seed, "prompt_tokens").integers(1, max_prompt, count, endpoint=True).tolist()
+    outputs = stream(seed, "output_tokens").integers(1, max_output, count, endpoint=True).tolist()
+    return RequestTable(arrivals, prompts, outputs)

@@ -1,0 +1,170 @@
+"""The members of a group: meeting in collectives, in order, over the right links, at a price computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from toys import BANDWIDTH, LATENCY
+
+from simsys.collectives import Algorithm, CollectiveKind, get_algorithm
+from simsys.collectives.choose import cheapest, named
+from simsys.errors import UsageError
+from simsys.executors.communicator import Communicator
+from simsys.ops import Collective
+from simsys.parallel.layout import Group
+from simsys.platform.environment import Environment
+from simsys.platform.network import Network
+from simsys.platform.topology import (
+    Fabric,
+    Nics,
+    NodeInside,
+    Topology,
+    full_mesh,
+    nodes_on_fabric,
+    ring,
+    single_switch,
+)
+
+ALL_REDUCE, ALL_GATHER = CollectiveKind.ALL_REDUCE, CollectiveKind.ALL_GATHER
+MIB = 2.0**20
+
+
+def communicator(
+    topology: Topology, ranks: tuple[int, ...] = (), choose: Any = None, members: int | None = None
+) -> Communicator:
+    env = Environment()
+    ranks = ranks or tuple(range(topology.num_gpus))
+    network = Network(env, topology)
+    return Communicator(
+        Group(ranks), len(ranks) if members is None else members, network, choose or named("ring"), env
+    )
+
+
+def part(rank: int, nbytes: float = MIB, kind: CollectiveKind = ALL_REDUCE, name: str = "gradients") -> Collective:
+    return Collective(rank, kind, Group(()), nbytes, name)
+
+
+def test_a_collective_is_complete_when_all_have_joined_and_ready_with_the_last() -> None:
+    group = communicator(full_mesh(3, BANDWIDTH, LATENCY))
+    meetings = [group.join(part(rank), ready_s) for rank, ready_s in [(2, 1.0), (0, 5.0), (1, 2.0)]]
+    assert meetings[0] is meetings[1] is meetings[2]
+    assert meetings[0].missing == 0
+    assert meetings[0].ready_s == 5.0
+    assert group.waiting() == []
+
+
+def test_only_the_members_that_run_a_process_have_to_join() -> None:
+    group = communicator(full_mesh(8, BANDWIDTH, LATENCY), members=1)
+    assert group.join(part(0), 0.0).missing == 0
+
+
+def test_calls_meet_in_the_order_of_each_member() -> None:
+    group = communicator(full_mesh(2, BANDWIDTH, LATENCY))
+    first, second = group.join(part(0, 1.0, name="a"), 0.0), group.join(part(0, 2.0, name="b"), 0.0)
+    assert first is not second
+    assert [meeting.op.name for meeting in group.waiting()] == ["a", "b"]
+    assert group.join(part(1, 1.0), 0.0) is first
+    assert [meeting.missing for meeting in (first, second)] == [0, 1]
+    assert group.join(part(1, 2.0), 0.0) is second
+    assert group.waiting() == []
+
+
+@pytest.mark.parametrize(
+    "other", [part(1, 2 * MIB, name="weights"), part(1, MIB, ALL_GATHER, name="weights")], ids=["bytes", "kind"]
+)
+def test_different_collectives_do_not_meet(other: Collective) -> None:
+    group = communicator(full_mesh(2, BANDWIDTH, LATENCY))
+    group.join(part(0), 0.0)
+    with pytest.raises(UsageError) as caught:
+        group.join(other, 0.0)
+    message = str(caught.value)
+    assert "mismatched collectives: rank 1 calls" in message
+    assert "'weights'" in message
+    assert "rank 0 called all_reduce 'gradients' of 1048576 bytes" in message
+
+
+def test_names_may_differ() -> None:
+    group = communicator(full_mesh(2, BANDWIDTH, LATENCY))
+    group.join(part(0, name="mine"), 0.0)
+    assert group.join(part(1, name="yours"), 0.0).missing == 0
+
+
+@pytest.mark.parametrize(("gpus", "nbytes", "trivial"), [(1, MIB, True), (4, 0.0, True), (4, 1.0, False)])
+def test_one_rank_or_no_bytes_need_no_communication(gpus: int, nbytes: float, trivial: bool) -> None:
+    group = communicator(full_mesh(gpus, BANDWIDTH, LATENCY))
+    assert group.trivial(nbytes) is trivial
+    assert (group.seconds(ALL_REDUCE, nbytes) == 0.0) is trivial
+
+
+@pytest.mark.parametrize(
+    ("topology", "ranks", "hops", "bytes_per_s"),
+    [
+        (ring(6, BANDWIDTH, LATENCY), (), 1, BANDWIDTH),
+        (ring(6, BANDWIDTH, LATENCY), (0, 2, 4), 2, BANDWIDTH),  # neighbours of the group are two links apart
+        (ring(6, BANDWIDTH, LATENCY), (0, 1), 1, BANDWIDTH),
+        (ring(4, BANDWIDTH, LATENCY), (0, 2, 1, 3), 2, BANDWIDTH / 2),  # a bad order shares links
+        (single_switch(6, BANDWIDTH, LATENCY), (), 2, BANDWIDTH),
+        (full_mesh(6, BANDWIDTH, LATENCY), (5, 1, 3), 1, BANDWIDTH),
+        (
+            nodes_on_fabric(
+                2,
+                2,
+                NodeInside("nvswitch", 4 * BANDWIDTH, LATENCY),
+                Nics(1, BANDWIDTH, LATENCY),
+                Fabric("switch", BANDWIDTH, LATENCY),
+            ),
+            (),
+            5,  # one NIC latency, two of the fabric, one NIC; the cards' own links are free
+            BANDWIDTH,
+        ),
+    ],
+)
+def test_a_ring_is_as_fast_as_its_slowest_pair(
+    topology: Topology, ranks: tuple[int, ...], hops: int, bytes_per_s: float
+) -> None:
+    group = communicator(topology, ranks)
+    (path,) = group.paths(get_algorithm("ring"), ALL_REDUCE)
+    free = 1 if hops == 5 else 0
+    assert path.latency_s == pytest.approx((hops - free) * LATENCY)
+    assert path.bytes_per_s == bytes_per_s
+    size = group.group.size
+    expected = 2 * (size - 1) * (MIB / size / bytes_per_s + path.latency_s)
+    assert group.seconds(ALL_REDUCE, MIB) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", ["ring", "tree", "direct"])
+@pytest.mark.parametrize("size", [2, 3, 5, 8])
+def test_the_steps_are_those_of_the_algorithm_on_the_groups_own_routes(name: str, size: int) -> None:
+    group = communicator(full_mesh(8, BANDWIDTH, LATENCY), tuple(range(8))[::-1][:size], named(name))
+    steps = group.steps(ALL_REDUCE, MIB)
+    phases = group.phases(get_algorithm(name), ALL_REDUCE)
+    assert len(steps) == sum(phase.repeat for phase in phases)
+    phase = phases[0]
+    routes, nbytes = steps[0]
+    assert nbytes == phase.fraction * MIB
+    members = group.group.ranks
+    assert [(route[0].spec.src, route[-1].spec.dst) for route in routes] == [
+        (members[src], members[dst]) for src, dst in phase.transfers
+    ]
+
+
+def test_small_messages_take_the_tree_and_large_ones_the_ring_if_the_cheapest_is_wanted() -> None:
+    group = communicator(single_switch(16, BANDWIDTH, LATENCY), choose=cheapest)
+    assert [group.algorithm(ALL_REDUCE, nbytes).name for nbytes in (64.0, 1e9)] == ["tree", "ring"]
+
+
+@pytest.mark.parametrize("ask", [Communicator.seconds, Communicator.steps])
+def test_the_algorithm_is_chosen_once_for_each_size(ask: Callable[..., Any]) -> None:
+    chosen: list[float] = []
+
+    def choose(kind: CollectiveKind, size: int, nbytes: float, paths_of: Any) -> Algorithm:
+        chosen.append(nbytes)
+        return get_algorithm("ring")
+
+    group = communicator(full_mesh(4, BANDWIDTH, LATENCY), choose=choose)
+    answers = [ask(group, ALL_REDUCE, nbytes) for nbytes in (1.0, 2.0, 1.0, 2.0)]
+    assert chosen == [1.0, 2.0]
+    assert answers[:2] == answers[2:]
+    assert answers[0] != answers[1]
