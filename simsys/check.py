@@ -8,22 +8,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from simsys.build.cluster import Cluster, build_cluster
-from simsys.build.device import build_device_spec
-from simsys.build.serving import BYTES_PER_ELEMENT, ServingJob
-from simsys.build.training import TrainingJob, training_precision
-from simsys.check_model import check_model
-from simsys.check_names import check_modules, check_size, find_engine, find_gpu, find_node
+from simsys.build.cluster import build_cluster
+from simsys.build.serving import ServingJob
+from simsys.build.training import TrainingJob
+from simsys.checks.findings import Findings, as_written_text, key_path, unlocated, with_aliases
+from simsys.checks.model import check_model, source_path
+from simsys.checks.names import check_engine, check_hardware, check_modules, check_precision
 from simsys.checks.parallelism import check_parallelism
-from simsys.check_workload import check_lengths, check_trace, shortest_request
+from simsys.checks.sizes import check_sizes
+from simsys.checks.workload import check_workload
 from simsys.config.experiment import SimulationConfig
 from simsys.config.loader import ScenarioSource
 from simsys.config.scenarios import read_sources
 from simsys.config.validation import validate
 from simsys.errors import ConfigError, InfeasibleConfigError, Problem
-from simsys.checks.findings import Findings, as_written_text, unlocated, with_aliases
 from simsys.levers import advice, cheapest_lever, job_of, memory_problem
-from simsys.model.work import Model
 
 
 def check_file(path: Path, assignments: Sequence[str] = ()) -> list[SimulationConfig]:
@@ -48,7 +47,7 @@ def check_file(path: Path, assignments: Sequence[str] = ()) -> list[SimulationCo
         try:
             config = validate(source, SimulationConfig).located_in(path.resolve().parent)
         except ConfigError as error:
-            errors |= dict.fromkeys(as_written_text(problem, source) for problem in error.problems)
+            errors |= dict.fromkeys(as_written_text(problem, source.data) for problem in error.problems)
             continue
         scenarios.append(config)
         wrong, does_not_fit = check_scenario(source, config)
@@ -79,26 +78,31 @@ def check_scenario(source: ScenarioSource, config: SimulationConfig) -> tuple[li
         What is wrong with it, and what does not fit although nothing is wrong.
     """
     found = Findings(with_aliases(source))
-    if not check_size(config, found):
+    if not check_sizes(config, found):
         return found.errors, []
-    cluster = _cluster(config, found)
+    spec = check_hardware(config, found)
+    if spec is not None:
+        check_precision(config, spec, found)
     model = check_model(config, found)
+    engine = check_engine(config, found)
     check_modules(config, found)
-    engine = find_engine(config, found)
+    cluster = None
+    if spec is not None:
+        cluster = found.attempt(("hardware",), lambda: build_cluster(config.hardware, config.network))
     check_parallelism(config, cluster, model, found)
-    check_trace(config, found)
-    if model is not None:
-        check_lengths(config, model, found)
+    shortest = check_workload(config, model, found)
     if not found.errors and cluster is not None and model is not None and engine is not None:
-        _check_memory(config, cluster, model, found)
+        job = job_of(config, cluster, model)
+        _check_memory(job, shortest, found)
     return found.errors, found.infeasible
 
 
-def _cluster(config: SimulationConfig, found: Findings) -> Cluster | None:
-    """The cluster, once all profiles that it names are there."""
-    hardware = config.hardware
-    node, gpu = find_node(config, found), find_gpu(config, found)
-    if gpu is None or (hardware.profile is not None and node is None):
-        return None
-    _check_precision(config, found)
-    return found.attempt(("hardware",), lambda: build_cluster(hardware, config.network))
+def _check_memory(job: TrainingJob | ServingJob, shortest: int, found: Findings) -> None:
+    """Does it fit, and if not, what would make it fit; the first setting of that advice is where the caret points."""
+    problem = memory_problem(job, shortest)
+    if not problem:
+        return
+    lever = cheapest_lever(job, shortest)
+    changed = [key_path(setting) for setting in lever or ()]
+    place = next((path for path in changed if found.written(path)), source_path(job.config.model))
+    found.does_not_fit(place, f"{problem}; {advice(job, lever)}")

@@ -71,9 +71,8 @@ def lever_text(lever: Lever) -> str:
     return " and ".join(f"{path}: {value}" for path, value in lever.items())
 
 
-def advice(job: TrainingJob | ServingJob, tokens: int = 1) -> str:
+def advice(job: TrainingJob | ServingJob, lever: Lever | None) -> str:
     """What would make the job fit, as the end of a message."""
-    lever = cheapest_lever(job, tokens)
     if lever is not None:
         return f"{lever_text(lever)} would fit"
     if isinstance(job, TrainingJob):

@@ -21,6 +21,7 @@ from simsys.model.work import Batch, Model, Precision
 from simsys.parallel.layout import Layout
 from simsys.parallel.passes import forward_pass
 from simsys.parallel.training import TrainingPlan, training_plan
+from simsys.platform.device_spec import DeviceSpec
 from simsys.rank import Rank
 
 DATA_PARALLEL = {"None": "none", "DDP": "ddp"}
@@ -150,13 +151,13 @@ def training_job(config: SimulationConfig, cluster: Cluster, model: Model) -> Tr
     if layout.world_size != cluster.num_gpus:
         raise UsageError(f"the degrees need {layout.world_size} GPUs, the cluster has {cluster.num_gpus}")
     return TrainingJob(
-        config, settings, cluster, model, load_engine(settings.engine), layout, training_precision(settings, cluster)
+        config, settings, cluster, model, load_engine(settings.engine), layout, training_precision(settings, cluster.spec)
     )
 
 
-def training_precision(settings: TrainingConfig, cluster: Cluster) -> Precision:
+def training_precision(settings: TrainingConfig, spec: DeviceSpec) -> Precision:
     """Mixed precision computes in bf16 where the GPU has it, else in fp16; weights are kept in fp32 besides."""
-    peaks = cluster.spec.peak_flop_per_s
+    peaks = spec.peak_flop_per_s
     compute: str | None = settings.precision
     if compute is None:
         half = "bf16" if "bf16" in peaks else "fp16"

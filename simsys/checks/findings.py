@@ -98,11 +98,14 @@ class Findings:
         """The scenario is well-formed, but the value at `path` asks for what does not fit."""
         self.infeasible.append(self._problem(path, message))
 
-    def attempt(self, path: KeyPath, build: Callable[[], T]) -> T | None:
-        """Return what `build` makes; None, with its error booked at `path`, if it fails.
+    def attempt(self, path: KeyPath, build: Callable[[], T], *, error_at: KeyPath | None = None) -> T | None:
+        """Return what `build` makes; None, with its error booked, if it fails.
 
-        Problems without a file stand below `path` (or, if their path begins like it, at their own); problems of
-        another file, such as a profile, keep their place there.
+        Args:
+            path: Where the problems of a `ConfigError` stand: those without a file below this path (or, if their own
+                path begins like it, at that); those of another file, such as a profile, keep their place there.
+            build: What may fail.
+            error_at: Where any other error stands; `path` by default.
         """
         try:
             return build()
@@ -110,7 +113,7 @@ class Findings:
             for problem in error.problems:
                 self._adopt(path, problem)
         except SimsysError as error:
-            self.error(path, str(error))
+            self.error(error_at or path, str(error))
         return None
 
     def _adopt(self, path: KeyPath, problem: Problem) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, TypeAlias
 
-from simsys.collectives import CollectiveKind, algorithm_names, get_algorithm
+from simsys.collectives import ALGORITHMS, CollectiveKind, get_algorithm
 from simsys.config.hardware import (
     EngineProfile,
     FabricProfile,
@@ -258,12 +258,12 @@ def _profile_facts(load: Callable[[str], Profile]) -> Callable[[str], Facts]:
 
 
 def _framework_row(name: str) -> Facts:
-    module = FRAMEWORKS.get(name)
+    module = FRAMEWORKS.get(name, object)
     return {"kind": module.__mro__[1].__name__, "what": _first_sentence(module)}
 
 
 def _framework_facts(name: str) -> Facts:
-    module = FRAMEWORKS.get(name)
+    module = FRAMEWORKS.get(name, object)
     options = getattr(module, "Options", None)
     fields = options.model_construct().model_dump(mode="json") if options is not None else {}
     return {
@@ -306,7 +306,7 @@ CATALOGUES = {
     "fabrics": Catalogue("fabric", lambda: profile_names("fabric"), _fabric_row, _profile_facts(load_fabric)),
     "engines": Catalogue("engine", lambda: profile_names("engine"), _engine_row, _profile_facts(load_engine)),
     "frameworks": Catalogue("framework module", FRAMEWORKS.names, _framework_row, _framework_facts),
-    "collectives": Catalogue("collective", algorithm_names, _collective_row, _collective_facts),
+    "collectives": Catalogue("collective", ALGORITHMS.names, _collective_row, _collective_facts),
     "topologies": Catalogue(
         "topology", lambda: sorted(TOPOLOGY_TYPES), _topology, lambda name: {"name": name, **_topology(name)}
     ),

@@ -1,0 +1,109 @@
+"""Whether the model can be built, and used for what the scenario does with it."""
+
+from __future__ import annotations
+
+from simsys.build.model import build_model
+from simsys.checks.findings import Findings
+from simsys.config.document import KeyPath
+from simsys.config.experiment import ModelConfig, SimulationConfig
+from simsys.errors import ConfigError, UsageError
+from simsys.model.custom import build_custom
+from simsys.model.work import Model
+
+SOURCES = ("layers", "huggingface", "name", "model_type")
+SIZES = (
+    "num_layers",
+    "hidden_size",
+    "intermediate_size",
+    "vocab_size",
+    "num_attention_heads",
+    "num_key_value_heads",
+)
+
+
+def check_model(config: SimulationConfig, found: Findings) -> Model | None:
+    """Build the model and check its use; None if it cannot be built."""
+    _check_unused_sizes(config.model, found)
+    model = _build(config, found)
+    if model is None:
+        return None
+    if config.serving is not None:
+        _check_serving(config, model, found)
+    else:
+        _check_sequence_length(config, model, found)
+    return model
+
+
+def source_path(config: ModelConfig) -> KeyPath:
+    """The setting that says which model it is."""
+    return ("model", next(key for key in SOURCES if getattr(config, key) is not None))
+
+
+def _build(config: SimulationConfig, found: Findings) -> Model | None:
+    settings = config.model
+    if settings.layers is not None:
+        return _build_layers(settings, found)
+    try:
+        return build_model(settings, config.folder)
+    except ConfigError:
+        return found.attempt(("model",), lambda: build_model(settings, config.folder))
+    except UsageError as error:
+        found.error(_named_in(str(error), settings), str(error))
+        return None
+
+
+def _build_layers(settings: ModelConfig, found: Findings) -> Model | None:
+    """Try every layer alone, so that the problems of all of them are found."""
+    before, layers = len(found.errors), settings.layers or []
+    name = settings.name or settings.model_type or "custom"
+    for index, layer in enumerate(layers):
+        padded = [{}] * index + [layer]  # the layer keeps its number in messages
+        found.attempt(
+            ("model",), lambda padded=padded: build_custom(name, padded), error_at=("model", "layers", index)
+        )
+    return build_custom(name, layers) if len(found.errors) == before else None
+
+
+def _named_in(message: str, settings: ModelConfig) -> KeyPath:
+    """The given size that a message names last, else the setting that says which model it is."""
+    given = [key for key in SIZES if getattr(settings, key) is not None and key in message]
+    return ("model", max(given, key=message.rfind)) if given else source_path(settings)
+
+
+def _check_unused_sizes(settings: ModelConfig, found: Findings) -> None:
+    """Sizes describe a model by themselves; beside a name they would be ignored in silence."""
+    _, source = source_path(settings)
+    if source == "model_type" and (settings.num_layers is not None or settings.hidden_size is not None):
+        return
+    for key in SIZES:
+        if getattr(settings, key) is not None:
+            message = f"{key} has no effect beside {source}, which says what the model is; remove one of them"
+            found.error(("model", key), message, key=True)
+
+
+def _check_serving(config: SimulationConfig, model: Model, found: Findings) -> None:
+    settings, place = config.serving, source_path(config.model)
+    assert settings is not None
+    if not model.kv_elements_per_token:
+        what = "is an encoder" if model.family == "encoder" else "is no language model"
+        found.error(
+            place, f"{model.name} has no KV cache ({what}) and cannot be served; use a decoder such as Llama3-8B"
+        )
+        return
+    longest = model.max_context_tokens
+    if longest and settings.max_model_len is not None and settings.max_model_len > longest:
+        message = f"{model.name} has a context of {longest} tokens, so max_model_len must be at most {longest}"
+        found.error(("serving", "max_model_len"), f"{message}, not {settings.max_model_len}")
+
+
+def _check_sequence_length(config: SimulationConfig, model: Model, found: Findings) -> None:
+    given = config.model.sequence_length
+    if given is None:
+        return
+    path = ("model", "sequence_length")
+    if model.family == "cnn":
+        if given > 1:
+            found.error(path, f"{model.name} has no sequences; remove sequence_length")
+    elif model.max_context_tokens and given > model.max_context_tokens:
+        longest = model.max_context_tokens
+        found.error(path, f"{model.name} has a context of {longest} tokens, sequence_length {given} exceeds it")
