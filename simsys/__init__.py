@@ -9,7 +9,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from simsys.analysis.scaling import ScalingStudyRunner
     from simsys.config.experiment import SimulationConfig
+    from simsys.config.presets import (
+        create_large_scale_config,
+        create_medium_scale_config,
+        create_small_scale_config,
+    )
     from simsys.errors import ConfigError, InfeasibleError, OutOfMemoryError, SimsysError, UsageError
     from simsys.platform.platform import VirtualHardwarePlatform
     from simsys.simulator import DistributedAISimulator, load_config
@@ -21,10 +27,14 @@ _LAZY = {
     "DistributedAISimulator": "simsys.simulator",
     "InfeasibleError": "simsys.errors",
     "OutOfMemoryError": "simsys.errors",
+    "ScalingStudyRunner": "simsys.analysis.scaling",
     "SimsysError": "simsys.errors",
     "SimulationConfig": "simsys.config.experiment",
     "UsageError": "simsys.errors",
     "VirtualHardwarePlatform": "simsys.platform.platform",
+    "create_large_scale_config": "simsys.config.presets",
+    "create_medium_scale_config": "simsys.config.presets",
+    "create_small_scale_config": "simsys.config.presets",
     "load_config": "simsys.simulator",
 }
 
@@ -33,11 +43,15 @@ __all__ = [
     "DistributedAISimulator",
     "InfeasibleError",
     "OutOfMemoryError",
+    "ScalingStudyRunner",
     "SimsysError",
     "SimulationConfig",
     "UsageError",
     "VirtualHardwarePlatform",
     "__version__",
+    "create_large_scale_config",
+    "create_medium_scale_config",
+    "create_small_scale_config",
     "load_config",
 ]
 

@@ -76,18 +76,20 @@ def advice(job: TrainingJob | ServingJob, lever: Lever | None) -> str:
     if lever is not None:
         return f"{lever_text(lever)} would fit"
     if isinstance(job, TrainingJob):
-        degree = sharding_degree(job)
+        degree = sharding_degree(_pulled(job, {"training.batch_size_per_gpu": 1}))
         if degree:
-            return f"neither a smaller batch nor sgd helps; it would need tensor parallelism of {degree} or more"
+            wanted = f"a batch of 1 with tensor parallelism of {degree}, which is not available for training yet"
+            return f"neither a smaller batch nor sgd helps; it would take {wanted}"
     return "no single setting makes it fit; a smaller model or a GPU with more memory is needed"
 
 
-def sharding_degree(job: TrainingJob) -> int:
+def sharding_degree(job: TrainingJob | ServingJob) -> int:
     """The smallest tensor-parallel degree that would fit, were it available for training; 0 if there is none.
 
     Model states and logits are divided; of the activations the part that tensor parallelism leaves whole is not
     (Korthikanti et al. 2022, §4.2.1).
     """
+    assert isinstance(job, TrainingJob)
     parts = dict(job.memory_bytes)
     context, activations = parts.pop("context"), parts.pop("activations")
     whole = sum(block.replicated_activation_elements_per_token for block in job.model.blocks)

@@ -83,6 +83,7 @@ class Probes:
             except Exception as error:
                 self._probes.remove(probe)
                 self._index()
-                warnings.warn(f"probe {type(probe).__name__}.{hook} failed and was removed: {error!r}", stacklevel=2)
+                name = f"{type(probe).__name__}.{hook}"
+                warnings.warn(f"probe {name} failed and was removed: {error!r}", RuntimeWarning, stacklevel=2)
 
         return guarded

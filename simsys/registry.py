@@ -90,8 +90,10 @@ class Registry:
             return self._import_class(name)
         if name not in self._classes and name in self._files():
             importlib.import_module(f"{self.package}.{name}")
+            if name not in self._classes:
+                raise UsageError(f"{self.package}.{name} registers no {self.noun} called {name!r}")
         if name not in self._classes and name in self._entry_points():
-            self._classes[name] = self._entry_points()[name].load()
+            self._classes[name] = self._import_class(self._entry_points()[name].value)
         if name not in self._classes:
             raise UnknownNameError(self.noun, name, self.names())
         return self._classes[name]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from simsys.build.serving import ServingJob, build_serving
-from simsys.build.training import TrainingJob, build_training
+from simsys.analysis.bottlenecks import Bottleneck, find_bottlenecks
 from simsys.config.experiment import SimulationConfig
-from simsys.executors import LEVELS
 from simsys.metrics.history import EventHistory
 from simsys.metrics.result import RunResult
-from simsys.probes import Probe, Probes
+from simsys.probes import Probe
+from simsys.simulation import simulate
 
 
 class DistributedAISimulator:
@@ -46,54 +44,49 @@ class DistributedAISimulator:
         Raises:
             SimsysError: If it cannot be built or cannot be carried out.
         """
-        started, started_cpu = time.perf_counter(), time.process_time()
-        job = build_job(self.config)
-        collector = job.collector()
-        platform = job.cluster.platform()
-        level = LEVELS[self.config.simulation.lod]
         history = [self.engine] if self.config.simulation.collect_events else []
-        roles = job.roles()
-        executor = level(platform, job.execution_model(), roles, Probes([collector, *history, *self.probes]))
-        job.start(executor)
-        platform.env.run()
-        executor.check_finished()
-        self.result = RunResult(
-            name=self.config.name,
-            kind=self.config.kind,
-            lod=self.config.simulation.lod,
-            contention=platform.network.contention,
-            metrics=collector.metrics(),
-            rows=collector.rows(),
-            memory_bytes=job.memory_bytes,
-            memory_capacity_bytes=job.cluster.spec.memory_bytes,
-            assumptions=job.assumptions(),
-            simulated_s=collector.end_s,
-            events=platform.env.events_scheduled,
-            wall_s=time.perf_counter() - started,
-            cpu_s=time.process_time() - started_cpu,
-        )
+        self.result = simulate(self.config, [*history, *self.probes])
         return self.result
 
     def get_summary(self) -> str:
-        """The result of the last `run` as text; runs the scenario first if that has not happened."""
+        """The result of the last `run` as text; this and what follows run the scenario first if need be."""
         from simsys.report.summary import summary_text
 
-        return summary_text(self.result if self.result is not None else self.run())
+        return summary_text(self._result())
+
+    def analyze(self) -> list[Bottleneck]:
+        """What holds the scenario up, the worst first; see `find_bottlenecks`."""
+        return find_bottlenecks(self._result())
+
+    def visualize(self, folder: str | Path = "results") -> list[Path]:
+        """Draw the result below ``folder/<name>``; return the images.
+
+        Raises:
+            OutputError: If one could not be written.
+        """
+        from simsys.report.plots import plot_run
+
+        return plot_run(self._result(), Path(folder) / self.config.name)
 
     def export_results(self, folder: str | Path = "results") -> list[Path]:
-        """Write the resolved config, the results and the rows below ``folder/<name>``; return the files."""
-        from simsys.report.export import write_results
+        """Write the resolved config, the results, the rows and the bottlenecks below ``folder/<name>``.
 
-        return write_results(self.config, self.result if self.result is not None else self.run(), Path(folder))
+        Returns:
+            The files.
 
+        Raises:
+            OutputError: If one could not be written; none is left half-written.
+        """
+        from simsys.report.export import json_text, write_results
+        from simsys.report.files import write_files
 
-def build_job(config: SimulationConfig) -> TrainingJob | ServingJob:
-    """Resolve a scenario into what can be started.
+        files = write_results(self.config, self._result(), Path(folder))
+        text = json_text({"schema_version": 1, "bottlenecks": [found.as_dict() for found in self.analyze()]})
+        name = f"{self.config.name}_bottlenecks.json"
+        return [*files, *write_files(Path(folder) / self.config.name, {name: lambda file: file.write(text)})]
 
-    Raises:
-        SimsysError: If it names something unknown or does not fit together.
-    """
-    return build_training(config) if config.training is not None else build_serving(config)
+    def _result(self) -> RunResult:
+        return self.result if self.result is not None else self.run()
 
 
 def load_config(path: str | Path, scenario: str | None = None) -> SimulationConfig:

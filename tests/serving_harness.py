@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from reference_serving import Limits, Step
+
 from frameworks.chunked_prefill import ChunkedPrefill
 from frameworks.llm_decode import LLMDecode
 from frameworks.llm_prefill import LLMPrefill
-from reference_serving import Limits, Step
+from simsys.collectives.choose import cheapest
 from simsys.executors import LEVELS
 from simsys.executors.base import ExecutionModel
-from simsys.collectives.choose import cheapest
 from simsys.framework import Scheduler, Team
 from simsys.model.work import Batch, Precision
 from simsys.ops import Forward
@@ -110,7 +111,9 @@ def serve(
         max_context_tokens=limits.max_context_tokens,
     )
     given = {name: getattr(limits, name) for name in policy.Options.model_fields}
-    scheduler = policy(policy.Options(**given), sequences, kv, LLMPrefill(sequences), LLMDecode(sequences, kv), inbox, host)
+    scheduler = policy(
+        policy.Options(**given), sequences, kv, LLMPrefill(sequences), LLMDecode(sequences, kv), inbox, host
+    )
     team = RecordingTeam(scheduler, served, Layout().group(0, "tensor"), PLAN, executor)
     platform.env.process(scheduler.serve(team))
     platform.env.run()

@@ -13,7 +13,7 @@ from simsys.config.validation import validate
 from simsys.errors import ConfigError
 from simsys.serving.requests import RequestTable
 
-CASES = 2000
+CASES = 150
 
 
 def workload(rng: random.Random) -> RequestTable:
@@ -61,7 +61,9 @@ def test_the_random_cases_cover_preemption_rejection_and_chunks() -> None:
         reference = ReferenceEngine(requests, settings, StepSeconds())
         reference.run()
         seen |= {event for event, _, _ in reference.events}
-        seen |= {"chunk" for step in reference.steps for n, tokens in step.chunks if tokens < requests.prompt_tokens[n]}
+        seen |= {
+            "chunk" for step in reference.steps for n, tokens in step.chunks if tokens < requests.prompt_tokens[n]
+        }
     assert seen == {"admitted", "first token", "finished", "preempted", "rejected", "chunk"}
 
 

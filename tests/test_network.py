@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections.abc import Sequence
@@ -36,7 +37,7 @@ def chain(bandwidths: Sequence[float], latencies: Sequence[float]) -> Topology:
     """Two GPUs at the ends of a line of links."""
     hops = len(bandwidths)
     places = [0, *range(2, hops + 1), 1]
-    ends = zip(places, places[1:], strict=False)
+    ends = itertools.pairwise(places)
     links = [LinkSpec(i, j, b, s, "chain") for (i, j), b, s in zip(ends, bandwidths, latencies, strict=True)]
     return Topology(2, hops + 1, tuple(links), "chain")
 
@@ -80,9 +81,7 @@ SHAPES = {
     "switch": single_switch(6, 1.0, 0.0),
     "tree": binary_tree(7, 1.0, 0.0),
     "torus": torus_2d(9, 1.0, 0.0),
-    "cluster": nodes_on_fabric(
-        3, 4, NodeInside("nvswitch", 1.0, 0.0), Nics(2, 1.0, 0.0), Fabric("switch", 1.0, 0.0)
-    ),
+    "cluster": nodes_on_fabric(3, 4, NodeInside("nvswitch", 1.0, 0.0), Nics(2, 1.0, 0.0), Fabric("switch", 1.0, 0.0)),
 }
 
 

@@ -137,6 +137,9 @@ class ServingJob:
         sequences = Sequences(self.requests)
         for replica in range(self.layout.data):
             group = self.layout.group(replica * self.layout.tensor, "tensor")
+            for rank in group.ranks:
+                for name, nbytes in self.memory_bytes.items():
+                    executor.platform.devices[rank].memory.allocate(name, nbytes)
             order = range(replica, len(self.requests), self.layout.data)
             scheduler = self._scheduler(executor, sequences, order)
             executor.env.process(scheduler.serve(Team(group, self.plan, executor)))
@@ -167,7 +170,8 @@ def build_serving(config: SimulationConfig) -> ServingJob:
     Raises:
         SimsysError: If it names something unknown or does not fit together.
     """
-    return serving_job(config, build_cluster(config.hardware, config.network), build_model(config.model, config.folder))
+    cluster = build_cluster(config.hardware, config.network)
+    return serving_job(config, cluster, build_model(config.model, config.folder))
 
 
 def serving_job(config: SimulationConfig, cluster: Cluster, model: Model) -> ServingJob:

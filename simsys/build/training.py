@@ -138,7 +138,8 @@ def build_training(config: SimulationConfig) -> TrainingJob:
     Raises:
         SimsysError: If it names something unknown or does not fit together.
     """
-    return training_job(config, build_cluster(config.hardware, config.network), build_model(config.model, config.folder))
+    cluster = build_cluster(config.hardware, config.network)
+    return training_job(config, cluster, build_model(config.model, config.folder))
 
 
 def training_job(config: SimulationConfig, cluster: Cluster, model: Model) -> TrainingJob:
@@ -150,9 +151,8 @@ def training_job(config: SimulationConfig, cluster: Cluster, model: Model) -> Tr
     layout = Layout(tensor=parallelism.tp_degree, data=data, pipeline=parallelism.pp_stages)
     if layout.world_size != cluster.num_gpus:
         raise UsageError(f"the degrees need {layout.world_size} GPUs, the cluster has {cluster.num_gpus}")
-    return TrainingJob(
-        config, settings, cluster, model, load_engine(settings.engine), layout, training_precision(settings, cluster.spec)
-    )
+    precision = training_precision(settings, cluster.spec)
+    return TrainingJob(config, settings, cluster, model, load_engine(settings.engine), layout, precision)
 
 
 def training_precision(settings: TrainingConfig, spec: DeviceSpec) -> Precision:

@@ -131,11 +131,10 @@ class Findings:
 
 def _has(data: object, path: KeyPath) -> bool:
     """Whether nested mappings and lists have a value at a path."""
+    inner: Any = data
     for part in path:
-        if isinstance(data, Mapping) and part in data:
-            data = data[part]
-        elif isinstance(data, list) and isinstance(part, int) and part < len(data):
-            data = data[part]
-        else:
+        try:
+            inner = inner[part]
+        except (KeyError, IndexError, TypeError):
             return False
-    return data is not None
+    return inner is not None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from simsys.build.model import build_model
 from simsys.checks.findings import Findings
 from simsys.config.document import KeyPath
 from simsys.config.experiment import ModelConfig, SimulationConfig
 from simsys.errors import ConfigError, UsageError
-from simsys.model.custom import build_custom
+from simsys.model.custom import build_custom, layer_from_mapping
 from simsys.model.work import Model
 
 SOURCES = ("layers", "huggingface", "name", "model_type")
@@ -57,10 +59,8 @@ def _build_layers(settings: ModelConfig, found: Findings) -> Model | None:
     before, layers = len(found.errors), settings.layers or []
     name = settings.name or settings.model_type or "custom"
     for index, layer in enumerate(layers):
-        padded = [{}] * index + [layer]  # the layer keeps its number in messages
-        found.attempt(
-            ("model",), lambda padded=padded: build_custom(name, padded), error_at=("model", "layers", index)
-        )
+        read = partial(layer_from_mapping, layer, index=index)
+        found.attempt(("model",), read, error_at=("model", "layers", index))
     return build_custom(name, layers) if len(found.errors) == before else None
 
 

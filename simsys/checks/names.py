@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from simsys.build.device import build_device_spec
 from simsys.build.modules import module_options
 from simsys.build.serving import SCHEDULER_LIMITS
 from simsys.build.training import training_precision
 from simsys.checks.findings import Findings
-from simsys.config.base import Configurable
+from simsys.collectives.choose import named
 from simsys.config.document import KeyPath
 from simsys.config.experiment import ServingConfig, SimulationConfig, TrainingConfig
 from simsys.config.hardware import EngineProfile, NodeProfile, load_engine, load_fabric, load_gpu, load_node
@@ -69,7 +69,9 @@ def check_precision(config: SimulationConfig, spec: DeviceSpec, found: Findings)
 
 
 def check_modules(config: SimulationConfig, found: Findings) -> None:
-    """Look up the framework modules and validate their options."""
+    """Look up the framework modules and validate their options, and look up the collective algorithm."""
+    pattern = _settings(config).communication_pattern
+    found.attempt((config.kind, "communication_pattern"), lambda: named(pattern))
     if config.training is not None:
         name = config.training.data_parallel
         if name is not None and not _known(name, DataParallel, ("training", "data_parallel"), found):
@@ -100,7 +102,7 @@ def _check_scheduler_options(settings: ServingConfig, found: Findings) -> None:
     )
 
 
-def _known(name: str, base: type[Configurable] | type, path: KeyPath, found: Findings) -> bool:
+def _known(name: str, base: type, path: KeyPath, found: Findings) -> bool:
     """Whether there is a module of that name and kind; books the error, with the nearest of that kind, if not."""
     try:
         FRAMEWORKS.get(name, base)

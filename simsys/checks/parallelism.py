@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from simsys.build.cluster import Cluster
+from simsys.checks.findings import Findings
 from simsys.config.experiment import ParallelismConfig, SimulationConfig
 from simsys.errors import UsageError
-from simsys.checks.findings import Findings
 from simsys.model.work import Model
 from simsys.parallel.passes import forward_pass
 
@@ -30,20 +30,26 @@ def check_parallelism(config: SimulationConfig, cluster: Cluster | None, model: 
     if cluster is not None:
         _check_gpus(given, cluster, model, found)
     if model is not None and given.tp_degree > 1:
-        problem = split_problem(model, given.tp_degree)
+        problem = split_problem(model, given.tp_degree, cluster.num_gpus if cluster is not None else 0)
         if problem:
             found.error(TENSOR, problem)
 
 
-def split_problem(model: Model, tensor_degree: int) -> str:
-    """Why tensor parallelism of this degree cannot divide the model; empty if it can."""
+def split_problem(model: Model, tensor_degree: int, gpus: int = 0) -> str:
+    """Why tensor parallelism of this degree cannot divide the model; empty if it can.
+
+    Args:
+        model: What is divided.
+        tensor_degree: Into how many parts.
+        gpus: GPUs of the cluster, if the degree to suggest shall divide them too.
+    """
     heads, kv_heads = model.num_attention_heads, model.num_key_value_heads
     if not heads:
         return f"{model.name} has no attention heads, which tensor parallelism divides; use tp_degree: 1"
     if heads % tensor_degree:
         return (
             f"{model.name} has {heads} attention heads, which tp_degree {tensor_degree} does not divide; "
-            f"{_nearest_divisors(heads, tensor_degree)}"
+            f"{_nearest_divisors(heads, tensor_degree, gpus)}"
         )
     if kv_heads % tensor_degree and tensor_degree % kv_heads:
         return (

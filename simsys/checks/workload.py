@@ -63,7 +63,7 @@ def _check_context(config: SimulationConfig, model: Model, shortest: int, found:
     """A request beyond the context is rejected and counted; a workload of nothing else is a mistake."""
     assert config.serving is not None
     limit = config.serving.max_model_len or model.max_context_tokens
-    if limit and shortest > limit:
+    if model.kv_elements_per_token and limit and shortest > limit:
         whose = "max_model_len" if config.serving.max_model_len else f"the context of {model.name}"
         message = f"every request has {shortest} tokens or more (prompt and output), {whose} is {limit}"
         found.error(("workload", "prompt_tokens"), f"{message}: all would be rejected")

@@ -21,9 +21,8 @@ TopologyType = Literal["switch", "full_mesh", "ring", "tree", "torus_2d"]
 Strategy = Literal["None", "DDP", "TP"]
 TrainingPrecision = Literal["fp32", "tf32", "fp16", "bf16"]
 ServingPrecision = Literal["fp32", "fp16", "bf16", "fp8"]
-CommunicationPattern = Literal[
-    "auto", "ring", "tree", "direct", "ring_allreduce", "tree_allreduce", "reduce_scatter_allgather"
-]
+CommunicationPattern = Annotated[str, Field(min_length=1)]
+"""``auto``, a collective algorithm by name, or one of the user's own as ``package.module:Class``."""
 
 
 def _problem(message: str) -> PydanticCustomError:

@@ -10,7 +10,7 @@ from typing import Any
 
 from simpy.events import Event
 
-from simsys.errors import DeadlockError
+from simsys.errors import DeadlockError, UsageError
 from simsys.executors.communicator import Choose, Communicator, Meeting
 from simsys.executors.cost import PassCost, WorkCost
 from simsys.model.work import Precision
@@ -177,7 +177,10 @@ class Executor(ABC):
 
     def _message(self, src: int, dst: int, tag: Hashable, *, receiving: bool) -> Event:
         """The event shared by a send and the matching recv, in order, whichever side comes first."""
-        key = self._stand_in[src], self._stand_in[dst], tag
+        try:
+            key = self._stand_in[src], self._stand_in[dst], tag
+        except KeyError as error:
+            raise UsageError(f"a message from rank {src} to rank {dst}: there is no rank {error}") from None
         other_side = self._mail.get((key, not receiving))
         if other_side:
             return other_side.popleft()

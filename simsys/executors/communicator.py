@@ -28,14 +28,13 @@ Choose = Callable[[CollectiveKind, int, float, Callable[[Algorithm], tuple[Path,
 class Meeting:
     """One collective of a group, from the first member that joins to its end."""
 
-    __slots__ = ("event", "missing", "op", "ready_s", "started_s")
+    __slots__ = ("event", "missing", "op", "ready_s")
 
     def __init__(self, op: Collective, members: int, env: Environment) -> None:
         self.op = op
         self.event = Event(env)
         self.missing = members
         self.ready_s = 0.0
-        self.started_s = 0.0
 
 
 class Communicator:

@@ -17,6 +17,7 @@ from simsys.ops import Compute, Forward, Send
 from simsys.parallel.layout import Group
 from simsys.platform.environment import At, Callback
 
+
 class HighDetail(Executor):
     """Layers, ranks and transfers one by one; takes the arguments of `Executor`."""
 
@@ -40,18 +41,11 @@ class HighDetail(Executor):
         return At(self.env, end_s)
 
     def run_collective(self, meeting: Meeting, ready_s: float) -> None:
-        """Run the steps when the members' parts are ready and the group's links to itself are free."""
+        """Queue the steps in the order of the calls; they run once the members' parts are ready."""
         communicator = self.communicator(meeting.op.group)
-
-        def arrive(_: Event | None = None) -> None:
-            communicator.queue.append(meeting)
-            if not communicator.busy:
-                self._next_collective(communicator)
-
-        if ready_s > self.env._now:
-            At(self.env, ready_s, arrive)
-        else:
-            arrive()
+        communicator.queue.append(meeting)
+        if not communicator.busy:
+            self._next_collective(communicator)
 
     def forward(self, op: Forward) -> Event:
         """A chain of events through the layers, each on every rank of the team."""
@@ -70,10 +64,10 @@ class HighDetail(Executor):
         def depart(_: Event | None = None) -> None:
             _then(self.platform.network.transfer(op.rank, op.dst, op.nbytes), arrived)
 
-        if start_s > self.env._now:
-            At(self.env, start_s, depart)
-        else:
+        if self.platform.devices[op.rank].free_at_s < self.env._now:
             depart()
+        else:  # also at the very moment the computation ends, when an earlier message may be about to depart
+            At(self.env, start_s, depart)
         return delivered
 
     def run_steps(self, communicator: Communicator, kind: CollectiveKind, nbytes: float, done: Callback) -> None:
@@ -92,8 +86,14 @@ class HighDetail(Executor):
 
     def _next_collective(self, communicator: Communicator) -> None:
         meeting = communicator.queue.popleft()
-        op, started_s = meeting.op, self.env._now
         communicator.busy = True
+        if meeting.ready_s > self.env._now:
+            At(self.env, meeting.ready_s, lambda _: self._run_meeting(communicator, meeting))
+        else:
+            self._run_meeting(communicator, meeting)
+
+    def _run_meeting(self, communicator: Communicator, meeting: Meeting) -> None:
+        op, started_s = meeting.op, self.env._now
 
         def done(_: Event) -> None:
             communicator.busy = False

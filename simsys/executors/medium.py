@@ -57,9 +57,9 @@ class MediumDetail(Executor):
 
     def send(self, op: Send) -> Event:
         """One event when the message has arrived over an idle route."""
+        event = self._message(op.rank, op.dst, op.tag, receiving=False)
         start_s = self.now(op.rank)
         latency_s, bytes_per_s = self.platform.network.idle_path([(op.rank, op.dst)])
-        event = self._message(op.rank, op.dst, op.tag, receiving=False)
         end_s = start_s + latency_s + op.nbytes / bytes_per_s
         for hook in self.probes.operation:
             hook(op, start_s, end_s)

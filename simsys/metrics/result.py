@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas
 
 
 @dataclass(frozen=True)
@@ -19,7 +22,6 @@ class RunResult:
         metrics: Figures by name, units in the names.
         rows: One column per name, one row per iteration or request.
         memory_bytes: What a GPU holds, by component.
-        memory_capacity_bytes: What a GPU has.
         assumptions: Defaults and data that the figures rest on, for people.
         simulated_s: Simulated time.
         events: SimPy events scheduled.
@@ -34,12 +36,17 @@ class RunResult:
     metrics: Mapping[str, Any]
     rows: Mapping[str, Sequence[Any]]
     memory_bytes: Mapping[str, float] = field(default_factory=dict)
-    memory_capacity_bytes: float = 0.0
     assumptions: Sequence[str] = ()
     simulated_s: float = 0.0
     events: int = 0
     wall_s: float = 0.0
     cpu_s: float = 0.0
+
+    def table(self) -> pandas.DataFrame:
+        """The rows as a pandas table."""
+        import pandas
+
+        return pandas.DataFrame(dict(self.rows))
 
     def as_dict(self) -> dict[str, Any]:
         """The reproducible part, ready for JSON."""
@@ -53,6 +60,5 @@ class RunResult:
             "events": self.events,
             "metrics": dict(self.metrics),
             "memory_bytes": dict(self.memory_bytes),
-            "memory_capacity_bytes": self.memory_capacity_bytes,
             "assumptions": list(self.assumptions),
         }

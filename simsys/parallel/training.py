@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from simsys.collectives.base import CollectiveKind
-from simsys.model.work import Batch, Kernel, Operator, OperatorKind, Precision, Work, backward_work, forward_work
-from simsys.parallel.passes import ForwardPass, Segment
+from simsys.model.work import Batch, Kernel, OperatorKind, Precision, Work, backward_work, forward_work
+from simsys.parallel.passes import Exchange, ForwardPass, Segment
 
 ADAM_BYTES_PER_PARAMETER = 28.0
 """Read weight, momentum, variance and gradient, write the first three: 7 × 4 bytes (Kingma & Ba 2015, alg. 1)."""
@@ -95,13 +95,15 @@ def training_plan(
     blocks: list[Block] = []
     parameters = -tied_parameters
     for stretch in plan.stretches:
-        forward = tuple(_forward_part(segment, batch, precision) for segment in stretch.segments)
-        backward = tuple(
-            Part(_backward(part.work, stretch.backward_ratio, backward_layers_ratio), part.kind, part.nbytes)
-            for part in reversed(forward)
-        )
+        forward, backward = [], []
+        for segment in stretch.segments:
+            work = forward_work(segment.operators, batch, precision, layers=segment.layers)
+            after_forward, after_backward = _exchanges(segment)
+            forward.append(_part(work, after_forward, batch, precision))
+            work = _backward(work, stretch.backward_ratio, backward_layers_ratio)
+            backward.append(_part(work, after_backward, batch, precision))
         held = sum(operator.parameters for segment in stretch.segments for operator in segment.operators)
-        block = Block(stretch.name, forward, backward, held * gradient_bytes_per_parameter)
+        block = Block(stretch.name, tuple(forward), tuple(reversed(backward)), held * gradient_bytes_per_parameter)
         blocks += [block] * stretch.repeat
         parameters += held * stretch.repeat
     nbytes_each = OPTIMIZER_BYTES[optimizer] + (HALF_COPY_BYTES if precision.weight_bytes < 4 else 0.0)
@@ -114,14 +116,26 @@ def _backward(forward: Work, flop_ratio: float, layers_ratio: float) -> Work:
     return replace(backward_work(forward, flop_ratio), layers=forward.layers * layers_ratio)
 
 
-def _forward_part(segment: Segment, batch: Batch, precision: Precision) -> Part:
-    operators: tuple[Operator, ...] = segment.operators
-    work = forward_work(operators, batch, precision, layers=segment.layers)
-    exchange = segment.exchange
+def _part(work: Work, exchange: Exchange | None, batch: Batch, precision: Precision) -> Part:
     if exchange is None:
         return Part(work)
     tokens = batch.logits if exchange.per_logit else batch.tokens
     return Part(work, exchange.kind, tokens * exchange.elements_per_token * precision.activation_bytes)
+
+
+def _exchanges(segment: Segment) -> tuple[Exchange | None, Exchange | None]:
+    """What follows a segment in the forward and in the backward pass of a training step (Shoeybi et al. 2019, §3).
+
+    Partial sums are added up in both. The logits stay divided: the loss needs a few numbers of each token only,
+    which count as nothing; but the gradient of the head's input is a sum over the ranks. The gradients of an
+    embedding stay where its rows are.
+    """
+    exchange, last = segment.exchange, segment.operators[-1]
+    if exchange is None or last.lookup:
+        return exchange, None
+    if exchange.per_logit:
+        return None, Exchange(CollectiveKind.ALL_REDUCE, float(last.inner), per_logit=True)
+    return exchange, exchange
 
 
 def _untie(blocks: list[Block], tied_bytes: float) -> list[Block]:

@@ -37,7 +37,9 @@ class DeviceMemory:
             UsageError: If `nbytes` is negative or not finite.
         """
         if not 0.0 <= nbytes < math.inf:
-            raise UsageError(f"{self.name}: {allocation_id} needs a size that is finite and not negative, not {nbytes!r}")
+            raise UsageError(
+                f"{self.name}: {allocation_id} needs a size that is finite and not negative, not {nbytes!r}"
+            )
         if allocation_id in self._allocations:
             raise InternalError(f"{self.name}: allocation {allocation_id!r} exists already")
         if self.in_use_bytes + nbytes > self.capacity_bytes:

@@ -8,15 +8,10 @@ import os
 from pathlib import Path
 from typing import Any, TextIO
 
-import yaml
-
-from simsys.config.document import plain_value
 from simsys.config.experiment import SimulationConfig
 from simsys.metrics.result import RunResult
 from simsys.report.files import write_files
-
-SCHEMA_VERSION = 1
-"""Of the JSON that simsys writes; a change that could break a reader raises it."""
+from simsys.report.yaml_text import yaml_text
 
 
 def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> list[Path]:
@@ -58,7 +53,7 @@ def config_yaml(config: SimulationConfig, folder: Path) -> str:
     for section, key in ((data.get("workload", {}).get("trace"), "path"), (data["model"], "huggingface")):
         if section and key in section:
             section[key] = _moved(section[key], config.folder.resolve(), start)
-    return yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+    return yaml_text(data)
 
 
 def _moved(path: str, old: Path, new: Path) -> str:
@@ -71,19 +66,3 @@ def _write_rows(file: TextIO, result: RunResult) -> None:
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(result.rows)
     writer.writerows(zip(*result.rows.values(), strict=True))
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes no aliases, and quotes every text that would be read back as something else."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    # PyYAML knows what YAML 1.1 would take for a number; simsys reads YAML 1.2, where "1e9" is one too.
-    style = None if isinstance(plain_value(text), str) else "'"
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
-
-
-_Dumper.add_representer(str, _text)

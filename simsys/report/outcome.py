@@ -1,21 +1,24 @@
-"""One scenario carried out and its files written: what came of it, as text and as data."""
+"""Scenarios of a file carried out and their files written: what came of each, as text and as data."""
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from simsys.check import check_config, check_file
 from simsys.config.experiment import SimulationConfig
-from simsys.errors import InfeasibleError, OutputError, SimsysError
+from simsys.config.scenarios import read_scenarios, select
+from simsys.errors import InfeasibleConfigError, InfeasibleError, OutputError, SimsysError, UsageError
 from simsys.metrics.result import RunResult
 from simsys.report.export import write_results
 from simsys.report.progress import Progress
 from simsys.report.summary import headline, summary_text
-from simsys.simulator import DistributedAISimulator
+from simsys.simulation import simulate
 
 
 @dataclass(frozen=True)
@@ -46,10 +49,8 @@ class Outcome:
             return f"{self.name}: {reason}" if "does not fit" in reason else f"{self.name}: does not fit: {reason}"
         if brief:
             return headline(self.result)
-        lines = [summary_text(self.result)]
-        if self.files:
-            lines += ["", "files", *(f"  {file}" for file in self.files)]
-        return "\n".join(lines)
+        files = ["", "files", *(f"  {file}" for file in self.files)] if self.files else []
+        return "\n".join([summary_text(self.result), *files])
 
     def as_dict(self) -> dict[str, Any]:
         """The answer for programs: the result with the cost of computing it, or the reason for having none."""
@@ -64,32 +65,75 @@ class Outcome:
         return {**result.as_dict(), "performance": performance}
 
 
-def run_scenario(config: SimulationConfig, folder: Path | None) -> Outcome:
+@dataclass(frozen=True)
+class Plan:
+    """A scenario to run, which has passed the check; or, with `shortage`, one that is known not to fit."""
+
+    config: SimulationConfig
+    shortage: InfeasibleError | None = None
+
+    @property
+    def name(self) -> str:
+        """The scenario's name."""
+        return self.config.name
+
+
+def plan_scenarios(path: Path, assignments: Sequence[str], names: Sequence[str]) -> list[Plan]:
+    """Check a file and say what is to be run.
+
+    Args:
+        path: The experiment file.
+        assignments: Settings from the command line.
+        names: The scenarios to run; all if empty.
+
+    Raises:
+        ConfigError: With every problem of every scenario, whether it is to be run or not.
+        UsageError: If there is no scenario of such a name, or several have the same.
+    """
+    try:
+        plans = [Plan(config) for config in check_file(path, assignments)]
+    except InfeasibleConfigError:
+        plans = [Plan(config, _shortage(config)) for config in read_scenarios(path, assignments)]
+    twice = [name for name, count in Counter(plan.name for plan in plans).items() if count > 1]
+    if twice:
+        raise UsageError(f"{path}: several scenarios are called {', '.join(twice)}, so their files would be the same")
+    chosen = [select([plan.config for plan in plans], name) for name in dict.fromkeys(names)]
+    return [plan for plan in plans if not names or plan.config in chosen]
+
+
+def _shortage(config: SimulationConfig) -> InfeasibleError | None:
+    problems = check_config(config)
+    return InfeasibleError("; ".join(problem.message for problem in problems)) if problems else None
+
+
+def run_scenario(plan: Plan, folder: Path | None) -> Outcome:
     """Simulate a scenario and write its files.
 
     A scenario that does not fit, or files that cannot be written, are outcomes; other errors are raised.
 
     Args:
-        config: The scenario.
+        plan: The scenario.
         folder: Where its folder of files goes; None writes nothing.
 
     Raises:
         SimsysError: If it cannot be carried out.
     """
     try:
-        result = _simulate(config)
+        result = _simulate(plan)
     except InfeasibleError as error:
-        return Outcome(config.name, error=error)
+        return Outcome(plan.name, error=error)
     if folder is None:
-        return Outcome(config.name, result)
+        return Outcome(plan.name, result)
     try:
-        return Outcome(config.name, result, files=write_results(config, result, folder))
+        return Outcome(plan.name, result, files=write_results(plan.config, result, folder))
     except OutputError as error:
-        return Outcome(config.name, result, error)
+        return Outcome(plan.name, result, error)
 
 
-def _simulate(config: SimulationConfig) -> RunResult:
+def _simulate(plan: Plan) -> RunResult:
+    if plan.shortage is not None:
+        raise plan.shortage
     with ExitStack() as stack:
         watched = sys.stderr is not None and sys.stderr.isatty()
-        probes = [stack.enter_context(Progress(config))] if watched else []
-        return DistributedAISimulator(config, probes).run()
+        probes = [stack.enter_context(Progress(plan.config))] if watched else []
+        return simulate(plan.config, probes)

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self, TextIO
 
 from simsys.config.experiment import SimulationConfig
-from simsys.metrics.probes import Probe
+from simsys.probes import Probe
 
 QUIET_S = 1.0
 """A run that is over sooner shows nothing."""

@@ -9,10 +9,12 @@ from decimal import Decimal
 from typing import Any
 
 from simsys.metrics.result import RunResult
-from simsys.units import GIB, Dimension, pretty
+from simsys.units import GIB, MIB, Dimension, pretty
 
 WIDTH = 80
 LABEL = 16
+HARD_SPACE = "\xa0"
+"""Where no line is broken; written as a space."""
 _COLUMNS = ("mean", "p50", "p90", "p99")
 _TIMES = {"TTFT": "ttft", "TPOT": "tpot", "ITL": "itl", "E2E": "e2el"}
 
@@ -68,15 +70,15 @@ def _percent(share: float) -> str:
     return f"{share:.1%}".replace("%", " %")
 
 
-def _gib(nbytes: float) -> str:
-    return f"{number(nbytes / GIB)} GiB"
+def _size(nbytes: float) -> str:
+    """Device memory, in the binary units that it is sold in."""
+    return f"{number(nbytes / GIB)}{HARD_SPACE}GiB" if nbytes >= GIB / 10 else f"{number(nbytes / MIB)}{HARD_SPACE}MiB"
 
 
 def _wrap(text: str, first: str, rest: str) -> list[str]:
     """Break text into lines; a word too long for a line, such as a path, stays whole."""
-    return textwrap.wrap(
-        text, WIDTH, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
-    )
+    wrapper = textwrap.TextWrapper(WIDTH, first, rest, break_long_words=False, break_on_hyphens=False)
+    return [line.replace(HARD_SPACE, " ") for line in wrapper.wrap(text)]
 
 
 def _row(label: str, text: str) -> list[str]:
@@ -105,7 +107,9 @@ def _throughput(metrics: Mapping[str, Any]) -> str:
 
 def _requests(result: RunResult) -> str:
     metrics = result.metrics
-    text = f"{metrics['completed']:,} completed, {metrics['failed']:,} rejected, {metrics['preemptions']:,} preemptions"
+    text = (
+        f"{metrics['completed']:,} completed, {metrics['failed']:,} rejected, {metrics['preemptions']:,} preemptions"
+    )
     reasons = Counter(reason for reason in result.rows["reason"] if reason)
     why = "; ".join(f"{count:,} x {reason}" for reason, count in reasons.most_common())
     return f"{text} (rejected: {why})" if why else text
@@ -129,11 +133,9 @@ def _training_rates(metrics: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _memory(result: RunResult) -> list[str]:
-    sizes = {name: size for name, size in result.memory_bytes.items() if size}
-    if not sizes:
-        return []
-    parts = ", ".join(f"{name.replace('_', ' ')} {_gib(size)}" for name, size in sizes.items())
-    return _row("memory per GPU", f"{_gib(sum(sizes.values()))} of {_gib(result.memory_capacity_bytes)}: {parts}")
+    parts = ", ".join(f"{name.replace('_', ' ')} {_size(size)}" for name, size in result.memory_bytes.items() if size)
+    held, capacity = sum(result.memory_bytes.values()), result.metrics["memory_capacity_bytes"]
+    return _row("memory per GPU", f"{_size(held)} of {_size(capacity)}: {parts}")
 
 
 def _simulation(result: RunResult) -> list[str]:

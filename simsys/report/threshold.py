@@ -36,7 +36,9 @@ class Threshold:
         except ValueError:
             limit = math.nan
         if match is None or not math.isfinite(limit):
-            raise UsageError(f"{text!r} is not a condition; write a figure, <, <=, > or >=, and a number: p99_ttft_ms>200")
+            raise UsageError(
+                f"{text!r} is not a condition; write a figure, <, <=, > or >=, and a number: p99_ttft_ms>200"
+            )
         return cls(match[1], match[2], limit)
 
     def failure(self, result: RunResult) -> str:

@@ -81,6 +81,11 @@ class TrainingCase:
     layout: Layout
     iterations: int = 3
 
+    @property
+    def words(self) -> str:
+        """What sets this case apart."""
+        return f"on {self.layout}"
+
     def run(self, level: str, probes: Iterable[Probe] = ()) -> TrainingRun:
         """Run all iterations of all ranks; raises what the module raises."""
         executor = toy_executor(level, self.layout, self.layout.roles(), probes)
@@ -124,7 +129,6 @@ class ServingRun(Probe):
     Args:
         history: Every event of every request: (event, request, time in s).
         forwarded: Tokens, logits and decoding sequences of every step.
-        offences: Breaches of a rule, in words.
         prompt_tokens: Prompt tokens processed.
         free_blocks: KV blocks free at the end.
         held: KV blocks still attributed to requests at the end.
@@ -133,7 +137,6 @@ class ServingRun(Probe):
 
     history: list[tuple[str, int, float]] = field(default_factory=list)
     forwarded: list[tuple[float, float, float]] = field(default_factory=list)
-    offences: list[str] = field(default_factory=list)
     prompt_tokens: int = 0
     free_blocks: int = 0
     held: dict[int, int] = field(default_factory=dict)
@@ -178,13 +181,18 @@ class ServingCase:
     max_context_tokens: int = 64
     tensor: int = 2
 
+    @property
+    def words(self) -> str:
+        """What sets this case apart."""
+        return f"with {self.num_blocks} KV blocks"
+
     def run(self, level: str, probes: Iterable[Probe] = ()) -> ServingRun:
         """Serve all requests; raises what the modules raise."""
         run = ServingRun()
         layout = Layout(tensor=self.tensor)
         executor = toy_executor(level, layout, [tuple(range(self.tensor))], [run, *probes])
         kv = PagedKVCache(self.num_blocks, self.block_size)
-        scheduler = self._scheduler(executor, kv, run)
+        scheduler = self._scheduler(executor, kv)
         plan = forward_pass(toy_model(), self.tensor)
         executor.env.process(scheduler.serve(Watched(layout.group(0, "tensor"), plan, executor, run)))
         finish(executor.env)
@@ -193,7 +201,7 @@ class ServingCase:
         run.operations = executor.operations if isinstance(executor, Recording) else []
         return run
 
-    def _scheduler(self, executor: Executor, kv: PagedKVCache, run: ServingRun) -> Scheduler:
+    def _scheduler(self, executor: Executor, kv: PagedKVCache) -> Scheduler:
         sequences = Sequences(self.requests)
         inbox = Inbox(
             executor.env,
@@ -205,7 +213,7 @@ class ServingCase:
         )
         phases = self.prefill(sequences), self.decode(sequences, kv)
         scheduler = self.scheduler(self.options, sequences, kv, *phases, inbox, HostCosts(1e-6, 1e-7))
-        watch_schedule(scheduler, run)
+        watch_schedule(scheduler)
         return scheduler
 
 
@@ -222,8 +230,8 @@ class Watched(Team):
         return super().forward(batch, host_s=host_s, name=name)
 
 
-def watch_schedule(scheduler: Scheduler, run: ServingRun) -> None:
-    """Check every answer of the scheduler, and that it is not asked for ever."""
+def watch_schedule(scheduler: Scheduler) -> None:
+    """Let every answer of the scheduler be checked, and that it is not asked for ever."""
     schedule, max_calls = scheduler.schedule, MAX_EVENTS // 10
     max_seqs = getattr(scheduler.options, "max_num_seqs", None)
     max_tokens = getattr(scheduler.options, "max_num_batched_tokens", None)
@@ -237,14 +245,14 @@ def watch_schedule(scheduler: Scheduler, run: ServingRun) -> None:
         chunks = schedule()
         tokens = scheduler.decode.size + sum(chunk.tokens for chunk in chunks)
         if max_tokens is not None and tokens > max_tokens:
-            run.offences.append(f"a step of {tokens} tokens exceeds max_num_batched_tokens={max_tokens}")
+            raise AssertionError(f"a step of {tokens} tokens exceeds max_num_batched_tokens={max_tokens}")
         if max_seqs is not None and len(scheduler.running) > max_seqs:
-            run.offences.append(f"{len(scheduler.running)} running requests exceed max_num_seqs={max_seqs}")
+            raise AssertionError(f"{len(scheduler.running)} running requests exceed max_num_seqs={max_seqs}")
         for request, count in chunks:
             if request not in scheduler.prefilling:
-                run.offences.append(f"a chunk of request {request}, which is not running or has its prompt complete")
+                raise AssertionError(f"a chunk of request {request}, which is not running or has its prompt complete")
             if not 0 < count <= scheduler.sequences.remaining_prompt(request):
-                run.offences.append(f"a chunk of {count} tokens, not of what is left of the prompt of {request}")
+                raise AssertionError(f"a chunk of {count} tokens, not of what is left of request {request}'s prompt")
         return chunks
 
     # The scheduler calls its own method, so the watch hangs on the instance.
@@ -270,7 +278,6 @@ def cases(module: type, given: dict[str, Any]) -> Sequence[TrainingCase | Servin
     Raises:
         AssertionError: If it is no framework module.
     """
-    settings = getattr(module, "Options", None)
     if issubclass(module, Scheduler | PrefillPhase | DecodePhase):
         scheduler = module if issubclass(module, Scheduler) else FRAMEWORKS.get("chunked_prefill", Scheduler)
         prefill = module if issubclass(module, PrefillPhase) else FRAMEWORKS.get("llm_prefill", PrefillPhase)
@@ -281,9 +288,9 @@ def cases(module: type, given: dict[str, Any]) -> Sequence[TrainingCase | Servin
         requests = toy_requests(max_prompt=44)
         return [ServingCase(scheduler, options, prefill, decode, blocks, requests) for blocks in (1000, 20)]
     if issubclass(module, DataParallel | TrainingFramework):
-        options = settings(**given) if settings is not None else None
+        settings = module.Options(**given) if issubclass(module, DataParallel) else None
         return [
-            TrainingCase(module, options, layout, iterations=iterations)
+            TrainingCase(module, settings, layout, iterations=iterations)
             for layout, iterations in ((Layout(data=2), 1), (Layout(data=4), 3), (Layout(tensor=2, data=2), 2))
         ]
     raise AssertionError(f"{module.__name__} is no framework module: derive it from a class of simsys.framework")

@@ -35,7 +35,7 @@ def toy_device() -> DeviceSpec:
 
 
 def toy_platform(num_gpus: int = 1, topology: Topology | None = None) -> VirtualHardwarePlatform:
-    """Equal `toy_device`\\ s, joined by `topology`.
+    """Several of `toy_device`, joined by `topology`.
 
     Args:
         num_gpus: How many.

@@ -1,0 +1,265 @@
+"""What holds a run up: rules over its figures.
+
+Every rule compares one share with a threshold and, where it can, says what a remedy would gain. Such gains are
+bounds from the run's own figures, not further simulations; change the scenario and run it to be sure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from simsys.metrics.result import RunResult
+from simsys.units import Dimension, pretty
+
+Kind = Literal["compute", "memory", "network", "queueing"]
+
+COMPUTE_BUSY = 0.8
+"""Busy share of the GPUs above which computation decides; the first design document's threshold."""
+MEMORY_WARNING, MEMORY_RISK = 0.7, 0.9
+"""Share of device memory above which there is little room, and above which an allocator's fragmentation may make
+a run fail; the first design document's thresholds."""
+COMMUNICATION_HIGH, COMMUNICATION_BOUND = 0.3, 0.5
+"""Share of an iteration that is exposed communication: above the first it is a bottleneck, above the second it
+outweighs computation; the first design document's thresholds."""
+PREEMPTED = 0.0
+"""Share of requests that lose their KV cache. vLLM warns of every preemption, since all of a preempted sequence is
+computed again (vLLM documentation, "Optimization and tuning", section "Preemption")."""
+WAITING = 0.5
+"""Share of TTFT spent waiting to be scheduled, above which the queue weighs more than the prefill: by definition."""
+BACKLOG = 0.1
+"""Share of the requests that still waits when the last one arrives. A server that keeps up has a queue of bounded
+length, so this share tends to 0 with the length of a run, and to 1 - capacity / rate for one that does not
+(stability of a queue; Kleinrock 1975, §3.2). One in ten leaves room for the bursts of short runs."""
+
+
+@dataclass(frozen=True)
+class Bottleneck:
+    """Something that holds a run up.
+
+    Args:
+        kind: Which resource.
+        severity: The share that was compared with the threshold, 0 to 1.
+        evidence: The figures, for people.
+        recommendations: What would help and, where that can be said, how much.
+    """
+
+    kind: Kind
+    severity: float
+    evidence: str
+    recommendations: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same, ready for JSON."""
+        return asdict(self)
+
+
+def find_bottlenecks(result: RunResult) -> list[Bottleneck]:
+    """What holds a run up, the most severe first; empty if no threshold is passed."""
+    rules = _training if result.kind == "training" else _serving
+    return sorted(rules(result), key=lambda found: -found.severity)
+
+
+# --- training -----------------------------------------------------------------------------------------------------
+
+
+def _training(result: RunResult) -> Iterator[Bottleneck]:
+    metrics = result.metrics
+    if metrics["gpu_utilization"] > COMPUTE_BUSY:
+        yield _training_compute(result)
+    if metrics["peak_memory_bytes"] > MEMORY_WARNING * metrics["memory_capacity_bytes"]:
+        yield _training_memory(result)
+    if metrics["communication_ratio"] > COMMUNICATION_HIGH:
+        yield _training_network(result)
+
+
+def _training_compute(result: RunResult) -> Bottleneck:
+    metrics = result.metrics
+    busy, whole_s = metrics["gpu_utilization"], metrics["mean_iteration_s"]
+    attained = metrics["mfu"] / busy
+    faster_s = whole_s - metrics["compute_s"] / 2  # and longer, if less communication is hidden then
+    return Bottleneck(
+        "compute",
+        min(1.0, busy),
+        f"the GPUs compute {_percent(busy)} of the time",
+        (
+            f"computation takes {_time(metrics['compute_s'])} of an iteration of {_time(whole_s)}; GPUs twice as fast "
+            f"would at best take it to {_time(faster_s)}: {_factor(whole_s / faster_s)}",
+            f"while they compute, the GPUs attain {_percent(attained)} of their dense peak; a larger batch per GPU, "
+            "fused kernels or a smaller precision raise that share or the peak",
+            f"more GPUs share the work: communication, which grows with them, is exposed for only "
+            f"{_percent(metrics['communication_ratio'])} of an iteration now",
+        ),
+    )
+
+
+def _training_memory(result: RunResult) -> Bottleneck:
+    metrics, parts = result.metrics, result.memory_bytes
+    capacity, peak = metrics["memory_capacity_bytes"], metrics["peak_memory_bytes"]
+    share = peak / capacity
+    risk = ", which leaves hardly any room for fragmentation: risk of running out" if share > MEMORY_RISK else ""
+    remedies = []
+    by_batch = parts.get("activations", 0.0) + parts.get("logits", 0.0)
+    if by_batch:
+        remedies.append(
+            f"activations and logits take {_bytes(by_batch)}; half the batch per GPU with twice the gradient "
+            f"accumulation would take the peak to {_percent((peak - by_batch / 2) / capacity)}"
+        )
+        remedies.append(
+            f"computing activations again in the backward pass would free most of {_bytes(parts['activations'])} for "
+            "one more forward pass, about a third more computation (Chen et al. 2016)"
+        )
+    states = sum(parts.get(name, 0.0) for name in ("parameters", "gradients", "optimizer"))
+    gpus = metrics["num_gpus"]
+    if states and gpus > 1:
+        freed = states * (1 - 1 / gpus)
+        remedies.append(
+            f"parameters, gradients and optimizer states take {_bytes(states)}; sharded over all {gpus} GPUs (ZeRO-3) "
+            f"they would free {_bytes(freed)} and take the peak to {_percent((peak - freed) / capacity)}"
+        )
+    evidence = f"{_bytes(peak)} of {_bytes(capacity)} are in use at the peak ({_percent(share)}){risk}"
+    return Bottleneck("memory", min(1.0, share), evidence, tuple(remedies))
+
+
+def _training_network(result: RunResult) -> Bottleneck:
+    metrics = result.metrics
+    whole_s, exposed_s = metrics["mean_iteration_s"], metrics["exposed_communication_s"]
+    compute_s, share = whole_s - exposed_s, metrics["communication_ratio"]
+    halved_s = max(compute_s, whole_s - metrics["communication_s"] / 2)
+    four_s = 4 * compute_s + exposed_s
+    bound = ": the run is bound by communication" if share > COMMUNICATION_BOUND else ""
+    remedies = [
+        f"communication is {_percent(share)} of an iteration; if it were hidden an iteration would take "
+        f"{_time(compute_s)}: {_factor(whole_s / compute_s)}"
+        if compute_s
+        else "there is no computation to hide it in",
+        f"half as many bytes (16-bit or compressed gradients) or links twice as fast would at best take an iteration "
+        f"to {_time(halved_s)}: {_factor(whole_s / halved_s)}",
+        f"gradients averaged after every fourth micro-batch (gradient_accumulation_steps) would take about "
+        f"{_time(four_s)} for four times the samples: {_factor(4 * whole_s / four_s)} the throughput",
+    ]
+    return Bottleneck(
+        "network",
+        min(1.0, share),
+        f"{_time(exposed_s)} of {_time(whole_s)} per iteration are exposed communication ({_percent(share)}){bound}",
+        tuple(remedies),
+    )
+
+
+# --- serving ------------------------------------------------------------------------------------------------------
+
+
+def _serving(result: RunResult) -> Iterator[Bottleneck]:
+    queueing = _backlog(result) or _waiting(result)
+    if queueing is not None:
+        yield queueing
+    if queueing is not None and result.metrics["gpu_utilization"] > COMPUTE_BUSY:
+        # A GPU that decodes a single sequence is busy too, so busy GPUs alone hold nobody up.
+        yield _serving_compute(result)
+    preempted = sum(count > 0 for count in result.rows["preemptions"])
+    if result.rows["preemptions"] and preempted / len(result.rows["preemptions"]) > PREEMPTED:
+        yield _serving_memory(result, preempted)
+
+
+def _serving_compute(result: RunResult) -> Bottleneck:
+    metrics = result.metrics
+    busy = metrics["gpu_utilization"]
+    per_step = metrics["total_output_tokens"] / metrics["steps"]
+    return Bottleneck(
+        "compute",
+        min(1.0, busy),
+        f"the GPUs compute {_percent(busy)} of the time while requests wait",
+        (
+            f"a step makes {per_step:.3g} output tokens on average; as long as a step is bound by reading the weights, "
+            "larger batches (max_num_seqs, max_num_batched_tokens) cost little more time",
+            "a smaller precision of weights and KV cache shortens steps and leaves room for larger batches",
+            f"a further replica takes load off: now all complete {metrics['request_throughput']:.3g} req/s together",
+        ),
+    )
+
+
+def _serving_memory(result: RunResult, preempted: int) -> Bottleneck:
+    count, cache = len(result.rows["preemptions"]), result.memory_bytes.get("kv_cache", 0.0)
+    return Bottleneck(
+        "memory",
+        preempted / count,
+        f"{preempted:,} of {count:,} requests lost their KV cache and were computed again "
+        f"({result.metrics['preemptions']:,} preemptions); the cache holds {_bytes(cache)} per GPU",
+        (
+            f"an 8-bit KV cache (kv_precision: fp8) holds twice the tokens in the same {_bytes(cache)}",
+            "a higher gpu_memory_utilization or tp_degree leaves more memory for the cache",
+            "a lower max_num_seqs admits fewer sequences at once, so that those admitted can finish",
+        ),
+    )
+
+
+def _backlog(result: RunResult) -> Bottleneck | None:
+    """Requests come faster than they are taken on, judged at the moment when the last one arrives."""
+    rows = result.rows
+    served = [
+        (arrival, admitted)
+        for arrival, admitted, state in zip(rows["arrival_s"], rows["admitted_s"], rows["state"], strict=True)
+        if state != "rejected"
+    ]
+    if not served:
+        return None
+    last_s = max(arrival for arrival, _ in served)
+    span_s = last_s - min(arrival for arrival, _ in served)
+    waiting = sum(admitted is None or admitted > last_s for _, admitted in served) - 1  # the last has just come
+    if waiting <= BACKLOG * len(served) or span_s <= 0.0:
+        return None
+    arriving, taken = len(served) / span_s, (len(served) - waiting) / span_s
+    return Bottleneck(
+        "queueing",
+        waiting / len(served),
+        f"requests arrive at {arriving:.3g} req/s but are taken on at {taken:.3g} req/s: {waiting:,} of {len(served):,} "
+        "still wait when the last one arrives, and latencies grow with the length of the run",
+        (
+            f"{_factor(arriving / taken)} the capacity keeps up: {math.ceil(arriving / taken)} replicas for each one now",
+            f"or fewer requests: at most {taken:.3g} req/s",
+            "larger batches (max_num_seqs, max_num_batched_tokens), where GPU memory allows, take on more at a time",
+        ),
+    )
+
+
+def _waiting(result: RunResult) -> Bottleneck | None:
+    """Requests are taken on as fast as they come, but spend most of their TTFT waiting."""
+    metrics = result.metrics
+    if not metrics["mean_ttft_ms"] or metrics["mean_queue_ms"] <= WAITING * metrics["mean_ttft_ms"]:
+        return None
+    queue_ms, ttft_ms = metrics["mean_queue_ms"], metrics["mean_ttft_ms"]
+    return Bottleneck(
+        "queueing",
+        min(1.0, queue_ms / ttft_ms),
+        f"{_time(queue_ms / 1e3)} of a mean TTFT of {_time(ttft_ms / 1e3)} are spent waiting to be scheduled "
+        f"({_percent(queue_ms / ttft_ms)})",
+        (
+            f"without waiting the mean TTFT would be {_time((ttft_ms - queue_ms) / 1e3)}: "
+            f"{_factor(ttft_ms / (ttft_ms - queue_ms))}"
+            if queue_ms < ttft_ms
+            else "the prefill itself takes no time",
+            f"the p99 wait is {_time(metrics['p99_queue_ms'] / 1e3)}; a further replica shortens bursts' queues",
+            "a higher max_num_seqs or max_num_batched_tokens lets more requests start in the same step",
+        ),
+    )
+
+
+# --- figures as text ----------------------------------------------------------------------------------------------
+
+
+def _time(seconds: float) -> str:
+    return pretty(seconds, Dimension.SECONDS)
+
+
+def _bytes(size: float) -> str:
+    return pretty(size, Dimension.BYTES)
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}".replace("%", " %")
+
+
+def _factor(ratio: float) -> str:
+    return f"{ratio:.2g}x" if ratio < 10 else f"{ratio:.0f}x"

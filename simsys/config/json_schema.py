@@ -1,0 +1,130 @@
+"""The JSON schema of experiment files, for editors and other programs that check them as they are written.
+
+It is made from `SimulationConfig`. What pydantic cannot know is added: the aliases of the first design, a bare
+number as a fixed length, and the form with defaults, whose parts are complete only together.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from simsys.config.experiment import SimulationConfig
+
+Schema = dict[str, Any]
+
+PARTIAL = "Partial"
+"""Prefix of the definitions in which nothing is required."""
+
+_ROOT = "SimulationConfig"
+_COUNT = {"type": "integer", "minimum": 1}
+_POSITIVE = {"type": "number", "exclusiveMinimum": 0}
+_ALIASES: dict[str, dict[str, Schema]] = {
+    "HardwareConfig": {
+        "gpu_model": {"type": "string", "description": "Alias of gpu"},
+        "num_gpus_per_node": {**_COUNT, "description": "Alias of gpus_per_node"},
+        "compute_tflops": {**_POSITIVE, "description": "Peak of the GPU in fp16 and bf16, in TFLOP/s"},
+        "memory_gb": {**_POSITIVE, "description": "Memory of the GPU, in GB"},
+        "network_bandwidth_gbps": {**_POSITIVE, "description": "Alias of network_bandwidth, in GB/s (bytes)"},
+    },
+    "NetworkConfig": {
+        "base_latency_us": {"type": "number", "minimum": 0, "description": "Alias of base_latency, in us"},
+    },
+    "TrainingConfig": {"num_nodes": {**_COUNT, "description": "Alias of hardware.num_nodes"}},
+}
+
+
+def _needs(*keys: str, without: tuple[str, ...] = ()) -> Schema:
+    """The keys must be there and not be empty (null), and those in `without` must be empty if they are there."""
+    needed = {key: {"not": {"type": "null"}} for key in keys}
+    return {"required": list(keys), "properties": {**needed, **{key: {"type": "null"} for key in without}}}
+
+
+_ONE_OF_KEYS = ("profile", "gpu", "gpu_model")
+_CONDITIONS: dict[str, Schema] = {
+    "HardwareConfig": {"anyOf": [_needs(key) for key in _ONE_OF_KEYS]},
+    _ROOT: {
+        "anyOf": [
+            _needs("training", without=("serving", "workload", "slo")),
+            _needs("serving", "workload", without=("training",)),
+        ]
+    },
+}
+
+
+def experiment_schema() -> Schema:
+    """The schema of a file with one scenario, or with ``defaults`` and ``scenarios``."""
+    whole = SimulationConfig.model_json_schema()
+    definitions: dict[str, Schema] = {_ROOT: whole, **whole.pop("$defs")}
+    for definition in definitions.values():
+        _tidy(definition)
+    _accept_bare_lengths(definitions["WorkloadConfig"])
+    for name, aliases in _ALIASES.items():
+        definitions[name]["properties"].update(aliases)
+    partial = {PARTIAL + name: _relaxed(definition) for name, definition in definitions.items()}
+    for name, condition in _CONDITIONS.items():
+        definitions[name].update(condition)
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "simsys experiment",
+        "description": "One scenario, or a list of scenarios with the defaults that they share.",
+        "if": {"required": ["defaults"]},
+        "then": _file({"allOf": [_ref(PARTIAL + _ROOT), {"required": ["name"]}]}),
+        "else": {
+            "if": {"required": ["scenarios"]},
+            "then": _file({"allOf": [_ref(_ROOT), {"required": ["name"]}]}),
+            "else": _ref(_ROOT),
+        },
+        "$defs": {**definitions, **partial},
+    }
+
+
+def _ref(name: str) -> Schema:
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def _file(scenario: Schema) -> Schema:
+    """A file with several scenarios."""
+    return {
+        "type": "object",
+        "properties": {
+            "defaults": _ref(PARTIAL + _ROOT),
+            "scenarios": {"type": "array", "minItems": 1, "items": scenario},
+        },
+        "required": ["scenarios"],
+        "additionalProperties": False,
+    }
+
+
+def _tidy(definition: Schema) -> None:
+    """Drop what only repeats a name, and require the ``kind`` by which the parts of a union are told apart."""
+    definition.pop("title", None)
+    for key, value in definition.get("properties", {}).items():
+        value.pop("title", None)
+        value.pop("discriminator", None)
+        if key == "kind" and "const" in value:
+            value.pop("default", None)
+            definition["required"] = ["kind", *definition.get("required", [])]
+
+
+def _accept_bare_lengths(workload: Schema) -> None:
+    for key in ("prompt_tokens", "output_tokens"):
+        union = workload["properties"][key]
+        bare = {**_COUNT, "maximum": 1_000_000_000, "description": "A fixed number of tokens"}
+        workload["properties"][key] = {"anyOf": [bare, *union.pop("oneOf")], **union}
+
+
+def _relaxed(schema: Any) -> Any:
+    """A copy in which no key is required, so that it fits a part of a scenario."""
+    if isinstance(schema, list):
+        return [_relaxed(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    relaxed = {}
+    for key, value in schema.items():
+        if key == "$ref":
+            relaxed[key] = value.replace("#/$defs/", f"#/$defs/{PARTIAL}")
+        elif key == "oneOf":  # without its kind, a part may fit several kinds
+            relaxed["anyOf"] = _relaxed(value)
+        elif key != "required" or not isinstance(value, list):
+            relaxed[key] = _relaxed(value)
+    return relaxed

@@ -1,0 +1,210 @@
+"""What simsys knows by name: models, hardware, framework modules, collectives and topologies.
+
+Quantities are SI floats with the unit at the end of their key (``memory_bytes``), or text with a unit as in a
+hardware profile.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from simsys.collectives import ALGORITHMS, CollectiveKind, get_algorithm
+from simsys.config.hardware import load_engine, load_fabric, load_gpu, load_node, profile_names
+from simsys.config.hardware_schema import Profile
+from simsys.errors import UnknownNameError
+from simsys.framework import FRAMEWORKS
+from simsys.model.aggregates import BYTES_PER_ELEMENT, aggregated_ops
+from simsys.model.model_db import load_model, model_names
+from simsys.platform.topology import TOPOLOGY_TYPES
+
+Facts: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """One kind of thing that has names.
+
+    Args:
+        names: All names.
+        row: The key facts of one, for a table.
+        facts: All facts of one.
+    """
+
+    names: Callable[[], Sequence[str]]
+    row: Callable[[str], Facts]
+    facts: Callable[[str], Facts]
+
+
+def catalogue(kind: str) -> Catalogue:
+    """The things of a kind, such as ``gpus`` or ``gpu``.
+
+    Raises:
+        UnknownNameError: If there is no such kind.
+    """
+    for plural, things in CATALOGUES.items():
+        if kind in (plural, SINGULAR[plural]):
+            return things
+    raise UnknownNameError("kind", kind, CATALOGUES)
+
+
+def rows(kind: str) -> list[Facts]:
+    """The key facts of everything of a kind, in order of name; raises as `catalogue`."""
+    things = catalogue(kind)
+    return [{"name": name, **things.row(name)} for name in things.names()]
+
+
+def facts(kind: str, name: str) -> Facts:
+    """Everything known of one thing.
+
+    Raises:
+        UnknownNameError: If there is no such kind or name.
+    """
+    return catalogue(kind).facts(name)
+
+
+def _model_row(name: str) -> Facts:
+    model = load_model(name)
+    return {
+        "family": model.family,
+        "parameters": int(model.parameters),
+        "active_parameters": int(model.active_parameters),
+        "layers": model.num_layers or None,
+        "hidden": model.hidden_size or None,
+        "context": model.max_context_tokens or None,
+    }
+
+
+def _model_facts(name: str) -> Facts:
+    model = load_model(name)
+    sizes = ("num_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "vocab_size")
+    limits = ("max_context_tokens", "sequence_length")
+    given = {key: getattr(model, key) for key in (*sizes, *limits) if getattr(model, key)}
+    return {
+        "name": model.name,
+        "family": model.family,
+        "parameters": int(model.parameters),
+        "active_parameters": int(model.active_parameters),
+        **given,
+        "bf16_weight_bytes": model.parameters * BYTES_PER_ELEMENT,
+        "bf16_kv_cache_per_token_bytes": model.kv_elements_per_token * BYTES_PER_ELEMENT,
+        "aggregated_ops": aggregated_ops(model),
+        "blocks": dict(Counter(block.name for block in model.blocks)),
+        "source": model.source,
+    }
+
+
+def _gpu_row(name: str) -> Facts:
+    gpu = load_gpu(name)
+    return {
+        "memory_bytes": gpu.memory,
+        "bandwidth_bytes_per_s": gpu.memory_bandwidth,
+        "bf16_flop_per_s": gpu.peak["bf16"].dense if "bf16" in gpu.peak else None,
+        "link": gpu.link.kind,
+        "tdp_watts": gpu.tdp,
+    }
+
+
+def _node_row(name: str) -> Facts:
+    node = load_node(name)
+    return {
+        "gpu": node.gpu,
+        "gpus": node.gpus_per_node,
+        "interconnect": node.interconnect.kind,
+        "per_gpu_bytes_per_s": node.interconnect.bandwidth,
+        "nics": node.nics.count,
+        "per_nic_bytes_per_s": node.nics.bandwidth,
+    }
+
+
+def _fabric_row(name: str) -> Facts:
+    fabric = load_fabric(name)
+    return {"kind": fabric.kind, "port_bytes_per_s": fabric.bandwidth, "switch_latency_s": fabric.latency}
+
+
+def _engine_row(name: str) -> Facts:
+    engine = load_engine(name)
+    return {
+        "per_layer_s": engine.per_layer,
+        "per_step_s": engine.per_step,
+        "per_sequence_s": engine.per_sequence,
+        "memory_share": engine.gpu_memory_utilization,
+        "context_bytes": engine.memory_context,
+    }
+
+
+def _profile_facts(load: Callable[[str], Profile]) -> Callable[[str], Facts]:
+    """All that a profile says, in the form of its file, with the sources at the end."""
+
+    def known(name: str) -> Facts:
+        data = load(name).model_dump(mode="json", exclude_none=True)
+        last = {key: data.pop(key) for key in ("fits", "sources")}
+        return data | {key: value for key, value in last.items() if value}
+
+    return known
+
+
+def _framework_row(name: str) -> Facts:
+    module = FRAMEWORKS.get(name, object)
+    return {"kind": module.__mro__[1].__name__, "what": _summary(module)}
+
+
+def _framework_facts(name: str) -> Facts:
+    module = FRAMEWORKS.get(name, object)
+    options = getattr(module, "Options", None)
+    return {
+        "name": name,
+        "kind": module.__mro__[1].__name__,
+        "class": _place(module),
+        "what": _summary(module),
+        "options": options.model_construct().model_dump(mode="json") if options is not None else {},
+    }
+
+
+def _collective_row(name: str) -> Facts:
+    algorithm = get_algorithm(name)
+    kinds = "all" if algorithm.kinds == frozenset(CollectiveKind) else ", ".join(sorted(algorithm.kinds))
+    return {"kinds": kinds, "what": _summary(algorithm)}
+
+
+def _collective_facts(name: str) -> Facts:
+    algorithm = get_algorithm(name)
+    kinds = [str(kind) for kind in sorted(algorithm.kinds)]
+    return {"name": algorithm.name, "class": _place(type(algorithm)), "kinds": kinds, "what": _summary(algorithm)}
+
+
+def _topology_row(name: str) -> Facts:
+    if name not in TOPOLOGY_TYPES:
+        raise UnknownNameError("topology", name, TOPOLOGY_TYPES)
+    return {"what": _summary(TOPOLOGY_TYPES[name])}
+
+
+def _topology_facts(name: str) -> Facts:
+    return {"name": name, **_topology_row(name)}
+
+
+def _summary(thing: object) -> str:
+    """The first paragraph of a docstring, in one line."""
+    return " ".join((inspect.getdoc(thing) or "").partition("\n\n")[0].replace("`", "").split())
+
+
+def _place(cls: type) -> str:
+    return f"{cls.__module__}:{cls.__qualname__}"
+
+
+CATALOGUES = {
+    "models": Catalogue(model_names, _model_row, _model_facts),
+    "gpus": Catalogue(lambda: profile_names("gpu"), _gpu_row, _profile_facts(load_gpu)),
+    "nodes": Catalogue(lambda: profile_names("node"), _node_row, _profile_facts(load_node)),
+    "fabrics": Catalogue(lambda: profile_names("fabric"), _fabric_row, _profile_facts(load_fabric)),
+    "engines": Catalogue(lambda: profile_names("engine"), _engine_row, _profile_facts(load_engine)),
+    "frameworks": Catalogue(FRAMEWORKS.names, _framework_row, _framework_facts),
+    "collectives": Catalogue(ALGORITHMS.names, _collective_row, _collective_facts),
+    "topologies": Catalogue(lambda: sorted(TOPOLOGY_TYPES), _topology_row, _topology_facts),
+}
+"""Everything that has names, by the plural that the command line uses."""
+
+SINGULAR = {kind: "topology" if kind == "topologies" else kind.removesuffix("s") for kind in CATALOGUES}

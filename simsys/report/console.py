@@ -1,0 +1,123 @@
+"""How the command line speaks: answers on standard output, all else on standard error, errors as exit codes.
+
+Imports nothing heavier than click, so that help comes at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NoReturn
+
+import click
+
+from simsys.errors import ConfigError, InfeasibleConfigError, OutputError, Problem, SimsysError, did_you_mean
+
+INTERNAL, INTERRUPTED = 4, 130
+DEBUG = "simsys.debug"
+"""Key in click's ``Context.meta``: whether errors show where they come from."""
+
+
+class Group(click.Group):
+    """A group of commands that return exit codes, and whose errors become a message and the error's exit code."""
+
+    def main(self, *args: Any, **options: Any) -> NoReturn:
+        """Run a command line and exit with its code."""
+        if sys.stdout is None:  # how Python starts if file descriptor 1 is closed
+            say("error: cannot write to standard output: it is closed")
+            sys.exit(OutputError.exit_code)
+        try:
+            code = super().main(*args, **{**options, "standalone_mode": False})
+        except click.ClickException as error:
+            error.show()
+            code = error.exit_code
+        sys.exit(code or 0)
+
+    def make_context(self, *args: Any, **options: Any) -> click.Context:
+        """Parse what stands before the command; ``--help`` and ``--version`` print here."""
+        with _errors_reported({}):
+            return super().make_context(*args, **options)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        with _errors_reported(ctx.meta):
+            return super().invoke(ctx)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """Find the command, or say which was meant."""
+        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            raise click.UsageError(f"No such command {args[0]!r}{did_you_mean(args[0], self.commands)}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+def answer(text: str) -> None:
+    """Write an answer to standard output; once its reader has gone (``| head``), to nowhere.
+
+    Raises:
+        OSError: It cannot be written for another reason, such as a full disk.
+    """
+    try:
+        click.echo(text)
+    except BrokenPipeError:
+        _abandon_stdout()
+
+
+def say(text: str) -> None:
+    """Write a line for people to standard error; if nobody can read it, so be it."""
+    with suppress(OSError):
+        click.echo(text, err=True)
+
+
+@contextmanager
+def _errors_reported(meta: dict[str, Any]) -> Iterator[None]:
+    """Turn errors into a message on standard error and an exit."""
+    try:
+        yield
+    except (click.ClickException, click.exceptions.Exit):
+        raise
+    except (KeyboardInterrupt, click.Abort):
+        say("interrupted")
+        code = INTERRUPTED
+    except BrokenPipeError:  # the reader has seen enough
+        _abandon_stdout()
+        code = 0
+    except Exception as error:
+        if meta.get(DEBUG):
+            traceback.print_exc()
+        code = _report(error)
+    else:
+        return
+    raise click.exceptions.Exit(code)
+
+
+def _report(error: Exception) -> int:
+    """Print an error; return the exit code."""
+    if isinstance(error, ConfigError | InfeasibleConfigError):
+        for problem in error.problems:
+            say(_coloured(problem))
+        say(f"{len(error.problems)} problem{'s' if len(error.problems) > 1 else ''}")
+        return error.exit_code
+    if isinstance(error, OSError) and error.filename is None:  # of a stream, since an error of a file names it
+        _abandon_stdout()
+        error = OutputError(f"cannot write to standard output: {error.strerror or error}")
+    if isinstance(error, SimsysError) and error.exit_code != INTERNAL:
+        say(f"error: {error}")
+        return error.exit_code
+    say(f"internal error: {str(error) or type(error).__name__}: this is a bug; run again with --debug to see where")
+    return INTERNAL
+
+
+def _coloured(problem: Problem) -> str:
+    """A problem with its path in red, where there are colours."""
+    path = f"{problem.path}: "
+    return str(problem).replace(path, click.style(path, fg="red"), 1) if problem.path else str(problem)
+
+
+def _abandon_stdout() -> None:
+    """Send what standard output still holds to nowhere, so that the interpreter's last flush does not fail."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

@@ -1,0 +1,67 @@
+"""One run: a scenario in, a result out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from simsys.build.serving import ServingJob, build_serving
+from simsys.build.training import TrainingJob, build_training
+from simsys.config.experiment import SimulationConfig
+from simsys.executors import LEVELS, Executor
+from simsys.metrics.result import RunResult
+from simsys.probes import Probe, Probes
+
+
+def simulate(config: SimulationConfig, probes: Iterable[Probe] = ()) -> RunResult:
+    """Simulate a scenario.
+
+    Args:
+        config: The scenario.
+        probes: Further observers.
+
+    Raises:
+        SimsysError: If it cannot be built or cannot be carried out.
+    """
+    started, started_cpu = time.perf_counter(), time.process_time()
+    job = build_job(config)
+    collector = job.collector()
+    platform = job.cluster.platform()
+    level = LEVELS[config.simulation.lod]
+    executor = level(platform, job.execution_model(), job.roles(), Probes([collector, *probes]))
+    job.start(executor)
+    platform.env.run()
+    executor.check_finished()
+    return RunResult(
+        name=config.name,
+        kind=config.kind,
+        lod=config.simulation.lod,
+        contention=platform.network.contention,
+        metrics={**collector.metrics(), **_hardware_metrics(executor, collector.end_s)},
+        rows=collector.rows(),
+        memory_bytes=job.memory_bytes,
+        assumptions=job.assumptions(),
+        simulated_s=collector.end_s,
+        events=platform.env.events_scheduled,
+        wall_s=time.perf_counter() - started,
+        cpu_s=time.process_time() - started_cpu,
+    )
+
+
+def build_job(config: SimulationConfig) -> TrainingJob | ServingJob:
+    """Resolve a scenario into what can be started.
+
+    Raises:
+        SimsysError: If it names something unknown or does not fit together.
+    """
+    return build_training(config) if config.training is not None else build_serving(config)
+
+
+def _hardware_metrics(executor: Executor, end_s: float) -> dict[str, float]:
+    """Busy share and peak memory of the GPUs that were simulated."""
+    devices = [executor.platform.devices[rank] for rank in executor.ranks()]
+    return {
+        "gpu_utilization": sum(device.busy_s for device in devices) / len(devices) / end_s if end_s else 0.0,
+        "peak_memory_bytes": max(device.memory.peak_bytes for device in devices),
+        "memory_capacity_bytes": max(device.memory.capacity_bytes for device in devices),
+    }

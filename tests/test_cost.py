@@ -1,0 +1,133 @@
+"""Durations of work: caches that change no value, and sums that do not depend on how a pass is cut."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from toys import TOY, work_of
+
+from simsys.collectives import CollectiveKind
+from simsys.executors.cost import PassCost, SegmentCost, WorkCost
+from simsys.model.transformer import build_transformer, gpt_architecture
+from simsys.model.work import Batch, Operator, Precision, forward_work
+from simsys.parallel.passes import forward_pass
+from simsys.platform.device_spec import EfficiencyCurve, work_seconds
+
+GPT = build_transformer(gpt_architecture("toy", num_layers=4, hidden_size=256, num_attention_heads=8, vocab_size=1024))
+CURVE = EfficiencyCurve((1.0, 64.0, 4096.0), (0.1, 0.5, 0.8), (0.6, 0.7, 0.8))
+REAL = replace(
+    TOY,
+    curves={kind: {"default": CURVE} for kind in TOY.curves},
+    floor_s={"decode_attention": 5e-6, "memory": 1e-6},
+)
+PER_LAYER_S = 3e-5
+
+few = st.sampled_from([0.0, 1.0, 7.0, 640.0])  # few values, so that caches are hit
+many = st.sampled_from([1.0, 1e4, 3e7])
+prompts = st.builds(Batch, tokens=few, logits=few, attention_pairs=many, prompt_context_tokens=many)
+decodes = st.builds(Batch, tokens=few, logits=few, decode_context_tokens=many, decode_sequences=few)
+batches = st.one_of(prompts, decodes, st.builds(Batch.__add__, prompts, decodes), st.just(Batch()))
+degrees = st.sampled_from([1, 2, 8])
+
+
+def per_byte(kind: CollectiveKind, nbytes: float) -> float:
+    """A made-up price of collectives that tells their kinds apart."""
+    return nbytes * (2e-9 if kind is CollectiveKind.ALL_REDUCE else 1e-9)
+
+
+def pass_cost(tensor: int) -> PassCost:
+    return PassCost(forward_pass(GPT, tensor), REAL, Precision(), PER_LAYER_S)
+
+
+@given(batches, degrees)
+def test_a_pass_costs_the_sum_of_its_segments(batch: Batch, tensor: int) -> None:
+    compute_s = exchange_s = 0.0
+    for repeat, segments in pass_cost(tensor).stretches(batch):
+        for segment in segments:
+            compute_s += repeat * segment.compute_s
+            exchange_s += repeat * (per_byte(segment.kind, segment.nbytes) if segment.kind is not None else 0.0)
+    assert pass_cost(tensor).seconds(batch, per_byte) == pytest.approx((compute_s, exchange_s))
+    assert (exchange_s > 0.0) == (tensor > 1 and (batch.tokens > 0 or batch.logits > 0))
+
+
+@given(batches, degrees)
+def test_a_pass_costs_what_its_kernels_take_one_by_one(batch: Batch, tensor: int) -> None:
+    plan = forward_pass(GPT, tensor)
+    expected_s = sum(
+        stretch.repeat
+        * work_seconds(REAL, forward_work(segment.operators, batch, Precision(), layers=segment.layers), PER_LAYER_S)
+        for stretch in plan.stretches
+        for segment in stretch.segments
+    )
+    compute_s, _ = pass_cost(tensor).seconds(batch, per_byte)
+    assert compute_s == pytest.approx(expected_s, rel=1e-12)
+
+
+@given(st.lists(batches, min_size=2, max_size=8), degrees)
+def test_what_was_asked_before_changes_no_answer(batches: list[Batch], tensor: int) -> None:
+    used = pass_cost(tensor)
+    for batch in batches * 2:
+        assert used.seconds(batch, per_byte) == pass_cost(tensor).seconds(batch, per_byte)
+
+
+@pytest.mark.parametrize(
+    ("name", "base"),
+    [
+        ("tokens", Batch(tokens=512.0)),
+        ("logits", Batch(tokens=512.0, logits=512.0)),
+        ("attention_pairs", Batch(tokens=512.0, attention_pairs=1e8)),
+        ("prompt_context_tokens", Batch(tokens=512.0, attention_pairs=1e4, prompt_context_tokens=1e7)),
+        ("decode_context_tokens", Batch(tokens=512.0, decode_context_tokens=1e7)),
+    ],
+)
+def test_no_cached_part_takes_one_batch_for_another(name: str, base: Batch) -> None:
+    cost = pass_cost(2)
+    more = replace(base, **{name: 3 * getattr(base, name)})
+    seconds, more_seconds = (sum(cost.seconds(batch, per_byte)) for batch in (base, more))
+    assert seconds < more_seconds
+
+
+def test_a_pass_names_its_segments_and_their_exchanges() -> None:
+    stretches = pass_cost(2).stretches(Batch(tokens=10.0, logits=2.0))
+    assert [repeat for repeat, _ in stretches] == [1, 4, 1]
+    segments = list(itertools.chain.from_iterable(segments for _, segments in stretches))
+    assert [segment.name for segment in segments] == ["embedding", "layer", "layer", "head"]
+    reduced = (CollectiveKind.ALL_REDUCE, 10 * 256 * 2.0)
+    gathered = (CollectiveKind.ALL_GATHER, 2 * 1024 * 2.0)
+    assert [(segment.kind, segment.nbytes) for segment in segments] == [reduced, reduced, reduced, gathered]
+
+
+@pytest.mark.parametrize(
+    ("batch", "again"),
+    [(Batch(tokens=4.0, decode_sequences=4.0), 1), (Batch(tokens=4.0, attention_pairs=10.0), 2)],
+    ids=["decode", "prompt"],
+)
+def test_only_attention_is_computed_anew_when_the_context_changes(
+    batch: Batch, again: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer = forward_pass(GPT).stretches[1].segments[0]
+    cost = SegmentCost(layer, REAL, Precision(), PER_LAYER_S)
+    asked: list[int] = []
+    computed = SegmentCost._kernels_seconds
+
+    def counted(self: SegmentCost, operators: tuple[Operator, ...], batch: Batch) -> float:
+        asked[-1] += len(operators)
+        return computed(self, operators, batch)
+
+    monkeypatch.setattr(SegmentCost, "_kernels_seconds", counted)
+    for context in (10.0, 20.0, 30.0):
+        asked.append(0)
+        cost.compute_seconds(replace(batch, decode_context_tokens=context))
+    assert asked == [len(layer.operators), again, again]
+
+
+def test_the_cost_of_work_is_that_of_its_kernels_and_layers() -> None:
+    cost = WorkCost(0.25)
+    assert cost.seconds(work_of(2.0, layers=3.0), TOY) == 2.75
+    work = work_of(1.0)
+    slower = replace(TOY, peak_flop_per_s={"bf16": 5e11})
+    assert [cost.seconds(work, spec) for spec in (TOY, slower, TOY, slower)] == [1.0, 2.0, 1.0, 2.0]

@@ -1,0 +1,53 @@
+"""Every Python example in the README and the docs runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from simsys.collectives import ALGORITHMS
+from simsys.framework import FRAMEWORKS, DataParallel, Scheduler
+from simsys.testing import check_framework
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+EXAMPLES = [
+    pytest.param(code, id=f"{page.name}-{index}")
+    for page in PAGES
+    for index, code in enumerate(re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S))
+]
+
+
+@pytest.fixture(autouse=True)
+def registries_as_before() -> object:
+    """Forget what an example registers."""
+    before = set(FRAMEWORKS.names()), set(ALGORITHMS.names())
+    yield
+    for registry, names in zip((FRAMEWORKS, ALGORITHMS), before, strict=True):
+        for name in set(registry.names()) - names:
+            registry.forget(name)
+
+
+@pytest.mark.parametrize("code", EXAMPLES)
+def test_example(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs; a module that it defines passes the conformance kit."""
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {"__name__": "example"}
+    exec(compile(code, "example", "exec"), namespace)
+    for value in namespace.values():
+        if isinstance(value, type) and issubclass(value, DataParallel | Scheduler) and value.__module__ == "example":
+            check_framework(value)
+
+
+def test_there_are_examples() -> None:
+    """The search above finds them."""
+    assert len(EXAMPLES) >= 4
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    """Relative links exist."""
+    for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target

@@ -1,0 +1,178 @@
+"""The files of a run: complete, valid, and the same again when the resolved scenario is run from where it lies."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simsys import DistributedAISimulator, SimulationConfig
+from simsys.config.document import parse_document
+from simsys.report.export import config_yaml, json_text, write_results
+from simsys.report.yaml_text import yaml_text
+
+TRACE = """TIMESTAMP,ContextTokens,GeneratedTokens
+2023-11-16 18:15:46.6805900,374,44
+2023-11-16 18:15:50.9951690,396,109
+2023-11-16 18:15:51.2224670,879,55
+"""
+TRAINING: dict[str, Any] = {
+    "name": "gpt2",
+    "hardware": {"gpu_model": "A100", "num_gpus_per_node": 2, "compute_tflops": 300, "memory_gb": 80},
+    "network": {"base_latency_us": 5},
+    "model": {"name": "GPT2-Small"},
+    "parallelism": {"strategy": "DDP"},
+    "training": {"batch_size_per_gpu": 2, "num_iterations": 3, "num_nodes": 2},
+}
+SERVING: dict[str, Any] = {
+    "name": "llama",
+    "hardware": {"gpu": "H100-SXM"},
+    "model": {"name": "Llama3-8B"},
+    "serving": {"gpu_memory_utilization": 0.85},
+    "workload": {
+        "arrivals": {"kind": "poisson", "rate": "7.3 req/s"},
+        "prompt_tokens": {"kind": "lognormal", "mean": 512},
+        "output_tokens": 30,
+        "num_requests": 20,
+    },
+    "slo": {"ttft": "333 us"},
+    "simulation": {"seed": 7},
+}
+TRACED: dict[str, Any] = {
+    **SERVING,
+    "name": "traced",
+    "workload": {part: {"kind": "trace"} for part in ("arrivals", "prompt_tokens", "output_tokens")}
+    | {"trace": {"path": "data/trace.csv"}},
+}
+SCENARIOS = {scenario["name"]: scenario for scenario in (TRAINING, SERVING, TRACED)}
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Path:
+    """An experiment file with all scenarios, and the trace that one of them reads."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "trace.csv").write_text(TRACE, encoding="utf-8")
+    path = tmp_path / "experiment.yaml"
+    path.write_text(yaml.safe_dump({"scenarios": list(SCENARIOS.values())}), encoding="utf-8")
+    return path
+
+
+def carried_out(path: Path, name: str | None, out: Path) -> dict[str, bytes]:
+    """The files of a run, by name."""
+    config = SimulationConfig.from_yaml(path, name)
+    files = write_results(config, DistributedAISimulator(config).run(), out)
+    return {file.name: file.read_bytes() for file in files}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_files_and_their_names(experiment: Path, tmp_path: Path, name: str) -> None:
+    rows = "iterations" if name == "gpt2" else "requests"
+    files = carried_out(experiment, name, tmp_path / "out")
+    assert list(files) == [f"{name}_config.yaml", f"{name}_results.json", f"{name}_{rows}.csv"]
+    assert sorted(files) == sorted(path.name for path in (tmp_path / "out" / name).iterdir())
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_resolved_scenario_gives_the_same_files(experiment: Path, tmp_path: Path, name: str) -> None:
+    first = carried_out(experiment, name, tmp_path / "somewhere" / "deep")
+    resolved = tmp_path / "somewhere" / "deep" / name / f"{name}_config.yaml"
+    again = carried_out(resolved, None, resolved.parents[1])
+    assert again == first
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_resolved_scenario_is_the_same_one(experiment: Path, tmp_path: Path, name: str) -> None:
+    config = SimulationConfig.from_yaml(experiment, name)
+    resolved = tmp_path / "config.yaml"  # in the same folder, so that paths stay
+    resolved.write_text(config_yaml(config, tmp_path), encoding="utf-8")
+    assert SimulationConfig.from_yaml(resolved) == config
+
+
+def test_defaults_and_units_are_written_out(experiment: Path, tmp_path: Path) -> None:
+    config = yaml.safe_load(config_yaml(SimulationConfig.from_yaml(experiment, "llama"), tmp_path))
+    assert config["serving"]["max_num_seqs"] == 256
+    assert config["serving"]["gpu_memory_utilization"] == "85 %"
+    assert config["workload"]["arrivals"] == {"kind": "poisson", "rate": "7.3 req/s"}
+    assert config["slo"] == {"ttft": "333 us"}
+    assert config["simulation"] == {"lod": "medium", "seed": 7, "collect_events": False}
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"), [("data/t.csv", "../../data/t.csv"), ("/data/t.csv", "/data/t.csv"), ("~/t.csv", "~/t.csv")]
+)
+def test_relative_paths_are_rewritten_and_others_kept(tmp_path: Path, path: str, expected: str) -> None:
+    workload = {**TRACED["workload"], "trace": {"path": path}}
+    config = SimulationConfig(**{**TRACED, "workload": workload}).located_in(tmp_path)
+    found = yaml.safe_load(config_yaml(config, tmp_path / "out" / "traced"))
+    assert found["workload"]["trace"]["path"] == expected
+
+
+def test_a_hugging_face_file_is_found_from_the_new_place(tmp_path: Path) -> None:
+    config = SimulationConfig(**{**TRAINING, "model": {"huggingface": "./config.json"}}).located_in(tmp_path)
+    found = yaml.safe_load(config_yaml(config, tmp_path / "out"))
+    assert found["model"]["huggingface"] == "../config.json"
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_results_are_those_of_the_run(experiment: Path, tmp_path: Path, name: str) -> None:
+    config = SimulationConfig.from_yaml(experiment, name)
+    result = DistributedAISimulator(config).run()
+    _, results, rows = write_results(config, result, tmp_path)
+    assert json.loads(results.read_text(encoding="utf-8")) == json.loads(json.dumps(result.as_dict()))
+    with rows.open(encoding="utf-8", newline="") as file:
+        table = list(csv.DictReader(file))
+    assert list(table[0]) == list(result.rows)
+    assert len(table) == {"gpt2": 3, "llama": 20, "traced": 3}[name]
+    column = "started_s" if name == "gpt2" else "finished_s"
+    assert [float(row[column]) for row in table] == list(result.rows[column]), "every digit is kept"
+
+
+def test_nothing_of_the_machine_is_in_the_results(experiment: Path, tmp_path: Path) -> None:
+    results = carried_out(experiment, "traced", tmp_path / "out")["traced_results.json"]
+    assert b"wall" not in results
+    assert b"cpu" not in results
+    assert str(tmp_path).encode() not in results
+
+
+def test_a_nan_is_refused() -> None:
+    with pytest.raises(ValueError, match="JSON compliant"):
+        json_text({"mfu": float("nan")})
+
+
+def test_results_do_not_depend_on_the_hash_seed(experiment: Path, tmp_path: Path) -> None:
+    found = []
+    for seed in ("0", "1", "random"):
+        command = [sys.executable, "-m", "simsys", "run", str(experiment), "--out", str(tmp_path / seed), "--quiet"]
+        subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": seed}, check=True, capture_output=True)
+        files = sorted(path for path in (tmp_path / seed).rglob("*") if path.is_file())
+        found.append({path.relative_to(tmp_path / seed): path.read_bytes() for path in files})
+    assert len(found[0]) == 9
+    assert found[0] == found[1] == found[2]
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.from_regex(r"[-+0-9.eExo:~_]{1,6}")
+VALUES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS
+
+
+@given(st.dictionaries(TEXTS, VALUES | st.lists(VALUES, max_size=3), min_size=1, max_size=4))
+def test_yaml_is_read_back_as_what_was_written(data: dict[str, Any]) -> None:
+    assert parse_document(yaml_text(data), "written").data == data
+
+
+@pytest.mark.parametrize("text", ["1e9", "0o17", "08", "no", "12:30", "None", "~", "", "2025-01-01", "a: b", "- a", "#"])
+def test_text_that_looks_like_something_else_stays_text(text: str) -> None:
+    assert parse_document(yaml_text({"name": text}), "written").data == {"name": text}
+
+
+def test_what_occurs_twice_is_written_twice() -> None:
+    layer = {"name": "linear"}
+    assert "&" not in yaml_text({"layers": [layer, layer]})

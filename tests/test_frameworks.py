@@ -1,0 +1,204 @@
+"""Every shipped framework module passes the conformance kit, and the kit finds what is wrong with broken ones."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pytest
+from pydantic import BaseModel
+
+from frameworks.chunked_prefill import ChunkedPrefill
+from frameworks.ddp import DDP
+from frameworks.llm_decode import LLMDecode
+from frameworks.llm_prefill import LLMPrefill
+from frameworks.training import Training
+from simsys.framework import FRAMEWORKS, Chunk, DataParallel, FrozenModel, Steps
+from simsys.model.work import Batch
+from simsys.testing import check_framework, record
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS.names())
+def test_shipped_modules_conform(name: str) -> None:
+    check_framework(FRAMEWORKS.get(name, object))
+
+
+@pytest.mark.parametrize("options", [{"overlap": False}, {"bucket_size": "1 kB", "first_bucket_size": "100 B"}])
+def test_ddp_conforms_with_other_options(options: dict[str, Any]) -> None:
+    check_framework(DDP, **options)
+
+
+class RankLeftOut(DDP):
+    def finish(self) -> Any:
+        return None if self.rank.index == 1 else self.rank.all_reduce(8.0, over="data")
+
+
+class DifferentSizes(DDP):
+    def finish(self) -> Any:
+        return self.rank.all_reduce(8.0 + self.rank.index, over="data")
+
+
+class Leak(DataParallel):
+    def finish(self) -> Any:
+        self.iteration = getattr(self, "iteration", 0) + 1
+        return self.rank.allocate(100.0, name=f"buffer {self.iteration}")
+
+
+class NobodyListens(DataParallel):
+    def finish(self) -> Any:
+        if self.rank.index == 0:
+            self.rank.send(1, 10.0, tag="hello")
+
+
+class NobodySpeaks(DataParallel):
+    def finish(self) -> Any:
+        return self.rank.recv(0, tag="hello") if self.rank.index == 1 else None
+
+
+class Forgetful(DataParallel):
+    calls: ClassVar[list[int]] = []
+
+    def finish(self) -> Any:
+        self.calls.append(1)
+        return self.rank.all_reduce(1e6 * (len(self.calls) // 1000 + 1), over="data", name=f"call {len(self.calls)}")
+
+
+class LevelDependent(DataParallel):
+    def finish(self) -> Any:
+        high = type(self.rank._executor).__name__ == "HighDetail"
+        return self.rank.all_reduce(2e6 if high else 1e6, over="data")
+
+
+class Shy(DataParallel):
+    def finish(self) -> Any:
+        observed = bool(self.rank._executor.probes.operation)
+        return self.rank.all_reduce(2e6 if observed else 1e6, over="data")
+
+
+class MutableOptions(DataParallel):
+    class Options(BaseModel, extra="forbid"):
+        size: int = 1
+
+
+class LooseOptions(DataParallel):
+    class Options(FrozenModel, extra="allow"):
+        size: int = 1
+
+
+class Endless(Training):
+    def step(self) -> Steps:
+        while True:
+            yield self.rank.compute(self.plan.optimizer)
+
+
+class Stuck(Training):
+    def step(self) -> Steps:
+        yield self.rank._executor.env.event()
+
+
+class OverBudget(ChunkedPrefill):
+    def chunk_tokens(self, request: int, budget: int) -> int:
+        return self.sequences.remaining_prompt(request)
+
+
+class TooMany(ChunkedPrefill):
+    def schedule(self) -> list[Chunk]:
+        chunks = super().schedule()
+        if len(self.running) == self.options.max_num_seqs and self.waiting:
+            chunks += filter(None, [self.admit(self.waiting[0], 1)])
+        return chunks
+
+
+class Dropper(ChunkedPrefill):
+    def schedule(self) -> list[Chunk]:
+        if len(self.waiting) > 3:
+            self.waiting.popleft()
+        return super().schedule()
+
+
+class Twice(ChunkedPrefill):
+    def end_step(self, chunks: list[Chunk]) -> None:
+        super().end_step(chunks)
+        self.inbox.finished(0)
+
+
+class EmptyChunks(ChunkedPrefill):
+    def schedule(self) -> list[Chunk]:
+        return [Chunk(chunk.request, 0) for chunk in super().schedule()]
+
+
+class AskedForEver(ChunkedPrefill):
+    def schedule(self) -> list[Chunk]:
+        self.preempted = True
+        return []
+
+
+class KeepsBlocks(LLMDecode):
+    def leave(self, request: int) -> None:
+        held = self.kv.free_blocks
+        super().leave(request)
+        self.kv.free_blocks = held
+
+
+class SilentPrefill(LLMPrefill):
+    def work(self, chunks: Any) -> Batch:
+        return Batch(tokens=sum(chunk.tokens for chunk in chunks))
+
+
+class LastTokenTwice(LLMDecode):
+    def add(self, request: int) -> None:
+        self.sequences.generated_tokens[request] -= 1
+        super().add(request)
+
+
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        (RankLeftOut, r"all_reduce 'all_reduce' of ranks 0, 1: 1 never joined"),
+        (DifferentSizes, r"mismatched collectives: rank 1 calls all_reduce .* of 9 bytes"),
+        (Leak, r"memory does not return to its start: rank 0 holds \{'buffer 1': 100.0\} after iteration 0"),
+        (NobodyListens, r"1 messages from rank 0 to 1 \(tag 'hello'\) are never received"),
+        (NobodySpeaks, r"rank 1 waits for a message from rank 0 \(tag 'hello'\) that was never sent"),
+        (Forgetful, r"not deterministic: two recordings differ"),
+        (LevelDependent, r"the end of iteration 0 is at .* s at high and at .* s at medium detail"),
+        (Shy, r"observing it changes the result at medium detail"),
+        (MutableOptions, r"MutableOptions.Options: size can be changed"),
+        (LooseOptions, r"LooseOptions.Options: an unknown key is accepted"),
+        (Endless, r"no end after 100000 operations; the last is .*'verb': 'compute'"),
+        (Stuck, r"ranks \[0, 1\] wait for something that never happens"),
+        (OverBudget, r"a step of \d+ tokens exceeds max_num_batched_tokens=64"),
+        (TooMany, r"9 running requests exceed max_num_seqs=8"),
+        (Dropper, r"request \d+ ends 0 times, not once"),
+        (Twice, r"request 0 ends \d+ times, not once"),
+        (EmptyChunks, r"a chunk of 0 tokens, not of what is left"),
+        (AskedForEver, r"no end after \d+ calls of schedule"),
+        (KeepsBlocks, r"\d+ KV blocks are not given back"),
+        (SilentPrefill, r"\d+ output tokens are computed, \d+ are asked for"),
+        (LastTokenTwice, r"\d+ output tokens are computed, \d+ are asked for"),
+        (dict, r"dict is no framework module"),
+    ],
+)
+def test_the_kit_finds_what_is_wrong(module: type, message: str) -> None:
+    with pytest.raises(AssertionError, match=message) as caught:
+        check_framework(module)
+    assert str(caught.value).startswith(module.__name__)
+
+
+def test_a_recording_is_the_list_of_what_a_module_asks_for() -> None:
+    operations = record(DDP, bucket_size="200 kB", first_bucket_size="50 kB")
+    assert {op["rank"] for op in operations} == {0, 1}
+    mine = [op for op in operations if op["rank"] == 0]
+    # Two micro-batches of four blocks (embedding, two layers, head), forward and backward, then the optimizer.
+    names = [op["name"] for op in mine if op["verb"] == "compute"]
+    assert names == (["forward"] * 4 + ["backward"] * 4) * 2 + ["optimizer"]
+    exchanges = [op for op in mine if op["name"] == "gradients"]
+    assert all(op["verb"] == "all_reduce" and op["group"] == [0, 1] for op in exchanges)
+    assert [op["nbytes"] for op in exchanges][:3] == [50e3, 200e3, 200e3]
+    assert mine.index(exchanges[0]) < len(mine) - len(exchanges) - 1, (
+        "the first bucket leaves during the backward pass"
+    )
+
+
+def test_a_recording_of_a_scheduler_lists_its_steps() -> None:
+    steps = record(ChunkedPrefill)
+    assert {op["verb"] for op in steps} == {"forward"}
+    assert max(op["tokens"] for op in steps) <= 64

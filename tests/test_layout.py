@@ -1,0 +1,83 @@
+"""Ranks and their groups: numbering, the partition into groups, and who works alike."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simsys.errors import UsageError
+from simsys.parallel.layout import AXES, Layout
+
+degrees = st.integers(1, 5)
+layouts = st.builds(Layout, tensor=degrees, data=degrees, pipeline=degrees)
+
+
+@given(layouts)
+def test_ranks_and_coordinates_are_inverse(layout: Layout) -> None:
+    places = [layout.coordinates(rank) for rank in range(layout.world_size)]
+    assert [layout.rank_of(place) for place in places] == list(range(layout.world_size))
+    assert len({tuple(place.values()) for place in places}) == layout.tensor * layout.data * layout.pipeline
+    assert all(0 <= place[axis] < getattr(layout, axis) for place in places for axis in AXES)
+
+
+@given(layouts, st.sampled_from(AXES))
+def test_the_groups_of_an_axis_divide_the_ranks(layout: Layout, axis: str) -> None:
+    groups = {layout.group(rank, axis) for rank in range(layout.world_size)}
+    members = [rank for group in groups for rank in group.ranks]
+    assert sorted(members) == list(range(layout.world_size))
+    assert {group.size for group in groups} == {getattr(layout, axis)}
+
+
+@given(layouts, st.sampled_from(AXES))
+def test_members_share_one_group_and_all_coordinates_but_one(layout: Layout, axis: str) -> None:
+    for rank in range(layout.world_size):
+        group = layout.group(rank, axis)
+        assert rank in group.ranks
+        for index, member in enumerate(group.ranks):
+            assert layout.group(member, axis) is group
+            assert layout.coordinates(member) == {**layout.coordinates(rank), axis: index}
+
+
+@given(layouts)
+def test_groups_of_two_axes_meet_in_one_rank(layout: Layout) -> None:
+    for rank in range(layout.world_size):
+        for one, other in [("tensor", "data"), ("data", "pipeline"), ("tensor", "pipeline")]:
+            common = set(layout.group(rank, one).ranks) & set(layout.group(rank, other).ranks)
+            assert common == {rank}
+
+
+def test_the_groups_with_the_most_traffic_are_neighbours() -> None:
+    """Two nodes of eight GPUs: tensor groups lie side by side, data groups inside a node, stages on other nodes."""
+    layout = Layout(tensor=4, data=2, pipeline=2)
+    assert layout.world_size == 16
+    assert layout.group(5, "tensor").ranks == (4, 5, 6, 7)
+    assert layout.group(5, "data").ranks == (1, 5)
+    assert layout.group(5, "pipeline").ranks == (5, 13)
+    assert layout.roles() == (tuple(range(8)), tuple(range(8, 16)))
+
+
+@given(layouts)
+def test_roles_are_the_pipeline_stages(layout: Layout) -> None:
+    roles = layout.roles()
+    assert sorted(rank for role in roles for rank in role) == list(range(layout.world_size))
+    for stage, role in enumerate(roles):
+        assert {layout.coordinates(rank)["pipeline"] for rank in role} == {stage}
+
+
+@pytest.mark.parametrize("axis", AXES)
+@pytest.mark.parametrize("degree", [0, -2])
+def test_degrees_start_at_one(axis: str, degree: int) -> None:
+    with pytest.raises(UsageError, match=f"the {axis}-parallel degree must be at least 1, not {degree}"):
+        Layout(**{axis: degree})
+
+
+@pytest.mark.parametrize("rank", [-1, 8])
+def test_a_rank_outside_is_refused(rank: int) -> None:
+    with pytest.raises(UsageError, match=rf"rank {rank} is outside 0\.\.7"):
+        Layout(data=8).group(rank, "data")
+
+
+def test_an_axis_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(UsageError, match="no parallel axis 'expert'; known: tensor, data, pipeline"):
+        Layout().group(0, "expert")

@@ -1,0 +1,133 @@
+"""The answer as text: what it says, and that it fits on a narrow terminal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+
+from simsys import DistributedAISimulator, SimulationConfig
+from simsys.metrics.result import RunResult
+from simsys.report.summary import headline, number, summary_text
+
+TRAINING: dict[str, Any] = {
+    "name": "gpt2",
+    "hardware": {"gpu": "A100-SXM-80GB", "gpus_per_node": 2},
+    "model": {"name": "GPT2-Small"},
+    "parallelism": {"strategy": "DDP"},
+    "training": {"batch_size_per_gpu": 2, "num_iterations": 2},
+}
+SERVING: dict[str, Any] = {
+    "name": "llama",
+    "hardware": {"gpu": "H100-SXM"},
+    "model": {"name": "Llama3-8B"},
+    "serving": {"max_model_len": 300},
+    "workload": {
+        "arrivals": {"kind": "constant", "rate": "20 req/s"},
+        "prompt_tokens": {"kind": "uniform", "low": 200, "high": 300},
+        "output_tokens": 50,
+        "num_requests": 20,
+    },
+    "slo": {"ttft": "1 s"},
+}
+
+
+@cache
+def result(kind: str) -> RunResult:
+    return DistributedAISimulator(SimulationConfig(**{"training": TRAINING, "serving": SERVING}[kind])).run()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0.00"),
+        (5.8455, "5.85"),
+        (999.6, "1,000"),
+        (49847.2, "49,800"),
+        (1.5e7, "15,000,000"),
+        (0.00012345, "0.000123"),
+        (None, "-"),
+    ],
+)
+def test_numbers_have_three_digits_and_no_exponent(value: float | None, text: str) -> None:
+    assert number(value) == text
+
+
+def test_the_headline_of_a_training_run() -> None:
+    metrics = {"mean_iteration_s": 0.164, "samples_per_s": 778.86, "mfu": 0.36297, "communication_ratio": 0.38729}
+    run = replace(result("training"), name="gpt2-medium-ddp", metrics=metrics)
+    assert headline(run) == (
+        "gpt2-medium-ddp: 164 ms per iteration, 779 samples/s, MFU 36.3 %, communication exposed 38.7 %"
+    )
+
+
+def test_the_headline_of_a_serving_run() -> None:
+    metrics = {"completed": 5, "request_throughput": 5.8455, "p50_ttft_ms": 15.1, "p99_ttft_ms": 65.2, "p50_tpot_ms": 7.61}
+    run = replace(result("serving"), name="llama3-8b", metrics=metrics)
+    assert headline(run) == "llama3-8b: 5.85 req/s, TTFT p50 15.1 ms / p99 65.2 ms, TPOT p50 7.61 ms"
+
+
+@pytest.mark.parametrize("kind", ["training", "serving"])
+def test_everything_but_the_headline_fits_in_80_columns(kind: str) -> None:
+    first, *lines = summary_text(result(kind)).splitlines()
+    assert first == headline(result(kind))
+    assert max(map(len, lines)) <= 80
+    assert summary_text(result(kind)).isascii()
+
+
+@pytest.mark.parametrize("kind", ["training", "serving"])
+def test_every_figure_of_the_table_is_there(kind: str) -> None:
+    rows = {
+        "training": ["iteration", "computation", "communication", "throughput", "compute", "memory per GPU"],
+        "serving": ["TTFT", "TPOT", "ITL", "E2E", "throughput", "goodput", "requests", "memory per GPU"],
+    }
+    lines = summary_text(result(kind)).splitlines()
+    for row in rows[kind]:
+        assert len([line for line in lines if line.startswith(f"  {row} ")]) == 1, row
+
+
+def test_percentiles_stand_below_their_names() -> None:
+    run = result("serving")
+    lines = summary_text(run).splitlines()
+    columns = next(line for line in lines if "p99" in line and ":" not in line).split()[1:]
+    values = next(line for line in lines if line.startswith("  TTFT")).split()[1:]
+    assert dict(zip(columns, values, strict=True)) == {
+        name: number(run.metrics[f"{name}_ttft_ms"]) for name in ("mean", "p50", "p90", "p99")
+    }
+
+
+def test_rejections_are_counted_by_reason() -> None:
+    run = result("serving")
+    rejected = run.metrics["failed"]
+    assert rejected > 0, "prompts longer than the limit are part of this scenario"
+    (reason,) = {text for text in run.rows["reason"] if text}
+    text = " ".join(summary_text(run).split())
+    assert f"{20 - rejected} completed, {rejected} rejected, 0 preemptions (rejected: {rejected} x {reason})" in text
+
+
+def test_memory_is_what_is_held_of_what_there_is() -> None:
+    run = result("serving")
+    text = " ".join(summary_text(run).split())
+    assert "GiB of 80.0 GiB: weights 15.0 GiB" in text
+
+
+def test_a_run_without_completed_requests_has_an_answer() -> None:
+    scenario = {**SERVING, "serving": {"max_model_len": 100}}
+    run = DistributedAISimulator(SimulationConfig(**scenario)).run()
+    assert headline(run) == "llama: no request was completed, 20 rejected"
+    assert "  TTFT                       -" in summary_text(run)
+
+
+def test_what_the_figures_rest_on_and_what_the_run_took_are_said() -> None:
+    run = result("training")
+    text = summary_text(run)
+    for assumption in run.assumptions:
+        assert " ".join(assumption.split()) in " ".join(text.split())
+    assert f"level of detail medium, contention fifo: {run.events:,} events in " in text
+
+
+def test_the_facade_gives_the_same_text() -> None:
+    simulator = DistributedAISimulator(SimulationConfig(**TRAINING))
+    assert simulator.get_summary() == summary_text(simulator.result or simulator.run())
