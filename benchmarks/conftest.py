@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,7 +18,7 @@ Measure = Callable[..., RunResult]
 
 
 @pytest.fixture
-def measure(benchmark: Any, request: pytest.FixtureRequest) -> Iterator[Measure]:
+def measure(benchmark: Any, request: pytest.FixtureRequest) -> Measure:
     """Run a scenario a few times; report its events, and the best rates per CPU-second."""
     cpu_s: list[float] = []
 
@@ -42,7 +42,7 @@ def measure(benchmark: Any, request: pytest.FixtureRequest) -> Iterator[Measure]
         ROWS.append(("", f"{count:,} {unit}", count / best_s))
         return result
 
-    yield run
+    return run
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -23,7 +23,7 @@ from simsys.testing import record  # noqa: E402
 from simsys.testing.runs import cases  # noqa: E402
 
 FOLDER = ROOT / "tests" / "golden"
-LENGTH = 60
+LENGTH = 80
 BUCKETS = {"bucket_size": "200 kB", "first_bucket_size": "50 kB"}
 
 

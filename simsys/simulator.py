@@ -77,13 +77,9 @@ class DistributedAISimulator:
         Raises:
             OutputError: If one could not be written; none is left half-written.
         """
-        from simsys.report.export import json_text, write_results
-        from simsys.report.files import write_files
+        from simsys.report.export import write_results
 
-        files = write_results(self.config, self._result(), Path(folder))
-        text = json_text({"schema_version": 1, "bottlenecks": [found.as_dict() for found in self.analyze()]})
-        name = f"{self.config.name}_bottlenecks.json"
-        return [*files, *write_files(Path(folder) / self.config.name, {name: lambda file: file.write(text)})]
+        return write_results(self.config, self._result(), Path(folder))
 
     def _result(self) -> RunResult:
         return self.result if self.result is not None else self.run()

@@ -345,7 +345,7 @@ def test_a_name_is_taken_once(halving_doubling: Algorithm) -> None:
     other = type("Other", (HalvingDoubling,), {})
     with pytest.raises(UsageError, match=r"'halving_doubling' is registered twice: by .*HalvingDoubling"):
         register_algorithm(other)
-    assert type(halving_doubling) is ALGORITHMS.get("halving_doubling") is HalvingDoubling
+    assert type(halving_doubling) is ALGORITHMS.get("halving_doubling", Algorithm) is HalvingDoubling
 
 
 @pytest.mark.parametrize(
@@ -390,3 +390,44 @@ def test_bad_places_are_refused(place: str, message: str, monkeypatch: pytest.Mo
     monkeypatch.setitem(sys.modules, "my_algorithms", module)
     with pytest.raises(UsageError, match=message):
         get_algorithm(place)
+
+
+@pytest.mark.parametrize("kind", [ALL_REDUCE, CollectiveKind.ALL_GATHER, CollectiveKind.REDUCE_SCATTER])
+@pytest.mark.parametrize(("nodes", "each"), [(1, 4), (4, 1), (2, 2), (2, 8), (3, 4), (8, 8)])
+def test_hierarchical_moves_what_a_ring_moves_but_little_across_nodes(
+    kind: CollectiveKind, nodes: int, each: int
+) -> None:
+    size = nodes * each
+    phases = get_algorithm("hierarchical").for_nodes(each).phases(kind, size)
+    flat = get_algorithm("ring").phases(kind, size)
+    assert bytes_sent(phases, 1e9) == pytest.approx(bytes_sent(flat, 1e9), rel=1e-12)
+    outside = [
+        Phase(
+            tuple(pair for pair in phase.transfers if pair[0] // each != pair[1] // each), phase.fraction, phase.repeat
+        )
+        for phase in phases
+    ]
+    rounds = 2 if kind is ALL_REDUCE else 1
+    assert bytes_sent(outside, 1.0) == pytest.approx(rounds * (nodes - 1), rel=1e-12)
+
+
+def test_hierarchical_all_reduce_follows_its_formula() -> None:
+    hierarchical = get_algorithm("hierarchical").for_nodes(8)
+    inside, across = Path(2e-6, 300e9), Path(5e-6, 25e9)
+    paths = [inside, across, across, inside]
+    expected = 2 * 7 * (1e9 / 8 / 300e9 + 2e-6) + 2 * 3 * (1e9 / 32 / 25e9 + 5e-6)
+    assert hierarchical.seconds(ALL_REDUCE, 32, 1e9, paths) == pytest.approx(expected, rel=1e-12)
+
+
+def test_hierarchical_groups_fill_their_nodes() -> None:
+    with pytest.raises(UsageError, match="12 ranks does not fill nodes of 8"):
+        get_algorithm("hierarchical").for_nodes(8).phases(ALL_REDUCE, 12)
+
+
+def test_groups_that_span_nodes_use_every_nic() -> None:
+    def paths(algorithm: Algorithm) -> list[Path]:
+        slow = Path(5e-6, 25e9)
+        return [Path(2e-6, 300e9), slow, slow, Path(2e-6, 300e9)] if algorithm.name == "hierarchical" else [slow]
+
+    assert cheapest(ALL_REDUCE, 16, 1e9, paths, per_node=8).name == "hierarchical"
+    assert cheapest(ALL_REDUCE, 16, 1e9, lambda _: [Path(5e-6, 25e9)]).name == "ring"

@@ -16,16 +16,8 @@ from simsys.ops import Collective
 from simsys.parallel.layout import Group
 from simsys.platform.environment import Environment
 from simsys.platform.network import Network
-from simsys.platform.topology import (
-    Fabric,
-    Nics,
-    NodeInside,
-    Topology,
-    full_mesh,
-    nodes_on_fabric,
-    ring,
-    single_switch,
-)
+from simsys.platform.nodes import Fabric, Nics, NodeInside, nodes_on_fabric
+from simsys.platform.topology import Topology, full_mesh, ring, single_switch
 
 ALL_REDUCE, ALL_GATHER = CollectiveKind.ALL_REDUCE, CollectiveKind.ALL_GATHER
 MIB = 2.0**20
@@ -158,7 +150,7 @@ def test_small_messages_take_the_tree_and_large_ones_the_ring_if_the_cheapest_is
 def test_the_algorithm_is_chosen_once_for_each_size(ask: Callable[..., Any]) -> None:
     chosen: list[float] = []
 
-    def choose(kind: CollectiveKind, size: int, nbytes: float, paths_of: Any) -> Algorithm:
+    def choose(kind: CollectiveKind, size: int, nbytes: float, paths_of: Any, per_node: int) -> Algorithm:
         chosen.append(nbytes)
         return get_algorithm("ring")
 

@@ -28,8 +28,9 @@ PER_LAYER_S = 3e-5
 
 few = st.sampled_from([0.0, 1.0, 7.0, 640.0])  # few values, so that caches are hit
 many = st.sampled_from([1.0, 1e4, 3e7])
-prompts = st.builds(Batch, tokens=few, logits=few, attention_pairs=many, prompt_context_tokens=many)
-decodes = st.builds(Batch, tokens=few, logits=few, decode_context_tokens=many, decode_sequences=few)
+none = st.just(0.0)
+prompts = st.builds(Batch, few, few, many, many, none, none)
+decodes = st.builds(Batch, few, few, none, none, many, few)
 batches = st.one_of(prompts, decodes, st.builds(Batch.__add__, prompts, decodes), st.just(Batch()))
 degrees = st.sampled_from([1, 2, 8])
 
@@ -86,7 +87,7 @@ def test_what_was_asked_before_changes_no_answer(batches: list[Batch], tensor: i
 )
 def test_no_cached_part_takes_one_batch_for_another(name: str, base: Batch) -> None:
     cost = pass_cost(2)
-    more = replace(base, **{name: 3 * getattr(base, name)})
+    more = base._replace(**{name: 3 * getattr(base, name)})
     seconds, more_seconds = (sum(cost.seconds(batch, per_byte)) for batch in (base, more))
     assert seconds < more_seconds
 
@@ -121,7 +122,7 @@ def test_only_attention_is_computed_anew_when_the_context_changes(
     monkeypatch.setattr(SegmentCost, "_kernels_seconds", counted)
     for context in (10.0, 20.0, 30.0):
         asked.append(0)
-        cost.compute_seconds(replace(batch, decode_context_tokens=context))
+        cost.compute_seconds(batch._replace(decode_context_tokens=context))
     assert asked == [len(layer.operators), again, again]
 
 

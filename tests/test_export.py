@@ -77,7 +77,8 @@ def carried_out(path: Path, name: str | None, out: Path) -> dict[str, bytes]:
 def test_the_files_and_their_names(experiment: Path, tmp_path: Path, name: str) -> None:
     rows = "iterations" if name == "gpt2" else "requests"
     files = carried_out(experiment, name, tmp_path / "out")
-    assert list(files) == [f"{name}_config.yaml", f"{name}_results.json", f"{name}_{rows}.csv"]
+    endings = ["config.yaml", "results.json", "bottlenecks.json", f"{rows}.csv"]
+    assert list(files) == [f"{name}_{ending}" for ending in endings]
     assert sorted(files) == sorted(path.name for path in (tmp_path / "out" / name).iterdir())
 
 
@@ -126,7 +127,7 @@ def test_a_hugging_face_file_is_found_from_the_new_place(tmp_path: Path) -> None
 def test_the_results_are_those_of_the_run(experiment: Path, tmp_path: Path, name: str) -> None:
     config = SimulationConfig.from_yaml(experiment, name)
     result = DistributedAISimulator(config).run()
-    _, results, rows = write_results(config, result, tmp_path)
+    _, results, _, rows = write_results(config, result, tmp_path)
     assert json.loads(results.read_text(encoding="utf-8")) == json.loads(json.dumps(result.as_dict()))
     with rows.open(encoding="utf-8", newline="") as file:
         table = list(csv.DictReader(file))
@@ -155,7 +156,7 @@ def test_results_do_not_depend_on_the_hash_seed(experiment: Path, tmp_path: Path
         subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": seed}, check=True, capture_output=True)
         files = sorted(path for path in (tmp_path / seed).rglob("*") if path.is_file())
         found.append({path.relative_to(tmp_path / seed): path.read_bytes() for path in files})
-    assert len(found[0]) == 9
+    assert len(found[0]) == 12
     assert found[0] == found[1] == found[2]
 
 
@@ -168,7 +169,9 @@ def test_yaml_is_read_back_as_what_was_written(data: dict[str, Any]) -> None:
     assert parse_document(yaml_text(data), "written").data == data
 
 
-@pytest.mark.parametrize("text", ["1e9", "0o17", "08", "no", "12:30", "None", "~", "", "2025-01-01", "a: b", "- a", "#"])
+@pytest.mark.parametrize(
+    "text", ["1e9", "0o17", "08", "no", "12:30", "None", "~", "", "2025-01-01", "a: b", "- a", "#"]
+)
 def test_text_that_looks_like_something_else_stays_text(text: str) -> None:
     assert parse_document(yaml_text({"name": text}), "written").data == {"name": text}
 

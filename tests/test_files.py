@@ -52,7 +52,9 @@ def test_permissions_are_those_of_an_ordinary_file(tmp_path: Path) -> None:
     assert file.stat().st_mode == (tmp_path / "ordinary").stat().st_mode
 
 
-@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt(), ValueError()])
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt(), ValueError()]
+)
 def test_a_failure_leaves_the_old_files_and_nothing_else(tmp_path: Path, error: BaseException) -> None:
     (tmp_path / "first.txt").write_text("old", encoding="utf-8")
     expected = OutputError if isinstance(error, OSError) else type(error)
@@ -78,7 +80,7 @@ def test_a_file_where_a_folder_is_needed_is_named(tmp_path: Path, below: str) ->
 
 def test_a_folder_in_the_place_of_a_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "x").mkdir()
-    with pytest.raises(OutputError, match="cannot write .*x: Is a directory"):
+    with pytest.raises(OutputError, match=r"cannot write .*x: Is a directory"):
         write_files(tmp_path, {"x": text("")})
     assert names(tmp_path) == ["x"]
 

@@ -46,7 +46,7 @@ def test_the_traces_show_what_they_are_there_for() -> None:
         return json.loads((GOLDEN / name).read_text(encoding="utf-8"))
 
     kinds = [row[2] for row in rows("ddp_events_high.json")]
-    assert {"ITERATION_START", "COMPUTE_START", "COMPUTE_END", "ALLREDUCE_START", "ALLREDUCE_END"} <= set(kinds)
+    assert set(kinds) >= {"ITERATION_START", "COMPUTE_START", "COMPUTE_END", "ALLREDUCE_START", "ALLREDUCE_END"}
     times = [float(str(row[0])) for row in rows("ddp_events_high.json")]
     assert times == sorted(times)
     assert {"admitted", "first token", "finished", "preempted"} <= {

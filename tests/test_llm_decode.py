@@ -90,15 +90,14 @@ def test_a_sequence_ends_after_its_output_less_the_first_token(output: int) -> N
 
 
 def test_a_sequence_that_was_preempted_does_not_end_at_its_old_step() -> None:
-    phase = decode([4], [4])
+    phase = decode([4, 4], [10, 30])
     phase.add(0)
-    phase.finish()
-    phase.remove(0)
-    assert phase.sequences.generated_tokens == [2]
-    assert phase.kv.free_blocks == BLOCKS
-    phase.sequences.computed_tokens[0] = 6  # computed again, with a token more
-    phase.sequences.generated_tokens[0] = 3
-    phase.kv.grow(0, 6)
-    phase.add(0)
-    assert phase.finish() == [0]
+    phase.add(1)
     assert phase.finish() == []
+    phase.remove(0)  # would have ended with step 9
+    assert phase.sequences.generated_tokens[0] == 2
+    assert phase.finish() == phase.finish() == []
+    phase.sequences.computed_tokens[0], phase.sequences.generated_tokens[0] = 6, 3  # computed again, with a token more
+    phase.kv.grow(0, 6)
+    phase.add(0)  # 7 tokens to go after step 3
+    assert [phase.finish() for _ in range(7)] == [[]] * 6 + [[0]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simsys.errors import InternalError, OutOfMemoryError, UsageError
@@ -17,6 +17,7 @@ sizes = st.floats(0.0, 1e11)
 actions = st.lists(st.tuples(st.integers(0, 7), sizes), max_size=60)
 
 
+@settings(max_examples=300)
 @given(actions, st.sampled_from([1e9, 5e10, math.inf]))
 def test_any_sequence_keeps_the_books(actions: list[tuple[int, float]], capacity_bytes: float) -> None:
     """Name n is freed if it is there, else allocated; the books must be those of a plain dictionary."""

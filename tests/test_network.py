@@ -15,19 +15,8 @@ from reference import CutThroughNetwork, Message
 from simsys.errors import InfeasibleError
 from simsys.platform.environment import Environment
 from simsys.platform.network import Network
-from simsys.platform.topology import (
-    Fabric,
-    LinkSpec,
-    Nics,
-    NodeInside,
-    Topology,
-    binary_tree,
-    full_mesh,
-    nodes_on_fabric,
-    ring,
-    single_switch,
-    torus_2d,
-)
+from simsys.platform.nodes import Fabric, Nics, NodeInside, nodes_on_fabric
+from simsys.platform.topology import LinkSpec, Topology, binary_tree, full_mesh, ring, single_switch, torus_2d
 
 B, L = 50e9, 500e-9
 MIB = 2**20

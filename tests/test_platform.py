@@ -82,8 +82,8 @@ def test_utilization_is_the_busy_share_so_far() -> None:
 
 
 def test_a_dtype_the_device_lacks_is_infeasible() -> None:
-    with pytest.raises(InfeasibleError, match="toy has no fp8 arithmetic"):
-        toy_platform().submit_computation_task(0, flop=1.0, dtype="fp8")
+    with pytest.raises(InfeasibleError, match="toy has no int4 arithmetic"):
+        toy_platform().submit_computation_task(0, flop=1.0, dtype="int4")
 
 
 @pytest.mark.parametrize("gpu", [-1, 2])

@@ -10,6 +10,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ BY_GROUP = {group: [figure for figure in FIGURES if figure.group == group] for g
 SMALL = [figures[0] for figures in BY_GROUP.values()]
 
 
-def figure(measured: float, **changes: object) -> object:
+def figure(measured: float, **changes: object) -> Any:
     return replace(BY_GROUP["training"][0], measured=measured, **changes)
 
 
@@ -53,7 +54,7 @@ def test_the_columns_are_those_of_a_figure() -> None:
 
 
 @pytest.mark.parametrize("published", FIGURES, ids=lambda f: f.label)
-def test_every_figure_is_well_formed(published: object) -> None:
+def test_every_figure_is_well_formed(published: Any) -> None:
     f = published
     assert len(f.source) > 20
     assert 0 < f.measured < math.inf
@@ -105,7 +106,7 @@ def test_markdown_rows_have_as_many_cells_as_the_head() -> None:
 
 
 @pytest.mark.parametrize("published", SMALL, ids=lambda f: f.group)
-def test_one_figure_of_each_group_is_predicted(published: object) -> None:
+def test_one_figure_of_each_group_is_predicted(published: Any) -> None:
     assert 0 < check.predict(published) < math.inf
 
 

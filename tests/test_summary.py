@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from simsys import DistributedAISimulator, SimulationConfig
+from simsys.analysis.bottlenecks import find_bottlenecks
 from simsys.metrics.result import RunResult
 from simsys.report.summary import headline, number, summary_text
 
@@ -64,7 +65,13 @@ def test_the_headline_of_a_training_run() -> None:
 
 
 def test_the_headline_of_a_serving_run() -> None:
-    metrics = {"completed": 5, "request_throughput": 5.8455, "p50_ttft_ms": 15.1, "p99_ttft_ms": 65.2, "p50_tpot_ms": 7.61}
+    metrics = {
+        "completed": 5,
+        "request_throughput": 5.8455,
+        "p50_ttft_ms": 15.1,
+        "p99_ttft_ms": 65.2,
+        "p50_tpot_ms": 7.61,
+    }
     run = replace(result("serving"), name="llama3-8b", metrics=metrics)
     assert headline(run) == "llama3-8b: 5.85 req/s, TTFT p50 15.1 ms / p99 65.2 ms, TPOT p50 7.61 ms"
 
@@ -118,6 +125,15 @@ def test_a_run_without_completed_requests_has_an_answer() -> None:
     run = DistributedAISimulator(SimulationConfig(**scenario)).run()
     assert headline(run) == "llama: no request was completed, 20 rejected"
     assert "  TTFT                       -" in summary_text(run)
+
+
+def test_what_holds_a_run_up_comes_with_a_remedy() -> None:
+    run = result("training")
+    text = summary_text(run)
+    for found in find_bottlenecks(run):
+        said = f"- {found.kind}: {found.evidence} > {found.recommendations[0]}"
+        assert said in " ".join(text.split())
+    assert ("bottlenecks\n" in text) == bool(find_bottlenecks(run))
 
 
 def test_what_the_figures_rest_on_and_what_the_run_took_are_said() -> None:

@@ -12,15 +12,8 @@ from hypothesis import strategies as st
 
 from simsys.errors import InfeasibleError, UnknownNameError, UsageError
 from simsys.platform import topology
-from simsys.platform.topology import (
-    TOPOLOGY_TYPES,
-    Fabric,
-    LinkSpec,
-    Nics,
-    NodeInside,
-    Topology,
-    nodes_on_fabric,
-)
+from simsys.platform.nodes import Fabric, Nics, NodeInside, nodes_on_fabric
+from simsys.platform.topology import TOPOLOGY_TYPES, LinkSpec, Topology
 
 BANDWIDTH, LATENCY = 50e9, 500e-9
 NVSWITCH = NodeInside("nvswitch", 450e9, 1e-6)

@@ -1,4 +1,4 @@
-"""A toy device of round numbers, and runs of small programs at a level of detail."""
+"""Runs of small programs on a toy device, at a level of detail."""
 
 from __future__ import annotations
 
@@ -12,30 +12,16 @@ from simsys.executors.base import ExecutionModel
 from simsys.model.work import Kernel, OperatorKind, Precision, Work
 from simsys.ops import Operation
 from simsys.parallel.layout import Layout
-from simsys.platform.device_spec import DeviceSpec, EfficiencyCurve
 from simsys.platform.platform import VirtualHardwarePlatform
 from simsys.platform.topology import Topology, full_mesh
 from simsys.probes import Probe, Probes
 from simsys.rank import Rank
+from simsys.testing.toys import toy_device
 
 BANDWIDTH, LATENCY = 50e9, 500e-9
 """Of every link, in bytes/s and s."""
 
-PERFECT = {"default": EfficiencyCurve((1.0,), (1.0,), (1.0,))}
-TOY = DeviceSpec(
-    name="toy",
-    peak_flop_per_s={"bf16": 1e12},
-    memory_bytes=10e9,
-    memory_bytes_per_s=1e11,
-    link_bytes_per_s=BANDWIDTH,
-    link_latency_s=LATENCY,
-    pcie_bytes_per_s=1e10,
-    pcie_latency_s=1e-6,
-    tdp_watt=100.0,
-    usd_per_hour=1.0,
-    curves={kind.value: PERFECT for kind in OperatorKind},
-    floor_s={},
-)
+TOY = toy_device()
 """1 TFLOP/s, 100 GB/s, 10 GB; every kernel reaches its peak."""
 
 Program = Callable[[Rank], Generator[Any, Any, None]]

@@ -29,10 +29,10 @@ PREEMPTED = 0.0
 computed again (vLLM documentation, "Optimization and tuning", section "Preemption")."""
 WAITING = 0.5
 """Share of TTFT spent waiting to be scheduled, above which the queue weighs more than the prefill: by definition."""
-BACKLOG = 0.1
-"""Share of the requests that still waits when the last one arrives. A server that keeps up has a queue of bounded
-length, so this share tends to 0 with the length of a run, and to 1 - capacity / rate for one that does not
-(stability of a queue; Kleinrock 1975, §3.2). One in ten leaves room for the bursts of short runs."""
+BACKLOG, BACKLOG_ARRIVALS = 0.1, 100
+"""Share of the arrivals by which the queue grows. A queue that is served as fast as it fills has a bounded length, so
+this share tends to 0 in a long run, and to 1 - capacity / rate for one that is not (Kleinrock 1975, §1.1 and §2.1).
+It is judged over at least 100 arrivals, whose number in a Poisson process already deviates by 10 %."""
 
 
 @dataclass(frozen=True)
@@ -130,21 +130,20 @@ def _training_network(result: RunResult) -> Bottleneck:
     halved_s = max(compute_s, whole_s - metrics["communication_s"] / 2)
     four_s = 4 * compute_s + exposed_s
     bound = ": the run is bound by communication" if share > COMMUNICATION_BOUND else ""
-    remedies = [
+    remedies = (
         f"communication is {_percent(share)} of an iteration; if it were hidden an iteration would take "
-        f"{_time(compute_s)}: {_factor(whole_s / compute_s)}"
-        if compute_s
-        else "there is no computation to hide it in",
+        f"{_time(compute_s)}: {_factor(whole_s / compute_s)}",
         f"half as many bytes (16-bit or compressed gradients) or links twice as fast would at best take an iteration "
         f"to {_time(halved_s)}: {_factor(whole_s / halved_s)}",
-        f"gradients averaged after every fourth micro-batch (gradient_accumulation_steps) would take about "
-        f"{_time(four_s)} for four times the samples: {_factor(4 * whole_s / four_s)} the throughput",
-    ]
+        f"where it is the averaging of gradients, doing that after every fourth micro-batch only "
+        f"(gradient_accumulation_steps) would take about {_time(four_s)} for four times the samples: "
+        f"{_factor(4 * whole_s / four_s)} the throughput",
+    )
     return Bottleneck(
         "network",
         min(1.0, share),
         f"{_time(exposed_s)} of {_time(whole_s)} per iteration are exposed communication ({_percent(share)}){bound}",
-        tuple(remedies),
+        remedies,
     )
 
 
@@ -172,10 +171,10 @@ def _serving_compute(result: RunResult) -> Bottleneck:
         min(1.0, busy),
         f"the GPUs compute {_percent(busy)} of the time while requests wait",
         (
-            f"a step makes {per_step:.3g} output tokens on average; as long as a step is bound by reading the weights, "
-            "larger batches (max_num_seqs, max_num_batched_tokens) cost little more time",
+            f"a step makes {per_step:.3g} output tokens on average; as long as reading the weights decides its time, "
+            "larger batches (max_num_seqs, max_num_batched_tokens) cost little more",
             "a smaller precision of weights and KV cache shortens steps and leaves room for larger batches",
-            f"a further replica takes load off: now all complete {metrics['request_throughput']:.3g} req/s together",
+            f"the replicas complete {metrics['request_throughput']:.3g} req/s; more of them share the load",
         ),
     )
 
@@ -196,30 +195,28 @@ def _serving_memory(result: RunResult, preempted: int) -> Bottleneck:
 
 
 def _backlog(result: RunResult) -> Bottleneck | None:
-    """Requests come faster than they are taken on, judged at the moment when the last one arrives."""
+    """Requests come faster than they are taken on; judged over the later half of them, when batches are filled."""
     rows = result.rows
-    served = [
-        (arrival, admitted)
-        for arrival, admitted, state in zip(rows["arrival_s"], rows["admitted_s"], rows["state"], strict=True)
-        if state != "rejected"
-    ]
-    if not served:
+    served = [index for index, state in enumerate(rows["state"]) if state != "rejected"]
+    later = [rows["arrival_s"][index] for index in served[len(served) // 2 :]]
+    if len(later) <= BACKLOG_ARRIVALS or later[0] == later[-1]:
         return None
-    last_s = max(arrival for arrival, _ in served)
-    span_s = last_s - min(arrival for arrival, _ in served)
-    waiting = sum(admitted is None or admitted > last_s for _, admitted in served) - 1  # the last has just come
-    if waiting <= BACKLOG * len(served) or span_s <= 0.0:
+    arrived, span_s = len(later) - 1, later[-1] - later[0]
+    times = (rows["admitted_s"][index] for index in served)
+    admitted = sum(time is not None and later[0] < time <= later[-1] for time in times)
+    if arrived - admitted <= BACKLOG * arrived:
         return None
-    arriving, taken = len(served) / span_s, (len(served) - waiting) / span_s
+    arriving, taken = arrived / span_s, max(1, admitted) / span_s
+    ratio = arriving / taken
     return Bottleneck(
         "queueing",
-        waiting / len(served),
-        f"requests arrive at {arriving:.3g} req/s but are taken on at {taken:.3g} req/s: {waiting:,} of {len(served):,} "
-        "still wait when the last one arrives, and latencies grow with the length of the run",
+        1.0 - admitted / arrived,
+        f"in the later half requests arrive at {arriving:.3g} req/s but are scheduled at {taken:.3g} req/s: the queue "
+        f"grows by {arrived - admitted:,} requests, and latencies grow with the length of the run",
         (
-            f"{_factor(arriving / taken)} the capacity keeps up: {math.ceil(arriving / taken)} replicas for each one now",
-            f"or fewer requests: at most {taken:.3g} req/s",
-            "larger batches (max_num_seqs, max_num_batched_tokens), where GPU memory allows, take on more at a time",
+            f"{_factor(ratio)} the capacity would keep up: {math.ceil(ratio)} replicas for each one now",
+            f"fewer requests: at most {taken:.3g} req/s",
+            "larger batches (max_num_seqs, max_num_batched_tokens), where memory allows, serve more at a time",
         ),
     )
 
@@ -236,10 +233,7 @@ def _waiting(result: RunResult) -> Bottleneck | None:
         f"{_time(queue_ms / 1e3)} of a mean TTFT of {_time(ttft_ms / 1e3)} are spent waiting to be scheduled "
         f"({_percent(queue_ms / ttft_ms)})",
         (
-            f"without waiting the mean TTFT would be {_time((ttft_ms - queue_ms) / 1e3)}: "
-            f"{_factor(ttft_ms / (ttft_ms - queue_ms))}"
-            if queue_ms < ttft_ms
-            else "the prefill itself takes no time",
+            f"without waiting the mean TTFT would be {_time((ttft_ms - queue_ms) / 1e3)}",
             f"the p99 wait is {_time(metrics['p99_queue_ms'] / 1e3)}; a further replica shortens bursts' queues",
             "a higher max_num_seqs or max_num_batched_tokens lets more requests start in the same step",
         ),

@@ -8,8 +8,9 @@ from simsys.build.device import build_device_spec
 from simsys.config.experiment import HardwareConfig, NetworkConfig
 from simsys.config.hardware import FabricProfile, GpuProfile, NodeProfile, load_fabric, load_gpu, load_node
 from simsys.platform.device_spec import DeviceSpec
+from simsys.platform.nodes import Fabric, Nics, NodeInside, nodes_on_fabric
 from simsys.platform.platform import VirtualHardwarePlatform
-from simsys.platform.topology import Fabric, Nics, NodeInside, Topology, nodes_on_fabric
+from simsys.platform.topology import Topology
 
 DEFAULT_FABRIC = "infiniband-hdr"
 

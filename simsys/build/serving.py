@@ -63,6 +63,7 @@ class ServingJob:
             self.model,
             self.precision,
             tensor_degree=self.layout.tensor,
+            widest_elements_per_token=self.plan.widest_elements_per_token,
             max_batched_tokens=self.settings.max_num_batched_tokens,
             max_num_seqs=self.settings.max_num_seqs,
             context_bytes=self.engine.memory_context,

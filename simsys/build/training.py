@@ -24,7 +24,7 @@ from simsys.parallel.training import TrainingPlan, training_plan
 from simsys.platform.device_spec import DeviceSpec
 from simsys.rank import Rank
 
-DATA_PARALLEL = {"None": "none", "DDP": "ddp"}
+DATA_PARALLEL = {"None": "none", "DDP": "ddp", "TP": "ddp"}
 """Which data-parallel module a strategy names; without a strategy, several GPUs train with DDP."""
 
 

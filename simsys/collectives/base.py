@@ -88,6 +88,10 @@ class Algorithm(ABC):
     name: ClassVar[str]
     kinds: ClassVar[frozenset[CollectiveKind]]
 
+    def for_nodes(self, per_node: int) -> Algorithm:
+        """The algorithm for a group with `per_node` ranks in each node; most do not mind."""
+        return self
+
     def phases(self, kind: CollectiveKind, size: int) -> tuple[Phase, ...]:
         """The steps that a group of `size` ranks takes; none for a group of one.
 

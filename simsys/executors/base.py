@@ -10,8 +10,9 @@ from typing import Any
 
 from simpy.events import Event
 
+from simsys.collectives.choose import Choose
 from simsys.errors import DeadlockError, UsageError
-from simsys.executors.communicator import Choose, Communicator, Meeting
+from simsys.executors.communicator import Communicator, Meeting
 from simsys.executors.cost import PassCost, WorkCost
 from simsys.model.work import Precision
 from simsys.ops import Allocate, Collective, Compute, Forward, Operation, Recv, Release, Send

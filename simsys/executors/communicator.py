@@ -7,11 +7,12 @@ process group.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from simpy.events import Event
 
 from simsys.collectives.base import Algorithm, CollectiveKind, Path, Phase
+from simsys.collectives.choose import Choose
 from simsys.errors import UsageError
 from simsys.ops import Collective
 from simsys.parallel.layout import Group
@@ -20,9 +21,6 @@ from simsys.platform.network import Link, Network
 
 Step = tuple[Sequence[Sequence[Link]], float]
 """One step of a collective: the routes taken at once, and the bytes on each."""
-
-Choose = Callable[[CollectiveKind, int, float, Callable[[Algorithm], tuple[Path, ...]]], Algorithm]
-"""Picks the algorithm for (kind, group size, bytes, paths of an algorithm's phases)."""
 
 
 class Meeting:
@@ -54,6 +52,7 @@ class Communicator:
         """Complete meetings that wait for the running one (used by executors that simulate the steps)."""
         self.free_at_s = 0.0
         self.busy = False
+        self._per_node = network.topology.ranks_per_node(group.ranks)
         self._members, self._network, self._choose, self._env = members, network, choose, env
         self._calls: dict[int, int] = {}
         self._open: dict[int, Meeting] = {}
@@ -96,7 +95,9 @@ class Communicator:
 
     def algorithm(self, kind: CollectiveKind, nbytes: float) -> Algorithm:
         """The algorithm that carries out this collective."""
-        return self._choose(kind, self.group.size, nbytes, lambda algorithm: self.paths(algorithm, kind))
+        return self._choose(
+            kind, self.group.size, nbytes, lambda algorithm: self.paths(algorithm, kind), self._per_node
+        )
 
     def phases(self, algorithm: Algorithm, kind: CollectiveKind) -> tuple[Phase, ...]:
         """The algorithm's steps for this group, in indexes within the group."""

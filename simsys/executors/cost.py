@@ -10,6 +10,8 @@ from simsys.model.work import Batch, Operator, OperatorKind, Precision, Work, ke
 from simsys.parallel.passes import ForwardPass, Segment
 from simsys.platform.device_spec import DeviceSpec, kernel_seconds, work_seconds
 
+CollectiveSeconds = Callable[[CollectiveKind, float], float]
+
 
 class WorkCost:
     """Seconds of a `Work` on a device, computed once for each pair."""
@@ -48,8 +50,17 @@ class SegmentCost:
         self.exchange = segment.exchange
         self.layers_s = segment.layers * per_layer_s
 
+    @property
+    def attends(self) -> bool:
+        """Whether some of its duration depends on the context."""
+        return bool(self._prompt or self._decode)
+
     def compute_seconds(self, batch: Batch) -> float:
         """Seconds of computation, host overhead of the layers included."""
+        return self.token_seconds(batch) + self.context_seconds(batch)
+
+    def token_seconds(self, batch: Batch) -> float:
+        """The part that depends on the token counts, and on whether there are prompts, alone; kept."""
         prompts = batch.attention_pairs > 0.0
         key = batch.tokens, batch.logits, prompts
         seconds = self._kept.get(key)
@@ -57,11 +68,12 @@ class SegmentCost:
             # Without prompts, what prompt attention does depends on the token counts too.
             operators = self._by_tokens if prompts else self._by_tokens + self._prompt
             seconds = self._kept[key] = self.layers_s + self._kernels_seconds(operators, batch)
-        if prompts and self._prompt:
-            seconds += self._kernels_seconds(self._prompt, batch)
-        if self._decode:
-            seconds += self._kernels_seconds(self._decode, batch)
         return seconds
+
+    def context_seconds(self, batch: Batch) -> float:
+        """The part that depends on the context."""
+        operators = self._prompt + self._decode if batch.attention_pairs > 0.0 else self._decode
+        return self._kernels_seconds(operators, batch)
 
     def exchange_bytes(self, batch: Batch) -> float:
         """Bytes of the collective that follows; 0 if none does."""
@@ -97,6 +109,10 @@ class PassCost:
             (stretch.name, stretch.repeat, [SegmentCost(s, spec, precision, per_layer_s) for s in stretch.segments])
             for stretch in plan.stretches
         ]
+        self._attending = [
+            (n, segment) for _, n, segments in self._stretches for segment in segments if segment.attends
+        ]
+        self._kept: dict[tuple[float, float, bool], tuple[float, float]] = {}
 
     def stretches(self, batch: Batch) -> list[tuple[int, list[SegmentTime]]]:
         """For every stretch, how often it repeats and the times of its segments."""
@@ -105,17 +121,28 @@ class PassCost:
             for name, repeat, segments in self._stretches
         ]
 
-    def seconds(self, batch: Batch, collective_s: Callable[[CollectiveKind, float], float]) -> tuple[float, float]:
+    def seconds(self, batch: Batch, collective_s: CollectiveSeconds) -> tuple[float, float]:
         """Seconds of computation and of communication of one pass.
 
         Args:
             batch: What the pass processes.
-            collective_s: Duration of a collective of the team, by kind and bytes.
+            collective_s: Duration of a collective of the team, by kind and bytes; the same at every call.
         """
+        key = batch.tokens, batch.logits, batch.attention_pairs > 0.0
+        kept = self._kept.get(key)
+        if kept is None:
+            kept = self._kept[key] = self._token_seconds(batch, collective_s)
+        compute_s, exchange_s = kept
+        for repeat, segment in self._attending:
+            compute_s += repeat * segment.context_seconds(batch)
+        return compute_s, exchange_s
+
+    def _token_seconds(self, batch: Batch, collective_s: CollectiveSeconds) -> tuple[float, float]:
+        """The part of `seconds` that depends on the token counts alone."""
         compute_s = exchange_s = 0.0
         for _, repeat, segments in self._stretches:
             for segment in segments:
-                compute_s += repeat * segment.compute_seconds(batch)
+                compute_s += repeat * segment.token_seconds(batch)
                 if segment.exchange is not None:
                     exchange_s += repeat * collective_s(segment.exchange.kind, segment.exchange_bytes(batch))
         return compute_s, exchange_s

@@ -56,22 +56,30 @@ def serving_memory(
     precision: Precision,
     *,
     tensor_degree: int,
+    widest_elements_per_token: float,
     max_batched_tokens: int,
     max_num_seqs: int,
     context_bytes: float,
 ) -> dict[str, float]:
     """Bytes that one rank of a serving replica needs besides the KV cache, by component.
 
-    The activation peak is that of a full step: the widest intermediate tensor twice (input and output of the
-    largest operator), and the fp32 logits of the sampled sequences.
+    The activation peak is that of a full step: input and output of the widest operator, and the fp32 logits of
+    the sampled sequences.
+
+    Args:
+        model: The model.
+        precision: What weights and activations are stored in.
+        tensor_degree: Ranks that share the model.
+        widest_elements_per_token: Elements that one rank's widest operator reads and writes for each token.
+        max_batched_tokens: Tokens of a full step.
+        max_num_seqs: Sequences sampled in a step.
+        context_bytes: What the runtime and its libraries take.
     """
-    widest = max(
-        (op.elements_per_token for block in model.blocks for op in block.operators if not op.per_logit), default=0.0
-    )
     logits = model.vocab_size * max_num_seqs * FP32_BYTES
     return {
         "weights": model.parameters * precision.weight_bytes / tensor_degree,
-        "activations": widest * max_batched_tokens * precision.activation_bytes + logits / tensor_degree,
+        "activations": widest_elements_per_token * max_batched_tokens * precision.activation_bytes
+        + logits / tensor_degree,
         "context": context_bytes,
     }
 

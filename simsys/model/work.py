@@ -9,8 +9,9 @@ so one evaluation per pass is O(operators), whatever the batch.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class OperatorKind(StrEnum):
@@ -33,8 +34,7 @@ class Split(StrEnum):
     REPLICATED = "replicated"  # every rank does all of it
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(NamedTuple):
     """What one pass over a model processes.
 
     Args:
@@ -53,7 +53,7 @@ class Batch:
     decode_context_tokens: float = 0.0
     decode_sequences: float = 0.0
 
-    def __add__(self, other: Batch) -> Batch:
+    def __add__(self, other: Batch) -> Batch:  # type: ignore[override]
         """Both batches in one pass."""
         return Batch(
             self.tokens + other.tokens,
@@ -221,8 +221,7 @@ class Precision:
     kv_bytes: float = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(NamedTuple):
     """One launch on a device: what it computes and moves.
 
     Args:
@@ -314,5 +313,5 @@ def backward_work(forward: Work, ratio: float = 2.0) -> Work:
     Gradients with respect to inputs and to weights are two products of the forward's size, so the ratio is 2
     (Narayanan et al. 2021, appendix) unless a block says otherwise (`Block.backward_flop_ratio`).
     """
-    scaled = tuple(replace(k, flop=ratio * k.flop, nbytes=ratio * k.nbytes) for k in forward.kernels)
+    scaled = tuple(k._replace(flop=ratio * k.flop, nbytes=ratio * k.nbytes) for k in forward.kernels)
     return Work(scaled, layers=forward.layers)

@@ -65,6 +65,13 @@ class ForwardPass:
     name: str
     stretches: tuple[Stretch, ...]
 
+    @property
+    def widest_elements_per_token(self) -> float:
+        """Elements that the widest operator reads and writes for each token, the head left out."""
+        segments = (segment for stretch in self.stretches for segment in stretch.segments)
+        operators = (operator for segment in segments for operator in segment.operators)
+        return max((op.elements_per_token for op in operators if not op.per_logit), default=0.0)
+
 
 def shard(operator: Operator, degree: int, num_key_value_heads: int = 0) -> Operator:
     """One rank's share of an operator under tensor parallelism of `degree`.

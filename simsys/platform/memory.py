@@ -42,10 +42,12 @@ class DeviceMemory:
             )
         if allocation_id in self._allocations:
             raise InternalError(f"{self.name}: allocation {allocation_id!r} exists already")
-        if self.in_use_bytes + nbytes > self.capacity_bytes:
+        # Summed anew at every change: adding and subtracting would leave rounding behind.
+        needed_bytes = math.fsum((*self._allocations.values(), nbytes))
+        if needed_bytes > self.capacity_bytes:
             raise OutOfMemoryError(self._shortage(allocation_id, nbytes))
         self._allocations[allocation_id] = nbytes
-        self.in_use_bytes += nbytes
+        self.in_use_bytes = needed_bytes
         self.peak_bytes = max(self.peak_bytes, self.in_use_bytes)
 
     def free(self, allocation_id: str) -> float:
@@ -57,7 +59,6 @@ class DeviceMemory:
         if allocation_id not in self._allocations:
             raise InternalError(f"{self.name}: there is no allocation {allocation_id!r}")
         nbytes = self._allocations.pop(allocation_id)
-        # Summed anew: subtracting would leave rounding behind, and an empty device is exactly empty.
         self.in_use_bytes = math.fsum(self._allocations.values())
         return nbytes
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from simsys.errors import InfeasibleError, UnknownNameError, UsageError
+from simsys.errors import InfeasibleError, UsageError
 
 _CACHED_ROUTES = 1 << 16  # bounds the memory of a topology whatever the number of pairs asked for
 
@@ -45,6 +45,7 @@ class Topology:
         num_vertices: GPUs, switches, NICs and routers together.
         links: Directed links; their place in this tuple is their index.
         name: For messages and reports.
+        node_size: GPUs per node, numbered node by node; 1 if there are no nodes of several GPUs.
 
     Raises:
         UsageError: A link has an end that is not a vertex, equal ends, no bandwidth or a negative latency.
@@ -54,6 +55,7 @@ class Topology:
     num_vertices: int
     links: tuple[LinkSpec, ...]
     name: str
+    node_size: int = 1
     _out: list[dict[int, int]] = field(init=False, repr=False, compare=False)  # vertex -> {neighbour: link index}
     _routes: dict[tuple[int, int], tuple[int, ...]] = field(init=False, repr=False, compare=False)
 
@@ -62,7 +64,7 @@ class Topology:
             raise UsageError(f"a topology of {self.num_vertices} vertices cannot have {self.num_gpus} GPUs")
         out: list[dict[int, int]] = [{} for _ in range(self.num_vertices)]
         for index, link in enumerate(self.links):
-            _check_link(link.bytes_per_s, link.latency_s)
+            check_link(link.bytes_per_s, link.latency_s)
             self._check_vertex(link.src)
             self._check_vertex(link.dst)
             if link.src == link.dst:
@@ -90,6 +92,13 @@ class Topology:
                 self._routes.clear()
             self._routes[src, dst] = route
         return route
+
+    def ranks_per_node(self, gpus: Sequence[int]) -> int:
+        """How many of `gpus` each node has, if they fill several nodes evenly, node by node; else 1."""
+        nodes = [gpu // self.node_size for gpu in gpus]
+        each = nodes.count(nodes[0])
+        even = len(gpus) > each and all(len(set(nodes[i : i + each])) == 1 for i in range(0, len(nodes), each))
+        return each if even and len(set(nodes)) * each == len(nodes) else 1
 
     def hops(self, src: int, dst: int) -> int:
         """Number of links on the route."""
@@ -136,7 +145,7 @@ def ring(n: int, bytes_per_s: float, latency_s: float) -> Topology:
 
 def binary_tree(n: int, bytes_per_s: float, latency_s: float) -> Topology:
     """`n` GPUs as a complete binary tree in heap order: the parent of i is (i-1)//2."""
-    pairs = (pair for child in range(1, n) for pair in _both(child, (child - 1) // 2))
+    pairs = (pair for child in range(1, n) for pair in both_ways(child, (child - 1) // 2))
     return _uniform("tree", n, n, pairs, bytes_per_s, latency_s)
 
 
@@ -153,7 +162,7 @@ def torus_2d(n: int, bytes_per_s: float, latency_s: float, dims: tuple[int, int]
     Raises:
         UsageError: `dims` do not multiply to `n`, or another argument is out of range.
     """
-    _check_count("n", n)
+    check_count("n", n)
     if dims is None:
         rows = max(side for side in range(1, math.isqrt(n) + 1) if n % side == 0)
         dims = rows, n // rows
@@ -167,7 +176,7 @@ def torus_2d(n: int, bytes_per_s: float, latency_s: float, dims: tuple[int, int]
 
 def single_switch(n: int, bytes_per_s: float, latency_s: float) -> Topology:
     """`n` GPUs around one switch, vertex `n`, each with one link up and one down."""
-    pairs = (pair for gpu in range(n) for pair in _both(gpu, n))
+    pairs = (pair for gpu in range(n) for pair in both_ways(gpu, n))
     return _uniform("switch", n, n + 1, pairs, bytes_per_s, latency_s)
 
 
@@ -181,145 +190,6 @@ TOPOLOGY_TYPES: Mapping[str, Callable[[int, float, float], Topology]] = {
 """Builders by the name an experiment file uses: GPUs, bandwidth in bytes/s and latency in s of every link."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeInside:
-    """How the GPUs of one node are joined.
-
-    Args:
-        kind: ``nvswitch`` or ``pcie_switch`` (one link from each GPU to a switch), or ``nvlink_mesh`` (one
-            link for each pair of GPUs).
-        bytes_per_s: Bandwidth of each link and direction.
-        latency_s: Latency of each link; through a switch a transfer takes two.
-    """
-
-    kind: str
-    bytes_per_s: float
-    latency_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Nics:
-    """The network cards of one node.
-
-    Args:
-        count: At most one per GPU; with fewer, GPU i uses card i·count//gpus and shares it.
-        bytes_per_s: Bandwidth of each card and direction.
-        latency_s: Latency of each card.
-    """
-
-    count: int
-    bytes_per_s: float
-    latency_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Fabric:
-    """What joins the nodes.
-
-    Args:
-        kind: A name in `TOPOLOGY_TYPES`; its GPUs are the nodes' routers.
-        bytes_per_s: Bandwidth of each link and direction; a link carries all the traffic of a node, so
-            give count times the bandwidth of a NIC if the fabric shall not be the bottleneck.
-        latency_s: Latency of each link.
-    """
-
-    kind: str
-    bytes_per_s: float
-    latency_s: float
-
-
-def nodes_on_fabric(
-    num_nodes: int,
-    gpus_per_node: int,
-    inside: NodeInside | None = None,
-    nics: Nics | None = None,
-    fabric: Fabric | None = None,
-) -> Topology:
-    """A cluster of equal nodes; GPU i of node k is vertex k·gpus_per_node + i.
-
-    A GPU reaches its node's router over its NIC, and the routers are joined by the fabric. Traffic between
-    GPUs of one node stays inside the node. Nodes of one GPU have neither inside nor NICs: the GPU itself is on
-    the fabric.
-
-    Args:
-        num_nodes: Nodes; one node has no NICs and no fabric.
-        gpus_per_node: GPUs of each node.
-        inside: Needed if a node has several GPUs.
-        nics: Needed if there are several nodes of several GPUs.
-        fabric: Needed if there are several nodes.
-
-    Raises:
-        UsageError: A number is out of range or a needed part is missing.
-        UnknownNameError: `inside` or `fabric` is of an unknown kind.
-    """
-    _check_count("num_nodes", num_nodes)
-    _check_count("gpus_per_node", gpus_per_node)
-    outside = _fabric_topology(num_nodes, fabric)
-    if gpus_per_node == 1:
-        return outside
-    nodes = [range(k * gpus_per_node, (k + 1) * gpus_per_node) for k in range(num_nodes)]
-    num_gpus = vertices = num_nodes * gpus_per_node
-    links: list[LinkSpec] = []
-    for gpus in nodes:  # these come first, so that of equally short ways the one inside the node is taken
-        links += _inside_links(gpus, inside, switch=vertices)
-        vertices += 1 if inside is not None and inside.kind != "nvlink_mesh" else 0
-    name = f"{num_nodes} x {gpus_per_node} GPUs"
-    if num_nodes == 1:
-        return Topology(num_gpus, vertices, tuple(links), name)
-    first_nic = vertices + outside.num_vertices
-    for router, gpus in enumerate(nodes, start=vertices):
-        nic_links, first_nic = _nic_links(gpus, nics, router, first_nic)
-        links += nic_links
-    links += [
-        LinkSpec(vertices + link.src, vertices + link.dst, link.bytes_per_s, link.latency_s, link.kind)
-        for link in outside.links
-    ]
-    return Topology(num_gpus, first_nic, tuple(links), f"{name} on {outside.name}")
-
-
-def _fabric_topology(num_nodes: int, fabric: Fabric | None) -> Topology:
-    if num_nodes == 1:
-        return Topology(1, 1, (), "1 node")
-    if fabric is None:
-        raise UsageError(f"{num_nodes} nodes need a fabric between them")
-    if fabric.kind not in TOPOLOGY_TYPES:
-        raise UnknownNameError("fabric", fabric.kind, TOPOLOGY_TYPES)
-    return TOPOLOGY_TYPES[fabric.kind](num_nodes, fabric.bytes_per_s, fabric.latency_s)
-
-
-def _inside_links(gpus: Sequence[int], inside: NodeInside | None, switch: int) -> Iterator[LinkSpec]:
-    if inside is None:
-        raise UsageError(f"a node of {len(gpus)} GPUs needs an inside that joins them")
-    pairs: Iterable[tuple[int, int]]
-    if inside.kind == "nvlink_mesh":
-        pairs = ((i, j) for i in gpus for j in gpus if i != j)
-    elif inside.kind in ("nvswitch", "pcie_switch"):
-        pairs = (pair for gpu in gpus for pair in _both(gpu, switch))
-    else:
-        raise UnknownNameError("kind of node inside", inside.kind, ["nvswitch", "nvlink_mesh", "pcie_switch"])
-    return (LinkSpec(i, j, inside.bytes_per_s, inside.latency_s, inside.kind) for i, j in pairs)
-
-
-def _nic_links(gpus: Sequence[int], nics: Nics | None, router: int, first_nic: int) -> tuple[list[LinkSpec], int]:
-    """Links of one node to its router, and the next free vertex."""
-    if nics is None or not 1 <= nics.count <= len(gpus):
-        given = "none" if nics is None else nics.count
-        raise UsageError(
-            f"a node of {len(gpus)} GPUs needs 1 to {len(gpus)} NICs, not {given}; "
-            "count several NICs of one GPU as one with their joint bandwidth"
-        )
-    if nics.count == len(gpus):
-        pairs = [pair for gpu in gpus for pair in _both(gpu, router)]
-        return [LinkSpec(i, j, nics.bytes_per_s, nics.latency_s, "nic") for i, j in pairs], first_nic
-    used = [first_nic + index * nics.count // len(gpus) for index in range(len(gpus))]
-    # the card's latency is paid once, on its link to the router, as it is by a GPU with a card of its own
-    to_card = [pair for gpu, nic in zip(gpus, used, strict=True) for pair in _both(gpu, nic)]
-    to_router = [pair for nic in range(first_nic, first_nic + nics.count) for pair in _both(nic, router)]
-    links = [LinkSpec(i, j, nics.bytes_per_s, 0.0, "nic") for i, j in to_card]
-    links += [LinkSpec(i, j, nics.bytes_per_s, nics.latency_s, "nic") for i, j in to_router]
-    return links, first_nic + nics.count
-
-
 def _uniform(
     name: str,
     num_gpus: int,
@@ -328,14 +198,15 @@ def _uniform(
     bytes_per_s: float,
     latency_s: float,
 ) -> Topology:
-    _check_count("n", num_gpus)
-    _check_link(bytes_per_s, latency_s)
+    check_count("n", num_gpus)
+    check_link(bytes_per_s, latency_s)
     return Topology(
         num_gpus, num_vertices, tuple(LinkSpec(i, j, bytes_per_s, latency_s, name) for i, j in pairs), name
     )
 
 
-def _both(a: int, b: int) -> tuple[tuple[int, int], tuple[int, int]]:
+def both_ways(a: int, b: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """The two directions of a cable."""
     return (a, b), (b, a)
 
 
@@ -346,12 +217,14 @@ def _circle(vertices: Sequence[int]) -> list[tuple[int, int]]:
     return up + ([(b, a) for a, b in up] if n > 2 else [])
 
 
-def _check_count(what: str, count: int) -> None:
+def check_count(what: str, count: int) -> None:
+    """Raise UsageError unless `count` is at least 1."""
     if count < 1:
         raise UsageError(f"{what} must be at least 1, not {count!r}")
 
 
-def _check_link(bytes_per_s: float, latency_s: float) -> None:
+def check_link(bytes_per_s: float, latency_s: float) -> None:
+    """Raise UsageError unless a link can have this bandwidth and latency."""
     if not 0.0 < bytes_per_s < math.inf:
         raise UsageError(f"a link's bandwidth must be positive and finite, not {bytes_per_s!r} bytes/s")
     if not 0.0 <= latency_s < math.inf:

@@ -1,4 +1,4 @@
-"""The files of a run: its scenario with every default written out, its figures, and its rows."""
+"""The files of a run: its scenario with every default written out, its figures, what held it up, and its rows."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any, TextIO
 
+from simsys.analysis.bottlenecks import find_bottlenecks
 from simsys.config.experiment import SimulationConfig
 from simsys.metrics.result import RunResult
 from simsys.report.files import write_files
@@ -17,8 +18,8 @@ from simsys.report.yaml_text import yaml_text
 def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> list[Path]:
     """Write a run's files into ``folder/<name>``, replacing those of an earlier run.
 
-    They are ``<name>_config.yaml``, which run again gives the same files byte by byte, ``<name>_results.json``
-    and ``<name>_iterations.csv`` or ``<name>_requests.csv``.
+    They are ``<name>_config.yaml``, which run again gives the same files byte by byte, ``<name>_results.json``,
+    ``<name>_bottlenecks.json`` and ``<name>_iterations.csv`` or ``<name>_requests.csv``.
 
     Returns:
         The files.
@@ -28,11 +29,13 @@ def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> 
     """
     target = folder / config.name
     rows = "iterations" if config.kind == "training" else "requests"
+    bottlenecks = {"schema_version": 1, "bottlenecks": [found.as_dict() for found in find_bottlenecks(result)]}
     return write_files(
         target,
         {
             f"{config.name}_config.yaml": lambda file: file.write(config_yaml(config, target)),
             f"{config.name}_results.json": lambda file: file.write(json_text(result.as_dict())),
+            f"{config.name}_bottlenecks.json": lambda file: file.write(json_text(bottlenecks)),
             f"{config.name}_{rows}.csv": lambda file: _write_rows(file, result),
         },
     )

@@ -1,4 +1,4 @@
-"""The answer of a run as plain text: one headline, a table, what it rests on, and what the simulation took."""
+"""The answer of a run as plain text: a headline, a table, what holds it up, what it rests on, and what it took."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
+from simsys.analysis.bottlenecks import find_bottlenecks
 from simsys.metrics.result import RunResult
 from simsys.units import GIB, MIB, Dimension, pretty
 
@@ -25,10 +26,11 @@ def summary_text(result: RunResult) -> str:
     blocks = [
         [headline(result)],
         [*figures(result), *_memory(result)],
+        _why(result),
         ["assumptions", *(line for text in result.assumptions for line in _wrap(text, "  - ", "    "))],
         _simulation(result),
     ]
-    return "\n\n".join("\n".join(block) for block in blocks)
+    return "\n\n".join("\n".join(block) for block in blocks if block)
 
 
 def headline(result: RunResult) -> str:
@@ -136,6 +138,15 @@ def _memory(result: RunResult) -> list[str]:
     parts = ", ".join(f"{name.replace('_', ' ')} {_size(size)}" for name, size in result.memory_bytes.items() if size)
     held, capacity = sum(result.memory_bytes.values()), result.metrics["memory_capacity_bytes"]
     return _row("memory per GPU", f"{_size(held)} of {_size(capacity)}: {parts}")
+
+
+def _why(result: RunResult) -> list[str]:
+    """What holds the run up, each with the first of the remedies; nothing if nothing does."""
+    lines: list[str] = []
+    for found in find_bottlenecks(result):
+        lines += _wrap(f"{found.kind}: {found.evidence}", "  - ", "    ")
+        lines += _wrap("; ".join(found.recommendations[:1]), "    > ", "      ")
+    return ["bottlenecks", *lines] if lines else []
 
 
 def _simulation(result: RunResult) -> list[str]:

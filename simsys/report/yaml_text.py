@@ -8,6 +8,8 @@ import yaml
 
 from simsys.config.document import plain_value
 
+_LINE_BREAKS = frozenset("\x85\u2028\u2029")
+
 
 class _Dumper(yaml.SafeDumper):
     """Writes no aliases, and quotes every text that would be read back as something else."""
@@ -20,6 +22,8 @@ class _Dumper(yaml.SafeDumper):
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     # PyYAML knows what YAML 1.1 would take for a number; simsys reads YAML 1.2, where "1e9" is one too.
     style = None if isinstance(plain_value(text), str) else "'"
+    if not _LINE_BREAKS.isdisjoint(text):  # YAML 1.1 would fold them
+        style = '"'
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
 
 

@@ -1,0 +1,265 @@
+"""What is found to hold runs up, and whether the gains that are promised come true."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simsys.analysis.bottlenecks import Bottleneck, find_bottlenecks
+from simsys.config.experiment import SimulationConfig
+from simsys.metrics.result import RunResult
+from simsys.simulation import simulate
+
+GB = 1e9
+
+
+def training(
+    *, compute_s: float = 0.1, exposed_s: float = 0.0, busy: float | None = None, memory: float = 0.5, gpus: int = 8
+) -> RunResult:
+    """A result with these figures; half of the communication is hidden."""
+    whole_s = compute_s + exposed_s
+    metrics = {
+        "gpu_utilization": compute_s / whole_s if busy is None else busy,
+        "peak_memory_bytes": memory * 80 * GB,
+        "memory_capacity_bytes": 80 * GB,
+        "mean_iteration_s": whole_s,
+        "compute_s": compute_s,
+        "communication_s": 2 * exposed_s,
+        "exposed_communication_s": exposed_s,
+        "communication_ratio": exposed_s / whole_s,
+        "mfu": 0.4,
+        "num_gpus": gpus,
+    }
+    parts = {"parameters": 8 * GB, "gradients": 8 * GB, "optimizer": 16 * GB, "activations": 6 * GB, "logits": 2 * GB}
+    return RunResult("t", "training", "medium", "fifo", metrics, {}, parts)
+
+
+def serving(
+    arrivals_s: list[float], waits_s: list[float], *, busy: float = 0.95, prefill_s: float = 0.1, preempted: int = 0
+) -> RunResult:
+    """A result of requests that waited so long; the first ones were preempted twice."""
+    count = len(arrivals_s)
+    queue_ms = 1e3 * sum(waits_s) / count if count else None
+    metrics = {
+        "gpu_utilization": busy,
+        "mean_queue_ms": queue_ms,
+        "p99_queue_ms": 1e3 * max(waits_s, default=0.0),
+        "mean_ttft_ms": None if queue_ms is None else queue_ms + 1e3 * prefill_s,
+        "total_output_tokens": 100 * count,
+        "steps": 10 * count,
+        "request_throughput": 5.0,
+        "preemptions": 2 * preempted,
+    }
+    rows = {
+        "arrival_s": arrivals_s,
+        "admitted_s": [arrival + wait for arrival, wait in zip(arrivals_s, waits_s, strict=True)],
+        "preemptions": [2] * preempted + [0] * (count - preempted),
+        "state": ["completed"] * count,
+    }
+    return RunResult("s", "serving", "medium", "fifo", metrics, rows, {"kv_cache": 40 * GB})
+
+
+def kinds(result: RunResult) -> list[str]:
+    return [found.kind for found in find_bottlenecks(result)]
+
+
+def the(kind: str, result: RunResult) -> Bottleneck:
+    (found,) = (found for found in find_bottlenecks(result) if found.kind == kind)
+    return found
+
+
+def texts(found: Bottleneck) -> str:
+    return "\n".join([found.evidence, *found.recommendations])
+
+
+# --- training -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        (training(busy=0.8), []),
+        (training(busy=0.81), ["compute"]),
+        (training(busy=0.5, memory=0.7), []),
+        (training(busy=0.5, memory=0.71), ["memory"]),
+        (training(compute_s=0.7, exposed_s=0.29), []),
+        (training(compute_s=0.69, exposed_s=0.31), ["network"]),
+        (training(busy=0.85, memory=0.95), ["memory", "compute"]),
+        (training(compute_s=0.4, exposed_s=0.6, memory=0.75), ["memory", "network"]),
+    ],
+)
+def test_each_threshold_is_exclusive_and_the_worst_comes_first(result: RunResult, expected: list[str]) -> None:
+    assert kinds(result) == expected
+
+
+@given(
+    compute_s=st.floats(1e-6, 1e3),
+    exposed_s=st.floats(0.0, 1e3),
+    busy=st.floats(0.0, 1.0),
+    memory=st.floats(0.0, 1.0),
+    gpus=st.integers(1, 4096),
+)
+def test_any_figures_give_shares_and_text(**figures: Any) -> None:
+    found = find_bottlenecks(training(**figures))
+    assert [item.severity for item in found] == sorted((item.severity for item in found), reverse=True)
+    for item in found:
+        assert 0.0 <= item.severity <= 1.0
+        assert item.evidence
+        assert item.recommendations
+        assert json.loads(json.dumps(item.as_dict()))["kind"] == item.kind
+
+
+def test_communication_is_said_with_its_share_and_what_hiding_it_would_gain() -> None:
+    found = the("network", training(compute_s=0.096, exposed_s=0.0667))
+    assert found.severity == pytest.approx(0.0667 / 0.1627)
+    assert "communication is 41 % of an iteration; if it were hidden an iteration would take 96 ms: 1.7x" in texts(
+        found
+    )
+
+
+@pytest.mark.parametrize(("exposed_s", "bound"), [(0.08, False), (0.12, True)])
+def test_more_than_half_is_bound_by_communication(exposed_s: float, bound: bool) -> None:
+    assert ("bound by communication" in texts(the("network", training(exposed_s=exposed_s)))) is bound
+
+
+@pytest.mark.parametrize(("memory", "risk"), [(0.9, False), (0.91, True)])
+def test_little_memory_is_a_warning_and_less_a_risk(memory: float, risk: bool) -> None:
+    assert ("risk of running out" in texts(the("memory", training(memory=memory)))) is risk
+
+
+def test_memory_remedies_say_what_they_free() -> None:
+    found = the("memory", training(memory=0.8))
+    assert found.evidence == "64 GB of 80 GB are in use at the peak (80 %)"
+    text = texts(found)
+    assert "activations and logits take 8 GB" in text
+    assert "to 75 %" in text, "half of 8 GB less"
+    assert "free 28 GB and take the peak to 45 %" in text, "7/8 of 32 GB"
+
+
+def test_one_gpu_has_nobody_to_shard_with() -> None:
+    assert "shard" not in texts(the("memory", training(memory=0.8, gpus=1)))
+
+
+def test_faster_gpus_gain_less_than_their_speed_when_communication_stays() -> None:
+    found = the("compute", training(compute_s=0.1, exposed_s=0.02))
+    assert "GPUs twice as fast would at best take it to 70 ms: 1.7x" in texts(found)
+    assert "attain 48 % of their dense peak" in texts(found), "an MFU of 40 % in 83 % of the time"
+
+
+# --- promises, kept by the simulator ------------------------------------------------------------------------------
+
+
+def simulated(**settings: Any) -> RunResult:
+    """GPT-2 medium on 32 A100 with a slow network, so that communication is far from hidden."""
+    bandwidth = settings.pop("network_bandwidth", "40 GB/s")
+    hardware = {"profile": "dgx-a100", "num_nodes": 4, "network_bandwidth": bandwidth}
+    training = {"batch_size_per_gpu": 4, "num_iterations": 2, **settings}
+    return simulate(SimulationConfig(hardware=hardware, model={"name": "GPT2-Medium"}, training=training))
+
+
+def test_accumulating_gradients_gains_what_was_promised() -> None:
+    base = simulated()
+    promised = float(re.findall(r"([\d.]+)x the throughput", texts(the("network", base)))[0])
+    gained = simulated(gradient_accumulation_steps=4).metrics["samples_per_s"] / base.metrics["samples_per_s"]
+    assert gained == pytest.approx(promised, rel=0.08)
+
+
+def test_faster_links_gain_no_more_than_was_promised() -> None:
+    slow, fast = (simulated(network_bandwidth=f"{speed} GB/s") for speed in (40, 80))
+    promised = float(re.findall(r"links twice as fast .*: ([\d.]+)x", texts(the("network", slow)))[0])
+    gained = slow.metrics["mean_iteration_s"] / fast.metrics["mean_iteration_s"]
+    assert 1.0 < gained <= promised * 1.05
+
+
+def test_half_the_batch_frees_what_was_promised() -> None:
+    base = simulated(batch_size_per_gpu=40)
+    promised = int(re.findall(r"accumulation would take the peak to (\d+) %", texts(the("memory", base)))[0])
+    metrics = simulated(batch_size_per_gpu=20, gradient_accumulation_steps=2).metrics
+    assert 100 * metrics["peak_memory_bytes"] / metrics["memory_capacity_bytes"] == pytest.approx(promised, abs=1.0)
+
+
+# --- serving ------------------------------------------------------------------------------------------------------
+
+EVENLY = [0.1 * index for index in range(1000)]
+
+
+def growing(rate: float) -> list[float]:
+    """Waits of requests that come ten times a second and are scheduled `rate` times a second."""
+    return [index / rate - arrival for index, arrival in enumerate(EVENLY)]
+
+
+def test_busy_gpus_alone_hold_nobody_up() -> None:
+    assert kinds(serving(EVENLY, [0.01] * 1000, busy=0.99)) == []
+
+
+@pytest.mark.parametrize(("wait_s", "found"), [(0.099, []), (0.101, ["compute", "queueing"])])
+def test_waiting_counts_from_half_of_ttft(wait_s: float, found: list[str]) -> None:
+    assert kinds(serving(EVENLY, [wait_s] * 1000)) == found
+
+
+def test_waiting_is_said_with_its_share() -> None:
+    found = the("queueing", serving(EVENLY, [0.3] * 1000))
+    assert found.severity == pytest.approx(0.75)
+    assert "300 ms of a mean TTFT of 400 ms" in found.evidence
+    assert "without waiting the mean TTFT would be 100 ms" in texts(found)
+
+
+def test_a_backlog_is_said_with_both_rates_and_the_capacity_that_is_missing() -> None:
+    found = the("queueing", serving(EVENLY, growing(8.0)))
+    assert found.severity == pytest.approx(0.2, abs=0.01)
+    assert "arrive at 10 req/s but are scheduled at 8 req/s" in found.evidence
+    assert "1.3x the capacity would keep up: 2 replicas" in texts(found)
+
+
+def test_a_queue_that_drains_is_no_backlog() -> None:
+    waits = [5.0 if index < 400 else 0.0 for index in range(1000)]
+    assert "req/s" not in the("queueing", serving(EVENLY, waits)).evidence
+
+
+def test_few_arrivals_do_not_tell_a_rate() -> None:
+    assert "req/s" not in the("queueing", serving(EVENLY[:150], growing(5.0)[:150])).evidence
+
+
+@pytest.mark.parametrize("arrivals", [[0.0] * 300, [], [1.0]])
+def test_requests_without_a_rate(arrivals: list[float]) -> None:
+    assert kinds(serving(arrivals, [0.05] * len(arrivals))) == []
+
+
+def test_preempted_requests_are_counted_once_each() -> None:
+    found = the("memory", serving(EVENLY, [0.0] * 1000, preempted=250))
+    assert found.severity == 0.25
+    assert "250 of 1,000 requests lost their KV cache" in found.evidence
+    assert "500 preemptions" in found.evidence
+
+
+def served(rate: float, **settings: Any) -> RunResult:
+    """Llama 3 8B on one H100."""
+    workload = {
+        "arrivals": {"kind": "poisson", "rate": f"{rate} req/s"},
+        "prompt_tokens": 512,
+        "output_tokens": 128,
+        "num_requests": 600,
+    }
+    return simulate(
+        SimulationConfig(
+            hardware={"gpu": "H100-SXM"}, model={"name": "Llama3-8B"}, serving=settings, workload=workload
+        )
+    )
+
+
+@pytest.mark.parametrize(("rate", "expected"), [(5, []), (200, ["compute", "queueing"])])
+def test_a_server_that_keeps_up_has_no_bottleneck_and_one_that_does_not_has(rate: float, expected: list[str]) -> None:
+    result = served(rate)
+    assert kinds(result) == expected
+    if expected:
+        arriving = float(re.findall(r"arrive at ([\d.]+) req/s", the("queueing", result).evidence)[0])
+        assert arriving == pytest.approx(rate, rel=0.2)
+
+
+def test_a_small_cache_is_a_memory_bottleneck() -> None:
+    assert "memory" in kinds(served(60, gpu_memory_utilization=0.25))
