@@ -162,11 +162,13 @@ def simulated(**settings: Any) -> RunResult:
     return simulate(SimulationConfig(hardware=hardware, model={"name": "GPT2-Medium"}, training=training))
 
 
-def test_accumulating_gradients_gains_what_was_promised() -> None:
+def test_accumulating_gradients_gains_at_least_what_was_promised() -> None:
     base = simulated()
     promised = float(re.findall(r"([\d.]+)x the throughput", texts(the("network", base)))[0])
     gained = simulated(gradient_accumulation_steps=4).metrics["samples_per_s"] / base.metrics["samples_per_s"]
-    assert gained == pytest.approx(promised, rel=0.08)
+    assert 0.96 * promised <= gained <= 1.2 * promised, (
+        "promises are rounded, and count the optimizer's step four times"
+    )
 
 
 def test_faster_links_gain_no_more_than_was_promised() -> None:

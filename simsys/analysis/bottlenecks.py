@@ -128,7 +128,7 @@ def _training_network(result: RunResult) -> Bottleneck:
     whole_s, exposed_s = metrics["mean_iteration_s"], metrics["exposed_communication_s"]
     compute_s, share = whole_s - exposed_s, metrics["communication_ratio"]
     halved_s = max(compute_s, whole_s - metrics["communication_s"] / 2)
-    four_s = 4 * compute_s + exposed_s
+    four_s = 4 * compute_s + exposed_s  # counts the optimizer four times, hence at most
     bound = ": the run is bound by communication" if share > COMMUNICATION_BOUND else ""
     remedies = (
         f"communication is {_percent(share)} of an iteration; if it were hidden an iteration would take "
@@ -136,7 +136,7 @@ def _training_network(result: RunResult) -> Bottleneck:
         f"half as many bytes (16-bit or compressed gradients) or links twice as fast would at best take an iteration "
         f"to {_time(halved_s)}: {_factor(whole_s / halved_s)}",
         f"where it is the averaging of gradients, doing that after every fourth micro-batch only "
-        f"(gradient_accumulation_steps) would take about {_time(four_s)} for four times the samples: "
+        f"(gradient_accumulation_steps) would take at most {_time(four_s)} for four times the samples: at least "
         f"{_factor(4 * whole_s / four_s)} the throughput",
     )
     return Bottleneck(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from simsys.collectives import Algorithm, CollectiveKind, Path, get_algorithm
+from simsys.collectives import ALGORITHMS, Algorithm, CollectiveKind, Path, get_algorithm
+from simsys.errors import UnknownNameError
 
 PathsOf = Callable[[Algorithm], Sequence[Path]]
 """The slowest path of each phase of an algorithm in the group at hand."""
@@ -48,6 +49,8 @@ def named(name: str) -> Choose:
     """
     if name == "auto":
         return cheapest
+    if ":" not in name and name not in ALGORITHMS.names():
+        raise UnknownNameError("communication pattern", name, ["auto", *ALGORITHMS.names()])
     wanted = get_algorithm(name)
 
     def choose(kind: CollectiveKind, size: int, nbytes: float, paths_of: PathsOf, per_node: int = 1) -> Algorithm:

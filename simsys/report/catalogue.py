@@ -164,6 +164,11 @@ def _framework_facts(name: str) -> Facts:
     }
 
 
+def _algorithm_names() -> list[str]:
+    """Algorithms, without their other names."""
+    return [name for name in ALGORITHMS.names() if name not in ALGORITHMS.aliases]
+
+
 def _collective_row(name: str) -> Facts:
     algorithm = get_algorithm(name)
     kinds = "all" if algorithm.kinds == frozenset(CollectiveKind) else ", ".join(sorted(algorithm.kinds))
@@ -202,7 +207,7 @@ CATALOGUES = {
     "fabrics": Catalogue(lambda: profile_names("fabric"), _fabric_row, _profile_facts(load_fabric)),
     "engines": Catalogue(lambda: profile_names("engine"), _engine_row, _profile_facts(load_engine)),
     "frameworks": Catalogue(FRAMEWORKS.names, _framework_row, _framework_facts),
-    "collectives": Catalogue(ALGORITHMS.names, _collective_row, _collective_facts),
+    "collectives": Catalogue(_algorithm_names, _collective_row, _collective_facts),
     "topologies": Catalogue(lambda: sorted(TOPOLOGY_TYPES), _topology_row, _topology_facts),
 }
 """Everything that has names, by the plural that the command line uses."""
