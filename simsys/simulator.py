@@ -44,6 +44,7 @@ class DistributedAISimulator:
         Raises:
             SimsysError: If it cannot be built or cannot be carried out.
         """
+        self.engine = EventHistory()
         history = [self.engine] if self.config.simulation.collect_events else []
         self.result = simulate(self.config, [*history, *self.probes])
         return self.result

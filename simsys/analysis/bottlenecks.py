@@ -25,14 +25,15 @@ COMMUNICATION_HIGH, COMMUNICATION_BOUND = 0.3, 0.5
 """Share of an iteration that is exposed communication: above the first it is a bottleneck, above the second it
 outweighs computation; the first design document's thresholds."""
 PREEMPTED = 0.0
-"""Share of requests that lose their KV cache. vLLM warns of every preemption, since all of a preempted sequence is
-computed again (vLLM documentation, "Optimization and tuning", section "Preemption")."""
+"""Share of requests that lose their KV cache. Any counts, since all of a preempted sequence is computed again; vLLM's
+documentation ("Optimization and tuning", section "Preemption") advises what is recommended here."""
 WAITING = 0.5
 """Share of TTFT spent waiting to be scheduled, above which the queue weighs more than the prefill: by definition."""
 BACKLOG, BACKLOG_ARRIVALS = 0.1, 100
 """Share of the arrivals by which the queue grows. A queue that is served as fast as it fills has a bounded length, so
-this share tends to 0 in a long run, and to 1 - capacity / rate for one that is not (Kleinrock 1975, §1.1 and §2.1).
-It is judged over at least 100 arrivals, whose number in a Poisson process already deviates by 10 %."""
+this share tends to 0 in a long run, and to 1 - capacity / rate for one that is not (stability of a queue; Kleinrock
+1975). One in ten is our choice. It is judged over at least 100 arrivals, whose number in a Poisson process
+already deviates by 10 %."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from simpy.events import Event
 
@@ -72,6 +72,9 @@ class Executor(ABC):
             Allocate: self.allocate,
             Release: self.release,
         }
+
+    contention: ClassVar[str]
+    """How this level shares links, for results."""
 
     @staticmethod
     @abstractmethod

@@ -21,6 +21,8 @@ from simsys.platform.environment import At, Callback
 class HighDetail(Executor):
     """Layers, ranks and transfers one by one; takes the arguments of `Executor`."""
 
+    contention = "fifo"
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.pass_ends_s: dict[Group, float] = {}

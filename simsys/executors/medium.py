@@ -20,6 +20,8 @@ from simsys.platform.environment import At
 class MediumDetail(Executor):
     """Phases instead of layers, roles instead of ranks."""
 
+    contention = "none (idle links)"
+
     @staticmethod
     def stand_in(role: Sequence[int], rank: int) -> int:
         """The first rank of a role stands for all of it."""

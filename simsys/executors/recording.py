@@ -29,6 +29,8 @@ class Recording(Executor):
         max_operations: After so many, the module is taken not to end.
     """
 
+    contention = "none (no time)"
+
     def __init__(
         self,
         platform: VirtualHardwarePlatform,

@@ -116,8 +116,6 @@ class Network:
         topology: Vertices and links.
     """
 
-    contention = "fifo"
-
     def __init__(self, env: Environment, topology: Topology) -> None:
         self.env = env
         self.topology = topology
