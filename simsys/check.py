@@ -15,6 +15,7 @@ from simsys.checks.findings import Findings, as_written_text, key_path, unlocate
 from simsys.checks.model import check_model, source_path
 from simsys.checks.names import check_engine, check_hardware, check_modules, check_precision
 from simsys.checks.parallelism import check_parallelism
+from simsys.checks.salvage import salvage, still_true
 from simsys.checks.sizes import check_sizes
 from simsys.checks.workload import check_workload
 from simsys.config.experiment import SimulationConfig
@@ -48,6 +49,7 @@ def check_file(path: Path, assignments: Sequence[str] = ()) -> list[SimulationCo
             config = validate(source, SimulationConfig).located_in(path.resolve().parent)
         except ConfigError as error:
             errors |= dict.fromkeys(as_written_text(problem, source.data) for problem in error.problems)
+            errors |= dict.fromkeys(_check_the_rest(source, path.resolve().parent))
             continue
         scenarios.append(config)
         wrong, does_not_fit = check_scenario(source, config)
@@ -95,6 +97,16 @@ def check_scenario(source: ScenarioSource, config: SimulationConfig) -> tuple[li
         job = job_of(config, cluster, model)
         _check_memory(job, shortest, found)
     return found.errors, found.infeasible
+
+
+def _check_the_rest(source: ScenarioSource, folder: Path) -> list[Problem]:
+    """What else is wrong with a scenario that does not fit the schema."""
+    rest = salvage(source.data)
+    if rest is None:
+        return []
+    config, touched = rest
+    wrong, _ = check_scenario(source, config.located_in(folder))
+    return still_true(wrong, touched)
 
 
 def _check_memory(job: TrainingJob | ServingJob, shortest: int, found: Findings) -> None:

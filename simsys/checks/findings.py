@@ -30,7 +30,12 @@ _AT_THE_KEY = ("unknown key", "missing required")
 
 
 def as_written(path: KeyPath, data: Mapping[str, Any]) -> KeyPath:
-    """The path under which the user wrote a setting: that of its alias if `data` has only the alias."""
+    """The path under which the user wrote a setting: that of its alias if `data` has only the alias.
+
+    Below a plain value there is nothing: of ``output_tokens: 0``, which stands for ``{tokens: 0}``, it is the former.
+    """
+    while len(path) > 1 and isinstance(_value(data, path[:-1]), int | float | str):
+        path = path[:-1]
     for target, alias in ALIASES.items():
         if path[: len(target)] == target and not _has(data, target) and _has(data, alias):
             return alias
@@ -131,10 +136,15 @@ class Findings:
 
 def _has(data: object, path: KeyPath) -> bool:
     """Whether nested mappings and lists have a value at a path."""
+    return _value(data, path) is not None
+
+
+def _value(data: object, path: KeyPath) -> Any:
+    """What nested mappings and lists have at a path; None if nothing."""
     inner: Any = data
     for part in path:
         try:
             inner = inner[part]
         except (KeyError, IndexError, TypeError):
-            return False
-    return inner is not None
+            return None
+    return inner

@@ -158,11 +158,14 @@ class Scheduler(Configurable, ABC):
 
     def serve(self, team: Team) -> Generator[Any, Any, None]:
         """The process of the replica: step after step until no request is left."""
+        fruitless = 0
         while True:
             self.make_room()
             chunks = self.schedule()
             if not chunks and not self.decode.size:
                 if self.preempted:
+                    fruitless += 1
+                    self.check_progress(fruitless)
                     continue
                 if self.inbox.closed:
                     self.check_all_served()
@@ -176,8 +179,16 @@ class Scheduler(Configurable, ABC):
                 batch += self.prefill.work(chunks)
             host_s = self.host.per_step_s + self.host.per_sequence_s * batch.logits
             yield team.forward(batch, host_s=host_s, name="step")
+            fruitless = 0
             self.inbox.stepped(started_s, team.now, decoding, chunks)
             self.end_step(chunks)
+
+    def check_progress(self, fruitless: int) -> None:
+        """A policy that preempts all it admits, again and again, must not run for ever."""
+        if fruitless > len(self.waiting) + 1:
+            raise UsageError(
+                f"scheduler {type(self).__name__} preempts every request that it admits, so none is served"
+            )
 
     def check_all_served(self) -> None:
         """A policy that never admits a request must not end as if all were well."""
