@@ -26,12 +26,13 @@ from simsys.errors import ConfigError, InfeasibleConfigError, Problem
 from simsys.levers import advice, cheapest_lever, job_of, memory_problem
 
 
-def check_file(path: Path, assignments: Sequence[str] = ()) -> list[SimulationConfig]:
+def check_file(path: Path, assignments: Sequence[str] = (), names: Sequence[str] = ()) -> list[SimulationConfig]:
     """Read, validate and check all scenarios of a file.
 
     Args:
         path: The experiment file.
         assignments: Settings from the command line, such as ``"parallelism.tp_degree=4"``.
+        names: Which scenarios; all if empty.
 
     Returns:
         The scenarios, all of which can be simulated.
@@ -44,7 +45,7 @@ def check_file(path: Path, assignments: Sequence[str] = ()) -> list[SimulationCo
     scenarios: list[SimulationConfig] = []
     errors: dict[Problem, None] = {}  # ordered sets: a problem in the defaults is met once per scenario
     infeasible: dict[Problem, None] = {}
-    for source in map(with_aliases, read_sources(path, assignments)):
+    for source in map(with_aliases, read_sources(path, assignments, names)):
         try:
             config = validate(source, SimulationConfig).located_in(path.resolve().parent)
         except ConfigError as error:

@@ -439,6 +439,15 @@ def test_a_model_is_shown_with_its_parameters() -> None:
     assert "bf16_weight: 16.1 GB\n" in text
 
 
+def test_settings_are_for_the_scenarios_that_run() -> None:
+    result = run(
+        "run", write(TRAINING, SERVING), "--scenario", "llama", "--set", "workload.num_requests=3", "--no-files"
+    )
+    assert result.exit_code == 0, result.stderr
+    assert "3 completed" in result.stdout
+    assert run("run", write(TRAINING, SERVING), "--set", "workload.num_requests=3", "--no-files").exit_code == 2
+
+
 # --- terminals -----------------------------------------------------------------------------------------------------
 
 
@@ -458,14 +467,16 @@ class Terminal(StringIO):
 
 def test_progress_is_shown_while_it_runs_and_cleared_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simsys.report.progress, "QUIET_S", 0.0)
-    monkeypatch.setattr(simsys.report.progress, "INTERVAL_S", 0.01)
+    monkeypatch.setattr(simsys.report.progress, "REFRESHES_PER_S", 50.0)
+    monkeypatch.setenv("TERM", "xterm")
     terminal = Terminal()
     with Progress(SimulationConfig(**SERVING), terminal) as progress:
         progress.request_finished(0, 1.0)
         progress.request_rejected(1, "too long", 2.0)
         time.sleep(0.1)
-    assert "llama: 2 of 20 requests, 0 s" in terminal.getvalue()
-    assert terminal.getvalue().endswith("\r\033[K")
+    shown = terminal.getvalue()
+    assert "llama: 2 of 20 requests" in shown
+    assert "\033[2K" in shown[shown.rindex("requests") :]  # the line is erased at the end
 
 
 def test_iterations_are_counted_once_whatever_the_number_of_ranks() -> None:

@@ -106,3 +106,17 @@ def test_impossible_amounts_are_refused(amount: float) -> None:
         platform.submit_network_transfer_task(0, 1, amount)
     platform.env.run()
     assert platform.env.now == 0.0
+
+
+def test_links_and_gpus_say_what_they_carried() -> None:
+    hardware = toy_platform(3)
+    hardware.submit_network_transfer_task(0, 1, 2e6)
+    hardware.submit_network_transfer_task(0, 2, 1e6)
+    hardware.submit_computation_task(2, flop=1e9)
+    hardware.env.run()
+    links, gpus = hardware.link_statistics(), hardware.gpu_statistics()
+    assert list(zip(links["src"], links["dst"], links["nbytes"], strict=True)) == [(0, 1, 2e6), (0, 2, 1e6)]
+    assert 0 < links["utilization"][1] < links["utilization"][0] <= 1
+    assert gpus["sent_bytes"] == [3e6, 0, 0]
+    assert gpus["received_bytes"] == [0, 2e6, 1e6]
+    assert [share > 0 for share in gpus["utilization"]] == [False, False, True]

@@ -34,11 +34,11 @@ def as_written(path: KeyPath, data: Mapping[str, Any]) -> KeyPath:
 
     Below a plain value there is nothing: of ``output_tokens: 0``, which stands for ``{tokens: 0}``, it is the former.
     """
-    while len(path) > 1 and isinstance(_value(data, path[:-1]), int | float | str):
-        path = path[:-1]
     for target, alias in ALIASES.items():
         if path[: len(target)] == target and not _has(data, target) and _has(data, alias):
             return alias
+    while len(path) > 1 and isinstance(_value(data, path[:-1]), int | float | str):
+        path = path[:-1]
     return path
 
 

@@ -287,6 +287,6 @@ class SimulationConfig(FrozenModel):
             ConfigError: With all problems of the file.
             UsageError: If the file has several scenarios and none is named.
         """
-        from simsys.config.scenarios import read_scenarios, select
+        from simsys.config.scenarios import only, read_scenarios
 
-        return select(read_scenarios(Path(path)), scenario)
+        return only(read_scenarios(Path(path), names=() if scenario is None else (scenario,)))

@@ -10,34 +10,42 @@ from simsys.config.loader import ScenarioSource, override, read_document, scenar
 from simsys.errors import UnknownNameError, UsageError
 
 
-def read_sources(path: Path, assignments: Sequence[str] = ()) -> list[ScenarioSource]:
-    """The scenarios of a file before validation, with ``--set`` assignments applied to each."""
-    return [override(source, assignments) for source in scenario_sources(read_document(path))]
+def read_sources(path: Path, assignments: Sequence[str] = (), names: Sequence[str] = ()) -> list[ScenarioSource]:
+    """The scenarios of a file before validation, with ``--set`` assignments applied to each.
 
-
-def read_scenarios(path: Path, assignments: Sequence[str] = ()) -> list[SimulationConfig]:
-    """The validated scenarios of a file.
+    Args:
+        path: The experiment file.
+        assignments: Settings from the command line.
+        names: Which scenarios; all if empty.
 
     Raises:
-        ConfigError: With the problems of all scenarios.
+        UnknownNameError: If there is no scenario of such a name.
     """
-    scenarios = validate_all(read_sources(path, assignments), SimulationConfig)
+    sources = scenario_sources(read_document(path))
+    known = [source.name for source in sources]
+    for name in names:
+        if name not in known:
+            raise UnknownNameError("scenario", name, known)
+    return [override(source, assignments) for source in sources if not names or source.name in names]
+
+
+def read_scenarios(path: Path, assignments: Sequence[str] = (), names: Sequence[str] = ()) -> list[SimulationConfig]:
+    """The validated scenarios of a file; arguments and errors as `read_sources`.
+
+    Raises:
+        ConfigError: With the problems of all of them.
+    """
+    scenarios = validate_all(read_sources(path, assignments, names), SimulationConfig)
     return [scenario.located_in(path.resolve().parent) for scenario in scenarios]
 
 
-def select(scenarios: Sequence[SimulationConfig], name: str | None) -> SimulationConfig:
-    """The scenario called `name`, or the only one.
+def only(scenarios: Sequence[SimulationConfig]) -> SimulationConfig:
+    """The only scenario.
 
     Raises:
-        UnknownNameError: If there is none of that name.
-        UsageError: If there are several and no name is given.
+        UsageError: If there are several.
     """
-    if name is None:
-        if len(scenarios) == 1:
-            return scenarios[0]
-        names = ", ".join(scenario.name for scenario in scenarios)
-        raise UsageError(f"the file holds {len(scenarios)} scenarios; name one of: {names}")
-    for scenario in scenarios:
-        if scenario.name == name:
-            return scenario
-    raise UnknownNameError("scenario", name, [scenario.name for scenario in scenarios])
+    if len(scenarios) == 1:
+        return scenarios[0]
+    names = ", ".join(scenario.name for scenario in scenarios)
+    raise UsageError(f"the file holds {len(scenarios)} scenarios; name one of: {names}")

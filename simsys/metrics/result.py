@@ -22,6 +22,8 @@ class RunResult:
         metrics: Figures by name, units in the names.
         rows: One column per name, one row per iteration or request.
         memory_bytes: What a GPU holds, by component.
+        gpus: One column per name, one row per GPU; at medium only stand-ins are busy.
+        links: One column per name, one row per link that carried anything; none at medium.
         assumptions: Defaults and data that the figures rest on, for people.
         simulated_s: Simulated time.
         events: SimPy events scheduled.
@@ -36,6 +38,8 @@ class RunResult:
     metrics: Mapping[str, Any]
     rows: Mapping[str, Sequence[Any]]
     memory_bytes: Mapping[str, float] = field(default_factory=dict)
+    gpus: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    links: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     assumptions: Sequence[str] = ()
     simulated_s: float = 0.0
     events: int = 0

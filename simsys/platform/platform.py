@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from simpy.events import Event
 
@@ -77,6 +78,34 @@ class VirtualHardwarePlatform:
         """Busy share of each GPU so far, 0 to 1; 0 at the very beginning."""
         now = self.env.now  # not below 0: medium detail also holds a GPU while a pass communicates
         return [max(0.0, device.busy_before(now)) / now if now else 0.0 for device in self.devices]
+
+    def link_statistics(self) -> dict[str, list[Any]]:
+        """The links that have carried anything: source and destination vertex, kind, bytes, busy share, as columns."""
+        now = self.env.now
+        used = [link for link in self.network.links if link.nbytes]
+        return {
+            "src": [link.spec.src for link in used],
+            "dst": [link.spec.dst for link in used],
+            "kind": [link.spec.kind for link in used],
+            "nbytes": [link.nbytes for link in used],
+            "utilization": [link.busy_before(now) / now if now else 0.0 for link in used],
+        }
+
+    def gpu_statistics(self) -> dict[str, list[Any]]:
+        """Every GPU: busy share, bytes sent and received over its links, peak memory, as columns."""
+        sent, received = [0.0] * len(self.devices), [0.0] * len(self.devices)
+        for link in self.network.links:
+            if link.spec.src < len(sent):
+                sent[link.spec.src] += link.nbytes
+            if link.spec.dst < len(received):
+                received[link.spec.dst] += link.nbytes
+        return {
+            "gpu": [device.index for device in self.devices],
+            "utilization": self.utilization(),
+            "sent_bytes": sent,
+            "received_bytes": received,
+            "peak_memory_bytes": [device.memory.peak_bytes for device in self.devices],
+        }
 
     def _check_gpu(self, gpu: int) -> None:
         if not 0 <= gpu < len(self.devices):

@@ -12,7 +12,7 @@ from typing import Any
 
 from simsys.check import check_config, check_file
 from simsys.config.experiment import SimulationConfig
-from simsys.config.scenarios import read_scenarios, select
+from simsys.config.scenarios import read_scenarios
 from simsys.errors import InfeasibleConfigError, InfeasibleError, OutputError, SimsysError, UsageError
 from simsys.metrics.result import RunResult
 from simsys.report.export import write_results
@@ -87,18 +87,17 @@ def plan_scenarios(path: Path, assignments: Sequence[str], names: Sequence[str])
         names: The scenarios to run; all if empty.
 
     Raises:
-        ConfigError: With every problem of every scenario, whether it is to be run or not.
+        ConfigError: With every problem of the scenarios that are to be run.
         UsageError: If there is no scenario of such a name, or several have the same.
     """
     try:
-        plans = [Plan(config) for config in check_file(path, assignments)]
+        plans = [Plan(config) for config in check_file(path, assignments, names)]
     except InfeasibleConfigError:
-        plans = [Plan(config, _shortage(config)) for config in read_scenarios(path, assignments)]
+        plans = [Plan(config, _shortage(config)) for config in read_scenarios(path, assignments, names)]
     twice = [name for name, count in Counter(plan.name for plan in plans).items() if count > 1]
     if twice:
         raise UsageError(f"{path}: several scenarios are called {', '.join(twice)}, so their files would be the same")
-    chosen = [select([plan.config for plan in plans], name) for name in dict.fromkeys(names)]
-    return [plan for plan in plans if not names or plan.config in chosen]
+    return plans
 
 
 def _shortage(config: SimulationConfig) -> InfeasibleError | None:

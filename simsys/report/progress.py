@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 from types import TracebackType
 from typing import Self, TextIO
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
 
 from simsys.config.experiment import SimulationConfig
 from simsys.probes import Probe
 
 QUIET_S = 1.0
 """A run that is over sooner shows nothing."""
-INTERVAL_S = 0.2
+REFRESHES_PER_S = 5.0
 
 
 class Progress(Probe):
@@ -25,15 +28,18 @@ class Progress(Probe):
     """
 
     def __init__(self, config: SimulationConfig, stream: TextIO | None = None) -> None:
-        self.stream = stream if stream is not None else sys.stderr
         self.name = config.name
         self.unit = "iterations" if config.training else "requests"
         self.total = config.training.num_iterations if config.training else None
         if config.workload is not None:
             self.total = config.workload.num_requests
         self.done = 0
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._show, daemon=True)
+        console = Console(file=stream if stream is not None else sys.stderr)
+        self._live = Live(
+            console=console, transient=True, refresh_per_second=REFRESHES_PER_S, get_renderable=self._line
+        )
+        self._start = threading.Timer(QUIET_S, self._live.start)
+        self._start.daemon = True
 
     def mark(self, rank: int, name: str, now_s: float) -> None:
         """An iteration has ended; ranks go on together, so one is counted."""
@@ -49,28 +55,16 @@ class Progress(Probe):
         self.done += 1
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._start.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._stop.set()
-        self._thread.join()
+        self._start.cancel()
+        self._start.join()
+        self._live.stop()
 
-    def _show(self) -> None:
-        """The thread: waits, then rewrites the line until the run is over, and clears it."""
-        started = time.monotonic()
-        if self._stop.wait(QUIET_S):
-            return
+    def _line(self) -> Text:
         total = f" of {self.total:,}" if self.total else ""
-        try:
-            while not self._stop.wait(INTERVAL_S):
-                self._write(f"{self.name}: {self.done:,}{total} {self.unit}, {time.monotonic() - started:.0f} s")
-            self._write("")
-        except (OSError, ValueError):  # the terminal is gone; the run need not know
-            return
-
-    def _write(self, text: str) -> None:
-        self.stream.write(f"\r\033[K{text[:79]}")
-        self.stream.flush()
+        return Text(f"{self.name}: {self.done:,}{total} {self.unit}", no_wrap=True, overflow="ellipsis")
