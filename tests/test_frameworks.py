@@ -170,7 +170,7 @@ class LastTokenTwice(LLMDecode):
         (Dropper, r"request \d+ ends 0 times, not once"),
         (Twice, r"request 0 ends \d+ times, not once"),
         (EmptyChunks, r"a chunk of 0 tokens, not of what is left"),
-        (AskedForEver, r"no end after \d+ calls of schedule"),
+        (AskedForEver, r"preempts every request that it admits"),
         (KeepsBlocks, r"\d+ KV blocks are not given back"),
         (SilentPrefill, r"\d+ output tokens are computed, \d+ are asked for"),
         (LastTokenTwice, r"\d+ output tokens are computed, \d+ are asked for"),

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from simsys.check import check_config
+from simsys.check.levers import changed, cheapest_lever, job_of, lever_text, memory_problem
 from simsys.config.experiment import SimulationConfig
-from simsys.levers import changed, cheapest_lever, job_of, lever_text, memory_problem
 from simsys.simulation import build_job
 
 WORKLOAD = {"arrivals": {"kind": "all_at_once"}, "prompt_tokens": 512, "output_tokens": 128, "num_requests": 4}

@@ -9,9 +9,9 @@ from typing import Any, cast, get_args
 from simsys.analysis.scaling_result import Mode, ScalingPoint, ScalingResult
 from simsys.build.cluster import build_cluster
 from simsys.build.training import build_training
+from simsys.check.levers import changed
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import InfeasibleError, UsageError, did_you_mean
-from simsys.levers import changed
 from simsys.simulation import simulate
 
 MODES = get_args(Mode)

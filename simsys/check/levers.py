@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from simsys.build.cluster import Cluster, build_cluster
 from simsys.build.serving import ServingJob, serving_job
 from simsys.build.training import TrainingJob, training_job
-from simsys.checks.parallelism import split_problem
+from simsys.check.parallelism import split_problem
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import InfeasibleError
 from simsys.model.work import Model

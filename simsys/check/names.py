@@ -9,7 +9,7 @@ from simsys.build.device import build_device_spec
 from simsys.build.modules import module_options
 from simsys.build.serving import SCHEDULER_LIMITS
 from simsys.build.training import training_precision
-from simsys.checks.findings import Findings
+from simsys.check.findings import Findings
 from simsys.collectives.choose import named
 from simsys.config.document import KeyPath
 from simsys.config.experiment import ServingConfig, SimulationConfig, TrainingConfig

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from simsys.build.model import build_model
-from simsys.checks.findings import Findings
+from simsys.check.findings import Findings
 from simsys.config.document import KeyPath
 from simsys.config.experiment import ModelConfig, SimulationConfig
 from simsys.errors import ConfigError, UsageError

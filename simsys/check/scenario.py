@@ -11,19 +11,19 @@ from pathlib import Path
 from simsys.build.cluster import build_cluster
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
-from simsys.checks.findings import Findings, as_written_text, key_path, unlocated, with_aliases
-from simsys.checks.model import check_model, source_path
-from simsys.checks.names import check_engine, check_hardware, check_modules, check_precision
-from simsys.checks.parallelism import check_parallelism
-from simsys.checks.salvage import salvage, still_true
-from simsys.checks.sizes import check_sizes
-from simsys.checks.workload import check_workload
+from simsys.check.findings import Findings, as_written_text, key_path, unlocated, with_aliases
+from simsys.check.levers import advice, cheapest_lever, job_of, memory_problem
+from simsys.check.model import check_model, source_path
+from simsys.check.names import check_engine, check_hardware, check_modules, check_precision
+from simsys.check.parallelism import check_parallelism
+from simsys.check.salvage import salvage, still_true
+from simsys.check.sizes import check_sizes
+from simsys.check.workload import check_workload
 from simsys.config.experiment import SimulationConfig
 from simsys.config.loader import ScenarioSource
 from simsys.config.scenarios import read_sources
 from simsys.config.validation import validate
 from simsys.errors import ConfigError, InfeasibleConfigError, Problem
-from simsys.levers import advice, cheapest_lever, job_of, memory_problem
 
 
 def check_file(path: Path, assignments: Sequence[str] = (), names: Sequence[str] = ()) -> list[SimulationConfig]:

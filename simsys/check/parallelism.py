@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simsys.build.cluster import Cluster
-from simsys.checks.findings import Findings
+from simsys.check.findings import Findings
 from simsys.config.experiment import ParallelismConfig, SimulationConfig
 from simsys.errors import UsageError
 from simsys.model.work import Model

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simsys.build.workload import build_requests
-from simsys.checks.findings import Findings
+from simsys.check.findings import Findings
 from simsys.config.document import KeyPath
 from simsys.config.experiment import SimulationConfig
 from simsys.config.workload import FixedLength, Length, TraceLength, UniformLength

@@ -1,1 +1,0 @@
-"""The parts of `simsys.check`: what has to fit together in a scenario, by topic."""
