@@ -1,0 +1,77 @@
+"""How many events a scenario takes: exact amounts, which hold on any machine, where times do not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simsys.config.experiment import SimulationConfig
+from simsys.metrics.result import RunResult
+from simsys.simulation import simulate
+
+REQUESTS = 20
+
+
+def serving(lod: str, model: str, tensor: int = 1) -> RunResult:
+    return simulate(
+        SimulationConfig(
+            hardware={"profile": "dgx-b200", "gpus_per_node": tensor},
+            model={"name": model},
+            parallelism={"tp_degree": tensor},
+            serving={},
+            workload={
+                "arrivals": {"kind": "constant", "rate": "4 req/s"},
+                "prompt_tokens": 512,
+                "output_tokens": 128,
+                "num_requests": REQUESTS,
+            },
+            simulation={"lod": lod},
+        )
+    )
+
+
+def training(lod: str, nodes: int, **settings: Any) -> RunResult:
+    return simulate(
+        SimulationConfig(
+            hardware={"profile": "dgx-a100", "num_nodes": nodes},
+            model={"name": "GPT2-Small"},
+            parallelism={"strategy": "DDP"},
+            training={"batch_size_per_gpu": 4, "num_iterations": 2, **settings},
+            simulation={"lod": lod},
+        )
+    )
+
+
+@pytest.mark.parametrize(("model", "layers"), [("Llama3-8B", 32), ("Llama3-70B", 80)])
+def test_high_serving_takes_an_event_per_layer(model: str, layers: int) -> None:
+    result = serving("high", model)
+    blocks = layers + 2  # embedding and head
+    per_step = 1 + blocks + 1  # the host's part, every block, the event the scheduler waits for
+    others = result.events - per_step * result.metrics["steps"]
+    assert 0 < others <= 4 * REQUESTS
+
+
+def test_medium_serving_takes_an_event_per_step_whatever_the_model() -> None:
+    counts = set()
+    for model, tensor in (("Llama3-8B", 1), ("Llama3-70B", 2), ("Llama3-70B", 8)):
+        result = serving("medium", model, tensor)
+        counts.add(0 < result.events - result.metrics["steps"] <= 4 * REQUESTS)
+    assert counts == {True}
+
+
+def test_high_tensor_parallelism_takes_an_event_per_hop_of_every_step() -> None:
+    result = serving("high", "Llama3-8B", tensor=4)
+    exchanges = 2 * 32 + 1 + 1  # two per layer, one after the embedding, the gathered logits
+    assert result.events > result.metrics["steps"] * exchanges * (4 - 1) * 2
+
+
+def test_medium_training_takes_an_event_per_bucket_whatever_the_number_of_ranks() -> None:
+    small, large = (training("medium", nodes) for nodes in (1, 8))
+    assert small.events == large.events
+    assert training("high", 1).events > 30 * small.events
+
+
+def test_gradient_accumulation_adds_no_events_at_medium() -> None:
+    once, often = (training("medium", 1, gradient_accumulation_steps=steps) for steps in (1, 8))
+    assert often.events == once.events
