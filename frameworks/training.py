@@ -1,40 +1,91 @@
-"""The composed training step: micro-batches forward and backward through the blocks, then the optimizer."""
+"""The composed training step: micro-batches in the order of a pipeline schedule, then the optimizer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from simsys.framework import Steps, TrainingFramework, register
+from simsys.framework import (
+    Action,
+    ActionKind,
+    DataParallel,
+    Event,
+    Rank,
+    Schedule,
+    Steps,
+    TrainingFramework,
+    TrainingPlan,
+    register,
+)
 from simsys.parallel.training import Part
 
 
 @register("training")
 class Training(TrainingFramework):
-    """Gradient accumulation over micro-batches; data parallelism acts through hooks around the blocks."""
+    """Data parallelism acts through hooks around the blocks, tensor parallelism lies in the blocks' parts."""
+
+    def __init__(self, rank: Rank, plan: TrainingPlan, data_parallel: DataParallel, schedule: Schedule) -> None:
+        super().__init__(rank, plan, data_parallel, schedule)
+        self.pipeline = rank.layout.group(rank.index, "pipeline").ranks
+        self.stage = self.pipeline.index(rank.index)
+        self.actions = schedule.actions(self.stage, len(self.pipeline), plan.micro_batches, len(plan.chunks))
+        self.last = self.last_passes()
+        self.sent: list[Event] = []
 
     def step(self) -> Steps:
         """One iteration of one rank."""
-        blocks, hooks = self.plan.blocks, self.data_parallel
-        for micro_batch in range(self.plan.micro_batches):
-            last = micro_batch == self.plan.micro_batches - 1
-            self.rank.mark("forward")
-            for block in blocks:
-                if event := hooks.before_forward(block):
-                    yield event
-                yield from self.run(block.forward, "forward")
-                if event := hooks.after_forward(block):
-                    yield event
-            self.rank.mark("backward")
-            for block in reversed(blocks):
-                if event := hooks.before_backward(block, last_micro_batch=last):
-                    yield event
-                yield from self.run(block.backward, "backward")
-                if event := hooks.after_backward(block, last_micro_batch=last):
-                    yield event
-        if event := hooks.finish():
+        for action in self.actions:
+            yield from self.perform(action)
+        if event := self.data_parallel.finish():
             yield event
+        sent, self.sent = self.sent, []
+        yield self.rank.wait(sent)
         self.rank.mark("optimizer")
         yield self.rank.compute(self.plan.optimizer, name="optimizer")
+
+    def perform(self, action: Action) -> Steps:
+        """Receive what the pass needs, run it, hand on what comes of it."""
+        forward = action.kind is ActionKind.FORWARD
+        self.rank.mark(action.kind)
+        if action.kind is ActionKind.WEIGHT:
+            yield from self.weight_pass(action)
+            return
+        if source := self.neighbour(action, -1 if forward else 1):
+            yield self.rank.recv(source[0], tag=(action.kind, action.micro_batch, self.place(action)))
+        yield from self.forward_pass(action) if forward else self.backward_pass(action)
+        if target := self.neighbour(action, 1 if forward else -1):
+            tag = (action.kind, action.micro_batch, target[1])
+            self.sent.append(self.rank.send(target[0], self.plan.boundary_bytes, tag=tag, name="boundary"))
+
+    def forward_pass(self, action: Action) -> Steps:
+        """One micro-batch forward through one chunk."""
+        blocks, hooks = self.plan.chunks[action.chunk], self.data_parallel
+        if event := hooks.begin_pass(blocks, forward=True, last_micro_batch=action in self.last):
+            yield event
+        for block in blocks:
+            if event := hooks.before_forward(block):
+                yield event
+            yield from self.run(block.forward, "forward")
+            if event := hooks.after_forward(block):
+                yield event
+
+    def backward_pass(self, action: Action) -> Steps:
+        """One micro-batch backward; if weights are put off, their gradients are not complete yet."""
+        blocks, hooks, last = self.plan.chunks[action.chunk][::-1], self.data_parallel, action in self.last
+        if event := hooks.begin_pass(blocks, forward=False, last_micro_batch=last):
+            yield event
+        for block in blocks:
+            if event := hooks.before_backward(block, last_micro_batch=last):
+                yield event
+            yield from self.run(block.backward, "backward")
+            if not block.weight and (event := hooks.after_backward(block, last_micro_batch=last)):
+                yield event
+
+    def weight_pass(self, action: Action) -> Steps:
+        """The gradients of weights that were put off."""
+        for block in reversed(self.plan.chunks[action.chunk]):
+            yield from self.run(block.weight, "weight")
+            if event := self.data_parallel.after_backward(block, last_micro_batch=action in self.last):
+                yield event
 
     def run(self, parts: Iterable[Part], name: str) -> Steps:
         """Compute, and exchange partial results within the tensor-parallel group."""
@@ -42,3 +93,18 @@ class Training(TrainingFramework):
             yield self.rank.compute(part.work, name=name)
             if part.kind is not None:
                 yield self.rank.collective(part.kind, part.nbytes, over="tensor", name=f"tensor {part.kind}")
+
+    def place(self, action: Action) -> int:
+        """A chunk's number in the order of the model."""
+        return action.chunk * len(self.pipeline) + self.stage
+
+    def neighbour(self, action: Action, direction: int) -> tuple[int, int] | None:
+        """The rank that holds the next (1) or previous (-1) chunk of the model, and that chunk's number."""
+        place = self.place(action) + direction
+        if not 0 <= place < len(self.pipeline) * len(self.plan.chunks):
+            return None
+        return self.pipeline[place % len(self.pipeline)], place
+
+    def last_passes(self) -> frozenset[Action]:
+        """The last pass of each kind through each chunk: after it, the gradients of the chunk are complete."""
+        return frozenset({(action.kind, action.chunk): action for action in self.actions}.values())

@@ -7,10 +7,11 @@ how many events is the executor's business, so the same file runs at every level
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from simsys.config.base import Configurable, FrozenModel
+from simsys.parallel.schedule import Action, ActionKind, Schedule, require_one_chunk
 from simsys.parallel.training import Block, TrainingPlan
 from simsys.rank import Rank, Team
 from simsys.registry import Registry
@@ -25,7 +26,12 @@ else:
 Steps = Generator[Any, Any, None]
 """What a module's process is: a generator that yields the events it waits for."""
 
-FRAMEWORKS = Registry("framework module", "frameworks", "simsys.frameworks")
+FRAMEWORKS = Registry(
+    "framework module",
+    "frameworks",
+    "simsys.frameworks",
+    aliases={"1f1b": "one_f_one_b", "interleaved_1f1b": "interleaved", "zb_h1": "zero_bubble"},
+)
 register = FRAMEWORKS.register
 """Class decorator: ``@register("ddp")`` makes a module known to experiment files."""
 
@@ -46,6 +52,9 @@ class DataParallel(Configurable):
         self.rank = rank
         self.plan = plan
         self.options = options
+
+    def begin_pass(self, blocks: Sequence[Block], *, forward: bool, last_micro_batch: bool) -> Event | None:
+        """A micro-batch is about to pass `blocks`, in this order, forward or backward."""
 
     def before_forward(self, block: Block) -> Event | None:
         """A block is about to run forward."""
@@ -70,12 +79,14 @@ class TrainingFramework(ABC):
         rank: The verbs.
         plan: The work of the step.
         data_parallel: What happens around the blocks.
+        schedule: The order of micro-batches in the pipeline.
     """
 
-    def __init__(self, rank: Rank, plan: TrainingPlan, data_parallel: DataParallel) -> None:
+    def __init__(self, rank: Rank, plan: TrainingPlan, data_parallel: DataParallel, schedule: Schedule) -> None:
         self.rank = rank
         self.plan = plan
         self.data_parallel = data_parallel
+        self.schedule = schedule
 
     @abstractmethod
     def step(self) -> Steps:
@@ -84,6 +95,8 @@ class TrainingFramework(ABC):
 
 __all__ = [
     "FRAMEWORKS",
+    "Action",
+    "ActionKind",
     "Block",
     "Chunk",
     "DataParallel",
@@ -92,6 +105,7 @@ __all__ = [
     "FrozenModel",
     "PrefillPhase",
     "Rank",
+    "Schedule",
     "Scheduler",
     "Sequences",
     "Steps",
@@ -99,4 +113,5 @@ __all__ = [
     "TrainingFramework",
     "TrainingPlan",
     "register",
+    "require_one_chunk",
 ]

@@ -15,7 +15,7 @@ from toys import BANDWIDTH, LATENCY, TOY, Log, Program, Run, simulate, work_of
 from simsys.collectives import CollectiveKind, bytes_sent, get_algorithm
 from simsys.errors import DeadlockError, InternalError, OutOfMemoryError, UsageError
 from simsys.executors import LEVELS
-from simsys.framework import FRAMEWORKS, DataParallel, TrainingFramework
+from simsys.framework import FRAMEWORKS, DataParallel, Schedule, TrainingFramework
 from simsys.model.transformer import build_transformer, gpt_architecture
 from simsys.model.work import Batch, Work
 from simsys.ops import Compute, Send
@@ -274,7 +274,7 @@ def test_waiting_for_nothing_or_for_what_has_happened_takes_no_time(level: str) 
 
 def layered_plan(layers: int, forward_s: float, gradient_bytes: float, micro_batches: int = 1) -> TrainingPlan:
     block = Block("layer", (Part(work_of(forward_s)),), (Part(work_of(2 * forward_s)),), gradient_bytes)
-    return TrainingPlan((block,) * layers, micro_batches, Work())
+    return TrainingPlan(((block,) * layers,), micro_batches, Work())
 
 
 def train(
@@ -293,7 +293,8 @@ def train(
         options = {"bucket_size": f"{bucket_bytes} B", "first_bucket_size": f"{bucket_bytes} B"}
 
     def program(rank: Rank) -> Iterator[Any]:
-        yield from framework(rank, plan, module(rank, plan, module.Options(**options))).step()
+        schedule = FRAMEWORKS.get("1f1b", Schedule)()
+        yield from framework(rank, plan, module(rank, plan, module.Options(**options)), schedule).step()
 
     return simulate(level, program, Layout(data=ranks), topology=ring(ranks, B, latency_s)).end_s
 

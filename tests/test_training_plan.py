@@ -11,7 +11,7 @@ from simsys.model.cnn import build_resnet50
 from simsys.model.transformer import build_transformer, gpt_architecture
 from simsys.model.work import Batch, Model, Precision, forward_work
 from simsys.parallel.passes import forward_pass
-from simsys.parallel.training import TrainingPlan, training_plan
+from simsys.parallel.training import StepSettings, TrainingPlan, training_plan
 
 LAYERS, HIDDEN, VOCABULARY, SEQUENCE, SAMPLES = 6, 512, 8192, 256, 3
 ARCHITECTURE = gpt_architecture(
@@ -26,7 +26,8 @@ HALF, FULL = Precision("bf16"), Precision("fp32", weight_bytes=4.0, activation_b
 def plan_of(model: Model, *, tensor: int = 1, precision: Precision = HALF, **options: object) -> TrainingPlan:
     batch = model.training_batch(SAMPLES, SEQUENCE if model.vocab_size else 1)
     tied = model.tied_parameters / tensor
-    return training_plan(forward_pass(model, tensor), batch, precision, tied_parameters=tied, **options)
+    settings = StepSettings(precision=precision, **options)  # type: ignore[arg-type]
+    return training_plan([forward_pass(model, tensor)], batch, settings, tied_parameters=tied, tensor=tensor)
 
 
 def forward_flop(model: Model) -> float:
@@ -54,7 +55,9 @@ def test_flop_are_those_of_narayanan_2021_without_recomputation() -> None:
     tokens = SAMPLES * SEQUENCE
     batch = Batch(tokens=tokens, logits=tokens, attention_pairs=SAMPLES * SEQUENCE**2)
     expected = 72 * tokens * LAYERS * HIDDEN**2 * (1 + SEQUENCE / (6 * HIDDEN) + VOCABULARY / (12 * LAYERS * HIDDEN))
-    assert training_plan(forward_pass(GPT), batch, HALF).flop == pytest.approx(expected, rel=1e-12)
+    assert training_plan([forward_pass(GPT)], batch, StepSettings(precision=HALF)).flop == pytest.approx(
+        expected, rel=1e-12
+    )
 
 
 def test_the_flop_of_all_tensor_parallel_ranks_are_those_of_one() -> None:

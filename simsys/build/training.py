@@ -10,22 +10,24 @@ from simsys.build.cluster import Cluster, build_cluster
 from simsys.build.model import build_model
 from simsys.build.modules import module_options
 from simsys.collectives.choose import named
-from simsys.config.experiment import SimulationConfig, TrainingConfig
+from simsys.config.experiment import ParallelismConfig, SimulationConfig, TrainingConfig
 from simsys.config.hardware import EngineProfile, load_engine
 from simsys.errors import UsageError
 from simsys.executors.base import ExecutionModel, Executor
 from simsys.framework import FRAMEWORKS, DataParallel, TrainingFramework
 from simsys.metrics.collector import TrainingMetrics
-from simsys.model.memory import training_memory
 from simsys.model.work import Batch, Model, Precision
 from simsys.parallel.layout import Layout
-from simsys.parallel.passes import forward_pass
-from simsys.parallel.training import TrainingPlan, training_plan
+from simsys.parallel.memory import training_memory
+from simsys.parallel.passes import ForwardPass, forward_pass
+from simsys.parallel.schedule import Action, Schedule, peak_in_flight
+from simsys.parallel.stages import partition
+from simsys.parallel.training import StepSettings, TrainingPlan, training_plan
 from simsys.platform.device_spec import DeviceSpec
 from simsys.rank import Rank
 
-DATA_PARALLEL = {"None": "none", "DDP": "ddp", "TP": "ddp"}
-"""Which data-parallel module a strategy names; without a strategy, several GPUs train with DDP."""
+DATA_PARALLEL = {"DDP": "ddp"}
+"""Which data-parallel module a part of a strategy's name stands for."""
 
 
 @dataclass(frozen=True)
@@ -56,34 +58,66 @@ class TrainingJob:
         return self.settings.batch_size_per_gpu * self.settings.gradient_accumulation_steps * self.layout.data
 
     @cached_property
-    def plan(self) -> TrainingPlan:
-        """The work of one step on one rank."""
-        return training_plan(
-            forward_pass(self.model, self.layout.tensor),
-            self.micro_batch,
-            self.precision,
-            micro_batches=self.settings.gradient_accumulation_steps,
-            optimizer=self.settings.optimizer,
-            tied_parameters=self.model.tied_parameters / self.layout.tensor,
-            backward_layers_ratio=self.engine.backward_per_layer_factor,
-        )
+    def schedule(self) -> Schedule:
+        """The order of micro-batches in the pipeline."""
+        name = self.config.parallelism.schedule if self.layout.pipeline > 1 else "1f1b"
+        return FRAMEWORKS.get(name, Schedule)()
 
     @cached_property
-    def memory_bytes(self) -> dict[str, float]:
-        """What one GPU has to hold, by component."""
-        return training_memory(
-            self.model,
-            self.micro_batch,
-            self.precision,
+    def stages(self) -> list[list[ForwardPass]]:
+        """For each pipeline stage, the chunks of layers that one of its ranks runs."""
+        given = self.config.parallelism
+        whole = forward_pass(self.model, self.layout.tensor)
+        if self.layout.pipeline == 1:
+            return [[whole]]
+        return partition(whole, self.layout.pipeline, given.virtual_stages, given.stage_layers)
+
+    @cached_property
+    def plans(self) -> list[TrainingPlan]:
+        """For each pipeline stage, the work of one step on one of its ranks."""
+        settings = StepSettings(
+            precision=self.precision,
+            micro_batches=self.settings.gradient_accumulation_steps,
             optimizer=self.settings.optimizer,
-            context_bytes=self.engine.memory_context,
+            backward_layers_ratio=self.engine.backward_per_layer_factor,
+            split_backward=self.schedule.splits_backward,
         )
+        tied = self.model.tied_parameters / self.layout.tensor if self.layout.pipeline == 1 else 0.0
+        return [
+            training_plan(chunks, self.micro_batch, settings, tied_parameters=tied, tensor=self.layout.tensor)
+            for chunks in self.stages
+        ]
+
+    @cached_property
+    def memory_by_stage(self) -> list[dict[str, float]]:
+        """For each pipeline stage, what one of its GPUs has to hold, by component."""
+        return [
+            training_memory(
+                chunks,
+                self.micro_batch,
+                self.precision,
+                vocab_size=self.model.vocab_size / self.layout.tensor,
+                in_flight=peak_in_flight(self._actions(stage)),
+                optimizer=self.settings.optimizer,
+                tied_parameters=self.model.tied_parameters / self.layout.tensor if len(self.stages) == 1 else 0.0,
+                context_bytes=self.engine.memory_context,
+            )
+            for stage, chunks in enumerate(self.stages)
+        ]
+
+    @property
+    def memory_bytes(self) -> dict[str, float]:
+        """What the fullest GPU has to hold, by component."""
+        return max(self.memory_by_stage, key=lambda parts: sum(parts.values()))
+
+    def _actions(self, stage: int) -> list[Action]:
+        chunks = len(self.stages[stage])
+        return self.schedule.actions(stage, len(self.stages), self.settings.gradient_accumulation_steps, chunks)
 
     @cached_property
     def data_parallel(self) -> tuple[type[DataParallel], Any]:
         """The data-parallel module and its options."""
-        strategy = self.config.parallelism.strategy or ("DDP" if self.layout.data > 1 else "None")
-        name = self.settings.data_parallel or DATA_PARALLEL[strategy]
+        name = self.settings.data_parallel or data_parallel_module(self.config.parallelism)
         return module_options(name, DataParallel, self.settings.options, "training.options")
 
     def execution_model(self) -> ExecutionModel:
@@ -96,7 +130,7 @@ class TrainingJob:
             0,
             samples_per_iteration=self.global_batch_size,
             tokens_per_sample=self.sequence_length,
-            model_flop_per_iteration=self.plan.flop * self.layout.world_size,
+            model_flop_per_iteration=sum(plan.flop for plan in self.plans) * self.layout.tensor * self.layout.data,
             num_gpus=self.layout.world_size,
             peak_flop_per_s=self.cluster.spec.peak_flop_per_s[self.precision.compute],
         )
@@ -119,9 +153,11 @@ class TrainingJob:
         step: type[TrainingFramework] = FRAMEWORKS.get("training", TrainingFramework)
         for index in executor.ranks():
             rank = Rank(index, self.layout, executor)
-            for name, nbytes in self.memory_bytes.items():
+            stage = self.layout.coordinates(index)["pipeline"]
+            for name, nbytes in self.memory_by_stage[stage].items():
                 rank.allocate(nbytes, name=name)
-            framework = step(rank, self.plan, module(rank, self.plan, options))
+            plan = self.plans[stage]
+            framework = step(rank, plan, module(rank, plan, options), self.schedule)
             executor.env.process(_train(rank, framework, self.settings.num_iterations))
 
 
@@ -130,6 +166,13 @@ def _train(rank: Rank, framework: TrainingFramework, iterations: int) -> Any:
         rank.mark("iteration_start")
         yield from framework.step()
         rank.mark("iteration_end")
+
+
+def data_parallel_module(parallelism: ParallelismConfig) -> str:
+    """The data-parallel module that a strategy names; without a strategy, replicas train with DDP."""
+    if parallelism.strategy == "None":
+        return "none"
+    return next((module for kind, module in DATA_PARALLEL.items() if kind in parallelism.parts), "ddp")
 
 
 def build_training(config: SimulationConfig) -> TrainingJob:

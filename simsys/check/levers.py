@@ -13,7 +13,7 @@ from simsys.build.cluster import Cluster, build_cluster
 from simsys.build.serving import ServingJob, serving_job
 from simsys.build.training import TrainingJob, training_job
 from simsys.check.parallelism import split_problem
-from simsys.config.experiment import SimulationConfig
+from simsys.config.experiment import DATA_STRATEGIES, SimulationConfig
 from simsys.errors import InfeasibleError
 from simsys.model.work import Model
 from simsys.units import Dimension, pretty
@@ -75,30 +75,7 @@ def advice(job: TrainingJob | ServingJob, lever: Lever | None) -> str:
     """What would make the job fit, as the end of a message."""
     if lever is not None:
         return f"{lever_text(lever)} would fit"
-    if isinstance(job, TrainingJob):
-        degree = sharding_degree(_pulled(job, {"training.batch_size_per_gpu": 1}))
-        if degree:
-            wanted = f"a batch of 1 with tensor parallelism of {degree}, which is not available for training yet"
-            return f"neither a smaller batch nor sgd helps; it would take {wanted}"
     return "no single setting makes it fit; a smaller model or a GPU with more memory is needed"
-
-
-def sharding_degree(job: TrainingJob | ServingJob) -> int:
-    """The smallest tensor-parallel degree that would fit, were it available for training; 0 if there is none.
-
-    Model states and logits are divided; of the activations the part that tensor parallelism leaves whole is not
-    (Korthikanti et al. 2022, §4.2.1).
-    """
-    assert isinstance(job, TrainingJob)
-    parts = dict(job.memory_bytes)
-    context, activations = parts.pop("context"), parts.pop("activations")
-    whole = sum(block.replicated_activation_elements_per_token for block in job.model.blocks)
-    whole *= job.micro_batch.tokens * job.precision.activation_bytes
-    for degree in range(2, MAX_TENSOR_DEGREE + 1):
-        needed = context + whole + (sum(parts.values()) + activations - whole) / degree
-        if needed <= job.cluster.spec.memory_bytes and not split_problem(job.model, degree):
-            return degree
-    return 0
 
 
 def changed(config: SimulationConfig, lever: Lever) -> SimulationConfig:
@@ -124,6 +101,25 @@ def _training_levers(job: TrainingJob) -> Iterator[Lever]:
         lever = {"training.optimizer": "sgd"}
         yield lever
         yield from _smaller_batch(job, lever)
+    yield from _training_tensor_levers(job)
+
+
+def _training_tensor_levers(job: TrainingJob) -> Iterator[Lever]:
+    """More tensor parallelism in place of replicas, with the batch as it is or, failing that, of 1."""
+    given, gpus = job.config.parallelism, job.cluster.num_gpus
+    for batch in dict.fromkeys((job.settings.batch_size_per_gpu, 1)):
+        for degree in range(job.layout.tensor + 1, min(gpus // given.pp_stages, MAX_TENSOR_DEGREE) + 1):
+            if split_problem(job.model, degree) or gpus % (degree * given.pp_stages):
+                continue
+            lever: dict[str, Any] = {"parallelism.tp_degree": degree}
+            if given.strategy is not None:
+                data = [part for part in DATA_STRATEGIES if part in given.parts and gpus > degree * given.pp_stages]
+                lever["parallelism.strategy"] = "_".join(["TP", *(["PP"] if "PP" in given.parts else []), *data])
+            if given.dp_degree is not None:
+                lever["parallelism.dp_degree"] = gpus // (degree * given.pp_stages)
+            if batch != job.settings.batch_size_per_gpu:
+                lever["training.batch_size_per_gpu"] = batch
+            yield lever
 
 
 def _smaller_batch(job: TrainingJob, lever: Lever) -> Iterator[Lever]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from simsys.build.device import build_device_spec
 from simsys.build.modules import module_options
 from simsys.build.serving import SCHEDULER_LIMITS
-from simsys.build.training import training_precision
+from simsys.build.training import data_parallel_module, training_precision
 from simsys.check.findings import Findings
 from simsys.collectives.choose import named
 from simsys.config.document import KeyPath
@@ -76,7 +76,7 @@ def check_modules(config: SimulationConfig, found: Findings) -> None:
         name = config.training.data_parallel
         if name is not None and not _known(name, DataParallel, ("training", "data_parallel"), found):
             return
-        module = name or ("ddp" if config.parallelism.strategy != "None" else "none")
+        module = name or data_parallel_module(config.parallelism)
         options = config.training.options
         found.attempt(
             ("training", "options"), lambda: module_options(module, DataParallel, options, "training.options")

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from simsys.build.cluster import Cluster
 from simsys.check.findings import Findings
-from simsys.config.experiment import ParallelismConfig, SimulationConfig
+from simsys.config.experiment import DATA_STRATEGIES, STRATEGY_PARTS, ParallelismConfig, SimulationConfig
 from simsys.errors import UsageError
+from simsys.framework import FRAMEWORKS, Schedule
 from simsys.model.work import Model
 from simsys.parallel.passes import forward_pass
+from simsys.parallel.stages import partition
 
 TENSOR, DATA, STAGES = ("parallelism", "tp_degree"), ("parallelism", "dp_degree"), ("parallelism", "pp_stages")
 STRATEGY = ("parallelism", "strategy")
 
-DEGREES = {
-    "training": {"None": frozenset[str](), "DDP": frozenset({"dp_degree"})},
-    "serving": {"None": frozenset({"dp_degree"}), "TP": frozenset({"tp_degree", "dp_degree"})},
-}
-"""Which degrees each strategy may have above 1; in serving ``dp_degree`` counts independent replicas."""
+KINDS = {"training": STRATEGY_PARTS, "serving": ("TP",)}
+"""Which kinds of parallelism there are so far; in serving ``dp_degree`` counts independent replicas."""
+
+DIVIDING = {"TP": "tp_degree", "PP": "pp_stages"}
+"""Which degree belongs to which kind."""
 
 
 def check_parallelism(config: SimulationConfig, cluster: Cluster | None, model: Model | None, found: Findings) -> None:
     """Book what is wrong with the degrees; what is unknown (None) is not checked against."""
     given = config.parallelism
-    if given.pp_stages > 1:
-        known = "None, DDP (training) and TP (serving)"
-        found.error(STAGES, f"pipeline parallelism is not available in this version; strategies so far: {known}")
+    if given.pp_stages > 1 and config.training is None:
+        found.error(STAGES, "pipeline parallelism is not available for serving yet; strategies so far: None, TP")
         return
     _check_strategy(config, cluster, found)
     if cluster is not None:
@@ -33,6 +36,28 @@ def check_parallelism(config: SimulationConfig, cluster: Cluster | None, model: 
         problem = split_problem(model, given.tp_degree, cluster.num_gpus if cluster is not None else 0)
         if problem:
             found.error(TENSOR, problem)
+    if model is not None:
+        _check_pipeline(config, model, found)
+
+
+def _check_pipeline(config: SimulationConfig, model: Model, found: Findings) -> None:
+    """The layers can be divided among the stages, and the schedule allows the numbers."""
+    given = config.parallelism
+    if config.training is None:
+        return
+    if given.pp_stages == 1:
+        for key in ("virtual_stages", "stage_layers"):
+            if getattr(given, key) not in (1, None):
+                found.error(("parallelism", key), f"{key} needs pp_stages above 1")
+        return
+    layers_at = ("parallelism", "stage_layers") if given.stage_layers else STAGES
+    whole = forward_pass(model)
+    found.attempt(layers_at, lambda: partition(whole, given.pp_stages, given.virtual_stages, given.stage_layers))
+    schedule = found.attempt(("parallelism", "schedule"), lambda: FRAMEWORKS.get(given.schedule, Schedule)())
+    if schedule is not None:
+        steps = config.training.gradient_accumulation_steps
+        at = ("parallelism", "virtual_stages") if given.virtual_stages > 1 else ("parallelism", "schedule")
+        found.attempt(at, lambda: schedule.actions(0, given.pp_stages, steps, given.virtual_stages))
 
 
 def split_problem(model: Model, tensor_degree: int, gpus: int = 0) -> str:
@@ -64,32 +89,35 @@ def split_problem(model: Model, tensor_degree: int, gpus: int = 0) -> str:
 
 
 def _check_strategy(config: SimulationConfig, cluster: Cluster | None, found: Findings) -> None:
-    """A degree above 1 needs a strategy that has it."""
-    given, known = config.parallelism, DEGREES[config.kind]
-    names = ", ".join(known)
-    if given.tp_degree > 1 and not any("tp_degree" in degrees for degrees in known.values()):
-        found.error(TENSOR, f"tensor parallelism is not available for {config.kind} yet; strategies so far: {names}")
-        return
+    """A degree above 1 needs a strategy that names its kind, and a kind that is named a degree above 1."""
+    given, kinds = config.parallelism, KINDS[config.kind]
     if given.strategy is None:
         return
-    if given.strategy not in known:
+    if given.parts - set(kinds):
+        names = ", ".join(["None", *kinds])
         found.error(STRATEGY, f"strategy {given.strategy} is not one for {config.kind}; so far there are: {names}")
         return
-    allowed = known[given.strategy]
-    if given.strategy == "TP" and given.tp_degree == 1:
-        found.error(STRATEGY, "strategy TP with tp_degree 1 divides nothing; write tp_degree: 2 or strategy: None")
-    for key, degree in (("tp_degree", given.tp_degree), ("dp_degree", _data_degree(config, cluster))):
-        if degree > 1 and key not in allowed:
-            fitting = " or ".join(name for name, degrees in known.items() if key in degrees)
-            _refuse_degree(given.strategy, key, degree, fitting, found)
+    for kind, key in DIVIDING.items():
+        degree = getattr(given, key)
+        if degree > 1 and kind not in given.parts and kind in kinds:
+            _refuse_degree(given, key, degree, [kind], found)
+        elif degree == 1 and kind in given.parts:
+            rest = "_".join(part for part in STRATEGY_PARTS if part in given.parts - {kind}) or "None"
+            message = f"strategy {given.strategy} with {key} 1 divides nothing; write {key}: 2 or strategy: {rest}"
+            found.error(STRATEGY, message)
+    replicas = _data_degree(config, cluster)
+    if config.training is not None and replicas > 1 and not given.parts.intersection(DATA_STRATEGIES):
+        _refuse_degree(given, "dp_degree", replicas, DATA_STRATEGIES, found)
 
 
-def _refuse_degree(strategy: str, key: str, degree: int, fitting: str, found: Findings) -> None:
+def _refuse_degree(given: ParallelismConfig, key: str, degree: int, kinds: Sequence[str], found: Findings) -> None:
+    stem = "_".join(part for part in STRATEGY_PARTS if part in given.parts)
+    fitting = " or ".join(f"{stem}_{kind}" if stem else kind for kind in kinds[:2])
     path = ("parallelism", key)
     if found.written(path):
-        found.error(path, f"strategy {strategy} has no {key} above 1, not {degree}; use strategy {fitting}")
+        found.error(path, f"strategy {given.strategy} has no {key} above 1, not {degree}; use strategy {fitting}")
     else:
-        message = f"strategy {strategy} uses one GPU, the cluster has {degree}; use strategy {fitting} or fewer GPUs"
+        message = f"strategy {given.strategy} leaves {degree} replicas without a strategy; use {fitting} or fewer GPUs"
         found.error(STRATEGY, message)
 
 
@@ -100,26 +128,31 @@ def _data_degree(config: SimulationConfig, cluster: Cluster | None) -> int:
         return 1
     if given.dp_degree is not None:
         return given.dp_degree
-    return cluster.num_gpus // given.tp_degree if cluster is not None else 1
+    return cluster.num_gpus // (given.tp_degree * given.pp_stages) if cluster is not None else 1
 
 
 def _check_gpus(given: ParallelismConfig, cluster: Cluster, model: Model | None, found: Findings) -> None:
     """All GPUs are used: the product of the degrees is their number."""
     gpus, tensor = cluster.num_gpus, given.tp_degree
+    shards = tensor * given.pp_stages
     if given.dp_degree is None:
-        if gpus % tensor:
+        if given.pp_stages > 1 and gpus % shards:
+            message = f"tp {tensor} x pp {given.pp_stages} = {shards} does not divide {_gpus(gpus)}"
+            found.error(STAGES, f"{message}; {_nearest_divisors(gpus // tensor, given.pp_stages, key='pp_stages')}")
+        elif gpus % tensor:
             heads = model.num_attention_heads if model is not None else 0
             fitting = _nearest_divisors(gpus, tensor, heads)
             found.error(TENSOR, f"{_gpus(gpus)} cannot be divided into groups of tp_degree {tensor}; {fitting}")
         return
-    product = tensor * given.dp_degree
+    product = shards * given.dp_degree
     if product == gpus:
         return
     options = []
-    if gpus % tensor == 0:
-        options.append(f"dp_degree: {gpus // tensor}")
-    if gpus % given.dp_degree == 0 and gpus // given.dp_degree > 1 and tensor > 1:
-        options.append(f"tp_degree: {gpus // given.dp_degree}")
+    if gpus % shards == 0:
+        options.append(f"dp_degree: {gpus // shards}")
+    others = given.dp_degree * given.pp_stages
+    if gpus % others == 0 and gpus // others > 1 and tensor > 1:
+        options.append(f"tp_degree: {gpus // others}")
     if product % cluster.gpus_per_node == 0:
         options.append(f"num_nodes: {product // cluster.gpus_per_node}")
     would = f"; {' or '.join(options)} would fit" if options else f"; {_nearest_divisors(gpus, tensor)}"
@@ -131,8 +164,8 @@ def _gpus(count: int) -> str:
     return f"{count} GPU{'s' if count > 1 else ''}"
 
 
-def _nearest_divisors(number: int, near: int, also: int = 0) -> str:
+def _nearest_divisors(number: int, near: int, also: int = 0, key: str = "tp_degree") -> str:
     """The degrees around `near` that divide `number` (and `also`), as advice."""
     common = [d for d in range(1, min(number, 1024) + 1) if number % d == 0 and also % d == 0]
     nearest = sorted(sorted(common, key=lambda d: (abs(d - near), d))[:3])
-    return f"tp_degree: {' or '.join(map(str, nearest))} would fit"
+    return f"{key}: {' or '.join(map(str, nearest))} would fit"

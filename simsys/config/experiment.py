@@ -10,15 +10,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveInt, PrivateAttr, model_validator
+from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
 from simsys.config.base import FrozenModel
 from simsys.config.workload import WorkloadConfig
+from simsys.errors import did_you_mean
 from simsys.units import BytesPerSecond, Fraction, NonNegativeSeconds, Seconds
 
 TopologyType = Literal["switch", "full_mesh", "ring", "tree", "torus_2d"]
-Strategy = Literal["None", "DDP", "TP"]
 TrainingPrecision = Literal["fp32", "tf32", "fp16", "bf16"]
 ServingPrecision = Literal["fp32", "fp16", "bf16", "fp8"]
 CommunicationPattern = Annotated[str, Field(min_length=1)]
@@ -137,13 +137,46 @@ class ModelConfig(FrozenModel):
         return self
 
 
+def _strategy(value: str) -> str:
+    """Refuse what is no combination of known kinds, at most one of them for data parallelism."""
+    parts = value.split("_")
+    unknown = [part for part in parts if part not in STRATEGY_PARTS]
+    if unknown:
+        known = ["None", *STRATEGY_PARTS, "TP_PP", "TP_PP_DDP"]
+        raise _problem(
+            f"unknown strategy {value!r}{did_you_mean(value, known)}; parts are joined by '_', as in TP_PP_DDP"
+        )
+    data = [part for part in parts if part in DATA_STRATEGIES]
+    if len(data) > 1 or len(set(parts)) < len(parts):
+        raise _problem(f"strategy {value!r} names more than one kind of data parallelism, or one kind twice")
+    return value
+
+
+DATA_STRATEGIES = ("DDP", "ZERO1", "ZERO2", "FSDP", "HSDP")
+STRATEGY_PARTS = ("TP", "PP", *DATA_STRATEGIES)
+Strategy = Literal["None"] | Annotated[str, AfterValidator(_strategy)]
+
+
 class ParallelismConfig(FrozenModel):
-    """Which parallelism, and how much of each kind; ``dp_degree`` is what the GPUs leave if it is not given."""
+    """Which parallelism, and how much of each kind; ``dp_degree`` is what the GPUs leave if it is not given.
+
+    `strategy` joins kinds by underscores: ``TP``, ``PP`` and one of ``DDP``, ``ZERO1``, ``ZERO2``, ``FSDP``, ``HSDP``.
+    `schedule` is a pipeline schedule: ``1f1b``, ``gpipe``, ``interleaved``, ``zero_bubble``, or your own.
+    """
 
     strategy: Strategy | None = None
     tp_degree: PositiveInt = 1
     pp_stages: PositiveInt = 1
     dp_degree: PositiveInt | None = None
+    virtual_stages: PositiveInt = 1
+    schedule: str = "1f1b"
+    stage_layers: list[PositiveInt] | None = None
+
+    @property
+    def parts(self) -> frozenset[str]:
+        """The kinds of parallelism that the strategy names."""
+        named = frozenset((self.strategy or "").split("_"))
+        return named - {"", "None"}
 
 
 class TrainingConfig(FrozenModel):

@@ -1,54 +1,10 @@
-"""What a rank holds in device memory, by component."""
+"""What a rank of a serving replica holds in device memory, by component."""
 
 from __future__ import annotations
 
-from simsys.model.work import Batch, Model, Precision
+from simsys.model.work import Model, Precision
 
 FP32_BYTES = 4.0
-ADAM_STATES = 2
-"""Momentum and variance, kept in fp32 (Kingma & Ba 2015)."""
-OPTIMIZER_STATES = {"adam": ADAM_STATES, "sgd": 1}
-LOGIT_COPIES = 2
-"""The loss keeps the logits and their gradient."""
-
-
-def training_memory(
-    model: Model,
-    batch: Batch,
-    precision: Precision,
-    *,
-    optimizer: str = "adam",
-    gradient_bytes_per_parameter: float = FP32_BYTES,
-    master_bytes_per_parameter: float = FP32_BYTES,
-    bucket_bytes: float = 0.0,
-    context_bytes: float = 0.0,
-) -> dict[str, float]:
-    """Bytes that one data-parallel rank needs, by component.
-
-    Model states are those of mixed-precision Adam, 16 bytes per parameter with fp32 gradients (Rajbhandari et
-    al. 2020, §3.1, without the transient 16-bit copies); activations follow Korthikanti et al. 2022, §4.1, with
-    fused attention, whose scores are not kept.
-
-    Args:
-        model: The model.
-        batch: One micro-batch.
-        precision: What activations are kept in.
-        optimizer: A key of `OPTIMIZER_STATES`.
-        gradient_bytes_per_parameter: Bytes of each gradient.
-        master_bytes_per_parameter: Bytes of each stored weight.
-        bucket_bytes: Communication buffers.
-        context_bytes: What the runtime and its libraries take.
-    """
-    activation_elements = sum(block.activation_elements_per_token for block in model.blocks) * batch.tokens
-    return {
-        "parameters": model.parameters * master_bytes_per_parameter,
-        "gradients": model.parameters * gradient_bytes_per_parameter,
-        "optimizer": model.parameters * OPTIMIZER_STATES[optimizer] * FP32_BYTES,
-        "activations": activation_elements * precision.activation_bytes,
-        "logits": model.vocab_size * batch.logits * FP32_BYTES * LOGIT_COPIES,
-        "buckets": bucket_bytes,
-        "context": context_bytes,
-    }
 
 
 def serving_memory(

@@ -7,7 +7,7 @@ all-reduce adds up, so a transformer layer becomes compute – all-reduce – co
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from simsys.collectives.base import CollectiveKind
@@ -49,13 +49,26 @@ class Segment:
 class Stretch:
     """Equal consecutive blocks: the segments of one of them, how many there are, and what their backward pass costs.
 
-    `backward_ratio` is the FLOP of the backward over those of the forward pass.
+    Args:
+        name: Name of the block.
+        segments: The rank's share of one block.
+        repeat: How many equal blocks.
+        backward_ratio: FLOP of the backward over those of the forward pass.
+        output_elements_per_token: Elements handed to the next block, whole.
+        activation_elements_per_token: Elements that the rank keeps for the backward pass of one block.
     """
 
     name: str
     segments: tuple[Segment, ...]
     repeat: int = 1
     backward_ratio: float = 2.0
+    output_elements_per_token: float = 0.0
+    activation_elements_per_token: float = 0.0
+
+    @property
+    def operators(self) -> Iterator[Operator]:
+        """The rank's share of the operators of one block."""
+        return (operator for segment in self.segments for operator in segment.operators)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,11 +79,35 @@ class ForwardPass:
     stretches: tuple[Stretch, ...]
 
     @property
+    def output_elements_per_token(self) -> float:
+        """Elements of each token that the last block hands on."""
+        return self.stretches[-1].output_elements_per_token if self.stretches else 0.0
+
+    @property
+    def num_blocks(self) -> int:
+        """Blocks, repeated ones counted."""
+        return sum(stretch.repeat for stretch in self.stretches)
+
+    @property
     def widest_elements_per_token(self) -> float:
         """Elements that the widest operator reads and writes for each token, the head left out."""
-        segments = (segment for stretch in self.stretches for segment in stretch.segments)
-        operators = (operator for segment in segments for operator in segment.operators)
+        operators = (operator for stretch in self.stretches for operator in stretch.operators)
         return max((op.elements_per_token for op in operators if not op.per_logit), default=0.0)
+
+    @property
+    def parameters(self) -> float:
+        """The rank's share of the weights."""
+        return sum(op.parameters * stretch.repeat for stretch in self.stretches for op in stretch.operators)
+
+    @property
+    def activation_elements_per_token(self) -> float:
+        """Elements that the rank keeps for the backward pass of one micro-batch."""
+        return sum(stretch.activation_elements_per_token * stretch.repeat for stretch in self.stretches)
+
+    @property
+    def has_head(self) -> bool:
+        """Whether the logits are computed here."""
+        return any(operator.per_logit for stretch in self.stretches for operator in stretch.operators)
 
 
 def shard(operator: Operator, degree: int, num_key_value_heads: int = 0) -> Operator:
@@ -118,9 +155,23 @@ def forward_pass(model: Model, tensor_degree: int = 1) -> ForwardPass:
             stretches[-1] = replace(stretches[-1], repeat=stretches[-1].repeat + 1)
         else:
             segments = tuple(block_segments(block, tensor_degree, model.num_key_value_heads))
-            stretches.append(Stretch(block.name, segments, backward_ratio=block.backward_flop_ratio))
+            stretches.append(
+                Stretch(
+                    block.name,
+                    segments,
+                    backward_ratio=block.backward_flop_ratio,
+                    output_elements_per_token=block.output_elements_per_token,
+                    activation_elements_per_token=_kept_elements(block, tensor_degree),
+                )
+            )
         previous = block
     return ForwardPass(model.name, tuple(stretches))
+
+
+def _kept_elements(block: Block, tensor_degree: int) -> float:
+    """Activations that one rank keeps: norms and dropout keep theirs whole (Korthikanti et al. 2022, §4.2.1)."""
+    whole = block.replicated_activation_elements_per_token
+    return whole + (block.activation_elements_per_token - whole) / tensor_degree
 
 
 def block_segments(block: Block, tensor_degree: int = 1, num_key_value_heads: int = 0) -> list[Segment]:

@@ -16,6 +16,7 @@ from simsys.framework import (
     DecodePhase,
     PrefillPhase,
     Rank,
+    Schedule,
     Scheduler,
     Sequences,
     Steps,
@@ -25,7 +26,7 @@ from simsys.framework import (
 from simsys.model.work import Precision
 from simsys.parallel.layout import Layout
 from simsys.parallel.passes import forward_pass
-from simsys.parallel.training import training_plan
+from simsys.parallel.training import StepSettings, training_plan
 from simsys.platform.environment import Environment
 from simsys.probes import Probe, Probes
 from simsys.serving.inbox import Inbox
@@ -114,12 +115,14 @@ class TrainingCase:
     def _framework(self, rank: Rank) -> TrainingFramework:
         model = toy_model()
         batch = model.training_batch(2, 32)
-        plan = training_plan(forward_pass(model, self.layout.tensor), batch, Precision(), micro_batches=2)
+        settings = StepSettings(precision=Precision(), micro_batches=2)
+        plan = training_plan([forward_pass(model, self.layout.tensor)], batch, settings)
+        schedule = FRAMEWORKS.get("1f1b", Schedule)()
         if issubclass(self.module, DataParallel):
             training = FRAMEWORKS.get("training", TrainingFramework)
-            return training(rank, plan, self.module(rank, plan, self.options))
+            return training(rank, plan, self.module(rank, plan, self.options), schedule)
         ddp = FRAMEWORKS.get("ddp", DataParallel)
-        return self.module(rank, plan, ddp(rank, plan, ddp.Options()))
+        return self.module(rank, plan, ddp(rank, plan, ddp.Options()), schedule)
 
 
 @dataclass

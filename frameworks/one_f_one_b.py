@@ -1,0 +1,19 @@
+"""1F1B: one forward, one backward in turn once the pipeline is full (PipeDream-Flush: Narayanan et al. 2021, §2.2)."""
+
+from __future__ import annotations
+
+from simsys.framework import Action, ActionKind, Schedule, register, require_one_chunk
+
+
+@register("one_f_one_b")
+class OneForwardOneBackward(Schedule):
+    """GPipe's bubble, but at most p - stage micro-batches in flight."""
+
+    def actions(self, stage: int, stages: int, micro_batches: int, chunks: int) -> list[Action]:
+        """Warm up, alternate, cool down."""
+        require_one_chunk(self, chunks)
+        warm = min(stages - 1 - stage, micro_batches)
+        order = [Action(ActionKind.FORWARD, i) for i in range(warm)]
+        for i in range(micro_batches - warm):
+            order += [Action(ActionKind.FORWARD, warm + i), Action(ActionKind.BACKWARD, i)]
+        return order + [Action(ActionKind.BACKWARD, i) for i in range(micro_batches - warm, micro_batches)]

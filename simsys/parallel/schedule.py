@@ -1,0 +1,64 @@
+"""Pipeline schedules: for each stage, the order of forward and backward passes over micro-batches. Pure data."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from simsys.errors import UsageError
+
+
+class ActionKind(StrEnum):
+    """What a stage does with a micro-batch."""
+
+    FORWARD = "forward"
+    BACKWARD = "backward"  # of inputs and weights, or of inputs alone if the schedule has WEIGHT actions
+    WEIGHT = "weight"  # gradients of the weights, put off to fill bubbles
+
+
+class Action(NamedTuple):
+    """One pass of one micro-batch through one chunk of a stage's layers."""
+
+    kind: ActionKind
+    micro_batch: int
+    chunk: int = 0
+
+
+class Schedule(ABC):
+    """The order of work of every pipeline stage; stateless."""
+
+    splits_backward = False
+    """True if the gradients of inputs and of weights are separate actions."""
+
+    @abstractmethod
+    def actions(self, stage: int, stages: int, micro_batches: int, chunks: int) -> list[Action]:
+        """What a stage does in one step, in order.
+
+        Args:
+            stage: The stage, from 0.
+            stages: How many there are.
+            micro_batches: Micro-batches of the step.
+            chunks: Chunks of layers that each stage holds (virtual stages).
+
+        Raises:
+            UsageError: If the schedule does not allow these numbers.
+        """
+
+
+def require_one_chunk(schedule: Schedule, chunks: int) -> None:
+    """Raise UsageError if stages hold several chunks."""
+    if chunks != 1:
+        raise UsageError(f"{type(schedule).__name__} has one chunk of layers per stage, not {chunks} virtual stages")
+
+
+def peak_in_flight(actions: Sequence[Action]) -> tuple[int, ...]:
+    """For each chunk, how many micro-batches are forward but not yet backward when the stage keeps most of them."""
+    chunks = max(action.chunk for action in actions) + 1
+    kept, peak = [0] * chunks, [0] * chunks
+    for action in actions:
+        kept[action.chunk] += {ActionKind.FORWARD: 1, ActionKind.BACKWARD: -1, ActionKind.WEIGHT: 0}[action.kind]
+        if sum(kept) > sum(peak):
+            peak = list(kept)
+    return tuple(peak)

@@ -1,0 +1,78 @@
+"""How a model is divided into pipeline stages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from simsys.errors import UsageError
+from simsys.parallel.passes import ForwardPass, Stretch
+
+
+def partition(
+    plan: ForwardPass, stages: int, chunks: int = 1, layers: Sequence[int] | None = None
+) -> list[list[ForwardPass]]:
+    """Divide a model's repeated layers among stages; what comes before goes to the first, what follows to the last.
+
+    Args:
+        plan: The whole model.
+        stages: Pipeline stages.
+        chunks: Chunks of layers per stage; chunk c of stage s is number c·stages + s in the order of the model.
+        layers: Layers of each chunk in the order of the model; by default equally many.
+
+    Returns:
+        For each stage, its chunks.
+
+    Raises:
+        UsageError: If the layers cannot be divided like this.
+    """
+    first, last = _layers(plan)
+    count = sum(stretch.repeat for stretch in plan.stretches[first:last])
+    sizes = _sizes(count, stages * chunks, layers)
+    pieces = _cut(plan.stretches[first:last], sizes)
+    pieces[0] = [*plan.stretches[:first], *pieces[0]]
+    pieces[-1] = [*pieces[-1], *plan.stretches[last:]]
+    passes = [ForwardPass(f"{plan.name}[{index}]", tuple(piece)) for index, piece in enumerate(pieces)]
+    return [[passes[chunk * stages + stage] for chunk in range(chunks)] for stage in range(stages)]
+
+
+def _layers(plan: ForwardPass) -> tuple[int, int]:
+    """The stretches that are layers: from the first repeated one to the last; all if none is repeated."""
+    repeated = [index for index, stretch in enumerate(plan.stretches) if stretch.repeat > 1]
+    return (repeated[0], repeated[-1] + 1) if repeated else (0, len(plan.stretches))
+
+
+def _sizes(count: int, pieces: int, layers: Sequence[int] | None) -> list[int]:
+    if layers is not None:
+        if len(layers) != pieces or sum(layers) != count:
+            raise UsageError(
+                f"stage_layers must be {pieces} numbers that add up to {count} layers, not {list(layers)} "
+                f"(sum {sum(layers)})"
+            )
+        return list(layers)
+    if count % pieces:
+        nearest = sorted((d for d in range(1, count + 1) if count % d == 0), key=lambda d: (abs(d - pieces), d))[:3]
+        fitting = ", ".join(str(d) for d in sorted(nearest))
+        raise UsageError(
+            f"{count} layers cannot be divided among {pieces} stages (virtual ones counted); {fitting} would divide "
+            "them, or say how with stage_layers"
+        )
+    return [count // pieces] * pieces
+
+
+def _cut(stretches: Sequence[Stretch], sizes: Sequence[int]) -> list[list[Stretch]]:
+    """Deal out repeated stretches in order, `sizes[i]` layers to piece i."""
+    left = [(stretch, stretch.repeat) for stretch in stretches]
+    pieces: list[list[Stretch]] = []
+    for size in sizes:
+        piece: list[Stretch] = []
+        while size:
+            stretch, available = left[0]
+            taken = min(size, available)
+            piece.append(replace(stretch, repeat=taken))
+            left[0] = (stretch, available - taken)
+            if taken == available:
+                left.pop(0)
+            size -= taken
+        pieces.append(piece)
+    return pieces
