@@ -22,6 +22,8 @@ class DDP(DataParallel):
         first_bucket_size: Bytes = 2**20
         overlap: bool = True
 
+    same_every_step = True
+    every_micro_batch = False
     options: Options
 
     def __init__(self, rank: Rank, plan: TrainingPlan, options: Options) -> None:

@@ -8,3 +8,6 @@ from simsys.framework import DataParallel, register
 @register("none")
 class NoDataParallel(DataParallel):
     """No communication around the blocks."""
+
+    same_every_step = True
+    every_micro_batch = False

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from simsys.framework import (
     Action,
     ActionKind,
+    Collective,
+    Compute,
     DataParallel,
     Event,
+    Pass,
     Rank,
     Schedule,
     Steps,
@@ -29,10 +32,15 @@ class Training(TrainingFramework):
         self.stage = self.pipeline.index(rank.index)
         self.actions = schedule.actions(self.stage, len(self.pipeline), plan.micro_batches, len(plan.chunks))
         self.last = self.last_passes()
+        planned = 0 if data_parallel.every_micro_batch else self.before_gradients()
+        self.program = self.plan_passes(self.actions[:planned])
+        self.actions = self.actions[planned:]
         self.sent: list[Event] = []
 
     def step(self) -> Steps:
         """One iteration of one rank."""
+        if self.program:
+            yield self.rank.program(self.program, over="pipeline", name="micro-batches")
         for action in self.actions:
             yield from self.perform(action)
         if event := self.data_parallel.finish():
@@ -41,20 +49,23 @@ class Training(TrainingFramework):
         yield self.rank.wait(sent)
         self.rank.mark("optimizer")
         yield self.rank.compute(self.plan.optimizer, name="optimizer")
+        if event := self.data_parallel.after_optimizer():
+            yield event
 
     def perform(self, action: Action) -> Steps:
         """Receive what the pass needs, run it, hand on what comes of it."""
-        forward = action.kind is ActionKind.FORWARD
         self.rank.mark(action.kind)
-        if action.kind is ActionKind.WEIGHT:
-            yield from self.weight_pass(action)
-            return
-        if source := self.neighbour(action, -1 if forward else 1):
+        source, target = self.partners(action)
+        if source:
             yield self.rank.recv(source[0], tag=(action.kind, action.micro_batch, self.place(action)))
-        yield from self.forward_pass(action) if forward else self.backward_pass(action)
-        if target := self.neighbour(action, 1 if forward else -1):
+        yield from {
+            ActionKind.FORWARD: self.forward_pass,
+            ActionKind.BACKWARD: self.backward_pass,
+            ActionKind.WEIGHT: self.weight_pass,
+        }[action.kind](action)
+        if target:
             tag = (action.kind, action.micro_batch, target[1])
-            self.sent.append(self.rank.send(target[0], self.plan.boundary_bytes, tag=tag, name="boundary"))
+            self.sent.append(self.rank.send(target[0], self.message_bytes(action), tag=tag, name="boundary"))
 
     def forward_pass(self, action: Action) -> Steps:
         """One micro-batch forward through one chunk."""
@@ -93,6 +104,47 @@ class Training(TrainingFramework):
             yield self.rank.compute(part.work, name=name)
             if part.kind is not None:
                 yield self.rank.collective(part.kind, part.nbytes, over="tensor", name=f"tensor {part.kind}")
+
+    def before_gradients(self) -> int:
+        """How many actions precede the first that completes gradients."""
+        final = [index for index, a in enumerate(self.actions) if a in self.last and a.kind is not ActionKind.FORWARD]
+        return final[0]
+
+    def plan_passes(self, actions: Iterable[Action]) -> list[Pass]:
+        """Actions at which nothing but the passes themselves happens."""
+        runs: dict[tuple[ActionKind, int], tuple[Compute | Collective, ...]] = {}
+        passes = []
+        for action in actions:
+            key = action.kind, action.chunk
+            if key not in runs:
+                runs[key] = tuple(self.operations(action))
+            source, target = self.partners(action)
+            receive = (source[0], (action.kind, action.micro_batch, self.place(action))) if source else None
+            tag = (action.kind, action.micro_batch, target[1]) if target else None
+            send = (target[0], self.message_bytes(action), tag) if target else None
+            passes.append(self.rank.plan_pass(runs[key], receive=receive, send=send))
+        return passes
+
+    def operations(self, action: Action) -> Iterator[Compute | Collective]:
+        """What a pass computes and exchanges, block by block."""
+        blocks = self.plan.chunks[action.chunk]
+        for block in blocks if action.kind is ActionKind.FORWARD else blocks[::-1]:
+            for part in getattr(block, action.kind):
+                yield self.rank.plan_compute(part.work, name=action.kind)
+                if part.kind is not None:
+                    yield self.rank.plan_collective(part.kind, part.nbytes, over="tensor", name=f"tensor {part.kind}")
+
+    def partners(self, action: Action) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
+        """Where a pass receives from and sends to."""
+        if action.kind is ActionKind.WEIGHT:
+            return None, None
+        direction = 1 if action.kind is ActionKind.FORWARD else -1
+        return self.neighbour(action, -direction), self.neighbour(action, direction)
+
+    def message_bytes(self, action: Action) -> float:
+        """What a micro-batch hands to the next chunk of the model, or its gradient to the one before."""
+        sizes = self.plan.handed_bytes if action.kind is ActionKind.FORWARD else self.plan.returned_bytes
+        return sizes[action.chunk]
 
     def place(self, action: Action) -> int:
         """A chunk's number in the order of the model."""

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from simsys.config.base import Configurable, FrozenModel
+from simsys.ops import Collective, Compute, Pass
+from simsys.parallel.memory import Shards
 from simsys.parallel.schedule import Action, ActionKind, Schedule, require_one_chunk
 from simsys.parallel.training import Block, TrainingPlan
 from simsys.rank import Rank, Team
@@ -48,6 +50,12 @@ class DataParallel(Configurable):
         options: The module's settings.
     """
 
+    same_every_step: ClassVar[bool] = False
+    """True if a step never depends on those before, so that equal iterations need not be simulated one by one."""
+
+    every_micro_batch: ClassVar[bool] = True
+    """False if nothing happens before the last backward pass, as in DDP: then what precedes it can be planned."""
+
     def __init__(self, rank: Rank, plan: TrainingPlan, options: Any) -> None:
         self.rank = rank
         self.plan = plan
@@ -70,6 +78,18 @@ class DataParallel(Configurable):
 
     def finish(self) -> Event | None:
         """All backward passes are done; the optimizer comes next."""
+
+    def after_optimizer(self) -> Event | None:
+        """This rank's share of the weights is updated; the step ends."""
+
+    @classmethod
+    def shards(cls, options: Any, ranks: int) -> Shards:
+        """Among how many of the `ranks` data-parallel ranks each model state is divided; by default all hold all.
+
+        Raises:
+            UsageError: If the options do not fit so many ranks.
+        """
+        return Shards()
 
 
 class TrainingFramework(ABC):
@@ -99,15 +119,19 @@ __all__ = [
     "ActionKind",
     "Block",
     "Chunk",
+    "Collective",
+    "Compute",
     "DataParallel",
     "DecodePhase",
     "Event",
     "FrozenModel",
+    "Pass",
     "PrefillPhase",
     "Rank",
     "Schedule",
     "Scheduler",
     "Sequences",
+    "Shards",
     "Steps",
     "Team",
     "TrainingFramework",

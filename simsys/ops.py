@@ -96,4 +96,36 @@ class Forward:
         return self.team.ranks[0]
 
 
-Operation = Compute | Collective | Send | Recv | Allocate | Release | Forward
+@dataclass(frozen=True, slots=True, eq=False)
+class Pass:
+    """A step of a `Program`: wait for a message, run operations one after another, send a message.
+
+    Args:
+        run: Computations and collectives; the same tuple for equal passes.
+        receive: What it waits for, if anything.
+        send: What it sends off at its end, without waiting for the delivery.
+    """
+
+    run: tuple[Compute | Collective, ...]
+    receive: Recv | None = None
+    send: Send | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """Passes of one rank, in order, known beforehand; all ranks of the group run one at the same time.
+
+    Args:
+        rank: The rank.
+        group: The ranks that exchange the messages, such as those of a pipeline.
+        passes: What the rank does.
+        name: Such as ``micro-batches``.
+    """
+
+    rank: int
+    group: Group
+    passes: tuple[Pass, ...]
+    name: str
+
+
+Operation = Compute | Collective | Send | Recv | Allocate | Release | Forward | Program

@@ -1,5 +1,6 @@
 """Probes: observers of a run. Observing never changes a result.
 
+(Rounding excepted, where equal training iterations would not be simulated one by one if nobody watched.)
 A probe overrides only the hooks it wants; `Probes` finds out once which those are, so an unheard hook costs
 one empty loop. A probe that raises is reported and removed, and the run goes on (as trio's instruments do).
 """
@@ -8,13 +9,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from simsys.ops import Operation
 
 
 class Probe:
     """Base of all observers; every hook is optional. Times are seconds of simulated time."""
+
+    counts_only: ClassVar[bool] = False
+    """True if it does not mind that equal training iterations are told by `repeated` instead of one by one."""
 
     def operation(self, op: Operation, started_s: float, ended_s: float) -> None:
         """An operation runs from `started_s` to `ended_s`; told once, as soon as its end is known.
@@ -27,6 +31,9 @@ class Probe:
 
     def mark(self, rank: int, name: str, now_s: float) -> None:
         """A framework module has begun or ended a phase, such as ``iteration_start``."""
+
+    def repeated(self, rank: int, count: int, started_s: float, iteration_s: float) -> None:
+        """`count` further training iterations follow that are like the last one; their operations are not told."""
 
     def request_admitted(self, request: int, now_s: float) -> None:
         """A request is scheduled for the first time."""
@@ -47,7 +54,7 @@ class Probe:
         """A serving replica has finished a step in which each decoding sequence got one token."""
 
 
-HOOKS = tuple(name for name in vars(Probe) if not name.startswith("_"))
+HOOKS = tuple(name for name, value in vars(Probe).items() if callable(value) and not name.startswith("_"))
 
 
 class Probes:
@@ -56,6 +63,7 @@ class Probes:
     operation: tuple[Callable[[Operation, float, float], None], ...]
     memory: tuple[Callable[[int, float, float], None], ...]
     mark: tuple[Callable[[int, str, float], None], ...]
+    repeated: tuple[Callable[[int, int, float, float], None], ...]
     request_admitted: tuple[Callable[[int, float], None], ...]
     request_first_token: tuple[Callable[[int, float], None], ...]
     request_finished: tuple[Callable[[int, float], None], ...]

@@ -6,12 +6,12 @@ detail decides what happens behind it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from simsys.collectives.base import CollectiveKind
 from simsys.model.work import Batch, Work
-from simsys.ops import Allocate, Collective, Compute, Forward, Operation, Recv, Release, Send
+from simsys.ops import Allocate, Collective, Compute, Forward, Operation, Pass, Program, Recv, Release, Send
 from simsys.parallel.layout import Group, Layout
 from simsys.parallel.passes import ForwardPass
 
@@ -24,6 +24,9 @@ class Starter(Protocol):
 
     def start(self, op: Operation) -> Event:
         """Start an operation; the event fires when it is done."""
+
+    def start_after(self, op: Collective, event: Event) -> Event:
+        """Start a collective that begins once `event` has fired."""
 
     def wait(self, rank: int, events: Iterable[Event]) -> Event:
         """An event that fires when all `events` have."""
@@ -48,7 +51,9 @@ class Rank:
         self.index = index
         self.layout = layout
         self._executor = executor
-        self._built: dict[Hashable, Operation] = {}  # operations are built once and reused
+        # Operations are built once and reused.
+        self._computes: dict[tuple[Work, str], Compute] = {}
+        self._collectives: dict[Hashable, Collective] = {}
 
     @property
     def now(self) -> float:
@@ -57,39 +62,86 @@ class Rank:
 
     def compute(self, work: Work, *, name: str = "compute") -> Event:
         """Run kernels on this rank's GPU."""
-        op = self._built.get((work, name))
-        if op is None:
-            op = self._built[work, name] = Compute(self.index, work, name)
-        return self._executor.start(op)
+        return self._executor.start(self.plan_compute(work, name=name))
 
-    def all_reduce(self, nbytes: float, *, over: str, name: str = "all_reduce") -> Event:
-        """Sum `nbytes` over the group along the axis `over` (``data``, ``tensor`` or ``pipeline``)."""
-        return self.collective(CollectiveKind.ALL_REDUCE, nbytes, over=over, name=name)
+    def all_reduce(
+        self, nbytes: float, *, over: str | Group, name: str = "all_reduce", after: Event | None = None
+    ) -> Event:
+        """Sum `nbytes` over the ranks of a group."""
+        return self.collective(CollectiveKind.ALL_REDUCE, nbytes, over=over, name=name, after=after)
 
-    def all_gather(self, nbytes: float, *, over: str, name: str = "all_gather") -> Event:
+    def all_gather(self, nbytes: float, *, over: str | Group, name: str = "all_gather") -> Event:
         """Collect shards; `nbytes` is the whole output."""
         return self.collective(CollectiveKind.ALL_GATHER, nbytes, over=over, name=name)
 
-    def reduce_scatter(self, nbytes: float, *, over: str, name: str = "reduce_scatter") -> Event:
+    def reduce_scatter(self, nbytes: float, *, over: str | Group, name: str = "reduce_scatter") -> Event:
         """Sum and keep one shard; `nbytes` is the whole input."""
         return self.collective(CollectiveKind.REDUCE_SCATTER, nbytes, over=over, name=name)
 
-    def all_to_all(self, nbytes: float, *, over: str, name: str = "all_to_all") -> Event:
+    def all_to_all(self, nbytes: float, *, over: str | Group, name: str = "all_to_all") -> Event:
         """Exchange a different part with every member; `nbytes` is this rank's whole send buffer."""
         return self.collective(CollectiveKind.ALL_TO_ALL, nbytes, over=over, name=name)
 
-    def broadcast(self, nbytes: float, *, over: str, name: str = "broadcast") -> Event:
+    def broadcast(self, nbytes: float, *, over: str | Group, name: str = "broadcast") -> Event:
         """Send `nbytes` from the group's first rank to all."""
         return self.collective(CollectiveKind.BROADCAST, nbytes, over=over, name=name)
 
-    def collective(self, kind: CollectiveKind, nbytes: float, *, over: str, name: str) -> Event:
-        """Take part in a collective of the group along the axis `over`."""
-        key = (kind, nbytes, over, name)
-        op = self._built.get(key)
+    def collective(
+        self, kind: CollectiveKind, nbytes: float, *, over: str | Group, name: str, after: Event | None = None
+    ) -> Event:
+        """Take part in a collective.
+
+        Args:
+            kind: Which one.
+            nbytes: The full buffer.
+            over: The group, or the axis along which it lies: ``data``, ``tensor`` or ``pipeline``.
+            name: What it is for.
+            after: What must have happened before it begins, besides the computation issued so far: the collective
+                of another group whose result it goes on with.
+        """
+        op = self.plan_collective(kind, nbytes, over=over, name=name)
+        return self._executor.start(op) if after is None else self._executor.start_after(op, after)
+
+    def program(self, passes: Sequence[Pass], *, over: str, name: str = "passes") -> Event:
+        """Run passes that are known beforehand, together with the other ranks of the group along the axis `over`."""
+        group = self.layout.group(self.index, over)
+        return self._executor.start(Program(self.index, group, tuple(passes), name))
+
+    def plan_pass(
+        self,
+        run: tuple[Compute | Collective, ...],
+        *,
+        receive: tuple[int, Hashable] | None = None,
+        send: tuple[int, float, Hashable] | None = None,
+    ) -> Pass:
+        """A pass of a program.
+
+        Args:
+            run: Planned operations; equal passes should share one tuple.
+            receive: Source and tag of the message it waits for.
+            send: Destination, bytes and tag of the message it ends with.
+        """
+        return Pass(
+            run,
+            None if receive is None else Recv(self.index, *receive, "recv"),
+            None if send is None else Send(self.index, *send, "send"),
+        )
+
+    def plan_compute(self, work: Work, *, name: str = "compute") -> Compute:
+        """The operation that `compute` starts, for a program."""
+        op = self._computes.get((work, name))
         if op is None:
-            group = self.layout.group(self.index, over)
-            op = self._built[key] = Collective(self.index, kind, group, nbytes, name)
-        return self._executor.start(op)
+            op = self._computes[work, name] = Compute(self.index, work, name)
+        return op
+
+    def plan_collective(self, kind: CollectiveKind, nbytes: float, *, over: str | Group, name: str) -> Collective:
+        """The operation that `collective` starts, for a program."""
+        key = kind, nbytes, over, name
+        op = self._collectives.get(key)
+        if op is None:
+            group = over if isinstance(over, Group) else self.layout.group(self.index, over)
+            op = self._collectives[key] = Collective(self.index, kind, group, nbytes, name)
+        return op
 
     def send(self, dst: int, nbytes: float, *, tag: Hashable = None, name: str = "send") -> Event:
         """Send `nbytes` to another rank; fires when the last byte has arrived there."""

@@ -23,13 +23,15 @@ def simulate(config: SimulationConfig, probes: Iterable[Probe] = ()) -> RunResul
     Raises:
         SimsysError: If it cannot be built or cannot be carried out.
     """
+    probes = list(probes)
     started, started_cpu = time.perf_counter(), time.process_time()
     job = build_job(config)
     collector = job.collector()
     platform = job.cluster.platform()
     level = LEVELS[config.simulation.lod]
     executor = level(platform, job.execution_model(), job.roles(), Probes([collector, *probes]))
-    job.start(executor)
+    observers = [probe for probe in probes if not probe.counts_only]
+    job.start(executor, observed=bool(observers))
     platform.env.run()
     executor.check_finished()
     return RunResult(

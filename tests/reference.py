@@ -44,7 +44,7 @@ class CutThroughNetwork:
     """A `simpy.Resource` per link and a process per hop.
 
     A hop waits for its link, sends its head ahead (one latency), and holds the link until the bytes are
-    serialised and the tail has come in from the link before.
+    serialised. The tail leaves then, but not before it has come in from the link before.
     """
 
     def __init__(self, topology: Topology) -> None:
@@ -76,7 +76,8 @@ class CutThroughNetwork:
             tail_out = arrived if len(route) == 1 else self.env.event()
             if len(route) > 1:
                 self.env.process(self._head(link.latency_s, route[1:], nbytes, tail_out, arrived))
-            yield self.env.timeout(nbytes / link.bytes_per_s) & tail_in
+            yield self.env.timeout(nbytes / link.bytes_per_s)
+        yield tail_in
         yield self.env.timeout(link.latency_s)
         tail_out.succeed()
 

@@ -32,7 +32,7 @@ def training(
         "communication_s": 2 * exposed_s,
         "exposed_communication_s": exposed_s,
         "communication_ratio": exposed_s / whole_s,
-        "mfu": 0.4,
+        "hfu": 0.4,
         "num_gpus": gpus,
     }
     parts = {"parameters": 8 * GB, "gradients": 8 * GB, "optimizer": 16 * GB, "activations": 6 * GB, "logits": 2 * GB}

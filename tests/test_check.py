@@ -288,23 +288,41 @@ def test_a_mistake_in_serving_is_one_problem_at_its_place(
         ),
         (
             "{strategy: None}",
-            "4:25: parallelism.strategy: strategy None uses one GPU, the cluster has 8; use strategy DDP",
+            "4:25: parallelism.strategy: strategy None leaves 8 replicas without a strategy; use DDP or ZERO1 or",
         ),
         (
             "{strategy: None, dp_degree: 8}",
             "4:42: parallelism.dp_degree: strategy None has no dp_degree above 1, not 8; use strategy DDP",
         ),
+        ("{strategy: TP, tp_degree: 8}", None),
+        ("{strategy: TP_PP, tp_degree: 2, pp_stages: 4}", None),
+        ("{strategy: TP_PP_DDP, tp_degree: 2, pp_stages: 2, dp_degree: 2}", None),
+        ("{tp_degree: 2, pp_stages: 2}", None),
         (
             "{strategy: TP}",
-            "4:25: parallelism.strategy: strategy TP is not one for training; so far there are: None, DDP",
+            "4:25: parallelism.strategy: strategy TP with tp_degree 1 divides nothing; write tp_degree: 2 or strategy:"
+            " DDP",
+        ),
+        (
+            "{strategy: TP_PP, tp_degree: 8}",
+            "4:25: parallelism.strategy: strategy TP_PP with pp_stages 1 divides nothing; write pp_stages: 2 or "
+            "strategy: TP",
+        ),
+        (
+            "{strategy: TP, tp_degree: 4}",
+            "4:25: parallelism.strategy: strategy TP leaves 2 replicas without a strategy; use TP_DDP or TP_ZERO1 or",
         ),
         (
             "{strategy: DDP, tp_degree: 4}",
-            "4:41: parallelism.tp_degree: tensor parallelism is not available for training yet",
+            "4:41: parallelism.tp_degree: strategy DDP has no tp_degree above 1, not 4; use strategy TP_DDP",
         ),
         (
-            "{pp_stages: 2}",
-            "4:26: parallelism.pp_stages: pipeline parallelism is not available in this version",
+            "{strategy: TP, tp_degree: 4, pp_stages: 2}",
+            "4:54: parallelism.pp_stages: strategy TP has no pp_stages above 1, not 2; use strategy TP_PP",
+        ),
+        (
+            "{tp_degree: 2, pp_stages: 3}",
+            "4:40: parallelism.pp_stages: tp 2 x pp 3 = 6 does not divide 8 GPUs; pp_stages: 1 or 2 or 4 would fit",
         ),
     ],
 )
@@ -312,6 +330,85 @@ def test_degrees_of_training(file: Path, parallelism: str, expected: str | None)
     found = problems(file, f"{TRAINING}parallelism: {parallelism}")
     assert len(found) == (expected is not None)
     assert not found or found[0].startswith(str(expected))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "expected"),
+    [
+        ("XYZ", "unknown strategy 'XYZ'; known: DDP, FSDP, HSDP, None, PP, TP, TP_PP, TP_PP_DDP, ZERO1, ZERO2"),
+        ("FDSP", "unknown strategy 'FDSP', did you mean 'FSDP'?; parts are joined by '_', as in TP_PP_DDP"),
+        ("tp_pp", "unknown strategy 'tp_pp', did you mean 'TP_PP'?"),
+        ("TP_None", "unknown strategy 'TP_None'"),
+        ("''", "unknown strategy ''; known: "),
+        ("5", "text is needed, not 5"),
+        ("[TP]", "text is needed, not a list"),
+        ("ZERO1_FSDP", "strategy 'ZERO1_FSDP' names more than one kind of data parallelism, or one kind twice"),
+        ("TP_TP", "strategy 'TP_TP' names more than one kind of data parallelism, or one kind twice"),
+    ],
+)
+def test_strategies_that_there_are_not(file: Path, strategy: str, expected: str) -> None:
+    (problem,) = problems(file, f"{TRAINING}parallelism: {{strategy: {strategy}}}")
+    assert problem.startswith(f"4:25: parallelism.strategy: {expected}")
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "expected"),
+    [
+        ("pp_stages: 8, schedule: gpipe", None),
+        ("pp_stages: 8, schedule: zero_bubble", None),
+        ("pp_stages: 8, virtual_stages: 3, schedule: interleaved", None),
+        ("pp_stages: 4, stage_layers: [5, 6, 6, 7]", None),
+        (
+            "pp_stages: 8, schedule: interleaved, virtual_stages: 2",
+            "4:68: parallelism.virtual_stages: 24 layers cannot be divided among 16 stages (virtual ones counted); "
+            "8, 12, 24 would divide them, or say how with stage_layers",
+        ),
+        (
+            "pp_stages: 4, stage_layers: [6, 6, 12]",
+            "4:43: parallelism.stage_layers: stage_layers must be 4 numbers that add up to 24 layers, not [6, 6, 12] ",
+        ),
+        (
+            "pp_stages: 4, stage_layers: [6, 6, 6, 7]",
+            "4:43: parallelism.stage_layers: stage_layers must be 4 numbers that add up to 24 layers, not [6, 6, 6, 7]"
+            " (sum 25)",
+        ),
+        ("pp_stages: 4, stage_layers: [6, 6, 12, 0]", "4:54: parallelism.stage_layers[3]: must be above 0, not 0"),
+        ("stage_layers: [24]", "4:29: parallelism.stage_layers: stage_layers needs pp_stages above 1"),
+        ("virtual_stages: 2", "4:31: parallelism.virtual_stages: virtual_stages needs pp_stages above 1"),
+        (
+            "pp_stages: 4, virtual_stages: 2",
+            "4:45: parallelism.virtual_stages: OneForwardOneBackward has one chunk of layers per stage, not 2 virtual "
+            "stages; use interleaved",
+        ),
+        ("pp_stages: 4, schedule: gpip", "4:39: parallelism.schedule: unknown Schedule module 'gpip', did you mean"),
+        ("schedule: gpip", "4:25: parallelism.schedule: unknown Schedule module 'gpip', did you mean 'gpipe'?"),
+        ("schedule: ddp", "4:25: parallelism.schedule: unknown Schedule module 'ddp'; known: 1f1b, gpipe, interleave"),
+        ("schedule: 'no.such:Thing'", "4:25: parallelism.schedule: no framework module at 'no.such:Thing'"),
+        ("schedule: 'frameworks.ddp:DDP'", "4:25: parallelism.schedule: framework module 'frameworks.ddp:DDP' is not"),
+    ],
+)
+def test_pipelines(file: Path, parallelism: str, expected: str | None) -> None:
+    text = replaced(TRAINING, "gpu: 8}", "gpu: 8, gradient_accumulation_steps: 16}")
+    found = problems(file, f"{text}parallelism: {{{parallelism}}}")
+    assert len(found) == (expected is not None)
+    assert not found or found[0].startswith(str(expected))
+
+
+def test_interleaving_goes_in_rounds_of_as_many_micro_batches_as_stages(file: Path) -> None:
+    text = replaced(TRAINING, "gpu: 8}", "gpu: 8, gradient_accumulation_steps: 6}")
+    settings = "parallelism: {pp_stages: 4, virtual_stages: 2, schedule: interleaved}"
+    (problem,) = problems(file, text + settings)
+    assert problem.endswith("virtual_stages: interleaving needs micro-batches in multiples of 4 stages, not 6")
+    assert problems(file, text + settings, "training.gradient_accumulation_steps=8") == []
+
+
+def test_more_stages_than_layers(file: Path) -> None:
+    text = replaced(TRAINING, "gpu: H100, gpus_per_node: 8", "profile: dgx-h100, num_nodes: 4")
+    (problem,) = problems(file, f"{text}parallelism: {{pp_stages: 32}}")
+    start = (
+        "4:26: parallelism.pp_stages: 24 layers cannot be divided among 32 stages (virtual ones counted); 8, 12, 24"
+    )
+    assert problem.startswith(start)
 
 
 def test_a_chosen_module_may_leave_the_ranks_alone(file: Path) -> None:
@@ -397,6 +494,8 @@ def test_a_network_without_heads_cannot_be_divided(file: Path) -> None:
             "training.precision=bf16",
             "V100-SXM-32GB does not compute in bf16; it has fp16, fp32: write precision: fp16",
         ),
+        (TRAINING, "A100", "training.precision=fp8", "A100-SXM-80GB does not compute in fp8; it has bf16, fp16"),
+        (TRAINING, "H100", "training.precision=fp8", ""),
         (TRAINING, "V100", "training.batch_size_per_gpu=1", ""),
         (TRAINING, "V100", "training.mixed_precision=false", ""),
     ],
@@ -599,3 +698,23 @@ def test_the_first_designs_classes_construct() -> None:
 def test_an_alias_beside_its_key_is_refused(file: Path, text: str, expected: str) -> None:
     (found,) = problems(file, text)
     assert expected in found
+
+
+@pytest.mark.parametrize(
+    ("text", "parallelism", "expected"),
+    [
+        (TRAINING, "tp_degree: 4, sequence_parallel: true", None),
+        (TRAINING, "sequence_parallel: true", "sequence_parallel needs a tp_degree above 1; write tp_degree: 2"),
+        (
+            replaced(TRAINING, "GPT2-Medium", "GPT2-Medium, sequence_length: 511"),
+            "tp_degree: 4, sequence_parallel: true",
+            "sequence parallelism divides sequences among tp_degree 4 ranks, not 511 tokens",
+        ),
+        (SERVING, "tp_degree: 4, sequence_parallel: true", "sequence parallelism is for training"),
+    ],
+    ids=["fits", "alone", "length", "serving"],
+)
+def test_sequence_parallelism(file: Path, text: str, parallelism: str, expected: str | None) -> None:
+    found = problems(file, f"{text}parallelism: {{{parallelism}}}")
+    assert len(found) == (expected is not None)
+    assert not found or f": parallelism.sequence_parallel: {expected}" in found[0]

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from simsys.collectives import ALGORITHMS
-from simsys.framework import FRAMEWORKS, DataParallel, Scheduler
+from simsys.framework import FRAMEWORKS, DataParallel, Schedule, Scheduler
 from simsys.testing import check_framework
 
+MODULES = (DataParallel, Schedule, Scheduler)
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXAMPLES = [
@@ -37,7 +38,7 @@ def test_example(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     namespace: dict[str, object] = {"__name__": "example"}
     exec(compile(code, "example", "exec"), namespace)
     for value in namespace.values():
-        if isinstance(value, type) and issubclass(value, DataParallel | Scheduler) and value.__module__ == "example":
+        if isinstance(value, type) and issubclass(value, MODULES) and value.__module__ == "example":
             check_framework(value)
 
 

@@ -9,10 +9,22 @@ from pydantic import BaseModel
 
 from frameworks.chunked_prefill import ChunkedPrefill
 from frameworks.ddp import DDP
+from frameworks.gpipe import GPipe
 from frameworks.llm_decode import LLMDecode
 from frameworks.llm_prefill import LLMPrefill
+from frameworks.one_f_one_b import OneForwardOneBackward
 from frameworks.training import Training
-from simsys.framework import FRAMEWORKS, Chunk, DataParallel, FrozenModel, Steps
+from simsys.errors import UsageError
+from simsys.framework import (
+    FRAMEWORKS,
+    Action,
+    ActionKind,
+    Chunk,
+    DataParallel,
+    FrozenModel,
+    Schedule,
+    Steps,
+)
 from simsys.model.work import Batch
 from simsys.testing import check_framework, record
 
@@ -72,6 +84,52 @@ class Shy(DataParallel):
     def finish(self) -> Any:
         observed = bool(self.rank._executor.probes.operation)
         return self.rank.all_reduce(2e6 if observed else 1e6, over="data")
+
+
+class BackwardFirst(GPipe):
+    def actions(self, *sizes: int) -> list[Action]:
+        return super().actions(*sizes)[::-1]
+
+
+class OtherOrderDownstream(GPipe):
+    """Each stage's order is sound by itself, but the second waits for what the first sends last."""
+
+    def actions(self, stage: int, stages: int, micro_batches: int, chunks: int) -> list[Action]:
+        first = OneForwardOneBackward().actions(stage, stages, micro_batches, chunks)
+        return first if stage == 0 else super().actions(stage, stages, micro_batches, chunks)
+
+
+class Skips(GPipe):
+    def actions(self, *sizes: int) -> list[Action]:
+        return super().actions(*sizes)[:-1]
+
+
+class PutsOffWhatIsNotSplit(GPipe):
+    def actions(self, *sizes: int) -> list[Action]:
+        return [*super().actions(*sizes), Action(ActionKind.WEIGHT, 0)]
+
+
+class NeverCatchesUp(GPipe):
+    splits_backward = True
+
+
+class Moody(GPipe):
+    calls: ClassVar[list[int]] = []
+
+    def actions(self, stage: int, stages: int, micro_batches: int, chunks: int) -> list[Action]:
+        self.calls.append(1)
+        order = super().actions(stage, stages, micro_batches, chunks)
+        return [*order[:micro_batches], *order[micro_batches:][:: (-1) ** len(self.calls)]]
+
+
+class Crashes(Schedule):
+    def actions(self, stage: int, stages: int, micro_batches: int, chunks: int) -> list[Action]:
+        return [Action(ActionKind.FORWARD, [0][stages])]
+
+
+class Refuses(Schedule):
+    def actions(self, stage: int, stages: int, micro_batches: int, chunks: int) -> list[Action]:
+        raise UsageError("never")
 
 
 class MutableOptions(DataParallel):
@@ -159,8 +217,16 @@ class LastTokenTwice(LLMDecode):
         (NobodyListens, r"1 messages from rank 0 to 1 \(tag 'hello'\) are never received"),
         (NobodySpeaks, r"rank 1 waits for a message from rank 0 \(tag 'hello'\) that was never sent"),
         (Forgetful, r"not deterministic: two recordings differ"),
-        (LevelDependent, r"the end of iteration 0 is at .* s at high and at .* s at medium detail"),
+        (LevelDependent, r"the end of iteration 0 on rank 0 is at .* s at high and at .* s at medium detail"),
         (Shy, r"observing it changes the result at medium detail"),
+        (BackwardFirst, r"1 stages, 1 .* chunks: deadlock: stage 0 cannot begin backward of micro-batch 0 in chunk 0"),
+        (OtherOrderDownstream, r"deadlock: stage 0 cannot begin backward of micro-batch 0 in chunk 0; stage 1 cannot"),
+        (Skips, r"stage 0 does backward of micro-batch 0 in chunk 0 0 times, not 1"),
+        (PutsOffWhatIsNotSplit, r"stage 0 does weight of micro-batch 0 in chunk 0 1 times, not 0"),
+        (NeverCatchesUp, r"stage 0 does weight of micro-batch 0 in chunk 0 0 times, not 1"),
+        (Moody, r"not deterministic: two answers differ"),
+        (Crashes, r"IndexError.*; refuse numbers with UsageError"),
+        (Refuses, r"accepts no pipeline"),
         (MutableOptions, r"MutableOptions.Options: size can be changed"),
         (LooseOptions, r"LooseOptions.Options: an unknown key is accepted"),
         (Endless, r"no end after 100000 operations; the last is .*'verb': 'compute'"),

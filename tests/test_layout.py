@@ -39,6 +39,36 @@ def test_members_share_one_group_and_all_coordinates_but_one(layout: Layout, axi
             assert layout.coordinates(member) == {**layout.coordinates(rank), axis: index}
 
 
+@given(layouts, st.sampled_from(AXES), st.data())
+def test_a_split_makes_a_grid_of_a_group(layout: Layout, axis: str, data: st.DataObject) -> None:
+    size = data.draw(st.sampled_from([d for d in range(1, 6) if getattr(layout, axis) % d == 0]))
+    for rank in range(layout.world_size):
+        whole = layout.group(rank, axis)
+        inner, outer = layout.split(rank, axis, size)
+        assert set(inner.ranks) & set(outer.ranks) == {rank}
+        assert (inner.size, outer.size) == (size, whole.size // size)
+        first = whole.ranks.index(inner.ranks[0])
+        assert inner.ranks == whole.ranks[first : first + size]
+        for member in inner.ranks:
+            assert layout.split(member, axis, size)[0] is inner
+        for place, member in enumerate(outer.ranks):
+            assert layout.split(member, axis, size)[1] is outer
+            assert whole.ranks.index(member) == place * size + inner.ranks.index(rank)
+
+
+def test_the_whole_axis_is_one_run() -> None:
+    layout = Layout(tensor=2, data=4)
+    inner, outer = layout.split(3, "data", 4)
+    assert inner is layout.group(3, "data")
+    assert outer.ranks == (3,)
+
+
+@pytest.mark.parametrize("size", [0, -1, 3, 8])
+def test_a_group_cannot_be_split_into_unequal_runs(size: int) -> None:
+    with pytest.raises(UsageError, match=f"group of 4 ranks cannot be divided into runs of {size}"):
+        Layout(data=4).split(0, "data", size)
+
+
 @given(layouts)
 def test_groups_of_two_axes_meet_in_one_rank(layout: Layout) -> None:
     for rank in range(layout.world_size):

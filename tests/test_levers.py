@@ -24,6 +24,15 @@ def serving(hardware: dict[str, Any], model: str, **rest: Any) -> SimulationConf
     return SimulationConfig(**settings, workload=workload)
 
 
+def replicated(model: str, batch: int, *, num_nodes: int = 1, **parallelism: Any) -> SimulationConfig:
+    return SimulationConfig(
+        hardware={"profile": "dgx-h100", "num_nodes": num_nodes},
+        model={"name": model},
+        parallelism=parallelism,
+        training={"batch_size_per_gpu": batch},
+    )
+
+
 CASES = {
     "a smaller batch": (
         training("H100", "GPT2-Medium", 4096),
@@ -36,6 +45,22 @@ CASES = {
     "both": (
         training({"extends": "H100", "memory": "28 GB"}, "GPT2-XL", 64),
         {"training.batch_size_per_gpu": 2, "training.optimizer": "sgd"},
+    ),
+    "shards in place of replicas": (
+        replicated("Llama3-8B", 1, strategy="DDP"),
+        {"parallelism.strategy": "FSDP"},
+    ),
+    "also where no strategy is given, with a smaller batch": (
+        replicated("Llama3-8B", 8),
+        {"training.batch_size_per_gpu": 1, "parallelism.strategy": "FSDP"},
+    ),
+    "shards beside the parallelism there is": (
+        replicated("Llama3-70B", 1, num_nodes=8, strategy="TP_ZERO1", tp_degree=8),
+        {"parallelism.strategy": "TP_FSDP"},
+    ),
+    "no further sharding of what is sharded": (
+        replicated("Llama3-70B", 1, num_nodes=8, strategy="FSDP"),
+        {"parallelism.tp_degree": 8, "parallelism.strategy": "TP_FSDP"},
     ),
     "the GPUs that are there": (
         serving({"profile": "dgx-h100"}, "Llama3-70B"),
@@ -93,11 +118,20 @@ def test_the_batch_is_the_largest_that_fits() -> None:
     assert memory_problem(job_of(one_more, job.cluster, job.model))
 
 
-def test_without_a_lever_the_advice_says_what_it_would_take() -> None:
-    (problem,) = check_config(training("H100", "GPT-3-175B", 1))
-    assert "tensor parallelism of" in problem.message
-    (problem,) = check_config(serving({"profile": "dgx-v100"}, "DeepSeek-V3", serving={"precision": "fp16"}))
-    assert "no single setting makes it fit" in problem.message
+@pytest.mark.parametrize(
+    "config",
+    [
+        training("H100", "GPT-3-175B", 1),
+        serving({"profile": "dgx-v100"}, "DeepSeek-V3", serving={"precision": "fp16"}),
+    ],
+    ids=["training", "serving"],
+)
+def test_without_a_lever_the_advice_says_what_it_would_take(config: SimulationConfig) -> None:
+    (problem,) = check_config(config)
+    assert cheapest_lever(build_job(config)) is None
+    assert problem.message.endswith(
+        "no single setting makes it fit; a smaller model or a GPU with more memory is needed"
+    )
 
 
 def test_the_problem_lists_every_component() -> None:

@@ -113,7 +113,7 @@ def test_messages_on_one_way_do_not_overtake_and_lose_no_bytes(
     assert ends == sorted(ends)
     for link in network.links:
         assert link.nbytes == pytest.approx(sum(message.nbytes for message in messages))
-        assert link.busy_s * link.bytes_per_s >= link.nbytes * (1 - 1e-9)  # a starved link is held for longer
+        assert link.busy_s * link.bytes_per_s >= link.nbytes * (1 - 1e-9)
         assert link.busy_s <= network.env.now
 
 
@@ -128,10 +128,18 @@ def test_incast_of_seven_through_a_switch() -> None:
     assert max(ends) == pytest.approx(9.396241e-3, abs=5e-10)
 
 
-def test_a_fast_link_behind_a_slow_one_is_held_until_the_tail_has_passed() -> None:
-    _, network = arrivals(chain([10.0, 100.0], [1.0, 1.0]), [Message(0.0, 0, 1, 100.0)])
+def test_a_fast_link_behind_a_slow_one_is_held_for_what_it_needs_itself() -> None:
+    ends, network = arrivals(chain([10.0, 100.0], [1.0, 1.0]), [Message(0.0, 0, 1, 100.0)])
     slow, fast = network.links
-    assert (slow.busy_s, fast.busy_s) == (10.0, 10.0)
+    assert (slow.busy_s, fast.busy_s) == (10.0, 1.0)
+    assert ends == [12.0]
+
+
+def test_slow_links_behind_a_fast_one_do_not_take_turns() -> None:
+    nics = nodes_on_fabric(2, 8, NodeInside("nvswitch", 1e12, 0.0), Nics(8, 10.0, 0.0), Fabric("switch", 80.0, 0.0))
+    ends, _ = arrivals(nics, [Message(0.0, gpu, gpu + 8, 100.0) for gpu in range(8)])
+    # First come, first served delays each head by the serialisation of those before it, not by their whole transfer.
+    assert ends == [pytest.approx(10.0 + 1.25 * k, rel=1e-12) for k in range(8)]
 
 
 def test_a_slow_link_behind_a_fast_one_does_not_hold_the_fast_one() -> None:

@@ -14,7 +14,7 @@ from simsys.model.architectures import ARCHITECTURES
 from simsys.model.cnn import build_resnet50
 from simsys.model.transformer import build_transformer, gpt_architecture
 from simsys.model.work import Batch, Block, Model, Operator, OperatorKind, Precision, Split, kernel_of
-from simsys.parallel.passes import Segment, block_segments, forward_pass, shard
+from simsys.parallel.passes import ForwardPass, Segment, block_segments, forward_pass, shard
 
 BY_NAME = {architecture.name: architecture for architecture in ARCHITECTURES}
 GPT = build_transformer(gpt_architecture("toy", num_layers=4, hidden_size=512, num_attention_heads=8, vocab_size=1024))
@@ -178,3 +178,66 @@ def test_cutting_a_block_loses_no_operator_and_keeps_their_order(splits: list[Sp
     assert names == [operator.name for operator in operators]
     assert all(segment.operators for segment in segments)
     assert all(segment.exchange for segment in segments[:-1])
+
+
+@given(st.lists(st.sampled_from(list(Split)), min_size=1, max_size=8), st.sampled_from([1, 2, 4]))
+def test_with_sequence_parallelism_what_is_split_has_all_tokens_and_the_rest_its_share(
+    splits: list[Split], degree: int
+) -> None:
+    operators = tuple(
+        Operator(f"operator {i}", OperatorKind.GEMM, split, columns=8, inner=8, rows_per_token=1.0)
+        for i, split in enumerate(splits)
+    )
+    block = Block("block", operators, output_elements_per_token=8.0)
+    segments = block_segments(block, degree, sequence_parallel=True)
+    names = [operator.name for segment in segments for operator in segment.operators]
+    assert names == [operator.name for operator in operators]
+    assert sum(segment.layers for segment in segments) == pytest.approx(1.0)
+    gathered = degree == 1
+    for segment in segments:
+        for share in segment.operators:
+            assert gathered or share.split is Split.REPLICATED, "a split operator has all tokens"
+            assert share.rows_per_token == (1.0 if gathered else 1.0 / degree)
+        kind = segment.exchange.kind if segment.exchange else None
+        assert kind is not CollectiveKind.ALL_REDUCE
+        if kind is CollectiveKind.ALL_GATHER and segment.exchange.elements_per_token == 8.0:
+            gathered = True
+        elif kind is CollectiveKind.REDUCE_SCATTER:
+            gathered = False
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("degree", [2, 4, 8])
+def test_sequence_parallelism_exchanges_the_same_volume_and_holds_the_same_weights(name: str, degree: int) -> None:
+    """An all-reduce is a reduce-scatter and an all-gather (Korthikanti et al. 2022, §4.2.2)."""
+    whole, divided = (forward_pass(MODELS[name], degree, by_tokens) for by_tokens in (False, True))
+    assert divided.parameters == pytest.approx(whole.parameters)
+    assert volume(divided, CollectiveKind.ALL_REDUCE) == 0.0
+    summed = volume(whole, CollectiveKind.ALL_REDUCE)
+    assert volume(divided, CollectiveKind.REDUCE_SCATTER) == summed
+    logits = volume(whole, CollectiveKind.ALL_GATHER)
+    assert volume(divided, CollectiveKind.ALL_GATHER) - logits == summed  # once for the head, in the embedding's place
+
+
+def volume(plan: ForwardPass, kind: CollectiveKind) -> float:
+    """Elements of each token that collectives of a kind carry in a pass."""
+    return sum(
+        stretch.repeat * segment.exchange.elements_per_token
+        for stretch in plan.stretches
+        for segment in stretch.segments
+        if segment.exchange and segment.exchange.kind is kind
+    )
+
+
+def test_serving_knows_no_sequence_parallelism() -> None:
+    assert volume(forward_pass(GPT, 4), CollectiveKind.REDUCE_SCATTER) == 0.0
+
+
+def test_a_block_may_begin_with_an_exchange() -> None:
+    up = Operator("up", OperatorKind.GEMM, Split.COLUMN, columns=8, inner=4)
+    down = Operator("down", OperatorKind.GEMM, Split.ROW, columns=4, inner=8)
+    first, second = block_segments(Block("mlp", (up, down), 4.0), 2, sequence_parallel=True)
+    assert first.operators == ()
+    assert first.layers == 0.0
+    assert (first.exchange.kind, first.exchange.elements_per_token) == (CollectiveKind.ALL_GATHER, 4.0)
+    assert [operator.name for operator in second.operators] == ["up", "down"]

@@ -31,11 +31,12 @@ def training(iterations: int = 3, scale_s: float = 0.1) -> RunResult:
     metrics = {
         "gpu_utilization": 0.8,
         "memory_capacity_bytes": 80 * GIB,
-        "mean_iteration_s": 1.5 * scale_s,
+        "mean_iteration_s": 1.75 * scale_s,
         "communication_s": scale_s,
         "communication_ratio": 0.33,
     }
-    rows = {"compute_s": [scale_s] * iterations, "exposed_communication_s": [0.5 * scale_s] * iterations}
+    parts_s = {"iteration_s": 1.75, "compute_s": 1.0, "exposed_communication_s": 0.5, "idle_s": 0.25}
+    rows = {name: [share * scale_s] * iterations for name, share in parts_s.items()}
     return RunResult("train", "training", "medium", "fifo", metrics, rows, {"weights": 40 * GIB, "buckets": 0.0})
 
 

@@ -64,6 +64,19 @@ def test_the_headline_of_a_training_run() -> None:
     )
 
 
+@pytest.mark.parametrize(("hfu", "text"), [(0.4, "GPUs, MFU 40.0 %\n"), (0.53, "GPUs, MFU 40.0 %, HFU 53.0 %\n")])
+def test_hfu_is_said_if_it_is_another_than_mfu(hfu: float, text: str) -> None:
+    run = result("training")
+    assert text in summary_text(replace(run, metrics={**run.metrics, "mfu": 0.4, "hfu": hfu}))
+
+
+@pytest.mark.parametrize(("idle_s", "rows"), [(0.0, 0), (0.25, 1)])
+def test_idle_time_is_said_if_there_is_any(idle_s: float, rows: int) -> None:
+    run = result("training")
+    text = summary_text(replace(run, metrics={**run.metrics, "mean_iteration_s": 1.0, "idle_s": idle_s}))
+    assert text.count("  idle            250 ms waiting for other stages or ranks (25.0 %)\n") == rows
+
+
 def test_the_headline_of_a_serving_run() -> None:
     metrics = {
         "completed": 5,

@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simsys import DistributedAISimulator, SimulationConfig
 from simsys.collectives import CollectiveKind
 from simsys.metrics.collector import TrainingMetrics
-from simsys.metrics.training import IterationLog, training_metrics
+from simsys.metrics.result import RunResult
+from simsys.metrics.training import IterationLog, exposed_seconds, training_metrics
 from simsys.model.work import Work
-from simsys.ops import Collective, Compute
+from simsys.ops import Collective, Compute, Send
 from simsys.parallel.layout import Layout
 
 FACTS = {
     "samples_per_iteration": 32.0,
     "tokens_per_sample": 1024.0,
     "model_flop_per_iteration": 6e12,
+    "hardware_flop_per_iteration": 9e12,
     "num_gpus": 4.0,
     "peak_flop_per_s": 10e12,
 }
 
 
 def log() -> IterationLog:
-    """Iterations of 1 s and 2 s; the second waits longer for communication."""
-    return IterationLog(started_s=[0.0, 1.0], ended_s=[1.0, 3.0], compute=[0.6, 1.0], communication=[0.5, 1.5])
+    """Iterations of 1 s and 2 s; the second waits longer for communication, and for others."""
+    return IterationLog(
+        started_s=[0.0, 1.0],
+        ended_s=[1.0, 3.0],
+        compute=[0.6, 1.0],
+        optimizer=[0.1, 0.2],
+        communication=[0.5, 1.5],
+        exposed=[0.4, 0.8],
+    )
 
 
 EXPECTED = {
@@ -31,14 +45,18 @@ EXPECTED = {
     "first_iteration_s": 1.0,
     "last_iteration_s": 2.0,
     "compute_s": 0.8,
+    "optimizer_s": 0.15,
     "communication_s": 1.0,
-    "exposed_communication_s": 0.7,  # (0.4 + 1.0) / 2: what the computation does not hide
-    "communication_ratio": 0.7 / 1.5,
+    "exposed_communication_s": 0.6,  # (0.4 + 0.8) / 2: what the computation does not hide
+    "communication_ratio": 0.6 / 1.5,
+    "idle_s": 0.1,  # (0.0 + 0.2) / 2
     "samples_per_s": 32 / 1.5,
     "tokens_per_s": 32 * 1024 / 1.5,
     "tokens_per_s_per_gpu": 32 * 1024 / 1.5 / 4,
     "model_flop_per_s_per_gpu": 1e12,
     "mfu": 0.1,  # 6e12 / 4 / 1.5 s of 10e12
+    "hardware_flop_per_s_per_gpu": 1.5e12,
+    "hfu": 0.15,
     "num_gpus": 4,
 }
 
@@ -51,19 +69,41 @@ def test_rows_have_one_entry_per_iteration() -> None:
     rows = log().rows()
     assert rows["iteration"] == [0, 1]
     assert rows["iteration_s"] == [1.0, 2.0]
-    assert rows["exposed_communication_s"] == pytest.approx([0.4, 1.0])
+    assert rows["exposed_communication_s"] == [0.4, 0.8]
+    assert rows["idle_s"] == pytest.approx([0.0, 0.2])
+    assert rows["idle_s"][0] == 0.0, "rounding is no idling"
+    assert len(set(map(len, rows.values()))) == 1
 
 
-def test_computation_that_fills_the_iteration_exposes_nothing() -> None:
-    made = IterationLog(started_s=[0.0], ended_s=[1.0], compute=[1.0 + 1e-12], communication=[0.9])
-    metrics = training_metrics(made, **FACTS)
-    assert metrics["exposed_communication_s"] == metrics["communication_ratio"] == 0.0
-    assert metrics["communication_s"] == 0.9
+def test_repeated_iterations_are_like_the_last_one() -> None:
+    repeated = log()
+    repeated.repeat(3, 3.0, 2.0)
+    rows = repeated.rows()
+    assert rows["started_s"] == [0.0, 1.0, 3.0, 5.0, 7.0]
+    for name in ("iteration_s", "compute_s", "optimizer_s", "communication_s", "exposed_communication_s", "idle_s"):
+        assert rows[name][1:] == pytest.approx([rows[name][1]] * 4), name
 
 
 def test_at_full_speed_the_mfu_is_one() -> None:
-    made = IterationLog(started_s=[0.0], ended_s=[1.0], compute=[1.0], communication=[0.0])
-    assert training_metrics(made, **{**FACTS, "model_flop_per_iteration": 40e12})["mfu"] == 1.0
+    figures = training_metrics(
+        IterationLog([0.0], [1.0], [1.0], [0.0], [0.0], [0.0]), **{**FACTS, "model_flop_per_iteration": 40e12}
+    )
+    assert figures["mfu"] == 1.0
+
+
+whole_seconds = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 6)), max_size=12)
+
+
+@given(whole_seconds, whole_seconds)
+def test_exposed_is_every_second_of_an_exchange_without_a_computation(
+    exchanges: list[tuple[int, int]], computations: list[tuple[int, int]]
+) -> None:
+    busy, hidden = (
+        {second for start, length in spans for second in range(start, start + length)}
+        for spans in (exchanges, computations)
+    )
+    ends = [[(start, start + length) for start, length in spans] for spans in (exchanges, computations)]
+    assert exposed_seconds(*ends) == len(busy - hidden)
 
 
 def test_the_collector_adds_up_the_operations_of_its_rank_within_an_iteration() -> None:
@@ -80,11 +120,90 @@ def test_the_collector_adds_up_the_operations_of_its_rank_within_an_iteration() 
     collector.mark(0, "backward", 6.0)  # a phase, no boundary
     collector.mark(0, "iteration_end", 8.0)
     collector.mark(0, "iteration_start", 8.0)
-    collector.operation(mine, 8.0, 9.0)
+    collector.operation(mine, 8.0, 8.5)
+    collector.operation(Compute(0, Work(), "optimizer"), 8.5, 9.0)
     collector.mark(0, "iteration_end", 9.0)
     rows = collector.rows()
     assert rows["iteration_s"] == [3.0, 1.0]
     assert rows["compute_s"] == [2.0, 1.0]
+    assert rows["optimizer_s"] == [0.0, 0.5]
     assert rows["communication_s"] == [1.5, 0.0]
+    assert rows["exposed_communication_s"] == [0.5, 0.0]
+    assert rows["idle_s"] == [0.5, 0.0]
     assert collector.metrics()["iterations"] == 2
     assert collector.end_s == 9.0
+
+
+def test_collectives_of_its_groups_count_whoever_joins_first_and_so_do_messages_it_sends() -> None:
+    layout = Layout(tensor=2, data=2)
+    collector = TrainingMetrics(1, **FACTS)
+    collector.mark(1, "iteration_start", 0.0)
+    for joined_first, axis, start_s in ((0, "tensor", 0.0), (3, "data", 2.0), (2, "tensor", 4.0)):
+        group = layout.group(joined_first, axis)
+        collector.operation(Collective(joined_first, CollectiveKind.ALL_REDUCE, group, 8.0, "x"), start_s, start_s + 1)
+    collector.operation(Send(1, 0, 8.0, None, "boundary"), 6.0, 6.5)
+    collector.operation(Send(0, 1, 8.0, None, "boundary"), 7.0, 7.5)
+    collector.mark(1, "iteration_end", 8.0)
+    rows = collector.rows()
+    assert rows["communication_s"] == [2.5]  # ranks 2 and 3 are not in its tensor-parallel group
+    assert rows["exposed_communication_s"] == [2.0]
+    assert rows["idle_s"] == [6.0]  # it waits for messages as for the stages that send them
+
+
+def run(lod: str, parallelism: dict[str, Any], **training: Any) -> RunResult:
+    """A GPT on eight GPUs that are joined pairwise, so that no two transfers meet on a link."""
+    config = SimulationConfig(
+        hardware={"gpu": "A100-SXM-80GB", "num_nodes": 8, "gpus_per_node": 1},
+        network={"topology_type": "full_mesh"},
+        model={"model_type": "gpt", "num_layers": 4, "hidden_size": 512, "num_attention_heads": 8},
+        parallelism=parallelism,
+        training={
+            "batch_size_per_gpu": 2,
+            "num_iterations": 2,
+            "gradient_accumulation_steps": 3,
+            "communication_pattern": "direct",
+            **training,
+        },
+        simulation={"lod": lod},
+    )
+    return DistributedAISimulator(config).run()
+
+
+def figures(result: RunResult) -> dict[str, float]:
+    return {name: value for name, value in result.metrics.items() if isinstance(value, float)}
+
+
+@pytest.mark.parametrize("attention", ["fused", "unfused"])
+@pytest.mark.parametrize("recompute", ["none", "selective", "full"])
+@pytest.mark.parametrize("by_tokens", [False, True])
+@pytest.mark.parametrize("kinds", [{"strategy": "TP_DDP"}, {"strategy": "TP_PP", "pp_stages": 2}], ids=["dp", "pp"])
+def test_both_levels_of_detail_agree_on_every_figure(
+    kinds: dict[str, Any], by_tokens: bool, recompute: str, attention: str
+) -> None:
+    parallelism = {"tp_degree": 4, "sequence_parallel": by_tokens, **kinds}
+    high, medium = (
+        run(lod, parallelism, activation_recompute=recompute, attention=attention) for lod in ("high", "medium")
+    )
+    assert figures(medium) == pytest.approx(figures(high), rel=1e-9)
+    metrics = high.metrics
+    parts = metrics["compute_s"] + metrics["exposed_communication_s"] + metrics["idle_s"]
+    assert parts == pytest.approx(metrics["mean_iteration_s"])
+    assert 0.0 < metrics["optimizer_s"] < metrics["compute_s"]
+    assert (metrics["idle_s"] > 0.0) == ("pp_stages" in kinds)
+
+
+def test_mfu_counts_the_model_and_hfu_what_is_computed() -> None:
+    one = {"strategy": "DDP"}
+    plain, unfused, again = (
+        run("medium", one, attention=attention, activation_recompute=recompute).metrics
+        for attention, recompute in (("fused", "none"), ("unfused", "none"), ("unfused", "full"))
+    )
+    flop = [each["model_flop_per_s_per_gpu"] * each["mean_iteration_s"] for each in (plain, unfused, again)]
+    assert flop == pytest.approx([flop[0]] * 3)
+    assert plain["hfu"] < plain["mfu"]  # a fused kernel skips what the causal mask hides
+    assert unfused["hfu"] == pytest.approx(unfused["mfu"])
+    tokens, layers, hidden, length, vocabulary = 6 * 1024, 4, 512, 1024, 50257
+    expected = (
+        96 * tokens * layers * hidden**2 * (1 + length / (6 * hidden) + vocabulary / (16 * layers * hidden))
+    )  # Narayanan et al. 2021, eq. 3
+    assert again["hfu"] / again["mfu"] == pytest.approx(expected / flop[0], rel=1e-3)

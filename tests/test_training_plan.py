@@ -9,9 +9,9 @@ import pytest
 from simsys.collectives import CollectiveKind
 from simsys.model.cnn import build_resnet50
 from simsys.model.transformer import build_transformer, gpt_architecture
-from simsys.model.work import Batch, Model, Precision, forward_work
+from simsys.model.work import Model, OperatorKind, Precision, forward_work
 from simsys.parallel.passes import forward_pass
-from simsys.parallel.training import StepSettings, TrainingPlan, training_plan
+from simsys.parallel.training import Part, Recompute, StepSettings, TrainingPlan, model_flop, training_plan
 
 LAYERS, HIDDEN, VOCABULARY, SEQUENCE, SAMPLES = 6, 512, 8192, 256, 3
 ARCHITECTURE = gpt_architecture(
@@ -23,11 +23,14 @@ RESNET = build_resnet50()
 HALF, FULL = Precision("bf16"), Precision("fp32", weight_bytes=4.0, activation_bytes=4.0)
 
 
-def plan_of(model: Model, *, tensor: int = 1, precision: Precision = HALF, **options: object) -> TrainingPlan:
+def plan_of(
+    model: Model, *, tensor: int = 1, by_tokens: bool = False, precision: Precision = HALF, **options: object
+) -> TrainingPlan:
     batch = model.training_batch(SAMPLES, SEQUENCE if model.vocab_size else 1)
     tied = model.tied_parameters / tensor
     settings = StepSettings(precision=precision, **options)  # type: ignore[arg-type]
-    return training_plan([forward_pass(model, tensor)], batch, settings, tied_parameters=tied, tensor=tensor)
+    plan = forward_pass(model, tensor, by_tokens)
+    return training_plan([plan], batch, settings, tied_parameters=tied, tensor=tensor)
 
 
 def forward_flop(model: Model) -> float:
@@ -52,12 +55,46 @@ def test_a_block_says_what_its_backward_pass_costs() -> None:
 
 def test_flop_are_those_of_narayanan_2021_without_recomputation() -> None:
     """Appendix: 72·B·s·l·h²·(1 + s/(6h) + V/(12·l·h)) for forward and backward, every token attending to all."""
-    tokens = SAMPLES * SEQUENCE
-    batch = Batch(tokens=tokens, logits=tokens, attention_pairs=SAMPLES * SEQUENCE**2)
-    expected = 72 * tokens * LAYERS * HIDDEN**2 * (1 + SEQUENCE / (6 * HIDDEN) + VOCABULARY / (12 * LAYERS * HIDDEN))
-    assert training_plan([forward_pass(GPT)], batch, StepSettings(precision=HALF)).flop == pytest.approx(
-        expected, rel=1e-12
+    assert narayanan_plan(Recompute.NONE).flop == pytest.approx(narayanan_flop(72, 12), rel=1e-12)
+    assert model_flop(GPT, WHOLE_SQUARE) == pytest.approx(narayanan_flop(72, 12), rel=1e-12)
+
+
+def test_flop_are_those_of_narayanan_2021_with_recomputation() -> None:
+    """Eq. 3: 96·B·s·l·h²·(1 + s/(6h) + V/(16·l·h)); 16·6/96 = 12·6/72: the head's 6·B·s·h·V are not recomputed."""
+    assert narayanan_plan(Recompute.FULL).flop == pytest.approx(narayanan_flop(96, 16), rel=1e-12)
+
+
+def test_selective_recomputation_adds_the_attention_core() -> None:
+    """Its two products forward: 4·B·s²·h a layer."""
+    added = narayanan_plan(Recompute.SELECTIVE).flop - narayanan_plan(Recompute.NONE).flop
+    assert added == pytest.approx(4 * SAMPLES * SEQUENCE**2 * HIDDEN * LAYERS, rel=1e-9)
+
+
+WHOLE_SQUARE = GPT.training_batch(SAMPLES, SEQUENCE, fused_attention=False)
+
+
+def narayanan_plan(recompute: Recompute) -> TrainingPlan:
+    return training_plan([forward_pass(GPT)], WHOLE_SQUARE, StepSettings(precision=HALF, recompute=recompute))
+
+
+def narayanan_flop(factor: float, vocabulary: float) -> float:
+    terms = 1 + SEQUENCE / (6 * HIDDEN) + VOCABULARY / (vocabulary * LAYERS * HIDDEN)
+    return factor * SAMPLES * SEQUENCE * LAYERS * HIDDEN**2 * terms
+
+
+def test_unfused_attention_moves_its_scores_and_computes_what_a_mask_hides() -> None:
+    layer = forward_pass(GPT, 2).stretches[1]
+    (fused,), (unfused,) = (
+        [
+            kernel
+            for kernel in forward_work(tuple(layer.operators), batch, HALF).kernels
+            if kernel.kind is OperatorKind.ATTENTION
+        ]
+        for batch in (GPT.training_batch(SAMPLES, SEQUENCE), WHOLE_SQUARE)
     )
+    assert unfused.flop == pytest.approx(fused.flop * 2 * SEQUENCE / (SEQUENCE + 1))
+    heads = 8 / 2
+    assert unfused.nbytes - fused.nbytes == pytest.approx(2 * 7 * heads * SAMPLES * SEQUENCE**2)
 
 
 def test_the_flop_of_all_tensor_parallel_ranks_are_those_of_one() -> None:
@@ -140,3 +177,63 @@ def test_the_host_overhead_of_a_layer_is_paid_forward_and_at_a_ratio_backward(ra
     layer = plan_of(GPT, tensor=2, backward_layers_ratio=ratio).blocks[1]
     assert sum(part.work.layers for part in layer.forward) == pytest.approx(1.0)
     assert sum(part.work.layers for part in layer.backward) == pytest.approx(ratio)
+
+
+AR, AG, RS = CollectiveKind.ALL_REDUCE, CollectiveKind.ALL_GATHER, CollectiveKind.REDUCE_SCATTER
+NBYTES = SAMPLES * SEQUENCE * HIDDEN * 2.0
+"""Of the hidden states of all tokens."""
+
+
+def exchanges(parts: tuple[Part, ...]) -> list[CollectiveKind]:
+    """The kinds in order; all of them carry the hidden states of all tokens."""
+    assert {part.nbytes for part in parts if part.kind} <= {NBYTES}
+    return [part.kind for part in parts if part.kind]
+
+
+def test_sequence_parallelism_scatters_and_gathers_where_tensor_parallelism_sums() -> None:
+    """Korthikanti et al. 2022, figure 5; each gathered input, which is not kept, is gathered again (§4.2.2)."""
+    embedding, layer, *_, head = plan_of(GPT, tensor=4, by_tokens=True).blocks
+    assert (exchanges(embedding.forward), exchanges(embedding.backward)) == ([RS], [AG])
+    assert exchanges(layer.forward) == [AG, RS, AG, RS]
+    assert exchanges(layer.backward) == [AG, AG, RS, AG, AG, RS]
+    assert (exchanges(head.forward), exchanges(head.backward)) == ([AG], [AG, RS])
+
+
+@pytest.mark.parametrize("recompute", Recompute)
+@pytest.mark.parametrize("by_tokens", [False, True])
+def test_recomputation_comes_before_the_backward_pass(by_tokens: bool, recompute: Recompute) -> None:
+    plain = plan_of(GPT, tensor=4, by_tokens=by_tokens).blocks
+    again = plan_of(GPT, tensor=4, by_tokens=by_tokens, recompute=recompute).blocks
+    for before, after in zip(plain, again, strict=True):
+        whole = recompute is Recompute.FULL and before.name == "layer"
+        repeated = exchanges(before.forward) if whole else []
+        assert exchanges(after.backward) == repeated + exchanges(before.backward)
+        assert exchanges(after.forward) == exchanges(before.forward)
+        work = [part.work.flop for part in after.backward if part.work.kernels]
+        core = [part.work.flop for part in before.forward] if whole else work[: recompute is Recompute.SELECTIVE]
+        if before.name != "layer":
+            core = []
+        assert work == core + [part.work.flop for part in before.backward if part.work.kernels]
+
+
+def test_sequence_parallelism_computes_the_same_and_moves_less() -> None:
+    """Norms work on a quarter of the tokens; products and attention are what they were."""
+    whole, divided = (plan_of(GPT, tensor=4, by_tokens=by_tokens).blocks[1] for by_tokens in (False, True))
+    assert divided.gradient_bytes == whole.gradient_bytes
+    flop, nbytes = (
+        [sum(getattr(part.work, count) for part in block.forward) for block in (whole, divided)]
+        for count in ("flop", "nbytes")
+    )
+    assert flop[1] == pytest.approx(flop[0])
+    weights = 2 * 2 * HIDDEN * 2.0  # of two norms, which every rank reads whole
+    norms = 2 * 4 * NBYTES + weights
+    assert nbytes[0] - nbytes[1] == pytest.approx((norms - weights) * 3 / 4)
+
+
+def test_a_backward_pass_in_two_computes_again_only_once() -> None:
+    once = plan_of(GPT, recompute=Recompute.FULL)
+    twice = plan_of(GPT, recompute=Recompute.FULL, split_backward=True)
+    assert twice.flop == pytest.approx(once.flop)
+    assert sum(part.work.flop for part in twice.blocks[1].weight) == pytest.approx(
+        sum(part.work.flop for part in once.blocks[1].forward)
+    )

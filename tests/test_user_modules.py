@@ -14,8 +14,9 @@ from simsys.check import check_config
 from simsys.collectives import CollectiveKind, bytes_sent, get_algorithm
 from simsys.collectives import Path as Link
 from simsys.errors import UnknownNameError, UsageError
-from simsys.framework import FRAMEWORKS, DataParallel
+from simsys.framework import FRAMEWORKS, DataParallel, Schedule
 from simsys.metrics.result import RunResult
+from simsys.parallel.schedule import peak_in_flight
 from simsys.testing import check_framework
 
 LINES = 40
@@ -111,7 +112,30 @@ class HalvingDoubling(Algorithm):
         return (*phases, *reversed(phases))
 '''
 
+DEPTH_FIRST_PAIRS = '''
+"""GPipe two micro-batches at a time: less memory than GPipe, more bubbles than 1F1B."""
+
+from __future__ import annotations
+
+from simsys.framework import Action, ActionKind, Schedule, require_one_chunk
+
+
+class DepthFirstPairs(Schedule):
+    """Two forward, the same two backward, the later first."""
+
+    def actions(self, stage: int, stages: int, micro_batches: int, chunks: int) -> list[Action]:
+        """Pair after pair."""
+        require_one_chunk(self, chunks)
+        order: list[Action] = []
+        for first in range(0, micro_batches, 2):
+            pair = range(first, min(first + 2, micro_batches))
+            order += [Action(ActionKind.FORWARD, i) for i in pair]
+            order += [Action(ActionKind.BACKWARD, i) for i in reversed(pair)]
+        return order
+'''
+
 FILES = {
+    "depth_first_pairs": (DEPTH_FIRST_PAIRS, "DepthFirstPairs"),
     "local_sgd": (LOCAL_SGD, "LocalSGD"),
     "shortest_first": (SHORTEST_FIRST, "ShortestFirst"),
     "halving_doubling": (HALVING_DOUBLING, "HalvingDoubling"),
@@ -164,6 +188,18 @@ def serving(lod: str, **settings: Any) -> RunResult:
     return DistributedAISimulator(config).run()
 
 
+def pipeline(lod: str, schedule: str, micro_batches: int, stages: int = 4) -> RunResult:
+    config = SimulationConfig(
+        hardware={"profile": "dgx-v100", "gpus_per_node": stages},
+        model={"name": "GPT2-Small"},
+        parallelism={"strategy": "PP", "pp_stages": stages, "schedule": schedule},
+        training={"batch_size_per_gpu": 2, "num_iterations": 2, "gradient_accumulation_steps": micro_batches},
+        simulation={"lod": lod},
+    )
+    assert check_config(config) == []
+    return DistributedAISimulator(config).run()
+
+
 def figures(result: RunResult) -> dict[str, float]:
     return {name: value for name, value in result.metrics.items() if isinstance(value, float)}
 
@@ -205,6 +241,20 @@ def test_halving_doubling(place: Any) -> None:
     assert figures(medium) == pytest.approx(figures(high), rel=1e-9)
     # The same bytes in fewer steps.
     assert medium.metrics["communication_s"] < ring.metrics["communication_s"]
+
+
+@pytest.mark.parametrize("micro_batches", [7, 8])
+def test_depth_first_pairs(place: Any, micro_batches: int) -> None:
+    name = place("depth_first_pairs")
+    high, medium = (pipeline(lod, name, micro_batches) for lod in ("high", "medium"))
+    assert list(medium.rows["iteration_s"]) == pytest.approx(list(high.rows["iteration_s"]), rel=1e-9)
+    iteration_s, gpipe_s = (
+        pipeline("medium", schedule, micro_batches).metrics["mean_iteration_s"] for schedule in (name, "gpipe")
+    )
+    assert iteration_s > 1.2 * gpipe_s, "the pipeline drains after every pair"
+    check_framework(FRAMEWORKS.get(name, Schedule))
+    orders = (FRAMEWORKS.get(each, Schedule)().actions(0, 4, micro_batches, 1) for each in (name, "gpipe"))
+    assert [peak_in_flight(order) for order in orders] == [(2,), (micro_batches,)]
 
 
 @pytest.mark.parametrize("size", [2, 4, 8])

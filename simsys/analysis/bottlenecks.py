@@ -79,7 +79,7 @@ def _training(result: RunResult) -> Iterator[Bottleneck]:
 def _training_compute(result: RunResult) -> Bottleneck:
     metrics = result.metrics
     busy, whole_s = metrics["gpu_utilization"], metrics["mean_iteration_s"]
-    attained = metrics["mfu"] / busy
+    attained = metrics["hfu"] / busy
     faster_s = whole_s - metrics["compute_s"] / 2  # and longer, if less communication is hidden then
     return Bottleneck(
         "compute",

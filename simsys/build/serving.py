@@ -133,8 +133,8 @@ class ServingJob:
             f"collectives: {self.settings.communication_pattern}",
         ]
 
-    def start(self, executor: Executor) -> None:
-        """Start the scheduler of every replica; requests are dealt out in turn."""
+    def start(self, executor: Executor, *, observed: bool = False) -> None:
+        """Start the scheduler of every replica; requests are dealt out in turn, whether or not it is `observed`."""
         sequences = Sequences(self.requests)
         for replica in range(self.layout.data):
             group = self.layout.group(replica * self.layout.tensor, "tensor")

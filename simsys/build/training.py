@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import gcd
 from typing import Any
 
 from simsys.build.cluster import Cluster, build_cluster
@@ -14,19 +15,20 @@ from simsys.config.experiment import ParallelismConfig, SimulationConfig, Traini
 from simsys.config.hardware import EngineProfile, load_engine
 from simsys.errors import UsageError
 from simsys.executors.base import ExecutionModel, Executor
+from simsys.executors.iterations import iterate
 from simsys.framework import FRAMEWORKS, DataParallel, TrainingFramework
 from simsys.metrics.collector import TrainingMetrics
 from simsys.model.work import Batch, Model, Precision
 from simsys.parallel.layout import Layout
-from simsys.parallel.memory import training_memory
+from simsys.parallel.memory import Shards, training_memory
 from simsys.parallel.passes import ForwardPass, forward_pass
 from simsys.parallel.schedule import Action, Schedule, peak_in_flight
 from simsys.parallel.stages import partition
-from simsys.parallel.training import StepSettings, TrainingPlan, training_plan
+from simsys.parallel.training import Recompute, StepSettings, TrainingPlan, model_flop, training_plan
 from simsys.platform.device_spec import DeviceSpec
 from simsys.rank import Rank
 
-DATA_PARALLEL = {"DDP": "ddp"}
+DATA_PARALLEL = {"DDP": "ddp", "ZERO1": "zero1", "ZERO2": "zero2", "FSDP": "fsdp", "HSDP": "fsdp"}
 """Which data-parallel module a part of a strategy's name stands for."""
 
 
@@ -50,7 +52,8 @@ class TrainingJob:
     @property
     def micro_batch(self) -> Batch:
         """What one forward pass on one rank processes."""
-        return self.model.training_batch(self.settings.batch_size_per_gpu, self.sequence_length)
+        fused = self.settings.attention == "fused"
+        return self.model.training_batch(self.settings.batch_size_per_gpu, self.sequence_length, fused_attention=fused)
 
     @property
     def global_batch_size(self) -> int:
@@ -67,7 +70,7 @@ class TrainingJob:
     def stages(self) -> list[list[ForwardPass]]:
         """For each pipeline stage, the chunks of layers that one of its ranks runs."""
         given = self.config.parallelism
-        whole = forward_pass(self.model, self.layout.tensor)
+        whole = forward_pass(self.model, self.layout.tensor, given.sequence_parallel)
         if self.layout.pipeline == 1:
             return [[whole]]
         return partition(whole, self.layout.pipeline, given.virtual_stages, given.stage_layers)
@@ -79,8 +82,10 @@ class TrainingJob:
             precision=self.precision,
             micro_batches=self.settings.gradient_accumulation_steps,
             optimizer=self.settings.optimizer,
+            optimizer_shards=self.shards.optimizer,
             backward_layers_ratio=self.engine.backward_per_layer_factor,
             split_backward=self.schedule.splits_backward,
+            recompute=Recompute(self.settings.activation_recompute),
         )
         tied = self.model.tied_parameters / self.layout.tensor if self.layout.pipeline == 1 else 0.0
         return [
@@ -98,9 +103,11 @@ class TrainingJob:
                 self.precision,
                 vocab_size=self.model.vocab_size / self.layout.tensor,
                 in_flight=peak_in_flight(self._actions(stage)),
+                recompute=Recompute(self.settings.activation_recompute),
                 optimizer=self.settings.optimizer,
                 tied_parameters=self.model.tied_parameters / self.layout.tensor if len(self.stages) == 1 else 0.0,
                 context_bytes=self.engine.memory_context,
+                shards=self.shards,
             )
             for stage, chunks in enumerate(self.stages)
         ]
@@ -116,9 +123,19 @@ class TrainingJob:
 
     @cached_property
     def data_parallel(self) -> tuple[type[DataParallel], Any]:
-        """The data-parallel module and its options."""
-        name = self.settings.data_parallel or data_parallel_module(self.config.parallelism)
-        return module_options(name, DataParallel, self.settings.options, "training.options")
+        """The data-parallel module and its options; a hybrid shard is what fits into a node unless told otherwise."""
+        own, given = self.settings.data_parallel, self.settings.options
+        name = own or data_parallel_module(self.config.parallelism)
+        if own is None and "HSDP" in self.config.parallelism.parts:
+            in_node = max(1, self.cluster.gpus_per_node // self.layout.tensor)
+            given = {"shard_size": gcd(self.layout.data, in_node), **given}
+        return module_options(name, DataParallel, given, "training.options")
+
+    @cached_property
+    def shards(self) -> Shards:
+        """How model states are divided among the data-parallel ranks."""
+        module, options = self.data_parallel
+        return module.shards(options, self.layout.data)
 
     def execution_model(self) -> ExecutionModel:
         """Overheads and algorithms for the executor."""
@@ -130,9 +147,18 @@ class TrainingJob:
             0,
             samples_per_iteration=self.global_batch_size,
             tokens_per_sample=self.sequence_length,
-            model_flop_per_iteration=sum(plan.flop for plan in self.plans) * self.layout.tensor * self.layout.data,
+            model_flop_per_iteration=self.model_flop,
+            hardware_flop_per_iteration=sum(plan.flop for plan in self.plans) * self.layout.tensor * self.layout.data,
             num_gpus=self.layout.world_size,
             peak_flop_per_s=self.cluster.spec.peak_flop_per_s[self.precision.compute],
+        )
+
+    @property
+    def model_flop(self) -> float:
+        """FLOP of an iteration as MFU counts them: every query-key pair of attention, nothing computed again."""
+        return model_flop(
+            self.model,
+            self.model.training_batch(self.global_batch_size, self.sequence_length, fused_attention=False),
         )
 
     def roles(self) -> tuple[tuple[int, ...], ...]:
@@ -144,28 +170,25 @@ class TrainingJob:
         return [
             f"engine profile {self.engine.name}: {self.engine.per_layer * 1e6:g} us per layer",
             f"compute in {self.precision.compute}, gradients and optimizer states in fp32",
+            f"{self.settings.attention} attention, activation recomputation: {self.settings.activation_recompute}",
+            "MFU counts the whole square of attention and no recomputation; HFU counts what is computed",
             f"collectives: {self.settings.communication_pattern}",
         ]
 
-    def start(self, executor: Executor) -> None:
-        """Start the process of every rank that the executor simulates."""
+    def start(self, executor: Executor, *, observed: bool = False) -> None:
+        """Start the ranks that the executor simulates; if the run is `observed`, every iteration is simulated."""
         module, options = self.data_parallel
         step: type[TrainingFramework] = FRAMEWORKS.get("training", TrainingFramework)
+        frameworks = []
         for index in executor.ranks():
             rank = Rank(index, self.layout, executor)
             stage = self.layout.coordinates(index)["pipeline"]
             for name, nbytes in self.memory_by_stage[stage].items():
                 rank.allocate(nbytes, name=name)
             plan = self.plans[stage]
-            framework = step(rank, plan, module(rank, plan, options), self.schedule)
-            executor.env.process(_train(rank, framework, self.settings.num_iterations))
-
-
-def _train(rank: Rank, framework: TrainingFramework, iterations: int) -> Any:
-    for _ in range(iterations):
-        rank.mark("iteration_start")
-        yield from framework.step()
-        rank.mark("iteration_end")
+            frameworks.append(step(rank, plan, module(rank, plan, options), self.schedule))
+        repeatable = module.same_every_step and not observed
+        executor.env.process(iterate(executor, frameworks, self.settings.num_iterations, repeatable=repeatable))
 
 
 def data_parallel_module(parallelism: ParallelismConfig) -> str:
@@ -205,6 +228,8 @@ def training_precision(settings: TrainingConfig, spec: DeviceSpec) -> Precision:
     if compute is None:
         half = "bf16" if "bf16" in peaks else "fp16"
         compute = half if settings.mixed_precision else ("tf32" if "tf32" in peaks else "fp32")
+    if compute == "fp8":
+        return Precision(compute, weight_bytes=1.0, activation_bytes=2.0)
     if compute in ("fp16", "bf16"):
         return Precision(compute, weight_bytes=2.0, activation_bytes=2.0)
     return Precision(compute, weight_bytes=4.0, activation_bytes=4.0)

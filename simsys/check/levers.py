@@ -95,13 +95,29 @@ def _pulled(job: TrainingJob | ServingJob, lever: Lever) -> TrainingJob | Servin
 
 
 def _training_levers(job: TrainingJob) -> Iterator[Lever]:
-    """A smaller batch costs nothing that gradient accumulation cannot make up for; SGD changes the training."""
+    """What costs least first.
+
+    A smaller batch costs nothing that gradient accumulation cannot make up for; FSDP communicates more; SGD changes
+    the training.
+    """
     yield from _smaller_batch(job, {})
+    if lever := _fully_sharded(job):
+        yield lever
+        yield from _smaller_batch(job, lever)
     if job.settings.optimizer == "adam":
         lever = {"training.optimizer": "sgd"}
         yield lever
         yield from _smaller_batch(job, lever)
     yield from _training_tensor_levers(job)
+
+
+def _fully_sharded(job: TrainingJob) -> Lever:
+    """FSDP in place of another strategy of data parallelism that simsys ships; empty if there is nothing to shard."""
+    own = job.settings.data_parallel is not None or job.settings.options
+    if own or job.layout.data == 1 or job.shards.weights == job.layout.data:
+        return {}
+    others = [kind for kind, axis in (("TP", "tensor"), ("PP", "pipeline")) if getattr(job.layout, axis) > 1]
+    return {"parallelism.strategy": "_".join([*others, "FSDP"])}
 
 
 def _training_tensor_levers(job: TrainingJob) -> Iterator[Lever]:

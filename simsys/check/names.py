@@ -74,7 +74,7 @@ def check_modules(config: SimulationConfig, found: Findings) -> None:
     found.attempt((config.kind, "communication_pattern"), lambda: named(pattern))
     if config.training is not None:
         name = config.training.data_parallel
-        if name is not None and not _known(name, DataParallel, ("training", "data_parallel"), found):
+        if name is not None and not known_module(name, DataParallel, ("training", "data_parallel"), found):
             return
         module = name or data_parallel_module(config.parallelism)
         options = config.training.options
@@ -84,9 +84,9 @@ def check_modules(config: SimulationConfig, found: Findings) -> None:
         return
     assert config.serving is not None
     settings = config.serving
-    _known(settings.prefill, PrefillPhase, ("serving", "prefill"), found)
-    _known(settings.decode, DecodePhase, ("serving", "decode"), found)
-    if _known(settings.scheduler, Scheduler, ("serving", "scheduler"), found):
+    known_module(settings.prefill, PrefillPhase, ("serving", "prefill"), found)
+    known_module(settings.decode, DecodePhase, ("serving", "decode"), found)
+    if known_module(settings.scheduler, Scheduler, ("serving", "scheduler"), found):
         _check_scheduler_options(settings, found)
 
 
@@ -102,7 +102,7 @@ def _check_scheduler_options(settings: ServingConfig, found: Findings) -> None:
     )
 
 
-def _known(name: str, base: type, path: KeyPath, found: Findings) -> bool:
+def known_module(name: str, base: type, path: KeyPath, found: Findings) -> bool:
     """Whether there is a module of that name and kind; books the error, with the nearest of that kind, if not."""
     try:
         FRAMEWORKS.get(name, base)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from simsys.build.cluster import Cluster
 from simsys.check.findings import Findings
+from simsys.check.names import known_module
 from simsys.config.experiment import DATA_STRATEGIES, STRATEGY_PARTS, ParallelismConfig, SimulationConfig
 from simsys.errors import UsageError
 from simsys.framework import FRAMEWORKS, Schedule
@@ -38,6 +39,21 @@ def check_parallelism(config: SimulationConfig, cluster: Cluster | None, model: 
             found.error(TENSOR, problem)
     if model is not None:
         _check_pipeline(config, model, found)
+    if given.sequence_parallel:
+        _check_sequence_parallel(config, model, found)
+
+
+def _check_sequence_parallel(config: SimulationConfig, model: Model | None, found: Findings) -> None:
+    """It divides the sequences of training among the ranks of a tensor-parallel group."""
+    path, tensor = ("parallelism", "sequence_parallel"), config.parallelism.tp_degree
+    if config.training is None:
+        found.error(path, "sequence parallelism is for training; remove sequence_parallel")
+    elif tensor == 1:
+        found.error(path, "sequence_parallel needs a tp_degree above 1; write tp_degree: 2 or remove it")
+    elif model is not None and (length := config.model.sequence_length or model.sequence_length) % tensor:
+        found.error(
+            path, f"sequence parallelism divides sequences among tp_degree {tensor} ranks, not {length} tokens"
+        )
 
 
 def _check_pipeline(config: SimulationConfig, model: Model, found: Findings) -> None:
@@ -45,18 +61,21 @@ def _check_pipeline(config: SimulationConfig, model: Model, found: Findings) -> 
     given = config.parallelism
     if config.training is None:
         return
+    schedule_at, virtual_at = ("parallelism", "schedule"), ("parallelism", "virtual_stages")
+    known = known_module(given.schedule, Schedule, schedule_at, found)
     if given.pp_stages == 1:
         for key in ("virtual_stages", "stage_layers"):
             if getattr(given, key) not in (1, None):
                 found.error(("parallelism", key), f"{key} needs pp_stages above 1")
         return
-    layers_at = ("parallelism", "stage_layers") if given.stage_layers else STAGES
+    numbers_at = virtual_at if given.virtual_stages > 1 else STAGES
+    layers_at = ("parallelism", "stage_layers") if given.stage_layers else numbers_at
     whole = forward_pass(model)
     found.attempt(layers_at, lambda: partition(whole, given.pp_stages, given.virtual_stages, given.stage_layers))
-    schedule = found.attempt(("parallelism", "schedule"), lambda: FRAMEWORKS.get(given.schedule, Schedule)())
-    if schedule is not None:
+    if known:
         steps = config.training.gradient_accumulation_steps
-        at = ("parallelism", "virtual_stages") if given.virtual_stages > 1 else ("parallelism", "schedule")
+        schedule = FRAMEWORKS.get(given.schedule, Schedule)()
+        at = virtual_at if given.virtual_stages > 1 else schedule_at
         found.attempt(at, lambda: schedule.actions(0, given.pp_stages, steps, given.virtual_stages))
 
 
@@ -97,22 +116,26 @@ def _check_strategy(config: SimulationConfig, cluster: Cluster | None, found: Fi
         names = ", ".join(["None", *kinds])
         found.error(STRATEGY, f"strategy {given.strategy} is not one for {config.kind}; so far there are: {names}")
         return
+    replicas, before = _data_degree(config, cluster), len(found.errors)
     for kind, key in DIVIDING.items():
         degree = getattr(given, key)
         if degree > 1 and kind not in given.parts and kind in kinds:
             _refuse_degree(given, key, degree, [kind], found)
         elif degree == 1 and kind in given.parts:
-            rest = "_".join(part for part in STRATEGY_PARTS if part in given.parts - {kind}) or "None"
+            rest = "_".join(part for part in STRATEGY_PARTS if part in given.parts - {kind})
+            rest = rest or ("DDP" if config.training is not None and replicas > 1 else "None")
             message = f"strategy {given.strategy} with {key} 1 divides nothing; write {key}: 2 or strategy: {rest}"
             found.error(STRATEGY, message)
-    replicas = _data_degree(config, cluster)
+    if len(found.errors) > before:
+        return  # how many replicas there are is not known yet
     if config.training is not None and replicas > 1 and not given.parts.intersection(DATA_STRATEGIES):
         _refuse_degree(given, "dp_degree", replicas, DATA_STRATEGIES, found)
 
 
 def _refuse_degree(given: ParallelismConfig, key: str, degree: int, kinds: Sequence[str], found: Findings) -> None:
-    stem = "_".join(part for part in STRATEGY_PARTS if part in given.parts)
-    fitting = " or ".join(f"{stem}_{kind}" if stem else kind for kind in kinds[:2])
+    fitting = " or ".join(
+        "_".join(part for part in STRATEGY_PARTS if part in given.parts | {kind}) for kind in kinds[:2]
+    )
     path = ("parallelism", key)
     if found.written(path):
         found.error(path, f"strategy {given.strategy} has no {key} above 1, not {degree}; use strategy {fitting}")

@@ -96,7 +96,8 @@ def check_scenario(source: ScenarioSource, config: SimulationConfig) -> tuple[li
     shortest = check_workload(config, model, found)
     if not found.errors and cluster is not None and model is not None and engine is not None:
         job = job_of(config, cluster, model)
-        _check_memory(job, shortest, found)
+        if isinstance(job, ServingJob) or found.attempt(("training", "options"), lambda: job.shards) is not None:
+            _check_memory(job, shortest, found)
     return found.errors, found.infeasible
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, PrivateAttr, model_validator
+from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, PrivateAttr, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
 from simsys.config.base import FrozenModel
@@ -19,7 +19,7 @@ from simsys.errors import did_you_mean
 from simsys.units import BytesPerSecond, Fraction, NonNegativeSeconds, Seconds
 
 TopologyType = Literal["switch", "full_mesh", "ring", "tree", "torus_2d"]
-TrainingPrecision = Literal["fp32", "tf32", "fp16", "bf16"]
+TrainingPrecision = Literal["fp32", "tf32", "fp16", "bf16", "fp8"]
 ServingPrecision = Literal["fp32", "fp16", "bf16", "fp8"]
 CommunicationPattern = Annotated[str, Field(min_length=1)]
 """``auto``, a collective algorithm by name, or one of the user's own as ``package.module:Class``."""
@@ -139,6 +139,8 @@ class ModelConfig(FrozenModel):
 
 def _strategy(value: str) -> str:
     """Refuse what is no combination of known kinds, at most one of them for data parallelism."""
+    if value == "None":
+        return value
     parts = value.split("_")
     unknown = [part for part in parts if part not in STRATEGY_PARTS]
     if unknown:
@@ -154,7 +156,10 @@ def _strategy(value: str) -> str:
 
 DATA_STRATEGIES = ("DDP", "ZERO1", "ZERO2", "FSDP", "HSDP")
 STRATEGY_PARTS = ("TP", "PP", *DATA_STRATEGIES)
-Strategy = Literal["None"] | Annotated[str, AfterValidator(_strategy)]
+_KIND = f"({'|'.join(STRATEGY_PARTS)})"
+Strategy = Annotated[
+    str, AfterValidator(_strategy), WithJsonSchema({"type": "string", "pattern": f"^(None|{_KIND}(_{_KIND})*)$"})
+]
 
 
 class ParallelismConfig(FrozenModel):
@@ -162,10 +167,12 @@ class ParallelismConfig(FrozenModel):
 
     `strategy` joins kinds by underscores: ``TP``, ``PP`` and one of ``DDP``, ``ZERO1``, ``ZERO2``, ``FSDP``, ``HSDP``.
     `schedule` is a pipeline schedule: ``1f1b``, ``gpipe``, ``interleaved``, ``zero_bubble``, or your own.
+    `sequence_parallel` divides by tokens what tensor parallelism leaves whole: norms and dropout.
     """
 
     strategy: Strategy | None = None
     tp_degree: PositiveInt = 1
+    sequence_parallel: bool = False
     pp_stages: PositiveInt = 1
     dp_degree: PositiveInt | None = None
     virtual_stages: PositiveInt = 1
@@ -180,7 +187,11 @@ class ParallelismConfig(FrozenModel):
 
 
 class TrainingConfig(FrozenModel):
-    """A training job. Alias: ``num_nodes``, which belongs to ``hardware``."""
+    """A training job. Alias: ``num_nodes``, which belongs to ``hardware``.
+
+    `activation_recompute` says what the backward pass computes again instead of having kept it: ``selective`` the
+    attention core, ``full`` each block. `attention` is ``fused`` (flash) or not.
+    """
 
     batch_size_per_gpu: PositiveInt
     num_iterations: PositiveInt = 10
@@ -188,6 +199,8 @@ class TrainingConfig(FrozenModel):
     mixed_precision: bool = True
     precision: TrainingPrecision | None = None
     optimizer: Literal["adam", "sgd"] = "adam"
+    activation_recompute: Literal["none", "selective", "full"] = "none"
+    attention: Literal["fused", "unfused"] = "fused"
     communication_pattern: CommunicationPattern = "auto"
     engine: str = "pytorch"
     data_parallel: str | None = None
@@ -196,7 +209,7 @@ class TrainingConfig(FrozenModel):
 
     @model_validator(mode="after")
     def _precision_fits(self) -> Self:
-        if self.precision in ("fp16", "bf16") and not self.mixed_precision:
+        if self.precision in ("fp16", "bf16", "fp8") and not self.mixed_precision:
             raise _problem(f"precision {self.precision} is mixed precision; drop mixed_precision: false")
         return self
 

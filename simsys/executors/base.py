@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,9 +15,10 @@ from simsys.errors import DeadlockError, UsageError
 from simsys.executors.communicator import Communicator, Meeting
 from simsys.executors.cost import PassCost, WorkCost
 from simsys.model.work import Precision
-from simsys.ops import Allocate, Collective, Compute, Forward, Operation, Recv, Release, Send
+from simsys.ops import Allocate, Collective, Compute, Forward, Operation, Program, Recv, Release, Send
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
+from simsys.platform.environment import At
 from simsys.platform.platform import VirtualHardwarePlatform
 from simsys.probes import Probes
 
@@ -62,6 +63,7 @@ class Executor(ABC):
         self._work_cost = WorkCost(model.per_layer_s)
         self._communicators: dict[Group, Communicator] = {}
         self._pass_costs: dict[ForwardPass, PassCost] = {}
+        self._busy_s: dict[int, tuple[float, float]] = {}  # at the end of the last iteration, and during it
         self._mail: dict[tuple[tuple[int, int, Hashable], bool], deque[Event]] = {}
         self._handlers: dict[type, Callable[[Any], Event]] = {
             Compute: self.compute,
@@ -71,10 +73,14 @@ class Executor(ABC):
             Recv: self.recv,
             Allocate: self.allocate,
             Release: self.release,
+            Program: self.program,
         }
 
     contention: ClassVar[str]
     """How this level shares links, for results."""
+
+    may_repeat: ClassVar[bool] = False
+    """Whether identical training iterations may be told instead of simulated."""
 
     @staticmethod
     @abstractmethod
@@ -97,6 +103,19 @@ class Executor(ABC):
     def send(self, op: Send) -> Event:
         """Carry a message to another rank."""
 
+    def program(self, op: Program) -> Event:
+        """Run passes one by one."""
+        return self.env.process(self._play(op))
+
+    def _play(self, op: Program) -> Generator[Event, Any, None]:
+        for each in op.passes:
+            if each.receive is not None:
+                yield self.start(each.receive)
+            for operation in each.run:
+                yield self.start(operation)
+            if each.send is not None:
+                self.start(each.send)
+
     def ranks(self) -> list[int]:
         """The ranks that run a process of their own."""
         return sorted(set(self._stand_in.values()))
@@ -112,12 +131,51 @@ class Executor(ABC):
         """
         return max(self.env._now, self.platform.devices[rank].free_at_s)
 
+    def start_after(self, op: Collective, event: Event) -> Event:
+        """Join a collective when `event` has fired, as on a stream that waits for another one."""
+        if event.processed:
+            return self.start(op)
+        if self.communicator(op.group).trivial(op.nbytes):
+            return event
+        ready_s, ended = self.now(op.rank), Event(self.env)
+
+        def end(_: Event) -> None:
+            ended.succeed()
+
+        def join(_: Event) -> None:
+            self._join(op, max(ready_s, self.env._now)).callbacks.append(end)
+
+        event.callbacks.append(join)
+        return ended
+
     def wait(self, rank: int, events: Iterable[Event]) -> Event:
         """An event that fires when all `events` have."""
         pending = [event for event in events if not event.processed]
         if not pending:
             return self.env.done
         return pending[0] if len(pending) == 1 else self.env.all_of(pending)
+
+    def align(self, ranks: Sequence[int]) -> float:
+        """Let all `ranks` go on when the last of them can; return that time."""
+        now_s = max(self.now(rank) for rank in ranks)
+        for rank in ranks:
+            device = self.platform.devices[rank]
+            device.free_at_s = now_s
+            before_s, _ = self._busy_s.get(rank, (0.0, 0.0))
+            self._busy_s[rank] = device.busy_s, device.busy_s - before_s
+        return now_s
+
+    def repeat(self, ranks: Sequence[int], count: int, iteration_s: float) -> Event:
+        """Tell the probes of `count` further iterations, each like the last one, and let their time pass."""
+        start_s = max(self.now(rank) for rank in ranks)
+        end_s = start_s + count * iteration_s
+        for rank in ranks:
+            device = self.platform.devices[rank]
+            device.free_at_s = end_s
+            device.busy_s += count * self._busy_s[rank][1]
+            for hook in self.probes.repeated:
+                hook(rank, count, start_s, iteration_s)
+        return At(self.env, end_s)
 
     def mark(self, rank: int, name: str) -> None:
         """Tell the probes the name of a phase."""
@@ -126,10 +184,12 @@ class Executor(ABC):
 
     def collective(self, op: Collective) -> Event:
         """Join a collective; it starts when every member has joined and the group's last one has ended."""
-        communicator = self.communicator(op.group)
-        if communicator.trivial(op.nbytes):
+        if self.communicator(op.group).trivial(op.nbytes):
             return self.env.done
-        meeting = communicator.join(op, self.now(op.rank))
+        return self._join(op, self.now(op.rank))
+
+    def _join(self, op: Collective, ready_s: float) -> Event:
+        meeting = self.communicator(op.group).join(op, ready_s)
         if meeting.missing == 0:
             self.run_collective(meeting, meeting.ready_s)
         return meeting.event

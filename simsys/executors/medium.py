@@ -7,20 +7,31 @@ FIFO server that nobody else uses, this changes no time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from typing import Any
 
 from simpy.events import Event
 
 from simsys.executors.base import Executor
 from simsys.executors.communicator import Meeting
-from simsys.ops import Compute, Forward, Send
+from simsys.executors.programs import PassTimes, ProgramMeeting, ProgramTimes, StuckError, longest_paths
+from simsys.model.work import Work
+from simsys.ops import Collective, Compute, Forward, Program, Send
+from simsys.parallel.layout import Group
 from simsys.platform.environment import At
 
 
 class MediumDetail(Executor):
-    """Phases instead of layers, roles instead of ranks."""
+    """Phases instead of layers, roles instead of ranks; takes the arguments of `Executor`."""
 
     contention = "none (idle links)"
+    may_repeat = True
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._programs: dict[Group, ProgramMeeting] = {}
+        self._times_of: dict[int, tuple[object, PassTimes]] = {}  # by identity; holds what it identifies
+        self._hops_s: dict[tuple[int, int, float], float] = {}
 
     @staticmethod
     def stand_in(role: Sequence[int], rank: int) -> int:
@@ -56,6 +67,74 @@ class MediumDetail(Executor):
         for hook in self.probes.operation:
             hook(op, start_s, end_s)
         return At(self.env, end_s)
+
+    def program(self, op: Program) -> Event:
+        """All programs of a group at once, as a recurrence over the ends of passes: no event for any pass."""
+        meeting = self._programs.setdefault(op.group, ProgramMeeting(self.env, self._members(op.group)))
+        event = meeting.join(op, self.now(op.rank))
+        if meeting.complete:
+            del self._programs[op.group]
+            self._run_programs(meeting)
+        return event
+
+    def _members(self, group: Group) -> int:
+        return len({self._stand_in[rank] for rank in group.ranks})
+
+    def _run_programs(self, meeting: ProgramMeeting) -> None:
+        """Evaluate, advance every member's GPU, and deliver the messages that are for what comes after."""
+        try:
+            outcome = longest_paths(meeting.programs, meeting.ready_s, self._pass_times, self._hop_seconds)
+        except StuckError:  # a message may come from what follows another rank's program: play them, event by event
+            for op in meeting.programs:
+                self.env.process(self._play_and_tell(op, meeting.events[op.rank]))
+            return
+        for op in meeting.programs:
+            device = self.platform.devices[op.rank]
+            start_s, times = meeting.ready_s[op.rank], outcome.totals[op.rank]
+            device.free_at_s = outcome.end_s[op.rank]
+            device.busy_s += times.compute_s
+            self._tell(op, start_s, times)
+        for (src, dst, tag), arrival_s in outcome.undelivered.items():
+            self.env.fire_at(arrival_s, self._message(src, dst, tag, receiving=False))
+        for event in meeting.events.values():
+            event.succeed()
+
+    def _play_and_tell(self, op: Program, ended: Event) -> Generator[Event, Any, None]:
+        yield from self._play(op)
+        ended.succeed()
+
+    def _pass_times(self, run: tuple[Compute | Collective, ...]) -> PassTimes:
+        """Computation and communication of a pass; equal passes share one tuple, so it is added up once."""
+        found = self._times_of.get(id(run))
+        if found is None:
+            compute_s = exchange_s = 0.0
+            for op in run:
+                if isinstance(op, Compute):
+                    compute_s += self._work_cost.seconds(op.work, self.platform.devices[op.rank].spec)
+                else:
+                    exchange_s += self.communicator(op.group).seconds(op.kind, op.nbytes)
+            found = self._times_of[id(run)] = run, PassTimes(compute_s, exchange_s)
+        return found[1]
+
+    def _hop_seconds(self, op: Send) -> float:
+        key = op.rank, op.dst, op.nbytes
+        found = self._hops_s.get(key)
+        if found is None:
+            latency_s, bytes_per_s = self.platform.network.idle_path([(op.rank, op.dst)])
+            found = self._hops_s[key] = latency_s + op.nbytes / bytes_per_s
+        return found
+
+    def _tell(self, op: Program, start_s: float, times: ProgramTimes) -> None:
+        """Tell the probes the sums: one computation, one exchange behind it, and one message of that length."""
+        computed_s = start_s + times.compute_s
+        for hook in self.probes.operation:
+            hook(Compute(op.rank, Work(), op.name), start_s, computed_s)
+            if times.exchange_s:
+                exchange = next(each for a_pass in op.passes for each in a_pass.run if isinstance(each, Collective))
+                hook(exchange, computed_s, computed_s + times.exchange_s)
+            if times.message_s:
+                message = next(each.send for each in op.passes if each.send is not None)
+                hook(message, start_s, start_s + times.message_s)
 
     def send(self, op: Send) -> Event:
         """One event when the message has arrived over an idle route."""

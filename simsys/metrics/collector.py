@@ -7,7 +7,8 @@ from typing import Any
 
 from simsys.metrics.serving import ServingLog, serving_metrics
 from simsys.metrics.training import IterationLog, training_metrics
-from simsys.ops import Compute, Operation
+from simsys.ops import Collective, Compute, Operation
+from simsys.parallel.layout import Group
 from simsys.probes import Probe
 from simsys.serving.requests import RequestTable
 
@@ -37,6 +38,7 @@ class TrainingMetrics(MetricsCollector):
         samples_per_iteration: Global batch size.
         tokens_per_sample: Sequence length (1 for a CNN).
         model_flop_per_iteration: Model FLOP of one iteration on all GPUs together.
+        hardware_flop_per_iteration: FLOP that the GPUs carry out in it.
         num_gpus: GPUs.
         peak_flop_per_s: Dense peak of one GPU in the compute dtype.
     """
@@ -45,20 +47,31 @@ class TrainingMetrics(MetricsCollector):
         self.rank = rank
         self.facts = facts
         self.log = IterationLog()
+        self._takes_part: dict[Group, bool] = {}
 
     def operation(self, op: Operation, started_s: float, ended_s: float) -> None:
-        """Add up computation and communication."""
-        if op.rank != self.rank:
-            return
-        if op.__class__ is Compute:
-            self.log.compute_s += ended_s - started_s
-        else:
-            self.log.communication_s += ended_s - started_s
+        """Note what the rank computes, sends, and exchanges within its groups, whichever member joins first."""
+        if isinstance(op, Collective):
+            takes_part = self._takes_part.get(op.group)
+            if takes_part is None:
+                takes_part = self._takes_part[op.group] = self.rank in op.group.ranks
+            if takes_part:
+                self.log.exchange(started_s, ended_s)
+        elif op.rank == self.rank:
+            if isinstance(op, Compute):
+                self.log.computation(op.name, started_s, ended_s)
+            else:
+                self.log.message(started_s, ended_s)
 
     def mark(self, rank: int, name: str, now_s: float) -> None:
         """Begin and end iterations."""
         if rank == self.rank:
             self.log.mark(name, now_s)
+
+    def repeated(self, rank: int, count: int, started_s: float, iteration_s: float) -> None:
+        """Iterations that need not be simulated."""
+        if rank == self.rank:
+            self.log.repeat(count, started_s, iteration_s)
 
     def metrics(self) -> Mapping[str, Any]:
         """Figures of the whole run."""

@@ -185,6 +185,8 @@ def _attention_kernels(
         Split.HEADS,
         elements_per_token=float(elements),
         flop_per_pair=flop_per_pair,
+        # Scores, their softmax and, with dropout, its output and mask (1 byte) are each written once and read once.
+        elements_per_pair=(7.0 if a.dropout else 4.0) * a.num_attention_heads,
         elements_per_context_token=cached if a.causal else 0.0,
     )
     decode = Operator(

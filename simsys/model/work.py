@@ -44,6 +44,8 @@ class Batch(NamedTuple):
         prompt_context_tokens: Cached tokens read by prompt attention, summed over prompt chunks.
         decode_context_tokens: Cached tokens read by decode attention, summed over decoding sequences.
         decode_sequences: Sequences that decode one token each in this pass.
+        score_pairs: Query-key pairs whose attention scores go through memory: none with fused attention, else the
+            full square, s² a sequence, since a causal mask leaves the matrix as large as it is.
     """
 
     tokens: float = 0.0
@@ -52,6 +54,7 @@ class Batch(NamedTuple):
     prompt_context_tokens: float = 0.0
     decode_context_tokens: float = 0.0
     decode_sequences: float = 0.0
+    score_pairs: float = 0.0
 
     def __add__(self, other: Batch) -> Batch:  # type: ignore[override]
         """Both batches in one pass."""
@@ -62,6 +65,7 @@ class Batch(NamedTuple):
             self.prompt_context_tokens + other.prompt_context_tokens,
             self.decode_context_tokens + other.decode_context_tokens,
             self.decode_sequences + other.decode_sequences,
+            self.score_pairs + other.score_pairs,
         )
 
 
@@ -80,6 +84,7 @@ class Operator:
         flop_per_token: FLOP for each token; 2·n·k·rows for a GEMM.
         elements_per_token: Activation elements read and written for each token.
         flop_per_pair: FLOP for each query-key pair (attention).
+        elements_per_pair: Elements of scores read and written for each query-key pair if attention is not fused.
         elements_per_context_token: KV-cache elements read for each cached token.
         experts: Experts among which the parameters are divided (1: dense).
         experts_per_token: Experts each token is routed to.
@@ -98,6 +103,7 @@ class Operator:
     flop_per_token: float = 0.0
     elements_per_token: float = 0.0
     flop_per_pair: float = 0.0
+    elements_per_pair: float = 0.0
     elements_per_context_token: float = 0.0
     experts: int = 1
     experts_per_token: int = 1
@@ -129,8 +135,7 @@ class Block:
         activation_elements_per_token: Elements kept for the backward pass (with fused attention).
         replicated_activation_elements_per_token: The part of them that tensor parallelism without sequence
             parallelism leaves whole on every rank (Korthikanti et al. 2022, §4.2.1: 10 of 34 bytes).
-        score_elements_per_pair: Elements kept per query-key pair if attention is not fused. The pairs are those of
-            the full square, s² a sequence: a causal mask halves the FLOP but not the stored matrix.
+        score_elements_per_pair: Elements kept per query-key pair if attention is not fused (`Batch.score_pairs`).
         backward_flop_ratio: Work of the backward pass over that of the forward pass.
     """
 
@@ -204,11 +209,15 @@ class Model:
         """True if a token attends only to those before it."""
         return self.family == "decoder"
 
-    def training_batch(self, sequences: int, sequence_length: int) -> Batch:
-        """The batch of one forward pass over `sequences` full sequences (samples for a CNN)."""
+    def training_batch(self, sequences: int, sequence_length: int, *, fused_attention: bool = True) -> Batch:
+        """The batch of one forward pass over `sequences` full sequences (samples for a CNN).
+
+        Fused attention (Dao et al. 2022) skips what a causal mask hides and keeps no scores; unfused attention
+        computes and stores the full square.
+        """
         tokens = float(sequences * sequence_length)
-        pairs = attention_pairs(sequence_length, causal=self.causal) * sequences
-        return Batch(tokens=tokens, logits=tokens, attention_pairs=pairs)
+        pairs = attention_pairs(sequence_length, causal=self.causal and fused_attention) * sequences
+        return Batch(tokens, tokens, pairs, score_pairs=0.0 if fused_attention else pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +295,7 @@ def kernel_of(operator: Operator, batch: Batch, precision: Precision) -> Kernel:
     context_bytes = 0.0
     if operator.kind is OperatorKind.ATTENTION:
         flop += operator.flop_per_pair * batch.attention_pairs
+        elements_bytes += operator.elements_per_pair * batch.score_pairs * precision.activation_bytes
         context_bytes = operator.elements_per_context_token * batch.prompt_context_tokens * precision.kv_bytes
     elif operator.kind is OperatorKind.DECODE_ATTENTION:
         flop += operator.flop_per_pair * batch.decode_context_tokens

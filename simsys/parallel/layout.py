@@ -83,13 +83,36 @@ class Layout:
         if over not in AXES:
             raise UsageError(f"no parallel axis {over!r}; known: {', '.join(AXES)}")
         place = dict(self.coordinates(rank))
-        ranks = tuple(self.rank_of(place | {over: index}) for index in range(getattr(self, over)))
-        return self._groups.setdefault(ranks, Group(ranks))
+        return self._group_of(tuple(self.rank_of(place | {over: index}) for index in range(getattr(self, over))))
+
+    def split(self, rank: int, over: str, size: int) -> tuple[Group, Group]:
+        """The group along the axis `over`, divided into consecutive runs of `size` ranks.
+
+        Returns:
+            The run that `rank` is in, and the ranks at the same place in all runs.
+
+        Raises:
+            UsageError: If there is no such axis, or its degree is no multiple of `size`.
+
+        Example:
+            >>> inner, outer = Layout(data=8).split(5, "data", 4)
+            >>> inner.ranks, outer.ranks
+            ((4, 5, 6, 7), (1, 5))
+        """
+        ranks = self.group(rank, over).ranks
+        if size < 1 or len(ranks) % size:
+            raise UsageError(f"the {over}-parallel group of {len(ranks)} ranks cannot be divided into runs of {size}")
+        run, place = divmod(ranks.index(rank), size)
+        return self._group_of(ranks[run * size : (run + 1) * size]), self._group_of(ranks[place::size])
 
     def roles(self) -> tuple[tuple[int, ...], ...]:
         """Sets of ranks that do the same work at the same time on equal devices: one per pipeline stage."""
         per_stage = self.tensor * self.data
         return tuple(tuple(range(stage * per_stage, (stage + 1) * per_stage)) for stage in range(self.pipeline))
+
+    def _group_of(self, ranks: tuple[int, ...]) -> Group:
+        """The one group of these ranks."""
+        return self._groups.setdefault(ranks, Group(ranks))
 
     @cached_property
     def _groups(self) -> dict[tuple[int, ...], Group]:

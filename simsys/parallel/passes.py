@@ -2,7 +2,9 @@
 
 Tensor parallelism is a transform of the model (Shoeybi et al. 2019, §3): column-, head- and
 vocabulary-split operators shrink by the degree, row-split ones shrink and leave partial sums that an
-all-reduce adds up, so a transformer layer becomes compute – all-reduce – compute – all-reduce.
+all-reduce adds up, so a transformer layer becomes compute – all-reduce – compute – all-reduce. With sequence
+parallelism (Korthikanti et al. 2022, §4.2.2) what every rank would do alike, norms and dropout, is divided by tokens
+instead, and each all-reduce becomes a reduce-scatter behind the split operators and an all-gather before them.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ class Segment:
     """Operators of one block that run without communication, then possibly an exchange.
 
     Args:
-        operators: One rank's share of them.
+        operators: One rank's share of them; none if an exchange comes first in a block.
         exchange: What follows, if anything.
         layers: Share of a layer's host overhead that falls into this segment.
     """
@@ -55,7 +57,10 @@ class Stretch:
         repeat: How many equal blocks.
         backward_ratio: FLOP of the backward over those of the forward pass.
         output_elements_per_token: Elements handed to the next block, whole.
-        activation_elements_per_token: Elements that the rank keeps for the backward pass of one block.
+        activation_elements_per_token: Elements that the rank keeps for the backward pass of one block, scores apart.
+        score_elements_per_pair: Elements that it keeps for each pair of `Batch.score_pairs`.
+        input_elements_per_token: The rank's share of what the block before hands over: all that is kept of a block
+            that is computed again.
     """
 
     name: str
@@ -64,6 +69,17 @@ class Stretch:
     backward_ratio: float = 2.0
     output_elements_per_token: float = 0.0
     activation_elements_per_token: float = 0.0
+    score_elements_per_pair: float = 0.0
+    input_elements_per_token: float = 0.0
+
+    @property
+    def checkpointed(self) -> bool:
+        """Whether full recomputation covers it: every block but the embedding and the head.
+
+        So it is in the FLOP count of Narayanan et al. 2021, eq. 3, whose term of the vocabulary is that of one
+        forward and one backward pass.
+        """
+        return not any(operator.lookup or operator.per_logit for operator in self.operators)
 
     @property
     def operators(self) -> Iterator[Operator]:
@@ -73,10 +89,17 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ForwardPass:
-    """One rank's share of the whole model: stretches in order."""
+    """One rank's share of the whole model, or of a piece of it: stretches in order.
+
+    Args:
+        name: Name of the model or the piece.
+        stretches: In forward order.
+        input_elements_per_token: Elements of each token that the piece before hands over, whole; 0 if there is none.
+    """
 
     name: str
     stretches: tuple[Stretch, ...]
+    input_elements_per_token: float = 0.0
 
     @property
     def output_elements_per_token(self) -> float:
@@ -100,11 +123,6 @@ class ForwardPass:
         return sum(op.parameters * stretch.repeat for stretch in self.stretches for op in stretch.operators)
 
     @property
-    def activation_elements_per_token(self) -> float:
-        """Elements that the rank keeps for the backward pass of one micro-batch."""
-        return sum(stretch.activation_elements_per_token * stretch.repeat for stretch in self.stretches)
-
-    @property
     def has_head(self) -> bool:
         """Whether the logits are computed here."""
         return any(operator.per_logit for stretch in self.stretches for operator in stretch.operators)
@@ -125,6 +143,7 @@ def shard(operator: Operator, degree: int, num_key_value_heads: int = 0) -> Oper
         parameters=operator.parameters / degree,
         flop_per_token=operator.flop_per_token / degree,
         flop_per_pair=operator.flop_per_pair / degree,
+        elements_per_pair=operator.elements_per_pair / degree,
         elements_per_context_token=operator.elements_per_context_token / min(degree, num_key_value_heads or degree),
     )
     if operator.split is Split.COLUMN and operator.kind is OperatorKind.GEMM:
@@ -146,46 +165,88 @@ def shard(operator: Operator, degree: int, num_key_value_heads: int = 0) -> Oper
     return replace(share, elements_per_token=operator.elements_per_token / degree)
 
 
-def forward_pass(model: Model, tensor_degree: int = 1) -> ForwardPass:
-    """The forward pass of `model` as one of `tensor_degree` ranks runs it."""
+def divided_by_tokens(operator: Operator, degree: int) -> Operator:
+    """One rank's share of an operator that holds all weights and works on its part of the tokens."""
+    return replace(
+        operator,
+        rows_per_token=operator.rows_per_token / degree,
+        flop_per_token=operator.flop_per_token / degree,
+        elements_per_token=operator.elements_per_token / degree,
+    )
+
+
+def forward_pass(model: Model, tensor_degree: int = 1, sequence_parallel: bool = False) -> ForwardPass:
+    """The forward pass of `model` as one of `tensor_degree` ranks runs it.
+
+    Args:
+        model: The whole model.
+        tensor_degree: Ranks that share each layer.
+        sequence_parallel: Divide by tokens what tensor parallelism leaves whole.
+    """
     stretches: list[Stretch] = []
     previous: Block | None = None
+    by_tokens = tensor_degree if sequence_parallel else 1
     for block in model.blocks:
         if block is previous:
             stretches[-1] = replace(stretches[-1], repeat=stretches[-1].repeat + 1)
         else:
-            segments = tuple(block_segments(block, tensor_degree, model.num_key_value_heads))
+            segments = block_segments(block, tensor_degree, model.num_key_value_heads, sequence_parallel)
             stretches.append(
                 Stretch(
                     block.name,
-                    segments,
+                    tuple(segments),
                     backward_ratio=block.backward_flop_ratio,
                     output_elements_per_token=block.output_elements_per_token,
-                    activation_elements_per_token=_kept_elements(block, tensor_degree),
+                    activation_elements_per_token=_kept_elements(block, tensor_degree, by_tokens),
+                    score_elements_per_pair=block.score_elements_per_pair / tensor_degree,
+                    input_elements_per_token=previous.output_elements_per_token / by_tokens if previous else 0.0,
                 )
             )
         previous = block
     return ForwardPass(model.name, tuple(stretches))
 
 
-def _kept_elements(block: Block, tensor_degree: int) -> float:
-    """Activations that one rank keeps: norms and dropout keep theirs whole (Korthikanti et al. 2022, §4.2.1)."""
+def _kept_elements(block: Block, tensor_degree: int, by_tokens: int) -> float:
+    """Activations that one rank keeps; norms and dropout keep theirs whole (Korthikanti et al. 2022, §4.2.1).
+
+    With sequence parallelism they are divided by tokens, and so are the inputs of column-split operators, which are
+    gathered again in the backward pass (§4.2.2).
+    """
     whole = block.replicated_activation_elements_per_token
-    return whole + (block.activation_elements_per_token - whole) / tensor_degree
+    return whole / by_tokens + (block.activation_elements_per_token - whole) / tensor_degree
 
 
-def block_segments(block: Block, tensor_degree: int = 1, num_key_value_heads: int = 0) -> list[Segment]:
-    """Cut a block after every operator whose output must be exchanged under tensor parallelism."""
-    cuts: list[tuple[list[Operator], Exchange | None]] = [([], None)]
+def block_segments(
+    block: Block, tensor_degree: int = 1, num_key_value_heads: int = 0, sequence_parallel: bool = False
+) -> list[Segment]:
+    """Cut a block wherever something must be exchanged under tensor parallelism."""
+    cuts: list[tuple[list[Operator], Exchange | None]] = []
+    pending: list[Operator] = []
+    sequence_parallel = sequence_parallel and tensor_degree > 1
+    by_tokens = sequence_parallel  # whether the rank has only its part of the tokens
     for operator in block.operators:
-        cuts[-1][0].append(shard(operator, tensor_degree, num_key_value_heads))
+        if by_tokens and operator.split is not Split.REPLICATED and not operator.lookup:
+            cuts.append((pending, _gather_before(operator, block)))
+            pending, by_tokens = [], False
+        share = shard(operator, tensor_degree, num_key_value_heads)
+        pending.append(divided_by_tokens(share, tensor_degree) if by_tokens and not operator.lookup else share)
         exchange = _exchange_after(operator, block) if tensor_degree > 1 else None
         if exchange is not None:
-            cuts[-1] = (cuts[-1][0], exchange)
-            cuts.append(([], None))
-    if not cuts[-1][0]:
-        cuts.pop()
-    return [Segment(tuple(operators), exchange, layers=1.0 / len(cuts)) for operators, exchange in cuts]
+            if sequence_parallel and exchange.kind is CollectiveKind.ALL_REDUCE:
+                exchange, by_tokens = replace(exchange, kind=CollectiveKind.REDUCE_SCATTER), True
+            cuts.append((pending, exchange))
+            pending = []
+    if pending:
+        cuts.append((pending, None))
+    layers = 1.0 / sum(bool(operators) for operators, _ in cuts)
+    return [Segment(tuple(ops), exchange, layers=layers if ops else 0.0) for ops, exchange in cuts]
+
+
+def _gather_before(operator: Operator, block: Block) -> Exchange:
+    """The hidden states of all tokens, for an operator that is split otherwise than by tokens."""
+    if operator.per_logit:
+        return Exchange(CollectiveKind.ALL_GATHER, float(operator.inner), per_logit=True)
+    return Exchange(CollectiveKind.ALL_GATHER, block.output_elements_per_token)
 
 
 def _exchange_after(operator: Operator, block: Block) -> Exchange | None:

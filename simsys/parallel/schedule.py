@@ -50,7 +50,8 @@ class Schedule(ABC):
 def require_one_chunk(schedule: Schedule, chunks: int) -> None:
     """Raise UsageError if stages hold several chunks."""
     if chunks != 1:
-        raise UsageError(f"{type(schedule).__name__} has one chunk of layers per stage, not {chunks} virtual stages")
+        name = type(schedule).__name__
+        raise UsageError(f"{name} has one chunk of layers per stage, not {chunks} virtual stages; use interleaved")
 
 
 def peak_in_flight(actions: Sequence[Action]) -> tuple[int, ...]:

@@ -32,7 +32,10 @@ def partition(
     pieces = _cut(plan.stretches[first:last], sizes)
     pieces[0] = [*plan.stretches[:first], *pieces[0]]
     pieces[-1] = [*pieces[-1], *plan.stretches[last:]]
-    passes = [ForwardPass(f"{plan.name}[{index}]", tuple(piece)) for index, piece in enumerate(pieces)]
+    passes: list[ForwardPass] = []
+    for index, piece in enumerate(pieces):
+        received = passes[-1].output_elements_per_token if passes else 0.0
+        passes.append(ForwardPass(f"{plan.name}[{index}]", tuple(piece), received))
     return [[passes[chunk * stages + stage] for chunk in range(chunks)] for stage in range(stages)]
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from simsys.collectives.base import CollectiveKind
-from simsys.model.work import Batch, Kernel, OperatorKind, Precision, Work, backward_work, forward_work
+from simsys.model.work import Batch, Kernel, Model, OperatorKind, Precision, Split, Work, backward_work, forward_work
 from simsys.parallel.passes import Exchange, ForwardPass, Segment, Stretch
 
 ADAM_BYTES_PER_PARAMETER = 28.0
@@ -18,9 +19,17 @@ HALF_COPY_BYTES = 2.0
 """Mixed precision also writes the 16-bit copy of each weight."""
 
 
+class Recompute(StrEnum):
+    """What the backward pass computes again instead of having kept it (Chen et al. 2016)."""
+
+    NONE = "none"
+    SELECTIVE = "selective"  # the attention core, from queries, keys and values (Korthikanti et al. 2022, §5)
+    FULL = "full"  # each block, from its input
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """Computation, then possibly a collective of the tensor-parallel group."""
+    """Computation (possibly none), then possibly a collective of the tensor-parallel group."""
 
     work: Work
     kind: CollectiveKind | None = None
@@ -37,7 +46,8 @@ class Block:
         backward: What its backward pass runs.
         gradient_bytes: Bytes of this rank's gradients of the block.
         weight: What of the backward pass is put off: the gradients of the weights, in schedules that split it.
-        parameter_bytes: Bytes of this rank's weights of the block, in the precision it computes in.
+        parameter_bytes: Bytes of this rank's weights of the block, in the precision it computes in; weights that
+            stand in two blocks count with the first.
     """
 
     name: str
@@ -57,13 +67,15 @@ class TrainingPlan:
             has one chunk unless it has virtual stages.
         micro_batches: Forward-backward passes per step.
         optimizer: Work of the weight update.
-        boundary_bytes: What a micro-batch hands to the next stage (and its gradient to the one before).
+        handed_bytes: For each chunk, what a micro-batch hands to the next one in the model.
+        returned_bytes: For each chunk, the gradient that a micro-batch hands back to the one before.
     """
 
     chunks: tuple[tuple[Block, ...], ...]
     micro_batches: int
     optimizer: Work
-    boundary_bytes: float = 0.0
+    handed_bytes: tuple[float, ...] = ()
+    returned_bytes: tuple[float, ...] = ()
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -81,6 +93,11 @@ class TrainingPlan:
         """Bytes of all gradients of this rank."""
         return sum(block.gradient_bytes for block in self.blocks)
 
+    @property
+    def parameter_bytes(self) -> float:
+        """Bytes of all weights of this rank, in the precision it computes in."""
+        return sum(block.parameter_bytes for block in self.blocks)
+
 
 @dataclass(frozen=True, kw_only=True)
 class StepSettings:
@@ -94,6 +111,7 @@ class StepSettings:
         optimizer_shards: Ranks among which the weight update is divided (ZeRO, FSDP).
         backward_layers_ratio: Host overhead of a layer's backward pass over that of its forward pass.
         split_backward: Keep the gradients of weights apart from those of inputs.
+        recompute: What the backward pass computes again.
     """
 
     precision: Precision
@@ -103,6 +121,7 @@ class StepSettings:
     optimizer_shards: int = 1
     backward_layers_ratio: float = 2.0
     split_backward: bool = False
+    recompute: Recompute = Recompute.NONE
 
 
 def training_plan(
@@ -131,38 +150,52 @@ def training_plan(
     per_parameter = settings.gradient_bytes_per_parameter
     parameters = sum(block.gradient_bytes for chunk in repeated for block in chunk) / per_parameter - tied_parameters
     if tied_parameters:
-        repeated[-1] = _untie(repeated[-1], tied_parameters * per_parameter)
+        repeated[-1] = _untie(repeated[-1], tied_parameters, settings)
     nbytes_each = OPTIMIZER_BYTES[settings.optimizer] + (HALF_COPY_BYTES if precision.weight_bytes < 4 else 0.0)
     update = Kernel(OperatorKind.MEMORY, flop=0.0, nbytes=nbytes_each * parameters / settings.optimizer_shards)
-    handed = chunks[-1].output_elements_per_token * batch.tokens * precision.activation_bytes
-    return TrainingPlan(tuple(repeated), settings.micro_batches, Work((update,)), boundary_bytes=handed / tensor)
+    each = batch.tokens * precision.activation_bytes / tensor
+    return TrainingPlan(
+        tuple(repeated),
+        settings.micro_batches,
+        Work((update,)),
+        handed_bytes=tuple(chunk.output_elements_per_token * each for chunk in chunks),
+        returned_bytes=tuple(chunk.input_elements_per_token * each for chunk in chunks),
+    )
+
+
+def model_flop(model: Model, batch: Batch) -> float:
+    """FLOP of one forward and backward pass over `batch` without recomputation, on all ranks together."""
+    return sum(
+        (1.0 + block.backward_flop_ratio) * forward_work(block.operators, batch, Precision()).flop
+        for block in model.blocks
+    )
 
 
 def _block(stretch: Stretch, batch: Batch, settings: StepSettings) -> Block:
     """One block of a stretch, with its forward and backward work."""
-    forward, backward, weight = [], [], []
     precision = settings.precision
-    for segment in stretch.segments:
-        work = forward_work(segment.operators, batch, precision, layers=segment.layers)
-        after_forward, after_backward = _exchanges(segment)
-        forward.append(_part(work, after_forward, batch, precision))
-        share = 0.5 if settings.split_backward else 1.0
-        gradients = _backward(work, share * stretch.backward_ratio, share * settings.backward_layers_ratio)
-        backward.append(_part(gradients, after_backward, batch, precision))
-        if settings.split_backward:
-            weight.append(Part(gradients))
+    works = [forward_work(s.operators, batch, precision, layers=s.layers) for s in stretch.segments]
+    forward = [
+        _part(work, None if _keeps_logits(segment) else segment.exchange, batch, precision)
+        for segment, work in zip(stretch.segments, works, strict=True)
+    ]
+    share = 0.5 if settings.split_backward else 1.0
+    gradients = [
+        _gradients(work, share * stretch.backward_ratio, share * settings.backward_layers_ratio) for work in works
+    ]
+    backward = [*_recomputed(stretch, forward, batch, settings), *_backward(stretch, gradients, batch, precision)]
     held = sum(operator.parameters for segment in stretch.segments for operator in segment.operators)
     return Block(
         stretch.name,
         tuple(forward),
-        tuple(reversed(backward)),
+        tuple(_joined(backward)),
         gradient_bytes=held * settings.gradient_bytes_per_parameter,
-        weight=tuple(reversed(weight)),
+        weight=tuple(Part(work) for work in reversed(gradients)) if settings.split_backward else (),
         parameter_bytes=held * precision.weight_bytes,
     )
 
 
-def _backward(forward: Work, flop_ratio: float, layers_ratio: float) -> Work:
+def _gradients(forward: Work, flop_ratio: float, layers_ratio: float) -> Work:
     return replace(backward_work(forward, flop_ratio), layers=forward.layers * layers_ratio)
 
 
@@ -173,22 +206,78 @@ def _part(work: Work, exchange: Exchange | None, batch: Batch, precision: Precis
     return Part(work, exchange.kind, tokens * exchange.elements_per_token * precision.activation_bytes)
 
 
-def _exchanges(segment: Segment) -> tuple[Exchange | None, Exchange | None]:
-    """What follows a segment in the forward and in the backward pass of a training step (Shoeybi et al. 2019, §3).
+def _recomputed(stretch: Stretch, forward: Sequence[Part], batch: Batch, settings: StepSettings) -> list[Part]:
+    """What is computed again before a block's backward pass: all of it, exchanges included, or its attention core."""
+    if settings.recompute is Recompute.FULL and stretch.checkpointed:
+        return list(forward)
+    if settings.recompute is not Recompute.SELECTIVE:
+        return []
+    core = [operator for operator in stretch.operators if operator.kind is OperatorKind.ATTENTION]
+    return [Part(forward_work(core, batch, settings.precision, layers=0.0))] if core else []
 
-    Partial sums are added up in both. The logits stay divided: the loss needs a few numbers of each token only,
-    which count as nothing; but the gradient of the head's input is a sum over the ranks. The gradients of an
-    embedding stay where its rows are.
+
+def _backward(stretch: Stretch, gradients: Sequence[Work], batch: Batch, precision: Precision) -> list[Part]:
+    """The backward pass of a block's segments, last first, with the exchanges before and after each."""
+    parts: list[Part] = []
+    previous: Segment | None = None
+    for segment, work in zip(stretch.segments, gradients, strict=True):
+        before, after = _exchanges(segment, previous.exchange if previous and _gathers(previous) else None)
+        alone = [_part(Work(), exchange, batch, precision) for exchange in before]
+        parts = [*alone, _part(work, after, batch, precision), *parts]
+        previous = segment
+    return parts
+
+
+def _joined(parts: Sequence[Part]) -> list[Part]:
+    """The same with an exchange that comes alone put behind the computation before it, if that has none."""
+    joined: list[Part] = []
+    for part in parts:
+        if part.work.kernels or part.work.layers or not joined or joined[-1].kind is not None:
+            joined.append(part)
+        else:
+            joined[-1] = Part(joined[-1].work, part.kind, part.nbytes)
+    return joined
+
+
+def _exchanges(segment: Segment, gather: Exchange | None) -> tuple[list[Exchange], Exchange | None]:
+    """What precedes and what follows the backward pass of a segment.
+
+    Tensor parallelism (Shoeybi et al. 2019, §3): partial sums are added up in both passes. The logits stay divided:
+    the loss needs a few numbers of each token only, which count as nothing; but the gradient of the head's input is a
+    sum over the ranks. The gradients of an embedding stay where its rows are. Sequence parallelism (Korthikanti et
+    al. 2022, §4.2.2): an all-gather becomes a reduce-scatter and vice versa, and the input of split operators, which
+    was gathered and not kept, is gathered again for the gradients of their weights.
+
+    Args:
+        segment: The operators, and what follows them in the forward pass.
+        gather: The all-gather of the segment's input, if there was one.
     """
-    exchange, last = segment.exchange, segment.operators[-1]
-    if exchange is None or last.lookup:
-        return exchange, None
-    if exchange.per_logit:
-        return None, Exchange(CollectiveKind.ALL_REDUCE, float(last.inner), per_logit=True)
-    return exchange, exchange
+    exchange = segment.exchange
+    before: list[Exchange] = []
+    if exchange is not None and exchange.kind is CollectiveKind.REDUCE_SCATTER:
+        before = [replace(exchange, kind=CollectiveKind.ALL_GATHER)]
+    if gather is not None:
+        return [*before, gather], replace(gather, kind=CollectiveKind.REDUCE_SCATTER)
+    if _keeps_logits(segment):
+        return before, Exchange(CollectiveKind.ALL_REDUCE, float(segment.operators[-1].inner), per_logit=True)
+    summed = exchange is not None and exchange.kind is CollectiveKind.ALL_REDUCE and not segment.operators[-1].lookup
+    return before, exchange if summed else None
 
 
-def _untie(blocks: tuple[Block, ...], tied_bytes: float) -> tuple[Block, ...]:
-    """Count the gradients of tied weights once: with the first block, where they are complete last."""
+def _keeps_logits(segment: Segment) -> bool:
+    """Whether what follows is the gathering of logits, for which only inference has a use."""
+    return segment.exchange is not None and any(o.per_logit and o.split is Split.VOCABULARY for o in segment.operators)
+
+
+def _gathers(segment: Segment) -> bool:
+    """Whether what follows is the gathering of hidden states for the next segment."""
+    exchange = segment.exchange
+    return exchange is not None and exchange.kind is CollectiveKind.ALL_GATHER and not _keeps_logits(segment)
+
+
+def _untie(blocks: tuple[Block, ...], tied_parameters: float, settings: StepSettings) -> tuple[Block, ...]:
+    """Count tied weights once: with the first block, where their gradients are complete last."""
     last = blocks[-1]
-    return (*blocks[:-1], replace(last, gradient_bytes=last.gradient_bytes - tied_bytes))
+    gradient_bytes = last.gradient_bytes - tied_parameters * settings.gradient_bytes_per_parameter
+    parameter_bytes = last.parameter_bytes - tied_parameters * settings.precision.weight_bytes
+    return (*blocks[:-1], replace(last, gradient_bytes=gradient_bytes, parameter_bytes=parameter_bytes))

@@ -3,7 +3,8 @@
 A transfer's head moves on to the next link one latency after it entered the previous one; its tail leaves
 a link when the link has serialised it, but not before it has come in. So an undisturbed transfer takes the
 sum of the latencies plus the bytes over the slowest link, and each link of the route is reserved at the
-moment the head reaches it, never ahead of time.
+moment the head reaches it, never ahead of time. A link is reserved for as long as it needs itself: while a
+transfer trickles in from a slower link, packets of others pass, or eight NICs could not share one fast uplink.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ class Link(CalendarServer):
         start = self.free_at_s
         if start < head_s:
             start = head_s
-        finish = start + nbytes / self.bytes_per_s
-        if finish < tail_s:  # a slower link upstream starves this one
+        serialised_s = nbytes / self.bytes_per_s
+        self.free_at_s = finish = start + serialised_s
+        self.busy_s += serialised_s
+        if finish < tail_s:  # a slower link upstream starves this transfer; the link serves others meanwhile
             finish = tail_s
-        self.busy_s += finish - start
-        self.free_at_s = finish
         self.nbytes += nbytes
         return start + self.latency_s, finish + self.latency_s
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 FORMATS: Mapping[str, Mapping[str, None]] = {".png": {"Software": None}, ".svg": {"Date": None}}
 """File endings, each with the metadata to leave out because it is not the result's."""
 DPI = 150
-COMPUTE, EXPOSED, HIDDEN, LIMIT = "#4477aa", "#cc6677", "#ddaa33", "#666666"
+COMPUTE, EXPOSED, HIDDEN, IDLE, LIMIT = "#4477aa", "#cc6677", "#ddaa33", "#dddddd", "#666666"
 CDF_POINTS = 1001
 """Points of a curve, however many requests there are: the extremes and every tenth of a percent."""
 
@@ -44,22 +44,26 @@ def plot_run(result: RunResult, folder: Path) -> list[Path]:
 
 
 def plot_iteration_breakdown(result: RunResult, path: Path) -> Path:
-    """Draw the computation and the exposed communication of every iteration.
+    """Draw the computation, the exposed communication and the idle time of every iteration.
 
     Raises:
         UsageError: If the result is not of training, or the file's ending is unknown.
         OutputError: If the file could not be written.
     """
     _expect(result, "training")
-    compute, exposed = result.rows["compute_s"], result.rows["exposed_communication_s"]
-    total = [busy + rest for busy, rest in zip(compute, exposed, strict=True)]
+    total = result.rows["iteration_s"]
     scale, unit = _time_unit(max(total))
     edges = [index - 0.5 for index in range(len(total) + 1)]
     figure, (axes,) = _figure(7.0, 4.0)
-    bottom = [value * scale for value in compute]
-    axes.stairs(bottom, edges, fill=True, color=COMPUTE, label="computation")
-    top = [value * scale for value in total]
-    axes.stairs(top, edges, baseline=bottom, fill=True, color=EXPOSED, label="exposed communication")
+    bottom = [0.0] * len(total)
+    parts = {"compute_s": COMPUTE, "exposed_communication_s": EXPOSED, "idle_s": IDLE}
+    labels = ("computation", "exposed communication", "idle (waiting for other stages)")
+    for (column, color), label in zip(parts.items(), labels, strict=True):
+        if not any(result.rows[column]):
+            continue
+        top = [below + value * scale for below, value in zip(bottom, result.rows[column], strict=True)]
+        axes.stairs(top, edges, baseline=bottom, fill=True, color=color, label=label)
+        bottom = top
     axes.set(
         xlabel="iteration", ylabel=f"time ({unit})", title=result.name, ylim=(0.0, None), xlim=(edges[0], edges[-1])
     )

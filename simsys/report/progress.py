@@ -41,6 +41,13 @@ class Progress(Probe):
         self._start = threading.Timer(QUIET_S, self._live.start)
         self._start.daemon = True
 
+    counts_only = True
+
+    def repeated(self, rank: int, count: int, started_s: float, iteration_s: float) -> None:
+        """Iterations that need not be simulated."""
+        if rank == 0:
+            self.done += count
+
     def mark(self, rank: int, name: str, now_s: float) -> None:
         """An iteration has ended; ranks go on together, so one is counted."""
         if rank == 0 and name == "iteration_end":

@@ -123,9 +123,18 @@ def _training(result: RunResult) -> Iterator[str]:
     yield from _row("computation", _time(metrics["compute_s"]))
     exposed = f"{_time(metrics['exposed_communication_s'])} exposed ({_percent(metrics['communication_ratio'])})"
     yield from _row("communication", f"{_time(metrics['communication_s'])}, {exposed}")
+    idle = _percent(metrics["idle_s"] / metrics["mean_iteration_s"])
+    if idle != _percent(0.0):
+        yield from _row("idle", f"{_time(metrics['idle_s'])} waiting for other stages or ranks ({idle})")
     yield from _row("throughput", ", ".join(_training_rates(metrics)))
     compute = pretty(metrics["model_flop_per_s_per_gpu"], Dimension.FLOP_PER_SECOND)
-    yield from _row("compute", f"{compute} per GPU on {metrics['num_gpus']:,} GPUs, MFU {_percent(metrics['mfu'])}")
+    yield from _row("compute", f"{compute} per GPU on {metrics['num_gpus']:,} GPUs, {_utilization(metrics)}")
+
+
+def _utilization(metrics: Mapping[str, Any]) -> str:
+    """MFU, and HFU if it is another."""
+    model, hardware = _percent(metrics["mfu"]), _percent(metrics["hfu"])
+    return f"MFU {model}" + (f", HFU {hardware}" if hardware != model else "")
 
 
 def _training_rates(metrics: Mapping[str, Any]) -> Iterable[str]:

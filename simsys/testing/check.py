@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
 from simsys.ops import Operation
+from simsys.parallel.schedule import Schedule
 from simsys.probes import Probe
 from simsys.testing.runs import ServingCase, ServingRun, TrainingCase, TrainingRun, cases
+from simsys.testing.schedules import check_schedule
 
 AGREEMENT = 1e-9
 """Largest relative difference of times between the levels of detail without contention."""
@@ -24,16 +27,20 @@ def check_framework(module: type, **options: Any) -> None:
     It must be deterministic; have frozen options that refuse unknown keys; let every member take part in its
     collectives and every message be received; give back the memory an iteration takes and all KV blocks; end
     every request exactly once, keep to the limits of a batch and produce every token asked for; end; give the
-    same times at high and at medium detail; and not depend on whether it is observed.
+    same times at high and at medium detail; and not depend on whether it is observed. A schedule must order every
+    pass once and never deadlock.
 
     Args:
-        module: A subclass of `DataParallel`, `TrainingFramework`, `Scheduler`, `PrefillPhase` or `DecodePhase`.
+        module: A subclass of `DataParallel`, `TrainingFramework`, `Schedule`, `Scheduler`, `PrefillPhase` or
+            `DecodePhase`.
         options: Its settings, where the defaults do not do.
 
     Raises:
         AssertionError: Which rule is broken, and how.
     """
     check_options(module, options)
+    if issubclass(module, Schedule):
+        check_schedule(module)
     for case in cases(module, options):
         place = f"{module.__name__} {case.words}"
         recording = attempt(place, "recording", case)
@@ -136,15 +143,20 @@ def check_levels(place: str, case: Case) -> None:
         check_run(f"{place}, {level}", run, case)
         if attempt(place, level, case, Listener()) != run:
             raise AssertionError(f"{place}: observing it changes the result at {level} detail")
-    for (what, expected), (_, found) in zip(times(medium), times(high), strict=True):
+    ranks = list(medium.iteration_end_s) if isinstance(medium, TrainingRun) else []
+    for (what, expected), (_, found) in zip(times(medium, ranks), times(high, ranks), strict=True):
         if abs(expected - found) > AGREEMENT * abs(expected):
             raise AssertionError(f"{place}: {what} is at {found} s at high and at {expected} s at medium detail")
 
 
-def times(run: Run) -> list[tuple[str, float]]:
-    """Named times that both levels know, in a fixed order."""
+def times(run: Run, ranks: Sequence[int]) -> list[tuple[str, float]]:
+    """Named times that both levels know, in a fixed order; in training those of `ranks`."""
     if isinstance(run, TrainingRun):
-        return [(f"the end of iteration {i}", time_s) for i, time_s in enumerate(run.iteration_end_s[0])]
+        return [
+            (f"the end of iteration {i} on rank {rank}", time_s)
+            for rank in ranks
+            for i, time_s in enumerate(run.iteration_end_s[rank])
+        ]
     # Events of one moment may be told in another order.
     return sorted((f"request {request}: {event}", time_s) for event, request, time_s in run.history)
 

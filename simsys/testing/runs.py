@@ -26,17 +26,22 @@ from simsys.framework import (
 from simsys.model.work import Precision
 from simsys.parallel.layout import Layout
 from simsys.parallel.passes import forward_pass
-from simsys.parallel.training import StepSettings, training_plan
+from simsys.parallel.stages import partition
+from simsys.parallel.training import StepSettings, TrainingPlan, training_plan
 from simsys.platform.environment import Environment
 from simsys.probes import Probe, Probes
 from simsys.serving.inbox import Inbox
 from simsys.serving.kv_cache import PagedKVCache
 from simsys.serving.requests import RequestTable
 from simsys.serving.scheduler import HostCosts
+from simsys.testing.schedules import accepted
 from simsys.testing.toys import toy_model, toy_platform, toy_requests
 
 RUNS: dict[str, type[Executor]] = {"recording": Recording, **LEVELS}
 MAX_EVENTS = 300_000
+PIPELINES = ((2, 4, 1), (4, 8, 1), (2, 4, 2), (4, 4, 3))
+"""Stages, micro-batches and chunks with which a schedule is run, if it accepts them."""
+CHUNK_LAYERS = 3
 LIMITS = {"max_num_seqs": 8, "max_num_batched_tokens": 64}
 """Set for every scheduler that has such options."""
 
@@ -75,17 +80,29 @@ class TrainingRun:
 
 @dataclass(frozen=True)
 class TrainingCase:
-    """A data-parallel or training module, its options and an arrangement of ranks."""
+    """A data-parallel module, a training module or a schedule, its options and an arrangement of ranks.
 
-    module: type[DataParallel] | type[TrainingFramework]
+    Args:
+        module: What is tried; the rest are shipped modules.
+        options: Settings of a data-parallel module.
+        layout: The arrangement.
+        iterations: How many are run.
+        micro_batches: Of each iteration.
+        chunks: Chunks of layers on each pipeline stage.
+    """
+
+    module: type[DataParallel] | type[TrainingFramework] | type[Schedule]
     options: Any
     layout: Layout
     iterations: int = 3
+    micro_batches: int = 2
+    chunks: int = 1
 
     @property
     def words(self) -> str:
         """What sets this case apart."""
-        return f"on {self.layout}"
+        virtual = f" with {self.chunks} chunks per stage" if self.chunks > 1 else ""
+        return f"on {self.layout}{virtual}"
 
     def run(self, level: str, probes: Iterable[Probe] = ()) -> TrainingRun:
         """Run all iterations of all ranks; raises what the module raises."""
@@ -113,16 +130,25 @@ class TrainingCase:
                 run.leaks.append(f"rank {index} holds {memory.allocations} after iteration {iteration}")
 
     def _framework(self, rank: Rank) -> TrainingFramework:
-        model = toy_model()
-        batch = model.training_batch(2, 32)
-        settings = StepSettings(precision=Precision(), micro_batches=2)
-        plan = training_plan([forward_pass(model, self.layout.tensor)], batch, settings)
-        schedule = FRAMEWORKS.get("1f1b", Schedule)()
-        if issubclass(self.module, DataParallel):
-            training = FRAMEWORKS.get("training", TrainingFramework)
-            return training(rank, plan, self.module(rank, plan, self.options), schedule)
+        module = self.module
+        schedule = module() if issubclass(module, Schedule) else FRAMEWORKS.get("1f1b", Schedule)()
+        plan = self._plan(self.layout.coordinates(rank.index)["pipeline"], schedule)
         ddp = FRAMEWORKS.get("ddp", DataParallel)
-        return self.module(rank, plan, ddp(rank, plan, ddp.Options()), schedule)
+        data_parallel = (
+            module(rank, plan, self.options) if issubclass(module, DataParallel) else ddp(rank, plan, ddp.Options())
+        )
+        training = module if issubclass(module, TrainingFramework) else FRAMEWORKS.get("training", TrainingFramework)
+        return training(rank, plan, data_parallel, schedule)
+
+    def _plan(self, stage: int, schedule: Schedule) -> TrainingPlan:
+        pieces = self.layout.pipeline * self.chunks
+        # A pass through a chunk takes longer than the message that follows it, so that messages do not queue.
+        model = toy_model(2 if pieces == 1 else CHUNK_LAYERS * pieces)
+        settings = StepSettings(
+            precision=Precision(), micro_batches=self.micro_batches, split_backward=schedule.splits_backward
+        )
+        stages = partition(forward_pass(model, self.layout.tensor), self.layout.pipeline, self.chunks)
+        return training_plan(stages[stage], model.training_batch(2, 32), settings, tensor=self.layout.tensor)
 
 
 @dataclass
@@ -266,7 +292,7 @@ def record(module: type, **options: Any) -> list[dict[str, Any]]:
     """What a module asks for, on toys and without time.
 
     Args:
-        module: A `DataParallel`, `TrainingFramework`, `Scheduler`, `PrefillPhase` or `DecodePhase` class.
+        module: A `DataParallel`, `TrainingFramework`, `Schedule`, `Scheduler`, `PrefillPhase` or `DecodePhase` class.
         options: Its settings.
 
     Returns:
@@ -293,7 +319,15 @@ def cases(module: type, given: dict[str, Any]) -> Sequence[TrainingCase | Servin
     if issubclass(module, DataParallel | TrainingFramework):
         settings = module.Options(**given) if issubclass(module, DataParallel) else None
         return [
-            TrainingCase(module, settings, layout, iterations=iterations)
-            for layout, iterations in ((Layout(data=2), 1), (Layout(data=4), 3), (Layout(tensor=2, data=2), 2))
+            TrainingCase(module, settings, Layout(data=2), iterations=1),
+            TrainingCase(module, settings, Layout(data=4)),
+            TrainingCase(module, settings, Layout(tensor=2, data=2), iterations=2),
+            TrainingCase(module, settings, Layout(data=2, pipeline=2), iterations=2, micro_batches=4),
+        ]
+    if issubclass(module, Schedule):
+        return [
+            TrainingCase(module, None, Layout(pipeline=stages), 2, micro_batches, chunks)
+            for stages, micro_batches, chunks in PIPELINES
+            if accepted(module(), stages, micro_batches, chunks) is not None
         ]
     raise AssertionError(f"{module.__name__} is no framework module: derive it from a class of simsys.framework")

@@ -1,0 +1,114 @@
+"""Fully sharded data parallel: every rank holds a shard of each block and gathers the rest when it is needed.
+
+As PyTorch's ``FullyShardedDataParallel`` (Zhao et al. 2023, §3–4): the weights of a block are all-gathered before
+its forward and again before its backward pass, and its gradients are reduce-scattered after the latter. The
+collectives of a group follow one another on one communication stream, so gradients wait for the weights that were
+asked for before them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from pydantic import PositiveInt
+
+from simsys.errors import UsageError
+from simsys.framework import Block, DataParallel, Event, Rank, Shards, TrainingPlan, register
+
+Unit = tuple[Block, int]
+"""A block and its place in its chunk; equal layers are the same block."""
+
+
+@register("fsdp")
+class FSDP(DataParallel):
+    """Each block is a unit of its own. The last one stays gathered, since the backward pass begins with it."""
+
+    class Options(DataParallel.Options):
+        """Named as in PyTorch where it has them.
+
+        `reshard_after_forward` gives the gathered weights back after the forward pass. `forward_prefetch` and
+        `backward_prefetch` ask for the next unit's weights before a unit computes; without them nothing overlaps the
+        all-gathers. `shard_size` divides the model among so many ranks only and reduces the gradients' shards over
+        the replicas (hybrid shard). `no_sync` keeps whole gradients until the last micro-batch.
+        """
+
+        reshard_after_forward: bool = True
+        forward_prefetch: bool = True
+        backward_prefetch: bool = True
+        shard_size: PositiveInt | None = None
+        no_sync: bool = False
+
+    same_every_step = True
+    options: Options
+
+    def __init__(self, rank: Rank, plan: TrainingPlan, options: Options) -> None:
+        super().__init__(rank, plan, options)
+        size = options.shard_size or rank.layout.data
+        self.sharers, self.replicas = rank.layout.split(rank.index, "data", size)
+        self.coming: deque[Unit] = deque()
+        self.gathered: dict[Unit, Event] = {}
+        self.pending: list[Event] = []
+
+    @classmethod
+    def shards(cls, options: Options, ranks: int) -> Shards:
+        """All states are divided among the ranks that share a model."""
+        size = options.shard_size or ranks
+        if ranks % size:
+            raise UsageError(f"shard_size {size} does not divide the {ranks} data-parallel ranks")
+        return Shards(
+            weights=size,
+            gradients=1 if options.no_sync else size,
+            optimizer=size,
+            gathered="units" if options.reshard_after_forward else "all",
+        )
+
+    def begin_pass(self, blocks: Sequence[Block], *, forward: bool, last_micro_batch: bool) -> None:
+        """Note the units in the order in which they come."""
+        places = range(len(blocks)) if forward else reversed(range(len(blocks)))
+        self.coming = deque(zip(blocks, places, strict=True))
+
+    def before_forward(self, block: Block) -> Event:
+        """Wait for the unit's weights; ask for the next unit's."""
+        self.unit, event = self.unshard(prefetch=self.options.forward_prefetch)
+        return event
+
+    def after_forward(self, block: Block) -> None:
+        """Give the unit's weights back."""
+        if self.options.reshard_after_forward and self.coming:
+            del self.gathered[self.unit]
+
+    def before_backward(self, block: Block, *, last_micro_batch: bool) -> Event:
+        """Wait for the unit's weights, which are given back afterwards in any case; ask for the next unit's."""
+        unit, event = self.unshard(prefetch=self.options.backward_prefetch)
+        del self.gathered[unit]
+        return event
+
+    def after_backward(self, block: Block, *, last_micro_batch: bool) -> None:
+        """Reduce the unit's gradients to shards, and these over the replicas."""
+        if self.options.no_sync and not last_micro_batch:
+            return
+        event = self.rank.reduce_scatter(block.gradient_bytes, over=self.sharers, name="gradients")
+        shard_bytes = block.gradient_bytes / self.sharers.size
+        event = self.rank.all_reduce(shard_bytes, over=self.replicas, name="gradient shards", after=event)
+        self.pending.append(event)
+
+    def finish(self) -> Event:
+        """Wait for all gradients."""
+        pending, self.pending = self.pending, []
+        return self.rank.wait(pending)
+
+    def unshard(self, *, prefetch: bool) -> tuple[Unit, Event]:
+        """The unit that comes next, and the event of its weights being there."""
+        unit = self.coming.popleft()
+        event = self.gather(unit)
+        if prefetch and self.coming:
+            self.gather(self.coming[0])
+        return unit, event
+
+    def gather(self, unit: Unit) -> Event:
+        """All-gather a unit's weights, unless they are there or on their way."""
+        if unit not in self.gathered:
+            nbytes = unit[0].parameter_bytes
+            self.gathered[unit] = self.rank.all_gather(nbytes, over=self.sharers, name="parameters")
+        return self.gathered[unit]

@@ -1,0 +1,31 @@
+"""ZeRO stage 1: each data-parallel rank holds the optimizer states of a shard of the weights and updates that shard.
+
+Gradients are reduce-scattered in buckets while the last backward pass goes on, and the updated weights are
+all-gathered after the optimizer: together the volume of an all-reduce (Rajbhandari et al. 2020, §7.1).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from frameworks.ddp import DDP
+from simsys.framework import Event, Shards, register
+
+
+@register("zero1")
+class ZeRO1(DDP):
+    """DDP's buckets, reduce-scattered; the options are those of DDP."""
+
+    @classmethod
+    def shards(cls, options: Any, ranks: int) -> Shards:
+        """The optimizer's states are divided."""
+        return Shards(optimizer=ranks)
+
+    def exchange(self, nbytes: float) -> None:
+        """Reduce one bucket to shards; the backward pass does not wait."""
+        self.filled_bytes -= nbytes
+        self.pending.append(self.rank.reduce_scatter(nbytes, over="data", name="gradients"))
+
+    def after_optimizer(self) -> Event:
+        """Collect the weights that the other ranks have updated, in the precision that the passes compute in."""
+        return self.rank.all_gather(self.plan.parameter_bytes, over="data", name="parameters")

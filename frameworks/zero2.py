@@ -1,0 +1,34 @@
+"""ZeRO stage 2: stage 1, with the gradients divided too (Rajbhandari et al. 2020, §5.2).
+
+A rank keeps its shard of the gradients only, so every micro-batch reduces its own instead of adding to whole
+gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from frameworks.zero1 import ZeRO1
+from simsys.framework import Block, Shards, register
+
+
+@register("zero2")
+class ZeRO2(ZeRO1):
+    """The options are those of DDP."""
+
+    every_micro_batch = True
+
+    @classmethod
+    def shards(cls, options: Any, ranks: int) -> Shards:
+        """The gradients and the optimizer's states are divided."""
+        return Shards(gradients=ranks, optimizer=ranks)
+
+    def begin_pass(self, blocks: Sequence[Block], *, forward: bool, last_micro_batch: bool) -> None:
+        """Send off what the pass before has left in its last bucket."""
+        if self.filled_bytes:
+            self.exchange(self.filled_bytes)
+
+    def after_backward(self, block: Block, *, last_micro_batch: bool) -> None:
+        """Send off every bucket that this block's gradients fill, in every micro-batch."""
+        super().after_backward(block, last_micro_batch=True)

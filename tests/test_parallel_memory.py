@@ -1,0 +1,114 @@
+"""What a rank of a training job holds: activations as in Korthikanti et al. 2022, model states as in ZeRO's table."""
+
+from __future__ import annotations
+
+import pytest
+
+from simsys.model.architectures import ARCHITECTURES
+from simsys.model.transformer import build_transformer, gpt_architecture
+from simsys.model.work import Model, Precision
+from simsys.parallel.memory import training_memory
+from simsys.parallel.passes import forward_pass
+from simsys.parallel.training import Recompute
+
+HIDDEN, HEADS, SEQUENCE, SAMPLES = 1024, 16, 512, 3
+SBH = SEQUENCE * SAMPLES * HIDDEN
+SCORES = 5 * HEADS * SEQUENCE / HIDDEN
+T = 8
+NONE, SELECTIVE, FULL = Recompute.NONE, Recompute.SELECTIVE, Recompute.FULL
+
+
+def gpt(layers: int) -> Model:
+    """A toy with learned positions and dropout, as in the paper."""
+    return build_transformer(
+        gpt_architecture("toy", num_layers=layers, hidden_size=HIDDEN, num_attention_heads=HEADS, vocab_size=8192)
+    )
+
+
+def memory(
+    model: Model, *, tensor: int = 1, by_tokens: bool = False, fused: bool = True, recompute: Recompute = NONE
+) -> dict[str, float]:
+    batch = model.training_batch(SAMPLES, SEQUENCE, fused_attention=fused)
+    plan = forward_pass(model, tensor, by_tokens)
+    tied = model.tied_parameters / tensor
+    return training_memory([plan], batch, Precision(), recompute=recompute, tied_parameters=tied)
+
+
+def per_layer(**how: object) -> float:
+    """What one more layer adds to the activations."""
+    return memory(gpt(5), **how)["activations"] - memory(gpt(4), **how)["activations"]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("tensor", "by_tokens", "recompute", "expected"),
+    [
+        (1, False, NONE, 34 + SCORES),
+        (T, False, NONE, 10 + 24 / T + SCORES / T),
+        (T, True, NONE, (34 + SCORES) / T),
+        (T, False, SELECTIVE, 10 + 24 / T),
+        (T, True, SELECTIVE, 34 / T),
+        (1, False, FULL, 2),
+        (T, False, FULL, 2),
+        (T, True, FULL, 2 / T),  # a rank keeps the part of the input that it has (Megatron does, the paper's §5 not)
+    ],
+)
+def test_activations_of_a_layer_are_those_of_table_2(
+    tensor: int, by_tokens: bool, recompute: Recompute, expected: float
+) -> None:
+    held = per_layer(tensor=tensor, by_tokens=by_tokens, recompute=recompute, fused=False)
+    assert held == pytest.approx(SBH * expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "by_tokens", "expected"), [(1, False, 34), (T, False, 10 + 24 / T), (T, True, 34 / T)]
+)
+@pytest.mark.parametrize("recompute", [NONE, SELECTIVE])
+def test_fused_attention_keeps_no_scores(tensor: int, by_tokens: bool, recompute: Recompute, expected: float) -> None:
+    held = per_layer(tensor=tensor, by_tokens=by_tokens, recompute=recompute)
+    assert held == pytest.approx(SBH * expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("recompute", "fused", "made_again"), [(FULL, True, 32), (FULL, False, 32 + SCORES), (SELECTIVE, False, SCORES)]
+)
+def test_what_is_computed_again_is_held_for_one_layer_at_a_time(
+    recompute: Recompute, fused: bool, made_again: float
+) -> None:
+    four_layers = 4 * per_layer(recompute=recompute, fused=fused)
+    others = memory(gpt(4))["activations"] - 4 * per_layer()  # embedding and head, which keep theirs
+    held = memory(gpt(4), recompute=recompute, fused=fused)["activations"]
+    assert held == pytest.approx(others + four_layers + SBH * made_again, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", [architecture.name for architecture in ARCHITECTURES])
+def test_each_technique_saves_memory_in_every_transformer(name: str) -> None:
+    model = build_transformer(next(each for each in ARCHITECTURES if each.name == name))
+    tensor = 4 if model.num_attention_heads % 4 == 0 else 5
+    held = [
+        memory(model, tensor=tensor, fused=False)["activations"],
+        memory(model, tensor=tensor, fused=False, recompute=SELECTIVE)["activations"],
+        memory(model, tensor=tensor, fused=False, recompute=SELECTIVE, by_tokens=True)["activations"],
+        memory(model, tensor=tensor, fused=False, recompute=FULL, by_tokens=True)["activations"],
+    ]
+    assert held == sorted(held, reverse=True)
+    assert len(set(held)) == 4
+
+
+def test_micro_batches_in_flight_each_keep_their_activations() -> None:
+    model = gpt(4)
+    batch, plan = model.training_batch(SAMPLES, SEQUENCE), forward_pass(model)
+    once, thrice = (
+        training_memory([plan], batch, Precision(), in_flight=(count,), recompute=FULL)["activations"]
+        for count in (1, 3)
+    )
+    assert thrice - 3 * once == pytest.approx(-2 * SBH * 32)  # only one is computed again at a time
+
+
+@pytest.mark.parametrize(("optimizer", "nbytes"), [("adam", 16.0), ("sgd", 12.0)])
+def test_states_take_16_bytes_a_parameter_with_adam(optimizer: str, nbytes: float) -> None:
+    """Weights, gradients and each state in fp32 (Rajbhandari et al. 2020, §3.1, without 16-bit copies)."""
+    model = gpt(4)
+    batch, plan = model.training_batch(SAMPLES, SEQUENCE), forward_pass(model)
+    parts = training_memory([plan], batch, Precision(), optimizer=optimizer, tied_parameters=model.tied_parameters)
+    states = sum(parts[name] for name in ("parameters", "gradients", "optimizer"))
+    assert states == pytest.approx(nbytes * model.parameters)

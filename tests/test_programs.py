@@ -1,0 +1,108 @@
+"""Passes that are known beforehand: a recurrence at medium detail, and the same times step by step at high."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from toys import BANDWIDTH, LATENCY, Run, simulate, work_of
+
+from simsys.errors import DeadlockError
+from simsys.parallel.layout import Layout
+from simsys.platform.topology import full_mesh
+from simsys.rank import Rank
+
+LEVELS = ["high", "medium"]
+HOP_S = LATENCY + 1e6 / BANDWIDTH
+
+Plan = list[tuple[int, float]]
+"""For each message of a chain: the rank that computes, and for how long, before it hands on to the next."""
+
+
+def chain(plan: Plan, ranks: int, tail_s: float = 0.0) -> Any:
+    """A program in which each entry waits for the one before it, wherever that ran; then a computation of its own."""
+
+    def program(rank: Rank) -> Iterator[Any]:
+        passes = []
+        for index, (owner, seconds) in enumerate(plan):
+            if owner != rank.index:
+                continue
+            before = plan[index - 1][0] if index else owner
+            after = plan[index + 1][0] if index + 1 < len(plan) else owner
+            receive = (before, index - 1) if before != owner else None
+            send = (after, 1e6, index) if after != owner else None
+            passes.append(rank.plan_pass((rank.plan_compute(work_of(seconds)),), receive=receive, send=send))
+        yield rank.program(passes, over="pipeline")
+        yield rank.compute(work_of(tail_s))
+
+    return program
+
+
+def run(level: str, plan: Plan, ranks: int = 4, tail_s: float = 0.0) -> Run:
+    topology = full_mesh(ranks, BANDWIDTH, LATENCY)
+    return simulate(level, chain(plan, ranks, tail_s), Layout(pipeline=ranks), topology=topology)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_chain_takes_its_computations_and_its_hops(level: str) -> None:
+    plan = [(0, 1.0), (1, 2.0), (3, 3.0), (3, 1.0), (0, 0.5)]
+    assert run(level, plan).end_s == pytest.approx(7.5 + 3 * HOP_S, rel=1e-12)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_what_follows_a_program_begins_at_its_end(level: str) -> None:
+    assert run(level, [(0, 1.0), (1, 2.0)], ranks=2, tail_s=4.0).end_s == pytest.approx(7.0 + HOP_S, rel=1e-12)
+
+
+@settings(max_examples=100)
+@given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([0.25, 1.0, 3.5])), min_size=1, max_size=30))
+def test_both_levels_agree(plan: Plan) -> None:
+    high, medium = run("high", plan), run("medium", plan)
+    assert medium.end_s == pytest.approx(high.end_s, rel=1e-9)
+
+
+def test_medium_needs_no_event_for_a_pass() -> None:
+    short, long = (
+        run("medium", [(i % 4, 1.0) for i in range(count)]).platform.env.events_scheduled for count in (8, 800)
+    )
+    assert short == long
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_message_may_be_for_what_comes_after_the_program(level: str) -> None:
+    def program(rank: Rank) -> Iterator[Any]:
+        run = (rank.plan_compute(work_of(1.0)),)
+        yield rank.program([rank.plan_pass(run, send=(1, 1e6, "late") if rank.index == 0 else None)], over="pipeline")
+        if rank.index == 1:
+            yield rank.recv(0, tag="late")
+        yield rank.compute(work_of(2.0))
+
+    end_s = simulate(level, program, Layout(pipeline=2), topology=full_mesh(2, BANDWIDTH, LATENCY)).end_s
+    assert end_s == pytest.approx(3.0 + HOP_S, rel=1e-12)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_message_that_is_never_sent_is_a_deadlock(level: str) -> None:
+    def program(rank: Rank) -> Iterator[Any]:
+        receive = (0, "never") if rank.index == 1 else None
+        yield rank.program([rank.plan_pass((), receive=receive)], over="pipeline")
+
+    with pytest.raises(DeadlockError, match="rank 1 waits for a message from rank 0"):
+        simulate(level, program, Layout(pipeline=2), topology=full_mesh(2, BANDWIDTH, LATENCY))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_program_may_wait_for_what_comes_after_another(level: str) -> None:
+    def program(rank: Rank) -> Iterator[Any]:
+        run = (rank.plan_compute(work_of(1.0)),)
+        receive = (1, "afterwards") if rank.index == 0 else None
+        yield rank.program([rank.plan_pass(run, receive=receive)], over="pipeline")
+        if rank.index == 1:
+            yield rank.compute(work_of(5.0))
+            yield rank.send(0, 1e6, tag="afterwards")
+
+    end_s = simulate(level, program, Layout(pipeline=2), topology=full_mesh(2, BANDWIDTH, LATENCY)).end_s
+    assert end_s == pytest.approx(7.0 + HOP_S, rel=1e-12)
