@@ -57,3 +57,29 @@ def test_ddp_on_64_ranks(measure: Any, lod: str) -> None:
         "simulation": {"lod": lod},
     }
     measure(config, "iterations", 5)
+
+
+def test_pipeline_of_64_stages_and_512_micro_batches_medium(measure: Any) -> None:
+    """A trillion parameters on 3,072 GPUs: two iterations are simulated, the others are like them."""
+    config = {
+        "hardware": {"profile": "dgx-h200", "num_nodes": 384},
+        "model": {"name": "Megatron-1T"},
+        "parallelism": {"strategy": "TP_PP_DDP", "tp_degree": 8, "pp_stages": 64, "dp_degree": 6},
+        "training": {"batch_size_per_gpu": 1, "gradient_accumulation_steps": 512, "num_iterations": 10},
+        "simulation": {"lod": "medium"},
+    }
+    result = measure(config, "iterations", 10, rounds=2)
+    assert result.events < 64 * 2 * 512
+
+
+@pytest.mark.parametrize(("strategy", "model"), [("FSDP", "Llama3-8B"), ("ZERO1", "GPT2-XL")])
+def test_sharded_training_of_64_ranks_medium(measure: Any, strategy: str, model: str) -> None:
+    """Eight DGX H100."""
+    config = {
+        "hardware": {"profile": "dgx-h100", "num_nodes": 8},
+        "model": {"name": model},
+        "parallelism": {"strategy": strategy},
+        "training": {"batch_size_per_gpu": 1, "num_iterations": 10},
+        "simulation": {"lod": "medium"},
+    }
+    measure(config, "iterations", 10)

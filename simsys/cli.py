@@ -28,7 +28,7 @@ simsys simulates distributed AI training and LLM serving. For example:
   simsys run FILE --set parallelism.tp_degree=4 --fail-on 'p99_ttft_ms>200'
   simsys list models
 
-Commands: run, check, list, show. 'simsys COMMAND --help' says more."""
+Commands: run, check, memory, list, show. 'simsys COMMAND --help' says more."""
 SCHEMA_VERSION = 1
 """Of the JSON written here; a change that could break a reader raises it."""
 
@@ -203,6 +203,25 @@ def check(file: Path, assignments: Sequence[str], as_json: bool) -> int:
 
 def _problem(problem: Problem) -> dict[str, Any]:
     return {key: getattr(problem, key) for key in ("message", "path", "file", "line", "column")}
+
+
+@cli.command()
+@_FILE
+@click.option("--scenario", "names", metavar="NAME", multiple=True, help="Only this scenario. Repeatable.")
+@_SET
+@_JSON
+@_common
+def memory(file: Path, names: Sequence[str], assignments: Sequence[str], as_json: bool) -> int:
+    """Say what the scenarios of FILE hold in device memory, without a run; exit with 3 if one does not fit."""
+    from simsys.errors import InfeasibleError
+    from simsys.report.memory import memory_answers
+
+    answers = memory_answers(file, assignments, names)
+    if as_json:
+        _answer_json({"scenarios": [each.as_dict() for each in answers]})
+    else:
+        answer("\n\n".join(each.text() for each in answers))
+    return InfeasibleError.exit_code if any(each.problem for each in answers) else 0
 
 
 @cli.command("list")

@@ -38,13 +38,17 @@ CASES = {
         training("H100", "GPT2-Medium", 4096),
         {"training.batch_size_per_gpu": 52},
     ),
-    "sgd, if even one sample is too much": (
+    "recomputation, if even one sample is too much": (
         training({"extends": "H100", "memory": "28 GB"}, "GPT2-XL", 1),
+        {"training.activation_recompute": "full"},
+    ),
+    "sgd, if states alone are too much": (
+        training({"extends": "H100", "memory": "22 GB"}, "GPT2-XL", 1, activation_recompute="full"),
         {"training.optimizer": "sgd"},
     ),
-    "both": (
-        training({"extends": "H100", "memory": "28 GB"}, "GPT2-XL", 64),
-        {"training.batch_size_per_gpu": 2, "training.optimizer": "sgd"},
+    "both sgd and a smaller batch": (
+        training({"extends": "H100", "memory": "22 GB"}, "GPT2-XL", 64, activation_recompute="full"),
+        {"training.batch_size_per_gpu": 1, "training.optimizer": "sgd"},
     ),
     "shards in place of replicas": (
         replicated("Llama3-8B", 1, strategy="DDP"),
@@ -60,7 +64,7 @@ CASES = {
     ),
     "no further sharding of what is sharded": (
         replicated("Llama3-70B", 1, num_nodes=8, strategy="FSDP"),
-        {"parallelism.tp_degree": 8, "parallelism.strategy": "TP_FSDP"},
+        {"training.activation_recompute": "full"},
     ),
     "the GPUs that are there": (
         serving({"profile": "dgx-h100"}, "Llama3-70B"),
@@ -146,3 +150,17 @@ def test_a_request_beyond_the_kv_cache_is_named() -> None:
     capacity = job.num_blocks * 16
     assert memory_problem(job, capacity + 1) == ""
     assert f"room for {capacity} tokens" in memory_problem(job, capacity + 2)
+
+
+def test_tensor_parallelism_is_left_when_the_cheaper_ones_are_used_up() -> None:
+    config = SimulationConfig(
+        hardware={"profile": "dgx-a100"},
+        model={"name": "Megatron-22B"},
+        parallelism={"strategy": "TP_DDP", "tp_degree": 2},
+        training={"batch_size_per_gpu": 1, "activation_recompute": "full", "optimizer": "sgd"},
+    )
+    job = build_job(config.model_copy(update={"parallelism": config.parallelism.model_copy(update={"dp_degree": 4})}))
+    lever = cheapest_lever(job)
+    assert lever is not None
+    assert not memory_problem(build_job(changed(job.config, lever)))
+    assert set(lever) & {"parallelism.tp_degree", "parallelism.strategy"}

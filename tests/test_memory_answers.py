@@ -1,0 +1,62 @@
+"""`simsys memory`: what scenarios hold, without a run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from simsys.cli import cli
+from simsys.config.scenarios import read_scenarios
+from simsys.report.memory import memory_answer, memory_answers
+from simsys.simulation import simulate
+
+EXPERIMENTS = Path(__file__).parents[1] / "experiments"
+TRAINING, SERVING = EXPERIMENTS / "training.yaml", EXPERIMENTS / "experiment_config.yaml"
+TOO_LARGE = "training.batch_size_per_gpu=64"
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [(TRAINING, "llama3-8b-fsdp-64xH100"), (SERVING, "llama3-8b-1xH100-chat")],
+    ids=["train", "serve"],
+)
+def test_the_answer_is_what_a_run_holds(file: Path, name: str) -> None:
+    (config,) = read_scenarios(file, ["simulation.lod=medium"], [name])
+    answer = memory_answer(config)
+    result = simulate(config)
+    assert sum(answer.stages[answer.fullest].values()) == pytest.approx(result.metrics["peak_memory_bytes"])
+    assert answer.problem == answer.advice == ""
+
+
+def test_every_pipeline_stage_has_its_own_and_the_first_is_the_fullest() -> None:
+    (answer,) = memory_answers(TRAINING, [], ["gpt3-175b-tp8-pp8-512xA100"])
+    totals = [sum(stage.values()) for stage in answer.stages]
+    assert len(totals) == 8
+    assert totals == sorted(totals, reverse=True)
+    assert "stage 0 of 8" in answer.text()
+
+
+def test_what_does_not_fit_comes_with_advice_that_helps() -> None:
+    (answer,) = memory_answers(TRAINING, [TOO_LARGE], ["bert-large-ddp-8xA100"])
+    assert answer.problem == ""
+    (answer,) = memory_answers(TRAINING, ["training.batch_size_per_gpu=4096"], ["bert-large-ddp-8xA100"])
+    assert answer.problem
+    key, _, value = answer.advice.removesuffix(" would fit").partition(": ")
+    (helped,) = memory_answers(TRAINING, [f"{key}={value}"], ["bert-large-ddp-8xA100"])
+    assert helped.problem == ""
+
+
+def test_the_command_exits_with_3_if_something_does_not_fit() -> None:
+    fits = CliRunner().invoke(cli, ["memory", str(TRAINING), "--scenario", "megatron-22b-tp8"])
+    assert fits.exit_code == 0, fits.output
+    assert fits.stdout.startswith("megatron-22b-tp8: fits, ")
+    arguments = ["memory", str(TRAINING), "--scenario", "megatron-22b-tp8", "--set", TOO_LARGE]
+    too_large = CliRunner().invoke(cli, arguments)
+    assert too_large.exit_code == 3
+    assert max(map(len, too_large.stdout.splitlines())) <= 100
+    (scenario,) = json.loads(CliRunner().invoke(cli, [*arguments, "--json"]).stdout)["scenarios"]
+    assert scenario["fits"] is False
+    assert scenario["advice"]
