@@ -49,6 +49,11 @@ class Inbox:
         """True when no request will arrive any more."""
         return self._next == len(self._order)
 
+    @property
+    def now(self) -> float:
+        """Simulated time in seconds."""
+        return self._env._now
+
     def arrival(self) -> Event:
         """An event that fires when the next request arrives."""
         self._bell = Event(self._env)
@@ -76,8 +81,9 @@ class Inbox:
 
     def stepped(self, started_s: float, ended_s: float, decoding: int, chunks: Sequence[Chunk]) -> None:
         """The replica has finished a step."""
+        prompt_tokens = sum([chunk.tokens for chunk in chunks]) if chunks else 0
         for hook in self._probes.step:
-            hook(started_s, ended_s, decoding, sum(chunk.tokens for chunk in chunks))
+            hook(started_s, ended_s, decoding, prompt_tokens)
 
     def _arm(self) -> None:
         if not self.closed:

@@ -172,7 +172,7 @@ class Scheduler(Configurable, ABC):
                     return
                 yield self.inbox.arrival()
                 continue
-            started_s = team.now
+            started_s = self.inbox.now
             decoding = self.decode.size
             batch = self.decode.work()
             if chunks:
@@ -180,7 +180,7 @@ class Scheduler(Configurable, ABC):
             host_s = self.host.per_step_s + self.host.per_sequence_s * batch.logits
             yield team.forward(batch, host_s=host_s, name="step")
             fruitless = 0
-            self.inbox.stepped(started_s, team.now, decoding, chunks)
+            self.inbox.stepped(started_s, self.inbox.now, decoding, chunks)
             self.end_step(chunks)
 
     def check_progress(self, fruitless: int) -> None:
