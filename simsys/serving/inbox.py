@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from simpy.events import Event
 
 from simsys.platform.environment import Environment
 from simsys.probes import Probes
 from simsys.serving.requests import RequestTable
-from simsys.serving.scheduler import Chunk
+
+if TYPE_CHECKING:
+    from simsys.serving.scheduler import Chunk
 
 
 class Inbox:
