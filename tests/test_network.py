@@ -135,11 +135,13 @@ def test_a_fast_link_behind_a_slow_one_is_held_for_what_it_needs_itself() -> Non
     assert ends == [12.0]
 
 
-def test_slow_links_behind_a_fast_one_do_not_take_turns() -> None:
-    nics = nodes_on_fabric(2, 8, NodeInside("nvswitch", 1e12, 0.0), Nics(8, 10.0, 0.0), Fabric("switch", 80.0, 0.0))
+@pytest.mark.parametrize(("fabric", "delay_s"), [("switch", 0.0), ("ring", 1.25)])
+def test_slow_links_behind_a_fast_one_do_not_take_turns(fabric: str, delay_s: float) -> None:
+    nics = nodes_on_fabric(2, 8, NodeInside("nvswitch", 1e12, 0.0), Nics(8, 10.0, 0.0), Fabric(fabric, 80.0, 0.0))
     ends, _ = arrivals(nics, [Message(0.0, gpu, gpu + 8, 100.0) for gpu in range(8)])
-    # First come, first served delays each head by the serialisation of those before it, not by their whole transfer.
-    assert ends == [pytest.approx(10.0 + 1.25 * k, rel=1e-12) for k in range(8)]
+    # On a switch each NIC has its own port. On the shared link of a ring, first come, first served delays each head by
+    # the serialisation of those before it, not by their whole transfer.
+    assert ends == [pytest.approx(10.0 + delay_s * k, rel=1e-12) for k in range(8)]
 
 
 def test_a_slow_link_behind_a_fast_one_does_not_hold_the_fast_one() -> None:

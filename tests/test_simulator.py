@@ -234,3 +234,19 @@ def test_a_seed_gives_the_same_bytes_in_every_process_and_another_seed_does_not(
     serving, training = json.loads(first)
     assert other[0] != serving
     assert other[1] == training, "nothing in training is drawn at random"
+
+
+def test_collectives_across_nodes_take_the_same_time_at_both_levels() -> None:
+    config = {
+        "hardware": {"profile": "dgx-h100", "num_nodes": 2},
+        "model": {"name": "GPT2-Small"},
+        "parallelism": {"strategy": "DDP"},
+        "training": {"batch_size_per_gpu": 2, "num_iterations": 2},
+    }
+    high, medium = (
+        DistributedAISimulator(SimulationConfig(**config, simulation={"lod": lod})).run() for lod in ("high", "medium")
+    )
+    assert high.metrics["mean_iteration_s"] == pytest.approx(medium.metrics["mean_iteration_s"], rel=1e-9)
+    nics = [nbytes for kind, nbytes in zip(high.links["kind"], high.links["nbytes"], strict=True) if kind == "nic"]
+    assert len(nics) == 2 * 2 * 8
+    assert max(nics) == pytest.approx(min(nics)), "all NICs carry the same"

@@ -65,9 +65,10 @@ def nodes_on_fabric(
 ) -> Topology:
     """A cluster of equal nodes; GPU i of node k is vertex k·gpus_per_node + i.
 
-    A GPU reaches its node's router over its NIC, and the routers are joined by the fabric. Traffic between
-    GPUs of one node stays inside the node. Nodes of one GPU have neither inside nor NICs: the GPU itself is on
-    the fabric.
+    A GPU reaches its node's router over its NIC, and the routers are joined by the fabric. On a switch, each NIC
+    has a port of its own with its share of the node's bandwidth, so NICs do not wait for each other; on other
+    fabrics a node has one router. Traffic between GPUs of one node stays inside the node. Nodes of one GPU have
+    neither inside nor NICs: the GPU itself is on the fabric.
 
     Args:
         num_nodes: Nodes; one node has no NICs and no fabric.
@@ -82,7 +83,8 @@ def nodes_on_fabric(
     """
     check_count("num_nodes", num_nodes)
     check_count("gpus_per_node", gpus_per_node)
-    outside = _fabric_topology(num_nodes, fabric)
+    ports = max(nics.count, 1) if nics is not None and fabric is not None and fabric.kind == "switch" else 1
+    outside = _fabric_topology(num_nodes, fabric, 1 if gpus_per_node == 1 else ports)
     if gpus_per_node == 1:
         return outside
     nodes = [range(k * gpus_per_node, (k + 1) * gpus_per_node) for k in range(num_nodes)]
@@ -95,8 +97,9 @@ def nodes_on_fabric(
     if num_nodes == 1:
         return Topology(num_gpus, vertices, tuple(links), name, gpus_per_node)
     first_nic = vertices + outside.num_vertices
-    for router, gpus in enumerate(nodes, start=vertices):
-        nic_links, first_nic = _nic_links(gpus, nics, router, first_nic)
+    for node, gpus in enumerate(nodes):
+        routers = range(vertices + node * ports, vertices + (node + 1) * ports)
+        nic_links, first_nic = _nic_links(gpus, nics, routers, first_nic)
         links += nic_links
     links += [
         LinkSpec(vertices + link.src, vertices + link.dst, link.bytes_per_s, link.latency_s, link.kind)
@@ -105,14 +108,15 @@ def nodes_on_fabric(
     return Topology(num_gpus, first_nic, tuple(links), f"{name} on {outside.name}", gpus_per_node)
 
 
-def _fabric_topology(num_nodes: int, fabric: Fabric | None) -> Topology:
+def _fabric_topology(num_nodes: int, fabric: Fabric | None, ports: int) -> Topology:
+    """The fabric between the nodes' routers, `ports` of them per node, node by node."""
     if num_nodes == 1:
         return Topology(1, 1, (), "1 node")
     if fabric is None:
         raise UsageError(f"{num_nodes} nodes need a fabric between them")
     if fabric.kind not in TOPOLOGY_TYPES:
         raise UnknownNameError("fabric", fabric.kind, TOPOLOGY_TYPES)
-    return TOPOLOGY_TYPES[fabric.kind](num_nodes, fabric.bytes_per_s, fabric.latency_s)
+    return TOPOLOGY_TYPES[fabric.kind](num_nodes * ports, fabric.bytes_per_s / ports, fabric.latency_s)
 
 
 def _inside_links(gpus: Sequence[int], inside: NodeInside | None, switch: int) -> Iterator[LinkSpec]:
@@ -128,8 +132,10 @@ def _inside_links(gpus: Sequence[int], inside: NodeInside | None, switch: int) -
     return (LinkSpec(i, j, inside.bytes_per_s, inside.latency_s, inside.kind) for i, j in pairs)
 
 
-def _nic_links(gpus: Sequence[int], nics: Nics | None, router: int, first_nic: int) -> tuple[list[LinkSpec], int]:
-    """Links of one node to its router, and the next free vertex."""
+def _nic_links(
+    gpus: Sequence[int], nics: Nics | None, routers: Sequence[int], first_nic: int
+) -> tuple[list[LinkSpec], int]:
+    """Links of one node to its router, or from each NIC to its own; and the next free vertex."""
     if nics is None or not 1 <= nics.count <= len(gpus):
         given = "none" if nics is None else nics.count
         raise UsageError(
@@ -137,12 +143,13 @@ def _nic_links(gpus: Sequence[int], nics: Nics | None, router: int, first_nic: i
             "count several NICs of one GPU as one with their joint bandwidth"
         )
     if nics.count == len(gpus):
-        pairs = [pair for gpu in gpus for pair in both_ways(gpu, router)]
+        pairs = [pair for index, gpu in enumerate(gpus) for pair in both_ways(gpu, routers[index % len(routers)])]
         return [LinkSpec(i, j, nics.bytes_per_s, nics.latency_s, "nic") for i, j in pairs], first_nic
     used = [first_nic + index * nics.count // len(gpus) for index in range(len(gpus))]
     # the card's latency is paid once, on its link to the router, as it is by a GPU with a card of its own
     to_card = [pair for gpu, nic in zip(gpus, used, strict=True) for pair in both_ways(gpu, nic)]
-    to_router = [pair for nic in range(first_nic, first_nic + nics.count) for pair in both_ways(nic, router)]
+    cards = [(first_nic + index, routers[index % len(routers)]) for index in range(nics.count)]
+    to_router = [pair for card, router in cards for pair in both_ways(card, router)]
     links = [LinkSpec(i, j, nics.bytes_per_s, 0.0, "nic") for i, j in to_card]
     links += [LinkSpec(i, j, nics.bytes_per_s, nics.latency_s, "nic") for i, j in to_router]
     return links, first_nic + nics.count
