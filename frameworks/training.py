@@ -47,6 +47,9 @@ class Training(TrainingFramework):
             yield event
         sent, self.sent = self.sent, []
         yield self.rank.wait(sent)
+        if shared := self.plan.shared_gradient_bytes:
+            ends = self.rank.layout.ends(self.rank.index, "pipeline")
+            yield self.rank.all_reduce(shared, over=ends, name="tied embeddings")
         self.rank.mark("optimizer")
         yield self.rank.compute(self.plan.optimizer, name="optimizer")
         if event := self.data_parallel.after_optimizer():

@@ -111,3 +111,10 @@ def test_a_rank_outside_is_refused(rank: int) -> None:
 def test_an_axis_that_does_not_exist_is_refused() -> None:
     with pytest.raises(UsageError, match="no parallel axis 'expert'; known: tensor, data, pipeline"):
         Layout().group(0, "expert")
+
+
+def test_the_ends_of_a_pipeline_share_one_group() -> None:
+    layout = Layout(tensor=2, data=2, pipeline=4)
+    assert layout.ends(1, "pipeline").ranks == (1, 13)
+    assert layout.ends(13, "pipeline") is layout.ends(5, "pipeline")
+    assert Layout(data=2).ends(1, "pipeline").ranks == (1,)

@@ -14,6 +14,8 @@ from simsys.build.training import TrainingJob, build_training
 from simsys.check import check_config
 from simsys.executors.recording import Recording
 from simsys.metrics.result import RunResult
+from simsys.probes import Probe
+from simsys.simulation import simulate
 
 LAYERS, HIDDEN, SEQUENCE, SAMPLES, HEADS, VOCABULARY = 12, 512, 256, 2, 8, 8192
 HIDDEN_BYTES = 2.0 * SAMPLES * SEQUENCE * HIDDEN
@@ -193,3 +195,30 @@ def test_the_work_of_all_ranks_is_that_of_one(tensor: int, stages: int) -> None:
     assert tensor * sum(plan.flop for plan in many.plans) == pytest.approx(one.plans[0].flop, rel=1e-12)
     split = build_training(config_of(tensor, stages, 1, schedule="zero_bubble"))
     assert tensor * sum(plan.flop for plan in split.plans) == pytest.approx(one.plans[0].flop, rel=1e-12)
+
+
+@pytest.mark.parametrize("strategy", ["TP_PP_DDP", "TP_PP_ZERO2"])
+def test_tied_embeddings_are_summed_between_the_first_and_the_last_stage(strategy: str) -> None:
+    class Tied(Probe):
+        def __init__(self) -> None:
+            self.seen: dict[tuple[int, ...], float] = {}
+
+        def operation(self, op: Any, started_s: float, ended_s: float) -> None:
+            if op.name == "tied embeddings":
+                self.seen[op.group.ranks] = op.nbytes
+
+    times = []
+    for lod in ("high", "medium"):
+        probe = Tied()
+        config = SimulationConfig(
+            hardware={"profile": "mi300x-platform"},
+            model={"name": "GPT2-Small"},
+            parallelism={"strategy": strategy, "tp_degree": 2, "pp_stages": 2, "dp_degree": 2},
+            training={"batch_size_per_gpu": 1, "gradient_accumulation_steps": 4, "num_iterations": 1},
+            simulation={"lod": lod},
+        )
+        times.append(simulate(config, [probe]).metrics["mean_iteration_s"])
+        each = 50257 * 768 / 2 * 4 / (2 if "ZERO2" in strategy else 1)
+        assert set(probe.seen.values()) == {each}
+        assert (0, 4) in probe.seen
+    assert times[0] == pytest.approx(times[1], rel=1e-9)

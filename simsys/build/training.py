@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
 from typing import Any
@@ -87,11 +87,22 @@ class TrainingJob:
             split_backward=self.schedule.splits_backward,
             recompute=Recompute(self.settings.activation_recompute),
         )
-        tied = self.model.tied_parameters / self.layout.tensor if self.layout.pipeline == 1 else 0.0
-        return [
-            training_plan(chunks, self.micro_batch, settings, tied_parameters=tied, tensor=self.layout.tensor)
+        tied, stages = self.model.tied_parameters / self.layout.tensor, len(self.stages)
+        plans = [
+            training_plan(
+                chunks,
+                self.micro_batch,
+                settings,
+                tied_parameters=tied if stages == 1 else 0.0,
+                tensor=self.layout.tensor,
+            )
             for chunks in self.stages
         ]
+        if stages > 1 and tied:
+            shared = tied * settings.gradient_bytes_per_parameter / self.shards.gradients
+            for end in (0, -1):
+                plans[end] = replace(plans[end], shared_gradient_bytes=shared)
+        return plans
 
     @cached_property
     def memory_by_stage(self) -> list[dict[str, float]]:

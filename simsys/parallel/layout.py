@@ -105,6 +105,11 @@ class Layout:
         run, place = divmod(ranks.index(rank), size)
         return self._group_of(ranks[run * size : (run + 1) * size]), self._group_of(ranks[place::size])
 
+    def ends(self, rank: int, over: str) -> Group:
+        """The first and the last rank of the group along the axis `over`."""
+        ranks = self.group(rank, over).ranks
+        return self._group_of((ranks[0], ranks[-1]) if len(ranks) > 1 else ranks)
+
     def roles(self) -> tuple[tuple[int, ...], ...]:
         """Sets of ranks that do the same work at the same time on equal devices: one per pipeline stage."""
         per_stage = self.tensor * self.data

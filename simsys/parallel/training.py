@@ -69,6 +69,7 @@ class TrainingPlan:
         optimizer: Work of the weight update.
         handed_bytes: For each chunk, what a micro-batch hands to the next one in the model.
         returned_bytes: For each chunk, the gradient that a micro-batch hands back to the one before.
+        shared_gradient_bytes: Gradients of weights that the first and the last stage both hold (tied embeddings).
     """
 
     chunks: tuple[tuple[Block, ...], ...]
@@ -76,6 +77,7 @@ class TrainingPlan:
     optimizer: Work
     handed_bytes: tuple[float, ...] = ()
     returned_bytes: tuple[float, ...] = ()
+    shared_gradient_bytes: float = 0.0
 
     @property
     def blocks(self) -> tuple[Block, ...]:
