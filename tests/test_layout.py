@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -118,3 +120,18 @@ def test_the_ends_of_a_pipeline_share_one_group() -> None:
     assert layout.ends(1, "pipeline").ranks == (1, 13)
     assert layout.ends(13, "pipeline") is layout.ends(5, "pipeline")
     assert Layout(data=2).ends(1, "pipeline").ranks == (1,)
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(AXES)))
+def test_in_any_order_ranks_and_coordinates_are_inverse_and_roles_are_stages(order: tuple[str, ...]) -> None:
+    layout = Layout(tensor=2, data=3, pipeline=4, order=order)
+    assert [layout.rank_of(layout.coordinates(rank)) for rank in range(24)] == list(range(24))
+    degree = getattr(layout, order[0])
+    assert layout.group(0, order[0]).ranks == tuple(range(degree)), "the fastest axis has neighbours"
+    assert sorted(rank for role in layout.roles() for rank in role) == list(range(24))
+    assert all(len({layout.coordinates(rank)["pipeline"] for rank in role}) == 1 for role in layout.roles())
+
+
+def test_an_order_names_every_axis_once() -> None:
+    with pytest.raises(UsageError, match="each of tensor, data, pipeline once, not tensor, data"):
+        Layout(order=("tensor", "data"))

@@ -222,3 +222,16 @@ def test_tied_embeddings_are_summed_between_the_first_and_the_last_stage(strateg
         assert set(probe.seen.values()) == {each}
         assert (0, 4) in probe.seen
     assert times[0] == pytest.approx(times[1], rel=1e-9)
+
+
+def test_the_order_of_ranks_decides_what_crosses_nodes() -> None:
+    def seconds(order: str) -> float:
+        config = SimulationConfig(
+            hardware={"profile": "dgx-a100", "num_nodes": 2},
+            model={"name": "Megatron-22B"},
+            parallelism={"strategy": "TP_PP", "tp_degree": 8, "pp_stages": 2, "order": order},
+            training={"batch_size_per_gpu": 1, "num_iterations": 1, "activation_recompute": "full"},
+        )
+        return simulate(config).metrics["mean_iteration_s"]
+
+    assert seconds("pp-tp-dp") > 1.1 * seconds("tp-dp-pp"), "tensor parallelism across nodes is slow"

@@ -30,6 +30,8 @@ from simsys.rank import Rank
 
 DATA_PARALLEL = {"DDP": "ddp", "ZERO1": "zero1", "ZERO2": "zero2", "FSDP": "fsdp", "HSDP": "fsdp"}
 """Which data-parallel module a part of a strategy's name stands for."""
+ORDER = {"tp": "tensor", "dp": "data", "pp": "pipeline"}
+"""Axes by their short names in a rank order."""
 
 
 @dataclass(frozen=True)
@@ -225,7 +227,8 @@ def training_job(config: SimulationConfig, cluster: Cluster, model: Model) -> Tr
     settings, parallelism = config.training, config.parallelism
     shards = parallelism.tp_degree * parallelism.pp_stages
     data = parallelism.dp_degree or max(1, cluster.num_gpus // shards)
-    layout = Layout(tensor=parallelism.tp_degree, data=data, pipeline=parallelism.pp_stages)
+    order = tuple(ORDER[part] for part in parallelism.order.split("-"))
+    layout = Layout(tensor=parallelism.tp_degree, data=data, pipeline=parallelism.pp_stages, order=order)
     if layout.world_size != cluster.num_gpus:
         raise UsageError(f"the degrees need {layout.world_size} GPUs, the cluster has {cluster.num_gpus}")
     precision = training_precision(settings, cluster.spec)

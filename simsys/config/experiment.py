@@ -155,6 +155,7 @@ def _strategy(value: str) -> str:
 
 
 DATA_STRATEGIES = ("DDP", "ZERO1", "ZERO2", "FSDP", "HSDP")
+RankOrder = Literal["tp-dp-pp", "tp-pp-dp", "dp-tp-pp", "dp-pp-tp", "pp-tp-dp", "pp-dp-tp"]
 STRATEGY_PARTS = ("TP", "PP", *DATA_STRATEGIES)
 _KIND = f"({'|'.join(STRATEGY_PARTS)})"
 Strategy = Annotated[
@@ -166,6 +167,7 @@ class ParallelismConfig(FrozenModel):
     """Which parallelism, and how much of each kind; ``dp_degree`` is what the GPUs leave if it is not given.
 
     `strategy` joins kinds by underscores: ``TP``, ``PP`` and one of ``DDP``, ``ZERO1``, ``ZERO2``, ``FSDP``, ``HSDP``.
+    `order` says which ranks are neighbours, the fastest varying axis first, as in Megatron-LM.
     `schedule` is a pipeline schedule: ``1f1b``, ``gpipe``, ``interleaved``, ``zero_bubble``, or your own.
     `sequence_parallel` divides by tokens what tensor parallelism leaves whole: norms and dropout.
     """
@@ -178,6 +180,7 @@ class ParallelismConfig(FrozenModel):
     virtual_stages: PositiveInt = 1
     schedule: str = "1f1b"
     stage_layers: list[PositiveInt] | None = None
+    order: RankOrder = "tp-dp-pp"
 
     @property
     def parts(self) -> frozenset[str]:

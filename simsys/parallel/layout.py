@@ -1,6 +1,6 @@
 """Ranks and their coordinates: which rank is which part of every parallel dimension.
 
-Ranks are numbered with tensor parallelism fastest and data parallelism slower, then pipeline stages
+By default ranks are numbered with tensor parallelism fastest and data parallelism slower, then pipeline stages
 (Narayanan et al. 2021, §3.1; Megatron-LM's default order tp-cp-ep-dp-pp), so that the groups with the most
 traffic lie inside a node.
 """
@@ -37,16 +37,20 @@ class Layout:
         tensor: Tensor-parallel degree.
         data: Data-parallel degree.
         pipeline: Pipeline stages.
+        order: The axes, the fastest varying first.
     """
 
     tensor: int = 1
     data: int = 1
     pipeline: int = 1
+    order: tuple[str, ...] = AXES
 
     def __post_init__(self) -> None:
         for axis in AXES:
             if getattr(self, axis) < 1:
                 raise UsageError(f"the {axis}-parallel degree must be at least 1, not {getattr(self, axis)}")
+        if sorted(self.order) != sorted(AXES):
+            raise UsageError(f"the order must name each of {', '.join(AXES)} once, not {', '.join(self.order)}")
 
     @property
     def world_size(self) -> int:
@@ -63,14 +67,14 @@ class Layout:
         if not 0 <= rank < self.world_size:
             raise UsageError(f"rank {rank} is outside 0..{self.world_size - 1}")
         place = {}
-        for axis in AXES:
+        for axis in self.order:
             rank, place[axis] = divmod(rank, getattr(self, axis))
         return place
 
     def rank_of(self, coordinates: Mapping[str, int]) -> int:
         """The rank at the given coordinates."""
         rank = 0
-        for axis in reversed(AXES):
+        for axis in reversed(self.order):
             rank = rank * getattr(self, axis) + coordinates[axis]
         return rank
 
@@ -112,8 +116,10 @@ class Layout:
 
     def roles(self) -> tuple[tuple[int, ...], ...]:
         """Sets of ranks that do the same work at the same time on equal devices: one per pipeline stage."""
-        per_stage = self.tensor * self.data
-        return tuple(tuple(range(stage * per_stage, (stage + 1) * per_stage)) for stage in range(self.pipeline))
+        stages: list[list[int]] = [[] for _ in range(self.pipeline)]
+        for rank in range(self.world_size):
+            stages[self.coordinates(rank)["pipeline"]].append(rank)
+        return tuple(tuple(stage) for stage in stages)
 
     def _group_of(self, ranks: tuple[int, ...]) -> Group:
         """The one group of these ranks."""
