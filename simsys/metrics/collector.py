@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,21 +14,21 @@ from simsys.probes import Probe
 from simsys.serving.requests import RequestTable
 
 
-class MetricsCollector(Probe):
+class MetricsCollector(Probe, ABC):
     """Base of the collectors of training and serving: `metrics` and `rows` when the run has ended."""
 
+    @abstractmethod
     def metrics(self) -> Mapping[str, Any]:
         """Figures by name."""
-        raise NotImplementedError
 
+    @abstractmethod
     def rows(self) -> Mapping[str, Sequence[Any]]:
         """Columns of the table of iterations or requests."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def end_s(self) -> float:
         """When the last thing measured ended."""
-        raise NotImplementedError
 
 
 class TrainingMetrics(MetricsCollector):
