@@ -8,7 +8,6 @@ should not move a figure leaves them as they are; one that should is reviewed as
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Iterable
@@ -17,6 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from scripts.generated import write_or_check  # noqa: E402
 from simsys.framework import FRAMEWORKS, DataParallel, Scheduler  # noqa: E402
 from simsys.metrics.history import EventHistory  # noqa: E402
 from simsys.testing import record  # noqa: E402
@@ -49,21 +49,9 @@ def _text(rows: Iterable[object]) -> str:
     return "[\n" + ",\n".join(lines) + "\n]\n"
 
 
-def main(arguments: list[str] | None = None, folder: Path = FOLDER) -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Write or check the files; return the exit code."""
-    parser = argparse.ArgumentParser(description="Write the golden traces of the tests.")
-    parser.add_argument("--check", action="store_true", help="only compare; exit 1 if a file is out of date")
-    check = parser.parse_args(arguments).check
-    stale = []
-    for name, text in golden_texts().items():
-        path = folder / name
-        if check and (not path.is_file() or path.read_text(encoding="utf-8") != text):
-            stale.append(name)
-        elif not check:
-            path.write_text(text, encoding="utf-8", newline="\n")
-    if stale:
-        print(f"out of date: {', '.join(stale)}; run python {Path(__file__).name} and review the diff")
-    return 1 if stale else 0
+    return write_or_check("the golden traces of the tests", golden_texts(), FOLDER, arguments)
 
 
 if __name__ == "__main__":

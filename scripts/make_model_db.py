@@ -5,7 +5,6 @@ Usage: python scripts/make_model_db.py [--check]
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from scripts.generated import write_or_check  # noqa: E402
 from simsys.model.architectures import ARCHITECTURES  # noqa: E402
 from simsys.model.cnn import build_resnet50  # noqa: E402
 from simsys.model.model_db import FILENAME  # noqa: E402
@@ -50,18 +50,7 @@ def database_text() -> str:
 
 def main() -> int:
     """Write or check the file; return the exit code."""
-    parser = argparse.ArgumentParser(description="Write the shipped model DB.")
-    parser.add_argument("--check", action="store_true", help="only compare; exit 1 if the file is out of date")
-    parser.add_argument("--path", type=Path, default=DATABASE, help="the file")
-    arguments = parser.parse_args()
-    text = database_text()
-    if not arguments.check:
-        arguments.path.write_text(text, encoding="utf-8")
-        return 0
-    if arguments.path.is_file() and arguments.path.read_text(encoding="utf-8") == text:
-        return 0
-    print(f"{arguments.path} is out of date; run python scripts/make_model_db.py", file=sys.stderr)
-    return 1
+    return write_or_check("the shipped model DB", {DATABASE.name: database_text()}, DATABASE.parent)
 
 
 if __name__ == "__main__":

@@ -33,12 +33,12 @@ def test_the_traces_are_unchanged(script: ModuleType) -> None:
 
 def test_a_changed_trace_is_found_and_written_anew(script: ModuleType, tmp_path: Path) -> None:
     shutil.copytree(GOLDEN, tmp_path, dirs_exist_ok=True)
-    assert script.main(["--check"], tmp_path) == 0
+    assert script.main(["--check", "--folder", str(tmp_path)]) == 0
     changed = tmp_path / "ddp_events_high.json"
     changed.write_text(changed.read_text(encoding="utf-8").replace("0.0", "0.1", 1), encoding="utf-8")
-    assert script.main(["--check"], tmp_path) == 1
-    assert script.main([], tmp_path) == 0
-    assert script.main(["--check"], tmp_path) == 0
+    assert script.main(["--check", "--folder", str(tmp_path)]) == 1
+    assert script.main(["--folder", str(tmp_path)]) == 0
+    assert script.main(["--check", "--folder", str(tmp_path)]) == 0
 
 
 def test_the_traces_show_what_they_are_there_for() -> None:

@@ -55,7 +55,7 @@ def test_the_shipped_file_is_up_to_date(tmp_path):
     run = [sys.executable, str(SCRIPT), "--check"]
     environment = os.environ | {"PYTHONHASHSEED": "7"}
     assert subprocess.run(run, env=environment, check=False).returncode == 0
-    old = subprocess.run([*run, "--path", str(tmp_path / "x.json")], capture_output=True, text=True, check=False)
+    old = subprocess.run([*run, "--folder", str(tmp_path)], capture_output=True, text=True, check=False)
     assert old.returncode == 1
     assert "out of date" in old.stderr
 
