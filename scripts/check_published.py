@@ -36,7 +36,8 @@ from typing import Any
 
 from simsys.build.cluster import build_cluster
 from simsys.collectives.choose import named
-from simsys.config.experiment import HardwareConfig, NetworkConfig, SimulationConfig
+from simsys.config.cluster import HardwareConfig, NetworkConfig
+from simsys.config.experiment import SimulationConfig
 from simsys.executors import LEVELS
 from simsys.executors.base import ExecutionModel
 from simsys.model.work import Precision

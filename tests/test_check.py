@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from simsys.check import check_config, check_file
+from simsys.config.cluster import HardwareConfig, NetworkConfig
 from simsys.config.document import MAX_BYTES
-from simsys.config.experiment import HardwareConfig, ModelConfig, NetworkConfig, SimulationConfig, TrainingConfig
+from simsys.config.experiment import ModelConfig, SimulationConfig
+from simsys.config.training import TrainingConfig
 from simsys.errors import ConfigError, InfeasibleConfigError, UsageError
 from simsys.simulation import build_job
 from simsys.simulator import DistributedAISimulator
@@ -335,7 +337,10 @@ def test_degrees_of_training(file: Path, parallelism: str, expected: str | None)
 @pytest.mark.parametrize(
     ("strategy", "expected"),
     [
-        ("XYZ", "unknown strategy 'XYZ'; known: DDP, FSDP, HSDP, None, PP, TP, TP_PP, TP_PP_DDP, ZERO1, ZERO2"),
+        (
+            "XYZ",
+            "unknown strategy 'XYZ'; known: CP, DDP, EP, FSDP, HSDP, None, PP, TP, TP_PP, TP_PP_DDP, ZERO1, ZERO2",
+        ),
         ("FDSP", "unknown strategy 'FDSP', did you mean 'FSDP'?; parts are joined by '_', as in TP_PP_DDP"),
         ("tp_pp", "unknown strategy 'tp_pp', did you mean 'TP_PP'?"),
         ("TP_None", "unknown strategy 'TP_None'"),

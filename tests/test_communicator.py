@@ -30,12 +30,12 @@ def communicator(
     ranks = ranks or tuple(range(topology.num_gpus))
     network = Network(env, topology)
     return Communicator(
-        Group(ranks), len(ranks) if members is None else members, network, choose or named("ring"), env
+        Group(ranks, "data"), len(ranks) if members is None else members, network, choose or named("ring"), env
     )
 
 
 def part(rank: int, nbytes: float = MIB, kind: CollectiveKind = ALL_REDUCE, name: str = "gradients") -> Collective:
-    return Collective(rank, kind, Group(()), nbytes, name)
+    return Collective(rank, kind, Group((), "data"), nbytes, name)
 
 
 def test_a_collective_is_complete_when_all_have_joined_and_ready_with_the_last() -> None:

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from simsys.errors import UsageError
-from simsys.parallel.layout import AXES, Layout
+from simsys.parallel.layout import AXES, GROUPS, Layout
 
 degrees = st.integers(1, 5)
-layouts = st.builds(Layout, tensor=degrees, data=degrees, pipeline=degrees)
+few = st.integers(1, 3)
+layouts = st.builds(Layout, tensor=few, context=few, data=degrees, pipeline=few)
+
+
+def degree(layout: Layout, over: str) -> int:
+    """Ranks in a group along an axis."""
+    return layout.replicas if over == "data" else int(getattr(layout, over))
 
 
 @given(layouts)
 def test_ranks_and_coordinates_are_inverse(layout: Layout) -> None:
     places = [layout.coordinates(rank) for rank in range(layout.world_size)]
     assert [layout.rank_of(place) for place in places] == list(range(layout.world_size))
-    assert len({tuple(place.values()) for place in places}) == layout.tensor * layout.data * layout.pipeline
+    assert len({tuple(place.values()) for place in places}) == layout.world_size
     assert all(0 <= place[axis] < getattr(layout, axis) for place in places for axis in AXES)
 
 
@@ -28,22 +35,26 @@ def test_the_groups_of_an_axis_divide_the_ranks(layout: Layout, axis: str) -> No
     groups = {layout.group(rank, axis) for rank in range(layout.world_size)}
     members = [rank for group in groups for rank in group.ranks]
     assert sorted(members) == list(range(layout.world_size))
-    assert {group.size for group in groups} == {getattr(layout, axis)}
+    assert {group.size for group in groups} == {degree(layout, axis)}
 
 
 @given(layouts, st.sampled_from(AXES))
 def test_members_share_one_group_and_all_coordinates_but_one(layout: Layout, axis: str) -> None:
+    """Ranks that hold the same weights may differ in their part of the sequence, too."""
+    own = ("context", "data") if axis == "data" else (axis,)
     for rank in range(layout.world_size):
         group = layout.group(rank, axis)
         assert rank in group.ranks
-        for index, member in enumerate(group.ranks):
+        assert list(group.ranks) == sorted(group.ranks)
+        for member in group.ranks:
             assert layout.group(member, axis) is group
-            assert layout.coordinates(member) == {**layout.coordinates(rank), axis: index}
+            place, here = layout.coordinates(member), layout.coordinates(rank)
+            assert {other for other in AXES if place[other] != here[other]} <= set(own)
 
 
 @given(layouts, st.sampled_from(AXES), st.data())
 def test_a_split_makes_a_grid_of_a_group(layout: Layout, axis: str, data: st.DataObject) -> None:
-    size = data.draw(st.sampled_from([d for d in range(1, 6) if getattr(layout, axis) % d == 0]))
+    size = data.draw(st.sampled_from([d for d in range(1, 6) if degree(layout, axis) % d == 0]))
     for rank in range(layout.world_size):
         whole = layout.group(rank, axis)
         inner, outer = layout.split(rank, axis, size)
@@ -111,8 +122,8 @@ def test_a_rank_outside_is_refused(rank: int) -> None:
 
 
 def test_an_axis_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(UsageError, match="no parallel axis 'expert'; known: tensor, data, pipeline"):
-        Layout().group(0, "expert")
+    with pytest.raises(UsageError, match="no parallel axis 'experts'; known: tensor, context, data, expert, expert_d"):
+        Layout().group(0, "experts")
 
 
 def test_the_ends_of_a_pipeline_share_one_group() -> None:
@@ -124,14 +135,58 @@ def test_the_ends_of_a_pipeline_share_one_group() -> None:
 
 @pytest.mark.parametrize("order", list(itertools.permutations(AXES)))
 def test_in_any_order_ranks_and_coordinates_are_inverse_and_roles_are_stages(order: tuple[str, ...]) -> None:
-    layout = Layout(tensor=2, data=3, pipeline=4, order=order)
+    layout = Layout(tensor=2, context=1, data=3, pipeline=4, order=order)
     assert [layout.rank_of(layout.coordinates(rank)) for rank in range(24)] == list(range(24))
-    degree = getattr(layout, order[0])
-    assert layout.group(0, order[0]).ranks == tuple(range(degree)), "the fastest axis has neighbours"
+    assert layout.group(0, order[0]).ranks == tuple(range(degree(layout, order[0]))), "the fastest axis has neighbours"
     assert sorted(rank for role in layout.roles() for rank in role) == list(range(24))
     assert all(len({layout.coordinates(rank)["pipeline"] for rank in role}) == 1 for role in layout.roles())
 
 
 def test_an_order_names_every_axis_once() -> None:
-    with pytest.raises(UsageError, match="each of tensor, data, pipeline once, not tensor, data"):
+    with pytest.raises(UsageError, match="each of tensor, context, data, pipeline once, not tensor, data"):
         Layout(order=("tensor", "data"))
+
+
+@given(layouts, st.data())
+def test_experts_divide_the_ranks_that_hold_the_same_weights(layout: Layout, data: st.DataObject) -> None:
+    experts = data.draw(st.sampled_from([d for d in range(1, 16) if layout.replicas % d == 0]))
+    order = data.draw(st.permutations([*AXES, "expert"]))
+    layout = replace(layout, expert=experts, order=tuple(order))
+    for rank in range(layout.world_size):
+        whole, apart, alike = (layout.group(rank, over) for over in ("data", "expert", "expert_data"))
+        assert (apart.size, alike.size) == (experts, layout.replicas // experts)
+        assert set(apart.ranks) & set(alike.ranks) == {rank}
+        assert set(apart.ranks) | set(alike.ranks) <= set(whole.ranks)
+
+
+@pytest.mark.parametrize(
+    ("order", "apart", "alike"),
+    [
+        (("tensor", "context", "expert", "data", "pipeline"), (0, 1, 2, 3), (0, 4)),
+        (("tensor", "context", "data", "pipeline"), (0, 1, 2, 3), (0, 4)),
+        (("tensor", "context", "data", "expert", "pipeline"), (0, 2, 4, 6), (0, 1)),
+    ],
+)
+def test_experts_are_neighbours_unless_data_comes_first(
+    order: tuple[str, ...], apart: tuple[int, ...], alike: tuple[int, ...]
+) -> None:
+    layout = Layout(data=8, expert=4, order=order)
+    assert layout.group(0, "expert").ranks == apart
+    assert layout.group(0, "expert_data").ranks == alike
+
+
+def test_experts_may_span_the_parts_of_a_sequence() -> None:
+    """As in Megatron-LM, whose expert groups divide data and context parallelism together."""
+    layout = Layout(context=2, data=2, expert=4)
+    assert layout.group(0, "expert").ranks == layout.group(0, "data").ranks == (0, 1, 2, 3)
+    assert layout.group(0, "expert") is not layout.group(0, "data"), "each has a communicator of its own"
+
+
+def test_experts_that_do_not_divide_the_replicas_are_refused() -> None:
+    with pytest.raises(UsageError, match="expert-parallel degree 3 does not divide the 4 ranks"):
+        Layout(data=4, expert=3)
+
+
+def test_every_kind_of_group_has_its_axis() -> None:
+    layout = Layout(tensor=2, context=2, data=2, pipeline=2, expert=2)
+    assert [layout.group(0, over).axis for over in GROUPS] == list(GROUPS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from simsys.build.device import build_device_spec
-from simsys.config.experiment import HardwareConfig, NetworkConfig
+from simsys.config.cluster import HardwareConfig, NetworkConfig
 from simsys.config.hardware import FabricProfile, GpuProfile, NodeProfile, load_fabric, load_gpu, load_node
 from simsys.platform.device_spec import DeviceSpec
 from simsys.platform.nodes import Fabric, Nics, NodeInside, nodes_on_fabric

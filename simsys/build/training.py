@@ -11,8 +11,10 @@ from simsys.build.cluster import Cluster, build_cluster
 from simsys.build.model import build_model
 from simsys.build.modules import module_options
 from simsys.collectives.choose import named
-from simsys.config.experiment import ParallelismConfig, SimulationConfig, TrainingConfig
+from simsys.config.experiment import SimulationConfig
 from simsys.config.hardware import EngineProfile, load_engine
+from simsys.config.parallelism import ParallelismConfig
+from simsys.config.training import TrainingConfig
 from simsys.errors import UsageError
 from simsys.executors.base import ExecutionModel, Executor
 from simsys.executors.iterations import iterate
@@ -30,8 +32,6 @@ from simsys.rank import Rank
 
 DATA_PARALLEL = {"DDP": "ddp", "ZERO1": "zero1", "ZERO2": "zero2", "FSDP": "fsdp", "HSDP": "fsdp"}
 """Which data-parallel module a part of a strategy's name stands for."""
-ORDER = {"tp": "tensor", "dp": "data", "pp": "pipeline"}
-"""Axes by their short names in a rank order."""
 
 
 @dataclass(frozen=True)
@@ -225,10 +225,15 @@ def training_job(config: SimulationConfig, cluster: Cluster, model: Model) -> Tr
     """Resolve a training scenario whose cluster and model are built already; raises as `build_training`."""
     assert config.training is not None
     settings, parallelism = config.training, config.parallelism
-    shards = parallelism.tp_degree * parallelism.pp_stages
-    data = parallelism.dp_degree or max(1, cluster.num_gpus // shards)
-    order = tuple(ORDER[part] for part in parallelism.order.split("-"))
-    layout = Layout(tensor=parallelism.tp_degree, data=data, pipeline=parallelism.pp_stages, order=order)
+    shards = parallelism.tp_degree * parallelism.cp_degree * parallelism.pp_stages
+    layout = Layout(
+        tensor=parallelism.tp_degree,
+        context=parallelism.cp_degree,
+        data=parallelism.dp_degree or max(1, cluster.num_gpus // shards),
+        pipeline=parallelism.pp_stages,
+        expert=parallelism.ep_degree,
+        order=parallelism.axes,
+    )
     if layout.world_size != cluster.num_gpus:
         raise UsageError(f"the degrees need {layout.world_size} GPUs, the cluster has {cluster.num_gpus}")
     precision = training_precision(settings, cluster.spec)

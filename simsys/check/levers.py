@@ -13,7 +13,8 @@ from simsys.build.cluster import Cluster, build_cluster
 from simsys.build.serving import ServingJob, serving_job
 from simsys.build.training import TrainingJob, training_job
 from simsys.check.parallelism import split_problem
-from simsys.config.experiment import DATA_STRATEGIES, SimulationConfig
+from simsys.config.experiment import SimulationConfig
+from simsys.config.parallelism import DATA_STRATEGIES
 from simsys.errors import InfeasibleError
 from simsys.model.work import Model
 from simsys.units import Dimension, pretty

@@ -12,8 +12,9 @@ from simsys.build.training import data_parallel_module, training_precision
 from simsys.check.findings import Findings
 from simsys.collectives.choose import named
 from simsys.config.document import KeyPath
-from simsys.config.experiment import ServingConfig, SimulationConfig, TrainingConfig
+from simsys.config.experiment import ServingConfig, SimulationConfig
 from simsys.config.hardware import EngineProfile, NodeProfile, load_engine, load_fabric, load_gpu, load_node
+from simsys.config.training import TrainingConfig
 from simsys.errors import SimsysError, did_you_mean
 from simsys.framework import FRAMEWORKS, DataParallel, DecodePhase, PrefillPhase, Scheduler
 from simsys.platform.device_spec import DeviceSpec

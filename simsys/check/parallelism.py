@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from simsys.build.cluster import Cluster
 from simsys.check.findings import Findings
 from simsys.check.names import known_module
-from simsys.config.experiment import DATA_STRATEGIES, STRATEGY_PARTS, ParallelismConfig, SimulationConfig
+from simsys.config.experiment import SimulationConfig
+from simsys.config.parallelism import DATA_STRATEGIES, STRATEGY_PARTS, ParallelismConfig
 from simsys.errors import UsageError
 from simsys.framework import FRAMEWORKS, Schedule
 from simsys.model.work import Model

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+CommunicationPattern = Annotated[str, Field(min_length=1)]
+"""``auto``, a collective algorithm by name, or one of the user's own as ``package.module:Class``."""
 
 
 class FrozenModel(BaseModel):
@@ -16,3 +22,8 @@ class Configurable:
 
     class Options(FrozenModel):
         """Settings; none by default."""
+
+
+def invalid(message: str) -> PydanticCustomError:
+    """The error of a validator: what is wrong, in words."""
+    return PydanticCustomError("invalid", "{message}", {"message": message})

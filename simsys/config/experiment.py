@@ -10,100 +10,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, PrivateAttr, WithJsonSchema, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field, NonNegativeInt, PositiveInt, PrivateAttr, model_validator
 
-from simsys.config.base import FrozenModel
+from simsys.config.base import CommunicationPattern, FrozenModel, invalid
+from simsys.config.cluster import HardwareConfig, NetworkConfig
+from simsys.config.parallelism import ParallelismConfig
+from simsys.config.training import TrainingConfig
 from simsys.config.workload import WorkloadConfig
-from simsys.errors import did_you_mean
-from simsys.units import BytesPerSecond, Fraction, NonNegativeSeconds, Seconds
+from simsys.units import Fraction, Seconds
 
-TopologyType = Literal["switch", "full_mesh", "ring", "tree", "torus_2d"]
-TrainingPrecision = Literal["fp32", "tf32", "fp16", "bf16", "fp8"]
 ServingPrecision = Literal["fp32", "fp16", "bf16", "fp8"]
-CommunicationPattern = Annotated[str, Field(min_length=1)]
-"""``auto``, a collective algorithm by name, or one of the user's own as ``package.module:Class``."""
-
-
-def _problem(message: str) -> PydanticCustomError:
-    return PydanticCustomError("scenario", "{message}", {"message": message})
-
-
-def _take(data: dict[str, Any], alias: str, key: str) -> Any:
-    """Remove and return an alias' value; refuse it beside the key that it stands for."""
-    value = data.pop(alias)
-    if data.get(key) is not None:
-        raise _problem(f"{alias} is another name of {key}; give one of them")
-    return value
-
-
-def _quantity(value: Any, unit: str) -> str:
-    """A bare number of an alias with the unit that the alias implies."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _problem(f"a number is expected here (in {unit}), not {value!r}")
-    return f"{value} {unit}"
-
-
-class HardwareConfig(FrozenModel):
-    """The cluster: a node profile, or a GPU and how many of them a node has.
-
-    Aliases: ``gpu_model`` for ``gpu``, ``num_gpus_per_node`` for ``gpus_per_node``, ``compute_tflops`` (peak in
-    TFLOP/s at 16 bit), ``memory_gb``, ``network_bandwidth_gbps`` (GB/s) for ``network_bandwidth``.
-    """
-
-    profile: str | None = None
-    gpu: str | dict[str, Any] | None = None
-    num_nodes: PositiveInt = 1
-    gpus_per_node: PositiveInt | None = None
-    fabric: str | None = None
-    network_bandwidth: BytesPerSecond | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _aliases(cls, data: Any) -> Any:
-        if not isinstance(data, dict):
-            return data
-        data = dict(data)
-        for alias, key in (("gpu_model", "gpu"), ("num_gpus_per_node", "gpus_per_node")):
-            if alias in data:
-                data[key] = _take(data, alias, key)
-        if "network_bandwidth_gbps" in data:
-            value = _take(data, "network_bandwidth_gbps", "network_bandwidth")
-            data["network_bandwidth"] = _quantity(value, "GB/s")
-        changes: dict[str, Any] = {}
-        if "compute_tflops" in data:
-            peak = {"dense": _quantity(data.pop("compute_tflops"), "TFLOP/s"), "sparse": None}
-            changes["peak"] = {"fp16": peak, "bf16": peak}
-        if "memory_gb" in data:
-            changes["memory"] = _quantity(data.pop("memory_gb"), "GB")
-        if changes:
-            base = data.get("gpu")
-            if not isinstance(base, str):
-                raise _problem("compute_tflops and memory_gb change a named GPU; add gpu_model, e.g. gpu_model: H100")
-            data["gpu"] = {"extends": base, **changes}
-        return data
-
-    @model_validator(mode="after")
-    def _one_description(self) -> Self:
-        if self.profile is None and self.gpu is None:
-            raise _problem("name a node profile (profile: dgx-h100) or a GPU (gpu: H100-SXM)")
-        return self
-
-
-class NetworkConfig(FrozenModel):
-    """How the nodes (or, in nodes of one GPU, the GPUs) are joined. Alias: ``base_latency_us``."""
-
-    topology_type: TopologyType = "switch"
-    base_latency: NonNegativeSeconds | None = None
-    link_bandwidth: BytesPerSecond | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _aliases(cls, data: Any) -> Any:
-        if isinstance(data, dict) and "base_latency_us" in data:
-            data = dict(data)
-            data["base_latency"] = _quantity(_take(data, "base_latency_us", "base_latency"), "us")
-        return data
 
 
 class ModelConfig(FrozenModel):
@@ -131,89 +47,9 @@ class ModelConfig(FrozenModel):
             given = ["layers"]
         if len(given) != 1:
             found = f"not {' and '.join(given)}" if given else "but none is"
-            raise _problem(f"exactly one of name, huggingface, model_type and layers is to be given, {found}")
+            raise invalid(f"exactly one of name, huggingface, model_type and layers is to be given, {found}")
         if self.layers is not None and not self.layers:
-            raise _problem("a model needs at least one layer")
-        return self
-
-
-def _strategy(value: str) -> str:
-    """Refuse what is no combination of known kinds, at most one of them for data parallelism."""
-    if value == "None":
-        return value
-    parts = value.split("_")
-    unknown = [part for part in parts if part not in STRATEGY_PARTS]
-    if unknown:
-        known = ["None", *STRATEGY_PARTS, "TP_PP", "TP_PP_DDP"]
-        raise _problem(
-            f"unknown strategy {value!r}{did_you_mean(value, known)}; parts are joined by '_', as in TP_PP_DDP"
-        )
-    data = [part for part in parts if part in DATA_STRATEGIES]
-    if len(data) > 1 or len(set(parts)) < len(parts):
-        raise _problem(f"strategy {value!r} names more than one kind of data parallelism, or one kind twice")
-    return value
-
-
-DATA_STRATEGIES = ("DDP", "ZERO1", "ZERO2", "FSDP", "HSDP")
-RankOrder = Literal["tp-dp-pp", "tp-pp-dp", "dp-tp-pp", "dp-pp-tp", "pp-tp-dp", "pp-dp-tp"]
-STRATEGY_PARTS = ("TP", "PP", *DATA_STRATEGIES)
-_KIND = f"({'|'.join(STRATEGY_PARTS)})"
-Strategy = Annotated[
-    str, AfterValidator(_strategy), WithJsonSchema({"type": "string", "pattern": f"^(None|{_KIND}(_{_KIND})*)$"})
-]
-
-
-class ParallelismConfig(FrozenModel):
-    """Which parallelism, and how much of each kind; ``dp_degree`` is what the GPUs leave if it is not given.
-
-    `strategy` joins kinds by underscores: ``TP``, ``PP`` and one of ``DDP``, ``ZERO1``, ``ZERO2``, ``FSDP``, ``HSDP``.
-    `order` says which ranks are neighbours, the fastest varying axis first, as in Megatron-LM.
-    `schedule` is a pipeline schedule: ``1f1b``, ``gpipe``, ``interleaved``, ``zero_bubble``, or your own.
-    `sequence_parallel` divides by tokens what tensor parallelism leaves whole: norms and dropout.
-    """
-
-    strategy: Strategy | None = None
-    tp_degree: PositiveInt = 1
-    sequence_parallel: bool = False
-    pp_stages: PositiveInt = 1
-    dp_degree: PositiveInt | None = None
-    virtual_stages: PositiveInt = 1
-    schedule: str = "1f1b"
-    stage_layers: list[PositiveInt] | None = None
-    order: RankOrder = "tp-dp-pp"
-
-    @property
-    def parts(self) -> frozenset[str]:
-        """The kinds of parallelism that the strategy names."""
-        named = frozenset((self.strategy or "").split("_"))
-        return named - {"", "None"}
-
-
-class TrainingConfig(FrozenModel):
-    """A training job. Alias: ``num_nodes``, which belongs to ``hardware``.
-
-    `activation_recompute` says what the backward pass computes again instead of having kept it: ``selective`` the
-    attention core, ``full`` each block. `attention` is ``fused`` (flash) or not.
-    """
-
-    batch_size_per_gpu: PositiveInt
-    num_iterations: PositiveInt = 10
-    gradient_accumulation_steps: PositiveInt = 1
-    mixed_precision: bool = True
-    precision: TrainingPrecision | None = None
-    optimizer: Literal["adam", "sgd"] = "adam"
-    activation_recompute: Literal["none", "selective", "full"] = "none"
-    attention: Literal["fused", "unfused"] = "fused"
-    communication_pattern: CommunicationPattern = "auto"
-    engine: str = "pytorch"
-    data_parallel: str | None = None
-    options: dict[str, Any] = Field(default_factory=dict)
-    num_nodes: PositiveInt | None = None
-
-    @model_validator(mode="after")
-    def _precision_fits(self) -> Self:
-        if self.precision in ("fp16", "bf16", "fp8") and not self.mixed_precision:
-            raise _problem(f"precision {self.precision} is mixed precision; drop mixed_precision: false")
+            raise invalid("a model needs at least one layer")
         return self
 
 
@@ -237,7 +73,7 @@ class ServingConfig(FrozenModel):
     @model_validator(mode="after")
     def _budget_holds_the_batch(self) -> Self:
         if self.max_num_batched_tokens < self.max_num_seqs:
-            raise _problem(
+            raise invalid(
                 f"max_num_batched_tokens ({self.max_num_batched_tokens}) must be at least max_num_seqs "
                 f"({self.max_num_seqs}), since every decoding sequence takes one token of a step"
             )
@@ -292,7 +128,7 @@ class SimulationConfig(FrozenModel):
             fields = fields.model_copy(update={"num_nodes": num_nodes})
         elif isinstance(fields, dict):
             if fields.get("num_nodes", num_nodes) != num_nodes:
-                raise _problem(
+                raise invalid(
                     f"training.num_nodes ({num_nodes}) and hardware.num_nodes ({fields['num_nodes']}) differ"
                 )
             fields["num_nodes"] = num_nodes
@@ -302,11 +138,11 @@ class SimulationConfig(FrozenModel):
     @model_validator(mode="after")
     def _one_workload(self) -> Self:
         if (self.training is None) == (self.serving is None):
-            raise _problem("a scenario has either training or serving")
+            raise invalid("a scenario has either training or serving")
         if self.serving is not None and self.workload is None:
-            raise _problem("serving needs a workload: arrivals, prompt_tokens, output_tokens and num_requests")
+            raise invalid("serving needs a workload: arrivals, prompt_tokens, output_tokens and num_requests")
         if self.training is not None and (self.workload is not None or self.slo is not None):
-            raise _problem("workload and slo belong to serving, not to training")
+            raise invalid("workload and slo belong to serving, not to training")
         return self
 
     @property

@@ -13,9 +13,8 @@ from itertools import pairwise
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, Field, model_validator
-from pydantic_core import PydanticCustomError
 
-from simsys.config.base import FrozenModel
+from simsys.config.base import FrozenModel, invalid
 from simsys.errors import did_you_mean
 from simsys.units import (
     Bytes,
@@ -34,10 +33,6 @@ Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 
 UNSOURCED = frozenset({"name", "vendor", "sources", "fits", "price"})
 """Fields that `sources` does not speak for; a price has its own."""
-
-
-def _problem(message: str) -> PydanticCustomError:
-    return PydanticCustomError("hardware", "{message}", {"message": message})
 
 
 class Fit(FrozenModel):
@@ -86,11 +81,11 @@ class Profile(FrozenModel):
         numbers = [path for path, value in stated.items() if isinstance(value, int | float | tuple)]
         missing = [path for path in numbers if not any(speaks_for(key, path) for key in self.sources)]
         if missing:
-            raise _problem(f"no source for {', '.join(missing)}: say in 'sources' where each number comes from")
+            raise invalid(f"no source for {', '.join(missing)}: say in 'sources' where each number comes from")
         for field in ("sources", "fits"):
             for key in getattr(self, field):
                 if not any(speaks_for(key, path) for path in stated):
-                    raise _problem(f"{field} names {key!r}, which is no field here{did_you_mean(key, stated)}")
+                    raise invalid(f"{field} names {key!r}, which is no field here{did_you_mean(key, stated)}")
         return self
 
 
@@ -132,13 +127,13 @@ class CurvePoint(FrozenModel):
 
 def _increasing(points: tuple[CurvePoint, ...]) -> tuple[CurvePoint, ...]:
     if any(left.rows >= right.rows for left, right in pairwise(points)):
-        raise _problem("the points of a curve are in order of increasing rows")
+        raise invalid("the points of a curve are in order of increasing rows")
     return points
 
 
 def _with_default(curves: dict[str, Any]) -> dict[str, Any]:
     if "default" not in curves:
-        raise _problem("a curve named 'default' is needed, for the dtypes that have none of their own")
+        raise invalid("a curve named 'default' is needed, for the dtypes that have none of their own")
     return curves
 
 

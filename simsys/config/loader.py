@@ -64,7 +64,7 @@ def scenario_sources(document: Document) -> list[ScenarioSource]:
     first: dict[str, int] = {}
     sources = []
     for index, scenario in enumerate(document.data["scenarios"]):
-        problem = _scenario_problem(document, index, scenario, first)
+        problem = _invalid(document, index, scenario, first)
         if problem:
             problems.append(problem)
             continue
@@ -102,7 +102,7 @@ def _root_problems(document: Document) -> list[Problem]:
     return problems
 
 
-def _scenario_problem(document: Document, index: int, scenario: object, first: Mapping[str, int]) -> Problem | None:
+def _invalid(document: Document, index: int, scenario: object, first: Mapping[str, int]) -> Problem | None:
     """Say what is wrong with a scenario's form or name; `first` holds the names before it."""
     here: KeyPath = ("scenarios", index)
     if not isinstance(scenario, dict):

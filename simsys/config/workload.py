@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
-from pydantic_core import PydanticCustomError
 
+from simsys.config.base import invalid
 from simsys.errors import did_you_mean
 from simsys.units import RequestsPerSecond
 
@@ -18,10 +18,6 @@ from simsys.units import RequestsPerSecond
 Tokens = Annotated[int, Field(strict=True, ge=1, le=1_000_000_000)]
 RequestCount = Annotated[int, Field(strict=True, ge=1, le=10_000_000)]
 PositiveFloat = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
-
-
-def _problem(message: str) -> PydanticCustomError:
-    return PydanticCustomError("workload", "{message}", {"message": message})
 
 
 class _Part(BaseModel):
@@ -79,7 +75,7 @@ class UniformLength(_Part):
     @model_validator(mode="after")
     def _in_order(self) -> Self:
         if self.low > self.high:
-            raise _problem(f"low ({self.low}) must not exceed high ({self.high})")
+            raise invalid(f"low ({self.low}) must not exceed high ({self.high})")
         return self
 
 
@@ -93,7 +89,7 @@ class _BoundedLength(_Part):
     @model_validator(mode="after")
     def _in_order(self) -> Self:
         if not self.min <= self.mean <= self.max:
-            raise _problem(f"min <= mean <= max must hold, not {self.min} <= {self.mean:g} <= {self.max}")
+            raise invalid(f"min <= mean <= max must hold, not {self.min} <= {self.mean:g} <= {self.max}")
         return self
 
 
@@ -130,9 +126,9 @@ def _known_kind(noun: str, expected: str, union: Any) -> Callable[[Any], Any]:
         if isinstance(value, BaseModel):
             return value
         if not isinstance(value, dict) or "kind" not in value:
-            raise _problem(f"{expected} is expected here")
+            raise invalid(f"{expected} is expected here")
         if value["kind"] not in kinds:
-            raise _problem(f"unknown kind {value['kind']!r} of {noun}{did_you_mean(value['kind'], kinds)}")
+            raise invalid(f"unknown kind {value['kind']!r} of {noun}{did_you_mean(value['kind'], kinds)}")
         return value
 
     return check
@@ -185,11 +181,11 @@ class WorkloadConfig(_Part):
         parts = {"arrivals": self.arrivals, "prompt_tokens": self.prompt_tokens, "output_tokens": self.output_tokens}
         traced = [name for name, part in parts.items() if part.kind == "trace"]
         if traced and self.trace is None:
-            raise _problem(f"{' and '.join(traced)} of kind trace need a trace, e.g. trace: {{path: requests.csv}}")
+            raise invalid(f"{' and '.join(traced)} of kind trace need a trace, e.g. trace: {{path: requests.csv}}")
         if not traced and self.trace is not None:
-            raise _problem("trace is given, but no part uses it: give arrivals or a length {kind: trace}")
+            raise invalid("trace is given, but no part uses it: give arrivals or a length {kind: trace}")
         if not traced and self.num_requests is None:
-            raise _problem("num_requests is missing; only a trace knows its own number of requests")
+            raise invalid("num_requests is missing; only a trace knows its own number of requests")
         return self
 
     @model_validator(mode="after")
@@ -197,8 +193,8 @@ class WorkloadConfig(_Part):
         if self.trace is None:
             return self
         if self.trace.rate_scale != 1 and self.arrivals.kind != "trace":
-            raise _problem("trace.rate_scale has no effect unless the arrivals are of kind trace")
+            raise invalid("trace.rate_scale has no effect unless the arrivals are of kind trace")
         limit = self.trace.max_requests
         if limit is not None and self.num_requests is not None and self.num_requests > limit:
-            raise _problem(f"num_requests ({self.num_requests}) exceeds trace.max_requests ({limit})")
+            raise invalid(f"num_requests ({self.num_requests}) exceeds trace.max_requests ({limit})")
         return self

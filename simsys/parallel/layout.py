@@ -1,27 +1,39 @@
 """Ranks and their coordinates: which rank is which part of every parallel dimension.
 
-By default ranks are numbered with tensor parallelism fastest and data parallelism slower, then pipeline stages
-(Narayanan et al. 2021, §3.1; Megatron-LM's default order tp-cp-ep-dp-pp), so that the groups with the most
-traffic lie inside a node.
+By default ranks are numbered with tensor parallelism fastest, then context, (expert,) data and pipeline parallelism
+(Narayanan et al. 2021, §3.1; Megatron-LM's default order tp-cp-ep-dp-pp), so that the groups with the most traffic
+lie inside a node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from simsys.errors import UsageError
 
-AXES = ("tensor", "data", "pipeline")
-"""Parallel dimensions, the fastest varying first."""
+AXES = ("tensor", "context", "data", "pipeline")
+"""Dimensions in which ranks have coordinates, the fastest varying first."""
+GROUPS = ("tensor", "context", "data", "expert", "expert_data", "pipeline")
+"""Sets of ranks that communicate.
+
+``data`` is all ranks that hold the same weights: with context parallelism those of all parts of a sequence too.
+``expert`` divides it into ranks that hold different experts, ``expert_data`` into those that hold the same.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
-    """Ranks that communicate, in the order of the algorithm; the same members are always the same object."""
+    """Ranks that communicate, in the order of the algorithm; asked for again, it is the same object.
+
+    Args:
+        ranks: The members.
+        axis: Along what they lie, a name in `GROUPS`; each axis has communicators of its own, as in Megatron-LM.
+    """
 
     ranks: tuple[int, ...]
+    axis: str
 
     @property
     def size(self) -> int:
@@ -35,59 +47,80 @@ class Layout:
 
     Args:
         tensor: Tensor-parallel degree.
+        context: Context-parallel degree: parts that each sequence is divided into.
         data: Data-parallel degree.
         pipeline: Pipeline stages.
-        order: The axes, the fastest varying first.
+        expert: Expert-parallel degree: a division of the ranks that hold the same weights.
+        order: The axes and, if wanted, ``expert``, the fastest varying first; experts lie in neighbouring ranks of
+            ``data`` if ``expert`` comes before it (or is left out), else in distant ones.
     """
 
     tensor: int = 1
+    context: int = 1
     data: int = 1
     pipeline: int = 1
+    expert: int = 1
     order: tuple[str, ...] = AXES
 
     def __post_init__(self) -> None:
-        for axis in AXES:
+        for axis in (*AXES, "expert"):
             if getattr(self, axis) < 1:
                 raise UsageError(f"the {axis}-parallel degree must be at least 1, not {getattr(self, axis)}")
-        if sorted(self.order) != sorted(AXES):
+        if sorted(axis for axis in self.order if axis != "expert") != sorted(AXES) or self.order.count("expert") > 1:
             raise UsageError(f"the order must name each of {', '.join(AXES)} once, not {', '.join(self.order)}")
+        if self.replicas % self.expert:
+            raise UsageError(
+                f"the expert-parallel degree {self.expert} does not divide the {self.replicas} ranks that hold the "
+                "same weights (data times context parallelism)"
+            )
 
     @property
     def world_size(self) -> int:
         """Number of ranks."""
-        return self.tensor * self.data * self.pipeline
+        return self.tensor * self.replicas * self.pipeline
+
+    @property
+    def replicas(self) -> int:
+        """Ranks that hold the same weights."""
+        return self.context * self.data
+
+    @cached_property
+    def axes(self) -> tuple[str, ...]:
+        """The axes of the coordinates, the fastest varying first."""
+        return tuple(axis for axis in self.order if axis != "expert")
 
     def coordinates(self, rank: int) -> Mapping[str, int]:
         """Where `rank` stands on every axis.
 
         Example:
             >>> Layout(tensor=4, data=2).coordinates(6)
-            {'tensor': 2, 'data': 1, 'pipeline': 0}
+            {'tensor': 2, 'context': 0, 'data': 1, 'pipeline': 0}
         """
         if not 0 <= rank < self.world_size:
             raise UsageError(f"rank {rank} is outside 0..{self.world_size - 1}")
         place = {}
-        for axis in self.order:
+        for axis in self.axes:
             rank, place[axis] = divmod(rank, getattr(self, axis))
         return place
 
     def rank_of(self, coordinates: Mapping[str, int]) -> int:
         """The rank at the given coordinates."""
         rank = 0
-        for axis in reversed(self.order):
+        for axis in reversed(self.axes):
             rank = rank * getattr(self, axis) + coordinates[axis]
         return rank
 
     def group(self, rank: int, over: str) -> Group:
-        """The ranks that differ from `rank` only along the axis `over`, `rank` among them.
+        """The group of `rank`, one of `GROUPS`.
 
         Raises:
-            UsageError: If there is no such axis.
+            UsageError: If there is no such kind of group.
         """
-        if over not in AXES:
-            raise UsageError(f"no parallel axis {over!r}; known: {', '.join(AXES)}")
-        place = dict(self.coordinates(rank))
-        return self._group_of(tuple(self.rank_of(place | {over: index}) for index in range(getattr(self, over))))
+        key = rank, over
+        if key not in self._group_of_rank:
+            for group in self._groups_like(rank, over):
+                self._group_of_rank.update({(member, over): group for member in group.ranks})
+        return self._group_of_rank[key]
 
     def split(self, rank: int, over: str, size: int) -> tuple[Group, Group]:
         """The group along the axis `over`, divided into consecutive runs of `size` ranks.
@@ -107,12 +140,12 @@ class Layout:
         if size < 1 or len(ranks) % size:
             raise UsageError(f"the {over}-parallel group of {len(ranks)} ranks cannot be divided into runs of {size}")
         run, place = divmod(ranks.index(rank), size)
-        return self._group_of(ranks[run * size : (run + 1) * size]), self._group_of(ranks[place::size])
+        return self._group(ranks[run * size : (run + 1) * size], over), self._group(ranks[place::size], over)
 
     def ends(self, rank: int, over: str) -> Group:
         """The first and the last rank of the group along the axis `over`."""
         ranks = self.group(rank, over).ranks
-        return self._group_of((ranks[0], ranks[-1]) if len(ranks) > 1 else ranks)
+        return self._group((ranks[0], ranks[-1]) if len(ranks) > 1 else ranks, over)
 
     def roles(self) -> tuple[tuple[int, ...], ...]:
         """Sets of ranks that do the same work at the same time on equal devices: one per pipeline stage."""
@@ -121,10 +154,38 @@ class Layout:
             stages[self.coordinates(rank)["pipeline"]].append(rank)
         return tuple(tuple(stage) for stage in stages)
 
-    def _group_of(self, ranks: tuple[int, ...]) -> Group:
-        """The one group of these ranks."""
-        return self._groups.setdefault(ranks, Group(ranks))
+    def _groups_like(self, rank: int, over: str) -> list[Group]:
+        """The group of `rank`, and others that are found along with it."""
+        if over not in GROUPS:
+            raise UsageError(f"no parallel axis {over!r}; known: {', '.join(GROUPS)}")
+        if over == "data":
+            return [self._group(self._along(rank, ("context", "data")), over)]
+        if over in AXES:
+            return [self._group(self._along(rank, (over,)), over)]
+        replicas = self.group(rank, "data").ranks
+        spread = "expert" in self.order and self.order.index("expert") > self.order.index("data")
+        run = self.replicas // self.expert if spread else self.expert
+        if (over == "expert_data") == spread:
+            members = [replicas[first : first + run] for first in range(0, len(replicas), run)]
+        else:
+            members = [replicas[place::run] for place in range(run)]
+        return [self._group(ranks, over) for ranks in members]
+
+    def _along(self, rank: int, axes: Iterable[str]) -> tuple[int, ...]:
+        """The ranks that differ from `rank` only in their places on `axes`."""
+        places = [dict(self.coordinates(rank))]
+        for axis in axes:
+            places = [place | {axis: index} for place in places for index in range(getattr(self, axis))]
+        return tuple(sorted(self.rank_of(place) for place in places))
+
+    def _group(self, ranks: tuple[int, ...], axis: str) -> Group:
+        """The one group of these ranks along this axis."""
+        return self._groups.setdefault((ranks, axis), Group(ranks, axis))
 
     @cached_property
-    def _groups(self) -> dict[tuple[int, ...], Group]:
+    def _groups(self) -> dict[tuple[tuple[int, ...], str], Group]:
+        return {}
+
+    @cached_property
+    def _group_of_rank(self) -> dict[tuple[int, str], Group]:
         return {}

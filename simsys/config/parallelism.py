@@ -1,0 +1,97 @@
+"""The experiment file's `parallelism`: which kinds, how much of each, and how ranks are ordered."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, PositiveInt, WithJsonSchema
+
+from simsys.config.base import FrozenModel, invalid
+from simsys.errors import did_you_mean
+
+
+def _strategy(value: str) -> str:
+    """Refuse what is no combination of known kinds, at most one of them for data parallelism."""
+    if value == "None":
+        return value
+    parts = value.split("_")
+    unknown = [part for part in parts if part not in STRATEGY_PARTS]
+    if unknown:
+        known = ["None", *STRATEGY_PARTS, "TP_PP", "TP_PP_DDP"]
+        raise invalid(
+            f"unknown strategy {value!r}{did_you_mean(value, known)}; parts are joined by '_', as in TP_PP_DDP"
+        )
+    data = [part for part in parts if part in DATA_STRATEGIES]
+    if len(data) > 1 or len(set(parts)) < len(parts):
+        raise invalid(f"strategy {value!r} names more than one kind of data parallelism, or one kind twice")
+    return value
+
+
+DATA_STRATEGIES = ("DDP", "ZERO1", "ZERO2", "FSDP", "HSDP")
+STRATEGY_PARTS = ("TP", "CP", "EP", "PP", *DATA_STRATEGIES)
+AXES = {"tp": "tensor", "cp": "context", "ep": "expert", "dp": "data", "pp": "pipeline"}
+"""The axes of a layout by their short names."""
+_KIND = f"({'|'.join(STRATEGY_PARTS)})"
+Strategy = Annotated[
+    str, AfterValidator(_strategy), WithJsonSchema({"type": "string", "pattern": f"^(None|{_KIND}(_{_KIND})*)$"})
+]
+
+
+def _order(value: str) -> str:
+    """Refuse what does not name tp, dp and pp, and possibly cp and ep, once each."""
+    given = value.split("-")
+    if not {"tp", "dp", "pp"} <= set(given) <= set(AXES) or len(set(given)) < len(given):
+        raise invalid(f"order names tp, dp and pp, and cp and ep where they matter, once each, not {value!r}")
+    return value
+
+
+_AXIS = f"({'|'.join(AXES)})"
+RankOrder = Annotated[
+    str, AfterValidator(_order), WithJsonSchema({"type": "string", "pattern": f"^{_AXIS}(-{_AXIS}){{2,4}}$"})
+]
+
+
+class ParallelismConfig(FrozenModel):
+    """Which parallelism, and how much of each kind; ``dp_degree`` is what the GPUs leave if it is not given.
+
+    `strategy` joins kinds by underscores: ``TP``, ``CP``, ``EP``, ``PP`` and one of ``DDP``, ``ZERO1``, ``ZERO2``,
+    ``FSDP``, ``HSDP``.
+    `ep_degree` divides the ranks that hold the same weights (data times context parallelism), as in Megatron-LM.
+    `order` says which ranks are neighbours, the fastest varying first, as in Megatron-LM.
+    `schedule` is a pipeline schedule: ``1f1b``, ``gpipe``, ``interleaved``, ``zero_bubble``, or your own.
+    `sequence_parallel` divides by tokens what tensor parallelism leaves whole: norms and dropout.
+    `tp_overlap` cuts the matrix products of tensor parallelism so that communication runs beside them.
+    `scatter_gather` divides what a pipeline stage hands on among the tensor-parallel ranks.
+    `expert_skew` is the load of the busiest expert-parallel rank over the mean, `expert_capacity_factor` the most that
+    an expert takes, over the mean: further tokens are dropped.
+    """
+
+    strategy: Strategy | None = None
+    tp_degree: PositiveInt = 1
+    sequence_parallel: bool = False
+    tp_overlap: bool = False
+    cp_degree: PositiveInt = 1
+    ep_degree: PositiveInt = 1
+    expert_skew: Annotated[float, Field(ge=1, le=1e6)] = 1.0
+    expert_capacity_factor: Annotated[float, Field(gt=0, le=1e6)] | None = None
+    pp_stages: PositiveInt = 1
+    scatter_gather: bool = True
+    dp_degree: PositiveInt | None = None
+    virtual_stages: PositiveInt = 1
+    schedule: str = "1f1b"
+    stage_layers: list[PositiveInt] | None = None
+    order: RankOrder = "tp-cp-ep-dp-pp"
+
+    @property
+    def parts(self) -> frozenset[str]:
+        """The kinds of parallelism that the strategy names."""
+        named = frozenset((self.strategy or "").split("_"))
+        return named - {"", "None"}
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The order of ranks by the names of a layout's axes; context comes after tensor if it is not named."""
+        axes = [AXES[short] for short in self.order.split("-")]
+        if "context" not in axes:
+            axes.insert(axes.index("tensor") + 1, "context")
+        return tuple(axes)

@@ -1,0 +1,39 @@
+"""The experiment file's `training`: batches, precision, optimizer, recomputation and the software stack."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from pydantic import Field, PositiveInt, model_validator
+
+from simsys.config.base import CommunicationPattern, FrozenModel, invalid
+
+TrainingPrecision = Literal["fp32", "tf32", "fp16", "bf16", "fp8"]
+
+
+class TrainingConfig(FrozenModel):
+    """A training job. Alias: ``num_nodes``, which belongs to ``hardware``.
+
+    `activation_recompute` says what the backward pass computes again instead of having kept it: ``selective`` the
+    attention core, ``full`` each block. `attention` is ``fused`` (flash) or not.
+    """
+
+    batch_size_per_gpu: PositiveInt
+    num_iterations: PositiveInt = 10
+    gradient_accumulation_steps: PositiveInt = 1
+    mixed_precision: bool = True
+    precision: TrainingPrecision | None = None
+    optimizer: Literal["adam", "sgd"] = "adam"
+    activation_recompute: Literal["none", "selective", "full"] = "none"
+    attention: Literal["fused", "unfused"] = "fused"
+    communication_pattern: CommunicationPattern = "auto"
+    engine: str = "pytorch"
+    data_parallel: str | None = None
+    options: dict[str, Any] = Field(default_factory=dict)
+    num_nodes: PositiveInt | None = None
+
+    @model_validator(mode="after")
+    def _precision_fits(self) -> Self:
+        if self.precision in ("fp16", "bf16", "fp8") and not self.mixed_precision:
+            raise invalid(f"precision {self.precision} is mixed precision; drop mixed_precision: false")
+        return self
