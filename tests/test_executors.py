@@ -575,8 +575,8 @@ def test_mismatched_collectives_are_refused(level: str, differ: str) -> None:
 
 @both_levels
 def test_an_axis_that_does_not_exist_is_refused(level: str) -> None:
-    with pytest.raises(UsageError, match="no parallel axis 'expert'"):
-        simulate(level, lambda rank: iter([rank.all_reduce(1.0, over="expert")]), Layout(data=2))
+    with pytest.raises(UsageError, match="no parallel axis 'experts'"):
+        simulate(level, lambda rank: iter([rank.all_reduce(1.0, over="experts")]), Layout(data=2))
 
 
 @both_levels
