@@ -104,9 +104,13 @@ class Training(TrainingFramework):
     def run(self, parts: Iterable[Part], name: str) -> Steps:
         """Compute, and exchange partial results within the tensor-parallel group."""
         for part in parts:
-            yield self.rank.compute(part.work, name=name)
+            if part.beside and part.kind is not None:
+                yield self.rank.overlapped(part.work, part.kind, part.nbytes, over=part.over, name=name)
+                continue
+            if part.computes:
+                yield self.rank.compute(part.work, name=name)
             if part.kind is not None:
-                yield self.rank.collective(part.kind, part.nbytes, over="tensor", name=f"tensor {part.kind}")
+                yield self.rank.collective(part.kind, part.nbytes, over=part.over, name=f"{part.over} {part.kind}")
 
     def before_gradients(self) -> int:
         """How many actions precede the first that completes gradients."""

@@ -115,7 +115,9 @@ def test_every_rank_ends_with_the_data_it_should_have(name: str, kind: Collectiv
 # --- volumes ---
 
 
-@pytest.mark.parametrize(("name", "kind"), [case for case in BLOCK_CASES if case[0] != "tree" and case[1] != BROADCAST])
+@pytest.mark.parametrize(
+    ("name", "kind"), [case for case in BLOCK_CASES if case[0] != "tree" and case[1] != BROADCAST]
+)
 @pytest.mark.parametrize("n", SIZES)
 def test_block_algorithms_send_and_receive_the_least_possible_at_every_rank(
     name: str, kind: CollectiveKind, n: int

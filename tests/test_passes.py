@@ -14,7 +14,8 @@ from simsys.model.architectures import ARCHITECTURES
 from simsys.model.cnn import build_resnet50
 from simsys.model.transformer import build_transformer, gpt_architecture
 from simsys.model.work import Batch, Block, Model, Operator, OperatorKind, Precision, Split, kernel_of
-from simsys.parallel.passes import ForwardPass, Segment, block_segments, forward_pass, shard
+from simsys.parallel.passes import ForwardPass, forward_pass
+from simsys.parallel.segments import Segment, block_segments, shard
 
 BY_NAME = {architecture.name: architecture for architecture in ARCHITECTURES}
 GPT = build_transformer(gpt_architecture("toy", num_layers=4, hidden_size=512, num_attention_heads=8, vocab_size=1024))
