@@ -133,12 +133,17 @@ class Training(TrainingFramework):
 
     def operations(self, action: Action) -> Iterator[PassOperation]:
         """What a pass computes and exchanges, block by block."""
+        rank, name = self.rank, action.kind
         blocks = self.plan.chunks[action.chunk]
         for block in blocks if action.kind is ActionKind.FORWARD else blocks[::-1]:
             for part in getattr(block, action.kind):
-                yield self.rank.plan_compute(part.work, name=action.kind)
+                if part.beside and part.kind is not None:
+                    yield rank.plan_overlapped(part.work, part.kind, part.nbytes, over=part.over, name=name)
+                    continue
+                if part.computes:
+                    yield rank.plan_compute(part.work, name=name)
                 if part.kind is not None:
-                    yield self.rank.plan_collective(part.kind, part.nbytes, over="tensor", name=f"tensor {part.kind}")
+                    yield rank.plan_collective(part.kind, part.nbytes, over=part.over, name=f"{part.over} {part.kind}")
 
     def partners(self, action: Action) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
         """Where a pass receives from and sends to."""

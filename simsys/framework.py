@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from simsys.config.base import Configurable, FrozenModel
 from simsys.ops import Pass, PassOperation
+from simsys.parallel.layout import Group
 from simsys.parallel.memory import Shards
 from simsys.parallel.schedule import Action, ActionKind, Schedule, require_one_chunk
 from simsys.parallel.training import Block, TrainingPlan
@@ -123,6 +124,7 @@ __all__ = [
     "DecodePhase",
     "Event",
     "FrozenModel",
+    "Group",
     "Pass",
     "PassOperation",
     "PrefillPhase",

@@ -74,6 +74,10 @@ class Rank:
         """Simulated time in seconds."""
         return self._executor.now(self.index)
 
+    def group(self, over: str) -> Group:
+        """The group of this rank of a kind named in `simsys.parallel.layout.GROUPS`."""
+        return self.layout.group(self.index, over)
+
     def compute(self, work: Work, *, name: str = "compute") -> Event:
         """Run kernels on this rank's GPU."""
         return self._executor.start(self.plan_compute(work, name=name))

@@ -56,6 +56,10 @@ class Batch(NamedTuple):
     decode_sequences: float = 0.0
     score_pairs: float = 0.0
 
+    def part(self, parts: int) -> Batch:
+        """One of so many equal parts: sequences divided among the ranks of context parallelism."""
+        return Batch(*(count / parts for count in self))
+
     def __add__(self, other: Batch) -> Batch:  # type: ignore[override]
         """Both batches in one pass."""
         return Batch(
