@@ -278,11 +278,10 @@ def training_job(config: SimulationConfig, cluster: Cluster, model: Model) -> Tr
     """Resolve a training scenario whose cluster and model are built already; raises as `build_training`."""
     assert config.training is not None
     settings, parallelism = config.training, config.parallelism
-    shards = parallelism.tp_degree * parallelism.cp_degree * parallelism.pp_stages
     layout = Layout(
         tensor=parallelism.tp_degree,
         context=parallelism.cp_degree,
-        data=parallelism.dp_degree or max(1, cluster.num_gpus // shards),
+        data=parallelism.dp_degree or max(1, cluster.num_gpus // parallelism.shards),
         pipeline=parallelism.pp_stages,
         expert=parallelism.ep_degree,
         order=parallelism.axes,
