@@ -84,6 +84,7 @@ class TrainingJob:
             precision=self.precision,
             micro_batches=self.settings.gradient_accumulation_steps,
             optimizer=self.settings.optimizer,
+            fused_optimizer=self.settings.fused_optimizer,
             optimizer_shards=self.shards.optimizer,
             backward_layers_ratio=self.engine.backward_per_layer_factor,
             split_backward=self.schedule.splits_backward,
