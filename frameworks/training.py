@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 
 from simsys.framework import (
     Action,
@@ -42,8 +42,7 @@ class Training(TrainingFramework):
             yield self.rank.program(self.program, over="pipeline", name="micro-batches")
         for action in self.actions:
             yield from self.perform(action)
-        if event := self.data_parallel.finish():
-            yield event
+        yield from awaited(self.data_parallel.finish())
         sent, self.sent = self.sent, []
         yield self.rank.wait(sent)
         if shared := self.plan.shared_gradient_bytes:
@@ -171,3 +170,11 @@ class Training(TrainingFramework):
     def last_passes(self) -> frozenset[Action]:
         """The last pass of each kind through each chunk: after it, the gradients of the chunk are complete."""
         return frozenset({(action.kind, action.chunk): action for action in self.actions}.values())
+
+
+def awaited(hook: Event | Steps | None) -> Steps:
+    """Wait for what a hook has returned: an event, or several one after another."""
+    if isinstance(hook, Generator):
+        yield from hook
+    elif hook is not None:
+        yield hook

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
@@ -20,7 +21,7 @@ from simsys.executors.base import ExecutionModel, Executor
 from simsys.executors.iterations import iterate
 from simsys.framework import FRAMEWORKS, DataParallel, TrainingFramework
 from simsys.metrics.collector import TrainingMetrics
-from simsys.model.work import Batch, Model, Precision
+from simsys.model.work import FP32_BYTES, Batch, Model, Precision
 from simsys.parallel.layout import Layout
 from simsys.parallel.memory import ChunkMemory, Shards, chunk_memory, training_memory
 from simsys.parallel.passes import ForwardPass, forward_pass
@@ -99,6 +100,7 @@ class TrainingJob:
             precision=self.precision,
             micro_batches=self.settings.gradient_accumulation_steps,
             optimizer=self.settings.optimizer,
+            fused_optimizer=self.settings.fused_optimizer,
             optimizer_shards=self.shards.optimizer,
             expert_optimizer_shards=self.expert_shards.optimizer,
             scatter_gather=self.config.parallelism.scatter_gather,
@@ -134,14 +136,26 @@ class TrainingJob:
                 self.precision,
                 in_flight=peak_in_flight(self._actions(stage)),
                 optimizer=self.settings.optimizer,
-                tied_parameters=self.model.tied_parameters / self.layout.tensor if len(self.stages) == 1 else 0.0,
+                tied_parameters=self.tied_parameters,
                 context_bytes=self.engine.memory_context,
+                buffer_bytes=self.buffer_bytes(chunks),
                 shards=self.shards,
                 expert_shards=self.expert_shards,
                 usable=self.engine.gpu_memory_utilization,
             )
             for stage, chunks in enumerate(self.stages)
         ]
+
+    @property
+    def tied_parameters(self) -> float:
+        """A rank's share of the weights that stand in two blocks of its stage."""
+        return self.model.tied_parameters / self.layout.tensor if self.layout.pipeline == 1 else 0.0
+
+    def buffer_bytes(self, chunks: Sequence[ForwardPass]) -> float:
+        """What a rank with these layers collects gradients in."""
+        module, options = self.data_parallel
+        parameters = sum(chunk.parameters for chunk in chunks) - self.tied_parameters
+        return module.buffer_bytes(options, FP32_BYTES * parameters)
 
     @cached_property
     def activations(self) -> list[list[ChunkMemory]]:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+FP32_BYTES = 4.0
+
 
 class OperatorKind(StrEnum):
     """What limits an operator, and so which efficiency curve of a device applies to it."""

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from simsys.model.work import Batch, Precision
+from simsys.model.work import FP32_BYTES, Batch, Precision
 from simsys.parallel.passes import ForwardPass, Stretch
 from simsys.parallel.training import Recompute
 
-FP32_BYTES = 4.0
 OPTIMIZER_STATES = {"adam": 2, "sgd": 1}
 """Momentum and, for Adam, variance, kept in fp32 (Kingma & Ba 2015)."""
 LOGIT_COPIES = 2
@@ -131,8 +130,9 @@ def training_memory(
         held["gathered"] = _gathered(chunks, rest + experts, precision, shards)
     passing = max(activations, key=lambda chunk: chunk.passing)
     held["buffers"] = buffer_bytes
+    gathered = {"gathered": held.pop("gathered")} if "gathered" in held else {}
     changing = {
-        "gathered": held.pop("gathered", 0.0),
+        **gathered,
         "activations": sum(count * chunk.kept for count, chunk in zip(in_flight, activations, strict=True)),
         "recomputed": passing.recomputed if passing.recomputed > passing.logits else 0.0,
         "logits": passing.logits if passing.logits >= passing.recomputed else 0.0,

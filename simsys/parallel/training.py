@@ -7,17 +7,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from simsys.collectives.base import CollectiveKind
-from simsys.model.work import Batch, Kernel, Model, OperatorKind, Precision, Split, Work, backward_work, forward_work
+from simsys.model.work import Batch, Model, OperatorKind, Precision, Split, Work, backward_work, forward_work
+from simsys.parallel.compression import Matrix, weight_matrices
+from simsys.parallel.optimizer import update_work
 from simsys.parallel.passes import ForwardPass, Stretch
 from simsys.parallel.segments import Exchange, Segment
-
-ADAM_BYTES_PER_PARAMETER = 28.0
-"""Read weight, momentum, variance and gradient, write the first three: 7 × 4 bytes (Kingma & Ba 2015, alg. 1)."""
-SGD_BYTES_PER_PARAMETER = 20.0
-"""Read weight, momentum and gradient, write weight and momentum: 5 × 4 bytes."""
-OPTIMIZER_BYTES = {"adam": ADAM_BYTES_PER_PARAMETER, "sgd": SGD_BYTES_PER_PARAMETER}
-HALF_COPY_BYTES = 2.0
-"""Mixed precision also writes the 16-bit copy of each weight."""
 
 
 class Recompute(StrEnum):
@@ -67,6 +61,7 @@ class Block:
         parameter_bytes: Bytes of this rank's weights of the block, in the precision it computes in; weights that
             stand in two blocks count with the first.
         over: The kind of group that holds the same weights: ``data`` or, for divided experts, ``expert_data``.
+        matrices: This rank's weights that are matrices; the others are vectors (biases, norms).
     """
 
     name: str
@@ -76,6 +71,7 @@ class Block:
     weight: tuple[Part, ...] = ()
     parameter_bytes: float = 0.0
     over: str = "data"
+    matrices: tuple[Matrix, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,7 +133,8 @@ class StepSettings:
         precision: What the passes compute and store in.
         micro_batches: How many make a step.
         gradient_bytes_per_parameter: 4 for fp32 gradients, as PyTorch's AMP keeps them.
-        optimizer: A key of `OPTIMIZER_BYTES`.
+        optimizer: ``adam`` or ``sgd`` (with momentum).
+        fused_optimizer: Whether the update is one kernel, or one for each operation (`update_work`).
         optimizer_shards: Ranks among which the weight update is divided (ZeRO, FSDP).
         expert_optimizer_shards: The same for the weights of divided experts.
         scatter_gather: Divide what stages hand on among the tensor-parallel ranks (Narayanan et al. 2021, §4.1).
@@ -151,6 +148,7 @@ class StepSettings:
     micro_batches: int = 1
     gradient_bytes_per_parameter: float = 4.0
     optimizer: str = "adam"
+    fused_optimizer: bool = True
     optimizer_shards: int = 1
     expert_optimizer_shards: int = 1
     scatter_gather: bool = True
@@ -186,9 +184,12 @@ def training_plan(
     rest = sum(chunk.parameters for chunk in chunks) - experts - tied_parameters
     if tied_parameters:
         blocks[-1] = _untie(blocks[-1], tied_parameters, settings)
-    updated = rest / settings.optimizer_shards + experts / settings.expert_optimizer_shards
-    nbytes_each = OPTIMIZER_BYTES[settings.optimizer] + (HALF_COPY_BYTES if precision.weight_bytes < 4 else 0.0)
-    update = Kernel(OperatorKind.MEMORY, flop=0.0, nbytes=nbytes_each * updated)
+    update = update_work(
+        settings.optimizer,
+        rest / settings.optimizer_shards + experts / settings.expert_optimizer_shards,
+        fused=settings.fused_optimizer,
+        half_copy=precision.weight_bytes < 4,
+    )
     whole = batch.tokens * precision.activation_bytes
     if tensor > 1 and settings.scatter_gather and not settings.sequence_parallel:
         blocks = [_gathering(made, chunk, whole) for made, chunk in zip(blocks, chunks, strict=True)]
@@ -196,7 +197,7 @@ def training_plan(
     return TrainingPlan(
         tuple(blocks),
         settings.micro_batches,
-        Work((update,)),
+        update,
         handed_bytes=tuple(chunk.output_elements_per_token * each for chunk in chunks),
         returned_bytes=tuple(chunk.input_elements_per_token * each for chunk in chunks),
     )
@@ -258,6 +259,7 @@ def _block(stretch: Stretch, batch: Batch, settings: StepSettings, over: str) ->
         gradient_bytes=held * settings.gradient_bytes_per_parameter,
         weight=tuple(Part(work) for work in reversed(gradients)) if settings.split_backward else (),
         parameter_bytes=held * precision.weight_bytes,
+        matrices=tuple(weight_matrices(stretch.operators, stretch.output_elements_per_token)),
     )
 
 
@@ -376,8 +378,12 @@ def _gathers(segment: Segment) -> bool:
 
 
 def _untie(blocks: tuple[Block, ...], tied_parameters: float, settings: StepSettings) -> tuple[Block, ...]:
-    """Count tied weights once: with the first block, where their gradients are complete last."""
+    """Count tied weights once: with the first block, where their gradients are complete last.
+
+    In the last block they are the last matrix.
+    """
     last = blocks[-1]
     gradient_bytes = last.gradient_bytes - tied_parameters * settings.gradient_bytes_per_parameter
     parameter_bytes = last.parameter_bytes - tied_parameters * settings.precision.weight_bytes
-    return (*blocks[:-1], replace(last, gradient_bytes=gradient_bytes, parameter_bytes=parameter_bytes))
+    untied = replace(last, gradient_bytes=gradient_bytes, parameter_bytes=parameter_bytes, matrices=last.matrices[:-1])
+    return (*blocks[:-1], untied)
