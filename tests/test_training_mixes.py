@@ -68,6 +68,8 @@ def config_of(
             "gradient_accumulation_steps": micro_batches,
             "communication_pattern": "ring",
             "activation_recompute": recompute,
+            # Gradients are reduced over the same links that keys and values go around on.
+            "options": {"overlap": False} if context > 1 else {},
         },
         simulation={"lod": lod},
     )
