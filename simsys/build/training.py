@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
 from typing import Any
 
+from simsys.build.batches import BatchPhase, batch_phases, mean_over_iterations
+from simsys.build.checkpoints import build_checkpoints
 from simsys.build.cluster import Cluster, build_cluster
 from simsys.build.model import build_model
 from simsys.build.modules import module_options
@@ -17,12 +20,13 @@ from simsys.config.parallelism import ParallelismConfig
 from simsys.config.training import TrainingConfig
 from simsys.errors import UsageError
 from simsys.executors.base import ExecutionModel, Executor
-from simsys.executors.iterations import iterate
+from simsys.executors.checkpoints import Checkpoints
+from simsys.executors.iterations import Phase, TrainingLoop
 from simsys.framework import FRAMEWORKS, DataParallel, TrainingFramework
 from simsys.metrics.collector import TrainingMetrics
 from simsys.model.work import Batch, Model, Precision
 from simsys.parallel.layout import Layout
-from simsys.parallel.memory import Shards, training_memory
+from simsys.parallel.memory import Shards, checkpoint_bytes, training_memory
 from simsys.parallel.passes import ForwardPass, forward_pass
 from simsys.parallel.schedule import Action, Schedule, peak_in_flight
 from simsys.parallel.stages import partition
@@ -51,16 +55,15 @@ class TrainingJob:
         """Tokens per sample; 1 for a model without sequences."""
         return self.config.model.sequence_length or self.model.sequence_length
 
-    @property
-    def micro_batch(self) -> Batch:
+    @cached_property
+    def phases(self) -> list[BatchPhase]:
+        """Iterations with one size of batch, in order."""
+        return batch_phases(self.settings)
+
+    def micro_batch(self, phase: BatchPhase) -> Batch:
         """What one forward pass on one rank processes."""
         fused = self.settings.attention == "fused"
-        return self.model.training_batch(self.settings.batch_size_per_gpu, self.sequence_length, fused_attention=fused)
-
-    @property
-    def global_batch_size(self) -> int:
-        """Samples per iteration."""
-        return self.settings.batch_size_per_gpu * self.settings.gradient_accumulation_steps * self.layout.data
+        return self.model.training_batch(phase.batch_size_per_gpu, self.sequence_length, fused_attention=fused)
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -78,11 +81,14 @@ class TrainingJob:
         return partition(whole, self.layout.pipeline, given.virtual_stages, given.stage_layers)
 
     @cached_property
-    def plans(self) -> list[TrainingPlan]:
-        """For each pipeline stage, the work of one step on one of its ranks."""
+    def plans(self) -> list[list[TrainingPlan]]:
+        """For each phase and pipeline stage, the work of one step on one rank."""
+        return [self._stage_plans(phase) for phase in self.phases]
+
+    def _stage_plans(self, phase: BatchPhase) -> list[TrainingPlan]:
         settings = StepSettings(
             precision=self.precision,
-            micro_batches=self.settings.gradient_accumulation_steps,
+            micro_batches=phase.micro_batches,
             optimizer=self.settings.optimizer,
             optimizer_shards=self.shards.optimizer,
             backward_layers_ratio=self.engine.backward_per_layer_factor,
@@ -93,7 +99,7 @@ class TrainingJob:
         plans = [
             training_plan(
                 chunks,
-                self.micro_batch,
+                self.micro_batch(phase),
                 settings,
                 tied_parameters=tied if stages == 1 else 0.0,
                 tensor=self.layout.tensor,
@@ -108,14 +114,18 @@ class TrainingJob:
 
     @cached_property
     def memory_by_stage(self) -> list[dict[str, float]]:
-        """For each pipeline stage, what one of its GPUs has to hold, by component."""
+        """For each pipeline stage, what one of its GPUs has to hold in the phase that needs most, by component."""
+        by_phase = [self._memory(phase) for phase in self.phases]
+        return [max(stage, key=lambda parts: sum(parts.values())) for stage in zip(*by_phase, strict=True)]
+
+    def _memory(self, phase: BatchPhase) -> list[dict[str, float]]:
         return [
             training_memory(
                 chunks,
-                self.micro_batch,
+                self.micro_batch(phase),
                 self.precision,
                 vocab_size=self.model.vocab_size / self.layout.tensor,
-                in_flight=peak_in_flight(self._actions(stage)),
+                in_flight=peak_in_flight(self._actions(stage, phase.micro_batches)),
                 recompute=Recompute(self.settings.activation_recompute),
                 optimizer=self.settings.optimizer,
                 tied_parameters=self.model.tied_parameters / self.layout.tensor if len(self.stages) == 1 else 0.0,
@@ -130,9 +140,8 @@ class TrainingJob:
         """What the fullest GPU has to hold, by component."""
         return max(self.memory_by_stage, key=lambda parts: sum(parts.values()))
 
-    def _actions(self, stage: int) -> list[Action]:
-        chunks = len(self.stages[stage])
-        return self.schedule.actions(stage, len(self.stages), self.settings.gradient_accumulation_steps, chunks)
+    def _actions(self, stage: int, micro_batches: int) -> list[Action]:
+        return self.schedule.actions(stage, len(self.stages), micro_batches, len(self.stages[stage]))
 
     @cached_property
     def data_parallel(self) -> tuple[type[DataParallel], Any]:
@@ -156,23 +165,39 @@ class TrainingJob:
 
     def collector(self) -> TrainingMetrics:
         """A probe that measures this job."""
+        data, phases = self.layout.data, self.phases
+        flop = {
+            phase: sum(plan.flop for plan in plans) * self.layout.tensor * data
+            for phase, plans in zip(phases, self.plans, strict=True)
+        }
         return TrainingMetrics(
             0,
-            samples_per_iteration=self.global_batch_size,
+            samples=[(phase.iterations, phase.samples * data) for phase in phases],
+            samples_per_iteration=mean_over_iterations(phases, lambda phase: phase.samples * data),
             tokens_per_sample=self.sequence_length,
-            model_flop_per_iteration=self.model_flop,
-            hardware_flop_per_iteration=sum(plan.flop for plan in self.plans) * self.layout.tensor * self.layout.data,
+            model_flop_per_iteration=mean_over_iterations(phases, self.model_flop),
+            hardware_flop_per_iteration=mean_over_iterations(phases, lambda phase: flop[phase]),
             num_gpus=self.layout.world_size,
             peak_flop_per_s=self.cluster.spec.peak_flop_per_s[self.precision.compute],
+            checkpoint_bytes=self.checkpoint_bytes if self.settings.checkpoint else 0.0,
         )
 
-    @property
-    def model_flop(self) -> float:
+    def model_flop(self, phase: BatchPhase) -> float:
         """FLOP of an iteration as MFU counts them: every query-key pair of attention, nothing computed again."""
-        return model_flop(
-            self.model,
-            self.model.training_batch(self.global_batch_size, self.sequence_length, fused_attention=False),
-        )
+        samples = phase.samples * self.layout.data
+        return model_flop(self.model, self.model.training_batch(samples, self.sequence_length, fused_attention=False))
+
+    @property
+    def checkpoint_bytes(self) -> float:
+        """What a checkpoint of the model consists of."""
+        return checkpoint_bytes(self.model.parameters, self.precision, self.settings.optimizer, self.shards)
+
+    def checkpoints(self) -> Checkpoints | None:
+        """When checkpoints are taken and how long they take; the ranks that hold the same weights share the work."""
+        largest = max(sum(chunk.parameters for chunk in chunks) for chunks in self.stages)
+        stage_bytes = checkpoint_bytes(largest, self.precision, self.settings.optimizer, self.shards)
+        share_bytes = stage_bytes / self.layout.replicas
+        return build_checkpoints(self.settings.checkpoint, self.cluster.spec, self.checkpoint_bytes, share_bytes)
 
     def roles(self) -> tuple[tuple[int, ...], ...]:
         """Ranks that work alike."""
@@ -198,10 +223,28 @@ class TrainingJob:
             stage = self.layout.coordinates(index)["pipeline"]
             for name, nbytes in self.memory_by_stage[stage].items():
                 rank.allocate(nbytes, name=name)
-            plan = self.plans[stage]
+            plan = self.plans[0][stage]
             frameworks.append(step(rank, plan, module(rank, plan, options), self.schedule))
+        loading = self.settings.data_loading
+        loop = TrainingLoop(
+            executor,
+            frameworks,
+            self._loop_phases([framework.rank for framework in frameworks]),
+            prefetch=loading is not None and loading.prefetch,
+            checkpoints=self.checkpoints(),
+        )
         repeatable = module.same_every_step and not observed
-        executor.env.process(iterate(executor, frameworks, self.settings.num_iterations, repeatable=repeatable))
+        executor.env.process(loop.run(self.settings.num_iterations, repeatable=repeatable))
+
+    def _loop_phases(self, ranks: Sequence[Rank]) -> list[Phase]:
+        """The phases with the plans of `ranks`; a micro-batch takes as long to load as it has samples."""
+        loading = self.settings.data_loading
+        sample_s = loading.time / self.settings.batch_size_per_gpu if loading is not None else 0.0
+        stages = [self.layout.coordinates(rank.index)["pipeline"] for rank in ranks]
+        return [
+            Phase(phase.start, tuple(plans[stage] for stage in stages), phase.samples * sample_s)
+            for phase, plans in zip(self.phases, self.plans, strict=True)
+        ]
 
 
 def data_parallel_module(parallelism: ParallelismConfig) -> str:

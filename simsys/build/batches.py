@@ -1,0 +1,50 @@
+"""The phases of a training run: iterations whose batches have one size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from simsys.config.training import TrainingConfig
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPhase:
+    """Iterations whose batches have one size.
+
+    Args:
+        start: The first of them, counted from 0.
+        iterations: How many they are.
+        batch_size_per_gpu: Samples of a micro-batch.
+        micro_batches: Micro-batches of an iteration on a rank.
+        entry: The entry of the batch schedule that it begins with; None for the plain settings.
+    """
+
+    start: int
+    iterations: int
+    batch_size_per_gpu: int
+    micro_batches: int
+    entry: int | None = None
+
+    @property
+    def samples(self) -> int:
+        """Samples of an iteration on a rank."""
+        return self.batch_size_per_gpu * self.micro_batches
+
+
+def batch_phases(settings: TrainingConfig) -> list[BatchPhase]:
+    """The phases that are reached, in order; what an entry of the schedule leaves out stays as it was."""
+    count = settings.num_iterations
+    phases = [BatchPhase(0, count, settings.batch_size_per_gpu, settings.gradient_accumulation_steps)]
+    for index, entry in enumerate(settings.batch_schedule):
+        before, start = phases[-1], min(entry.from_iteration, count)
+        size = entry.batch_size_per_gpu or before.batch_size_per_gpu
+        steps = entry.gradient_accumulation_steps or before.micro_batches
+        phases[-1] = replace(before, iterations=start - before.start)
+        phases.append(BatchPhase(start, count - start, size, steps, index))
+    return [phase for phase in phases if phase.iterations]
+
+
+def mean_over_iterations(phases: Sequence[BatchPhase], amount: Callable[[BatchPhase], float]) -> float:
+    """The mean of an amount per iteration over all iterations."""
+    return sum(phase.iterations * amount(phase) for phase in phases) / sum(phase.iterations for phase in phases)
