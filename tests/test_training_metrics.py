@@ -90,10 +90,8 @@ def test_repeated_iterations_are_like_the_last_one() -> None:
 
 
 def test_at_full_speed_the_mfu_is_one() -> None:
-    figures = training_metrics(
-        IterationLog([0.0], [1.0], [1.0], [0.0], [0.0], [0.0], [0.0], [0.0]),
-        **{**FACTS, "model_flop_per_iteration": 40e12},
-    )
+    one_second = IterationLog([0.0], [1.0], [1.0], [0.0], [0.0], [0.0], [0.0], [0.0])
+    figures = training_metrics(one_second, **{**FACTS, "model_flop_per_iteration": 40e12})
     assert figures["mfu"] == 1.0
 
 

@@ -59,10 +59,8 @@ def check_batch_schedule(entries: Sequence[BatchScheduleEntry], num_iterations: 
         if start <= after:
             raise invalid_at(place, f"must be above {after}, where the entry before begins, not {start}", start)
         if start >= num_iterations:
-            last = num_iterations - 1
-            raise invalid_at(
-                place, f"iteration {start} is never reached: the last of {num_iterations} is {last}", start
-            )
+            message = f"iteration {start} is never reached: the last of {num_iterations} is {num_iterations - 1}"
+            raise invalid_at(place, message, start)
         after = start
 
 

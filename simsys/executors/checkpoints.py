@@ -6,7 +6,8 @@ from __future__ import annotations
 class Checkpoints:
     """A checkpoint after every `interval`-th iteration; none begins before the one before is written.
 
-    With a write in the background training goes on after the copy to the host ("snapshot" and "persist" of Mohan et al. 2021, CheckFreq).
+    With a write in the background, training goes on after the copy to the host: "snapshot" and "persist" of Mohan et
+    al. 2021 (CheckFreq).
 
     Args:
         interval: Iterations from one to the next.
