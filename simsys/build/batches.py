@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from simsys.config.training import TrainingConfig
@@ -45,6 +45,19 @@ def batch_phases(settings: TrainingConfig) -> list[BatchPhase]:
     return [phase for phase in phases if phase.iterations]
 
 
-def mean_over_iterations(phases: Sequence[BatchPhase], amount: Callable[[BatchPhase], float]) -> float:
-    """The mean of an amount per iteration over all iterations."""
-    return sum(phase.iterations * amount(phase) for phase in phases) / sum(phase.iterations for phase in phases)
+def mean_over_iterations(phases: Sequence[BatchPhase], amounts: Iterable[float]) -> float:
+    """The mean over all iterations of what one iteration of each phase amounts to."""
+    total = sum(phase.iterations * amount for phase, amount in zip(phases, amounts, strict=True))
+    return total / sum(phase.iterations for phase in phases)
+
+
+def iteration_assumptions(settings: TrainingConfig) -> Iterator[str]:
+    """What the figures rest on where batches change, checkpoints are taken or data is loaded."""
+    if settings.batch_schedule:
+        yield f"the batch changes at iterations {', '.join(str(e.from_iteration) for e in settings.batch_schedule)}"
+    if settings.checkpoint is not None:
+        how = "written in the background" if settings.checkpoint.asynchronous else "written while training stops"
+        yield f"checkpoints of weights and optimizer states, {how}, each byte once and beside no other traffic"
+    if settings.data_loading is not None:
+        ahead = "one iteration ahead" if settings.data_loading.prefetch else "when they are needed"
+        yield f"batches are loaded {ahead}, by CPUs that do nothing else"

@@ -8,7 +8,7 @@ from functools import cached_property
 from math import gcd
 from typing import Any
 
-from simsys.build.batches import BatchPhase, batch_phases, mean_over_iterations
+from simsys.build.batches import BatchPhase, batch_phases, iteration_assumptions, mean_over_iterations
 from simsys.build.checkpoints import build_checkpoints
 from simsys.build.cluster import Cluster, build_cluster
 from simsys.build.model import build_model
@@ -165,26 +165,22 @@ class TrainingJob:
 
     def collector(self) -> TrainingMetrics:
         """A probe that measures this job."""
-        data, phases = self.layout.data, self.phases
-        flop = {
-            phase: sum(plan.flop for plan in plans) * self.layout.tensor * data
-            for phase, plans in zip(phases, self.plans, strict=True)
-        }
+        phases, samples = self.phases, [phase.samples * self.layout.data for phase in self.phases]
+        flop = [sum(plan.flop for plan in plans) * self.layout.tensor * self.layout.data for plans in self.plans]
         return TrainingMetrics(
             0,
-            samples=[(phase.iterations, phase.samples * data) for phase in phases],
-            samples_per_iteration=mean_over_iterations(phases, lambda phase: phase.samples * data),
+            samples=[(phase.iterations, each) for phase, each in zip(phases, samples, strict=True)],
+            samples_per_iteration=mean_over_iterations(phases, samples),
             tokens_per_sample=self.sequence_length,
-            model_flop_per_iteration=mean_over_iterations(phases, self.model_flop),
-            hardware_flop_per_iteration=mean_over_iterations(phases, lambda phase: flop[phase]),
+            model_flop_per_iteration=mean_over_iterations(phases, map(self.model_flop, samples)),
+            hardware_flop_per_iteration=mean_over_iterations(phases, flop),
             num_gpus=self.layout.world_size,
             peak_flop_per_s=self.cluster.spec.peak_flop_per_s[self.precision.compute],
             checkpoint_bytes=self.checkpoint_bytes if self.settings.checkpoint else 0.0,
         )
 
-    def model_flop(self, phase: BatchPhase) -> float:
+    def model_flop(self, samples: int) -> float:
         """FLOP of an iteration as MFU counts them: every query-key pair of attention, nothing computed again."""
-        samples = phase.samples * self.layout.data
         return model_flop(self.model, self.model.training_batch(samples, self.sequence_length, fused_attention=False))
 
     @property
@@ -194,10 +190,11 @@ class TrainingJob:
 
     def checkpoints(self) -> Checkpoints | None:
         """When checkpoints are taken and how long they take; the ranks that hold the same weights share the work."""
-        largest = max(sum(chunk.parameters for chunk in chunks) for chunks in self.stages)
-        stage_bytes = checkpoint_bytes(largest, self.precision, self.settings.optimizer, self.shards)
-        share_bytes = stage_bytes / self.layout.replicas
-        return build_checkpoints(self.settings.checkpoint, self.cluster.spec, self.checkpoint_bytes, share_bytes)
+        tied = self.model.tied_parameters / self.layout.tensor if len(self.stages) == 1 else 0.0
+        largest = max(sum(chunk.parameters for chunk in chunks) for chunks in self.stages) - tied
+        of_stage = checkpoint_bytes(largest, self.precision, self.settings.optimizer, self.shards)
+        copied_bytes = of_stage / self.layout.replicas
+        return build_checkpoints(self.settings.checkpoint, self.cluster.spec, self.checkpoint_bytes, copied_bytes)
 
     def roles(self) -> tuple[tuple[int, ...], ...]:
         """Ranks that work alike."""
@@ -211,6 +208,7 @@ class TrainingJob:
             f"{self.settings.attention} attention, activation recomputation: {self.settings.activation_recompute}",
             "MFU counts the whole square of attention and no recomputation; HFU counts what is computed",
             f"collectives: {self.settings.communication_pattern}",
+            *iteration_assumptions(self.settings),
         ]
 
     def start(self, executor: Executor, *, observed: bool = False) -> None:
