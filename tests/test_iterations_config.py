@@ -71,8 +71,8 @@ def test_all_of_it_together_is_sound(file: Path) -> None:
             "6:49: training.checkpoint.storage_bandwidth: '0 GB/s' is zero",
         ),
         (
-            "checkpoint: {interval: 10, storage_bandwidth: 1 GB/s, async: true}",
-            "6:57: training.checkpoint.async: unknown key 'async', did you mean 'asynchronous'?",
+            "checkpoint: {interval: 10, storage_bandwidth: 1 GB/s, asynchron: true}",
+            "6:57: training.checkpoint.asynchron: unknown key 'asynchron', did you mean 'asynchronous'?",
         ),
         (
             "checkpoint: {interval: 10, storage_bandwidth: 1 GB/s, asynchronous: often}",
