@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -139,16 +138,10 @@ def test_both_levels_agree_and_the_parts_add_up(name: str, parallelism: dict[str
 
 
 @pytest.mark.parametrize("name", BETWEEN)
-def test_a_million_iterations_cost_no_more_events_than_a_few(name: str) -> None:
-    assert train(200, training=BETWEEN[name]).events == train(3_000, training=BETWEEN[name]).events
-
-
-@pytest.mark.slow
-def test_a_million_iterations_with_a_thousand_checkpoints_take_seconds() -> None:
-    rare = {"checkpoint": {"interval": 1000, "storage_bandwidth": "10 GB/s", "asynchronous": True}}
-    started_s = time.process_time()
-    assert train(1_000_000, training=rare | {"data_loading": {"time": "5 ms"}}).metrics["iterations"] == 1_000_000
-    assert time.process_time() - started_s < 3.0
+def test_many_iterations_cost_no_more_events_than_some(name: str) -> None:
+    some, many = (train(count, training=BETWEEN[name]) for count in (200, 20_000))
+    assert many.metrics["iterations"] == 20_000
+    assert many.events == some.events
 
 
 def test_loading_at_the_beginning_is_waited_for() -> None:
@@ -233,7 +226,7 @@ def loop_rows(
 tenths = st.integers(0, 30).map(lambda number: number / 10)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 25), tenths.map(lambda s: s + 0.1), tenths), min_size=1, max_size=3),
     st.booleans(),
