@@ -18,10 +18,10 @@ def job(context: int, **more: object) -> TrainingJob:
 @pytest.mark.parametrize("context", [2, 4, 8])
 def test_the_work_is_divided(context: int) -> None:
     alone, divided = job(1), job(context)
-    assert context * divided.plans[0].flop == pytest.approx(alone.plans[0].flop, rel=1e-12)
-    assert divided.model_flop == alone.model_flop
-    assert divided.hardware_flop == pytest.approx(alone.hardware_flop, rel=1e-12)
-    assert divided.global_batch_size == alone.global_batch_size, "the ranks share their samples"
+    assert context * divided.plans[0][0].flop == pytest.approx(alone.plans[0][0].flop, rel=1e-12)
+    facts, same = divided.collector().facts, alone.collector().facts
+    for name in ("samples_per_iteration", "model_flop_per_iteration", "hardware_flop_per_iteration"):
+        assert facts[name] == pytest.approx(same[name], rel=1e-12), "the ranks share their samples"
 
 
 @pytest.mark.parametrize("context", [2, 4])

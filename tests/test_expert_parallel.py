@@ -76,7 +76,7 @@ def test_each_rank_holds_its_part_of_the_experts(expert: int) -> None:
 @pytest.mark.parametrize("expert", [2, 8])
 def test_balanced_experts_do_the_same_work_as_undivided_ones(expert: int) -> None:
     whole, divided = build_training(config_of(1)), build_training(config_of(expert))
-    assert divided.plans[0].flop == pytest.approx(whole.plans[0].flop, rel=1e-12)
+    assert divided.plans[0][0].flop == pytest.approx(whole.plans[0][0].flop, rel=1e-12)
 
 
 @pytest.mark.parametrize(("tensor", "context"), [(1, 1), (2, 1), (1, 2), (2, 2)])
@@ -112,8 +112,8 @@ def test_optimizer_states_of_experts_are_divided_among_their_replicas() -> None:
     """ZeRO-1: in the end each rank holds a share of all states, whatever the expert-parallel degree."""
     whole, divided = (build_training(config_of(expert, data_strategy="ZERO1")) for expert in (1, 4))
     assert divided.memory_bytes["optimizer"] == pytest.approx(whole.memory_bytes["optimizer"], rel=1e-12)
-    (update,) = divided.plans[0].optimizer.kernels
-    assert update.nbytes == pytest.approx(whole.plans[0].optimizer.kernels[0].nbytes, rel=1e-12)
+    (update,) = divided.plans[0][0].optimizer.kernels
+    assert update.nbytes == pytest.approx(whole.plans[0][0].optimizer.kernels[0].nbytes, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_the_busiest_rank_decides_up_to_the_capacity(settings: dict[str, float],
     even, uneven = build_training(config_of(4)), build_training(config_of(4, parallelism=settings))
     layer = 2 * TOKENS * PER_TOKEN * 3 * HIDDEN * 14336
     more = (load - 1.0) * 2 * 3 * LAYERS * layer
-    assert uneven.plans[0].flop - even.plans[0].flop == pytest.approx(more, rel=1e-9, abs=1.0)
+    assert uneven.plans[0][0].flop - even.plans[0][0].flop == pytest.approx(more, rel=1e-9, abs=1.0)
     _, operations = recorded(config_of(4, parallelism=settings))
     (size,) = {op["nbytes"] for op in operations if op["verb"] == "all_to_all"}
     assert size == pytest.approx(load * 2.0 * PER_TOKEN * HIDDEN * TOKENS, rel=1e-12)
