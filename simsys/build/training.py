@@ -48,14 +48,13 @@ class TrainingJob:
 
     @property
     def sequence_length(self) -> int:
-        """Tokens per sample; 1 for a model without sequences."""
+        """Tokens per sample, those of the encoder if there are two sides; 1 for a model without sequences."""
         return self.config.model.sequence_length or self.model.sequence_length
 
     @property
     def micro_batch(self) -> Batch:
         """What one forward pass on one rank processes."""
-        fused = self.settings.attention == "fused"
-        return self.model.training_batch(self.settings.batch_size_per_gpu, self.sequence_length, fused_attention=fused)
+        return self._batch(self.settings.batch_size_per_gpu, fused=self.settings.attention == "fused")
 
     @property
     def global_batch_size(self) -> int:
@@ -169,10 +168,11 @@ class TrainingJob:
     @property
     def model_flop(self) -> float:
         """FLOP of an iteration as MFU counts them: every query-key pair of attention, nothing computed again."""
-        return model_flop(
-            self.model,
-            self.model.training_batch(self.global_batch_size, self.sequence_length, fused_attention=False),
-        )
+        return model_flop(self.model, self._batch(self.global_batch_size, fused=False))
+
+    def _batch(self, samples: int, *, fused: bool) -> Batch:
+        answer = self.config.model.decoder_sequence_length
+        return self.model.training_batch(samples, self.sequence_length, answer, fused_attention=fused)
 
     def roles(self) -> tuple[tuple[int, ...], ...]:
         """Ranks that work alike."""

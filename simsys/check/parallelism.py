@@ -51,10 +51,15 @@ def _check_sequence_parallel(config: SimulationConfig, model: Model | None, foun
         found.error(path, "sequence parallelism is for training; remove sequence_parallel")
     elif tensor == 1:
         found.error(path, "sequence_parallel needs a tp_degree above 1; write tp_degree: 2 or remove it")
-    elif model is not None and (length := config.model.sequence_length or model.sequence_length) % tensor:
-        found.error(
-            path, f"sequence parallelism divides sequences among tp_degree {tensor} ranks, not {length} tokens"
+    elif model is not None:
+        lengths = (
+            config.model.sequence_length or model.sequence_length,
+            config.model.decoder_sequence_length or model.decoder_sequence_length,
         )
+        for length in lengths:
+            if length % tensor:
+                message = f"sequence parallelism divides sequences among tp_degree {tensor} ranks, not {length} tokens"
+                found.error(path, message)
 
 
 def _check_pipeline(config: SimulationConfig, model: Model, found: Findings) -> None:

@@ -59,7 +59,7 @@ def training_memory(
 
     Args:
         chunks: The rank's share of each chunk of layers that its pipeline stage holds.
-        batch: One micro-batch; attention scores are kept if it has `score_pairs`.
+        batch: One micro-batch; attention scores are kept if its attention is not fused.
         precision: What activations are kept in.
         vocab_size: The rank's share of the vocabulary; counted if the stage has the head.
         in_flight: For each chunk, micro-batches whose activations are kept at the peak.
@@ -72,6 +72,9 @@ def training_memory(
     parameters = sum(chunk.parameters for chunk in chunks) - tied_parameters
     stretches = [(kept, stretch) for kept, chunk in zip(in_flight, chunks, strict=True) for stretch in chunk.stretches]
     kept_elements = sum(kept * s.repeat * activation_elements(s, batch, recompute) for kept, s in stretches)
+    kept_elements += batch.tokens * sum(
+        kept * chunk.shared_elements_per_token for kept, chunk in zip(in_flight, chunks, strict=True)
+    )
     made_again = max(
         0.0, *(activation_elements(s, batch) - activation_elements(s, batch, recompute) for _, s in stretches)
     )
@@ -90,9 +93,14 @@ def training_memory(
 def activation_elements(stretch: Stretch, batch: Batch, recompute: Recompute = Recompute.NONE) -> float:
     """Elements that a rank keeps of one block and one micro-batch until its backward pass."""
     if recompute is Recompute.FULL and stretch.checkpointed:
-        return stretch.input_elements_per_token * batch.tokens
-    scores = stretch.score_elements_per_pair * batch.score_pairs if recompute is Recompute.NONE else 0.0
-    return stretch.activation_elements_per_token * batch.tokens + scores
+        return stretch.input_elements_per_token * batch.tokens + stretch.input_elements_per_logit * batch.logits
+    elements = stretch.activation_elements_per_token * batch.tokens
+    elements += stretch.activation_elements_per_logit * batch.logits
+    if batch.unfused_attention and recompute is Recompute.NONE:
+        elements += sum(
+            operator.kept_elements_per_pair * batch.pairs(operator.pairs) for operator in stretch.operators
+        )
+    return elements
 
 
 def _model_states(parameters: float, precision: Precision, states: int, shards: Shards) -> dict[str, float]:

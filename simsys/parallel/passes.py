@@ -9,7 +9,7 @@ instead, and each all-reduce becomes a reduce-scatter behind the split operators
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from simsys.collectives.base import CollectiveKind
@@ -24,7 +24,7 @@ class Exchange:
     Args:
         kind: Which collective.
         elements_per_token: Elements of the full buffer per token.
-        per_logit: True if only tokens that go through the head count.
+        per_logit: True if only tokens that go through the head count, the decoder's beside an encoder.
     """
 
     kind: CollectiveKind
@@ -58,9 +58,12 @@ class Stretch:
         backward_ratio: FLOP of the backward over those of the forward pass.
         output_elements_per_token: Elements handed to the next block, whole.
         activation_elements_per_token: Elements that the rank keeps for the backward pass of one block, scores apart.
-        score_elements_per_pair: Elements that it keeps for each pair of `Batch.score_pairs`.
-        input_elements_per_token: The rank's share of what the block before hands over: all that is kept of a block
-            that is computed again.
+        input_elements_per_token: The rank's share of what the block works on of what the one before hands over: all
+            that is kept of a block that is computed again.
+        output_elements_per_logit: The same three for each token of a decoder beside an encoder.
+        activation_elements_per_logit: Of them, what is kept.
+        input_elements_per_logit: Of them, what is worked on.
+        shared_elements_per_token: The rank's share of `Block.shared_elements_per_token`.
     """
 
     name: str
@@ -69,8 +72,11 @@ class Stretch:
     backward_ratio: float = 2.0
     output_elements_per_token: float = 0.0
     activation_elements_per_token: float = 0.0
-    score_elements_per_pair: float = 0.0
     input_elements_per_token: float = 0.0
+    output_elements_per_logit: float = 0.0
+    activation_elements_per_logit: float = 0.0
+    input_elements_per_logit: float = 0.0
+    shared_elements_per_token: float = 0.0
 
     @property
     def checkpointed(self) -> bool:
@@ -79,7 +85,7 @@ class Stretch:
         So it is in the FLOP count of Narayanan et al. 2021, eq. 3, whose term of the vocabulary is that of one
         forward and one backward pass.
         """
-        return not any(operator.lookup or operator.per_logit for operator in self.operators)
+        return not any(operator.lookup or operator.is_head for operator in self.operators)
 
     @property
     def operators(self) -> Iterator[Operator]:
@@ -95,16 +101,28 @@ class ForwardPass:
         name: Name of the model or the piece.
         stretches: In forward order.
         input_elements_per_token: Elements of each token that the piece before hands over, whole; 0 if there is none.
+        input_elements_per_logit: The same for each token of a decoder beside an encoder.
     """
 
     name: str
     stretches: tuple[Stretch, ...]
     input_elements_per_token: float = 0.0
+    input_elements_per_logit: float = 0.0
 
     @property
     def output_elements_per_token(self) -> float:
         """Elements of each token that the last block hands on."""
         return self.stretches[-1].output_elements_per_token if self.stretches else 0.0
+
+    @property
+    def output_elements_per_logit(self) -> float:
+        """The same for each token of a decoder beside an encoder."""
+        return self.stretches[-1].output_elements_per_logit if self.stretches else 0.0
+
+    @property
+    def shared_elements_per_token(self) -> float:
+        """The rank's share of what several blocks read and all of them together keep once."""
+        return max((stretch.shared_elements_per_token for stretch in self.stretches), default=0.0)
 
     @property
     def num_blocks(self) -> int:
@@ -115,7 +133,7 @@ class ForwardPass:
     def widest_elements_per_token(self) -> float:
         """Elements that the widest operator reads and writes for each token, the head left out."""
         operators = (operator for stretch in self.stretches for operator in stretch.operators)
-        return max((op.elements_per_token for op in operators if not op.per_logit), default=0.0)
+        return max((op.elements_per_token for op in operators if not op.is_head), default=0.0)
 
     @property
     def parameters(self) -> float:
@@ -125,7 +143,7 @@ class ForwardPass:
     @property
     def has_head(self) -> bool:
         """Whether the logits are computed here."""
-        return any(operator.per_logit for stretch in self.stretches for operator in stretch.operators)
+        return any(operator.is_head for stretch in self.stretches for operator in stretch.operators)
 
 
 def shard(operator: Operator, degree: int, num_key_value_heads: int = 0) -> Operator:
@@ -144,6 +162,8 @@ def shard(operator: Operator, degree: int, num_key_value_heads: int = 0) -> Oper
         flop_per_token=operator.flop_per_token / degree,
         flop_per_pair=operator.flop_per_pair / degree,
         elements_per_pair=operator.elements_per_pair / degree,
+        kept_elements_per_pair=operator.kept_elements_per_pair / degree,
+        elements_per_key_token=operator.elements_per_key_token / degree,
         elements_per_context_token=operator.elements_per_context_token / min(degree, num_key_value_heads or degree),
     )
     if operator.split is Split.COLUMN and operator.kind is OperatorKind.GEMM:
@@ -191,29 +211,40 @@ def forward_pass(model: Model, tensor_degree: int = 1, sequence_parallel: bool =
             stretches[-1] = replace(stretches[-1], repeat=stretches[-1].repeat + 1)
         else:
             segments = block_segments(block, tensor_degree, model.num_key_value_heads, sequence_parallel)
-            stretches.append(
-                Stretch(
-                    block.name,
-                    tuple(segments),
-                    backward_ratio=block.backward_flop_ratio,
-                    output_elements_per_token=block.output_elements_per_token,
-                    activation_elements_per_token=_kept_elements(block, tensor_degree, by_tokens),
-                    score_elements_per_pair=block.score_elements_per_pair / tensor_degree,
-                    input_elements_per_token=previous.output_elements_per_token / by_tokens if previous else 0.0,
-                )
-            )
+            stretches.append(_stretch(block, previous, segments, tensor_degree, by_tokens))
         previous = block
     return ForwardPass(model.name, tuple(stretches))
 
 
-def _kept_elements(block: Block, tensor_degree: int, by_tokens: int) -> float:
+def _stretch(
+    block: Block, previous: Block | None, segments: Sequence[Segment], tensor_degree: int, by_tokens: int
+) -> Stretch:
+    """A rank's share of one block; a decoder's layer works on its own tokens, any other on what there is."""
+    shared = block.shared_elements_per_token
+    of_token, of_logit = block.activation_elements_per_token, block.activation_elements_per_logit
+    whole_of_token = block.replicated_activation_elements_per_token
+    whole_of_logit = block.replicated_activation_elements_per_logit
+    return Stretch(
+        block.name,
+        tuple(segments),
+        backward_ratio=block.backward_flop_ratio,
+        output_elements_per_token=block.output_elements_per_token,
+        activation_elements_per_token=_kept_elements(of_token, whole_of_token, tensor_degree, by_tokens),
+        input_elements_per_token=previous.output_elements_per_token / by_tokens if previous and not shared else 0.0,
+        output_elements_per_logit=block.output_elements_per_logit,
+        activation_elements_per_logit=_kept_elements(of_logit, whole_of_logit, tensor_degree, by_tokens),
+        input_elements_per_logit=previous.output_elements_per_logit / by_tokens if previous and shared else 0.0,
+        shared_elements_per_token=shared / by_tokens,
+    )
+
+
+def _kept_elements(elements: float, whole: float, tensor_degree: int, by_tokens: int) -> float:
     """Activations that one rank keeps; norms and dropout keep theirs whole (Korthikanti et al. 2022, §4.2.1).
 
     With sequence parallelism they are divided by tokens, and so are the inputs of column-split operators, which are
     gathered again in the backward pass (§4.2.2).
     """
-    whole = block.replicated_activation_elements_per_token
-    return whole / by_tokens + (block.activation_elements_per_token - whole) / tensor_degree
+    return whole / by_tokens + (elements - whole) / tensor_degree
 
 
 def block_segments(
@@ -223,17 +254,19 @@ def block_segments(
     cuts: list[tuple[list[Operator], Exchange | None]] = []
     pending: list[Operator] = []
     sequence_parallel = sequence_parallel and tensor_degree > 1
-    by_tokens = sequence_parallel  # whether the rank has only its part of the tokens
+    # Whether the rank has only its part of the tokens, and of the decoder's tokens beside an encoder.
+    by_tokens = dict.fromkeys((False, True), sequence_parallel)
     for operator in block.operators:
-        if by_tokens and operator.split is not Split.REPLICATED and not operator.lookup:
+        own = operator.per_logit
+        if by_tokens[own] and operator.split is not Split.REPLICATED and not operator.lookup:
             cuts.append((pending, _gather_before(operator, block)))
-            pending, by_tokens = [], False
+            pending, by_tokens[own] = [], False
         share = shard(operator, tensor_degree, num_key_value_heads)
-        pending.append(divided_by_tokens(share, tensor_degree) if by_tokens and not operator.lookup else share)
+        pending.append(divided_by_tokens(share, tensor_degree) if by_tokens[own] and not operator.lookup else share)
         exchange = _exchange_after(operator, block) if tensor_degree > 1 else None
         if exchange is not None:
             if sequence_parallel and exchange.kind is CollectiveKind.ALL_REDUCE:
-                exchange, by_tokens = replace(exchange, kind=CollectiveKind.REDUCE_SCATTER), True
+                exchange, by_tokens[own] = replace(exchange, kind=CollectiveKind.REDUCE_SCATTER), True
             cuts.append((pending, exchange))
             pending = []
     if pending:
@@ -251,18 +284,19 @@ def _gather_before(operator: Operator, block: Block) -> Exchange:
 
 def _exchange_after(operator: Operator, block: Block) -> Exchange | None:
     if operator.split is Split.ROW and operator.kind is OperatorKind.GEMM and _closes_sum(operator, block):
-        return Exchange(CollectiveKind.ALL_REDUCE, float(operator.columns))
+        return Exchange(CollectiveKind.ALL_REDUCE, float(operator.columns), per_logit=operator.per_logit)
     if operator.split is Split.VOCABULARY:
         if operator.kind is OperatorKind.GEMM:
             return Exchange(CollectiveKind.ALL_GATHER, float(operator.columns), per_logit=operator.per_logit)
-        return Exchange(CollectiveKind.ALL_REDUCE, block.output_elements_per_token)
+        elements = block.output_elements_per_logit if operator.per_logit else block.output_elements_per_token
+        return Exchange(CollectiveKind.ALL_REDUCE, elements, per_logit=operator.per_logit)
     return None
 
 
 def _closes_sum(operator: Operator, block: Block) -> bool:
     """False if a later row-split operator adds to the same sum, as shared experts do after routed ones."""
     following: Iterable[Operator] = block.operators[block.operators.index(operator) + 1 :]
-    return not any(later.split is Split.ROW and operator.name != "attention_output" for later in following)
+    return not any(later.split is Split.ROW and not operator.name.endswith("attention_output") for later in following)
 
 
 def _divide(operator: Operator, field: str, degree: int) -> int:

@@ -155,13 +155,17 @@ def training_plan(
         repeated[-1] = _untie(repeated[-1], tied_parameters, settings)
     nbytes_each = OPTIMIZER_BYTES[settings.optimizer] + (HALF_COPY_BYTES if precision.weight_bytes < 4 else 0.0)
     update = Kernel(OperatorKind.MEMORY, flop=0.0, nbytes=nbytes_each * parameters / settings.optimizer_shards)
-    each = batch.tokens * precision.activation_bytes / tensor
+    each, of_logit = (count * precision.activation_bytes / tensor for count in (batch.tokens, batch.logits))
     return TrainingPlan(
         tuple(repeated),
         settings.micro_batches,
         Work((update,)),
-        handed_bytes=tuple(chunk.output_elements_per_token * each for chunk in chunks),
-        returned_bytes=tuple(chunk.input_elements_per_token * each for chunk in chunks),
+        handed_bytes=tuple(
+            chunk.output_elements_per_token * each + chunk.output_elements_per_logit * of_logit for chunk in chunks
+        ),
+        returned_bytes=tuple(
+            chunk.input_elements_per_token * each + chunk.input_elements_per_logit * of_logit for chunk in chunks
+        ),
     )
 
 
@@ -225,7 +229,8 @@ def _backward(stretch: Stretch, gradients: Sequence[Work], batch: Batch, precisi
     for segment, work in zip(stretch.segments, gradients, strict=True):
         before, after = _exchanges(segment, previous.exchange if previous and _gathers(previous) else None)
         alone = [_part(Work(), exchange, batch, precision) for exchange in before]
-        parts = [*alone, _part(work, after, batch, precision), *parts]
+        sums = [_part(Work(), exchange, batch, precision) for exchange in _second_inputs(segment)]
+        parts = [*alone, _part(work, after, batch, precision), *sums, *parts]
         previous = segment
     return parts
 
@@ -266,9 +271,22 @@ def _exchanges(segment: Segment, gather: Exchange | None) -> tuple[list[Exchange
     return before, exchange if summed else None
 
 
+def _second_inputs(segment: Segment) -> list[Exchange]:
+    """The sum of a second gradient: cross-attention has two inputs, the decoder's tokens and the encoder's."""
+    exchange = segment.exchange
+    if exchange is None or exchange.kind is not CollectiveKind.ALL_REDUCE:
+        return []
+    products = (o for o in segment.operators if o.split is Split.COLUMN and o.kind is OperatorKind.GEMM)
+    return [
+        Exchange(CollectiveKind.ALL_REDUCE, float(o.inner), per_logit=o.per_logit)
+        for o in products
+        if o.per_logit != exchange.per_logit
+    ]
+
+
 def _keeps_logits(segment: Segment) -> bool:
     """Whether what follows is the gathering of logits, for which only inference has a use."""
-    return segment.exchange is not None and any(o.per_logit and o.split is Split.VOCABULARY for o in segment.operators)
+    return segment.exchange is not None and any(o.is_head for o in segment.operators)
 
 
 def _gathers(segment: Segment) -> bool:
