@@ -100,7 +100,7 @@ def test_flop_for_mfu_are_those_of_all_pairs() -> None:
 
 
 @pytest.mark.parametrize("by_tokens", [False, True])
-def test_the_work_of_all_ranks_and_stages_is_that_of_one(by_tokens: bool) -> None:
+def test_the_flop_of_all_tensor_parallel_ranks_are_those_of_one(by_tokens: bool) -> None:
     divided = plan_of(UNEVEN, tensor=T, by_tokens=by_tokens)
     assert T * divided.flop == pytest.approx(plan_of(UNEVEN).flop, rel=1e-12)
 
@@ -123,6 +123,9 @@ def test_cross_attention_reads_keys_and_values_of_the_encoder() -> None:
     assert kernel.nbytes == 2 * (2 * UBH + 2 * SBH)
     (unfused,) = forward_work([attention], batch_of(toy(), fused=False), Precision()).kernels
     assert unfused.nbytes - kernel.nbytes == 2 * 7 * HEADS * SAMPLES * SOURCE * TARGET
+    (share,) = (o for o in forward_pass(toy(), T).stretches[-2].operators if o.name == "cross_attention")
+    (divided,) = forward_work([share], batch_of(toy(), fused=False), Precision()).kernels
+    assert (T * divided.flop, T * divided.nbytes) == pytest.approx((unfused.flop, unfused.nbytes))
     pairs = {o.name: o.pairs for o in operators.values() if o.kind is OperatorKind.ATTENTION}
     assert pairs == {"attention": Pairs.DECODER, "cross_attention": Pairs.CROSS}
 
