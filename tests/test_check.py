@@ -212,6 +212,16 @@ TRAINING_MISTAKES = [
         "GPT2-Medium, sequence_length: 2048",
         "2:45: model.sequence_length: GPT2-Medium has a context of 1024 tokens",
     ),
+    (
+        "GPT2-Medium",
+        "GPT2-Medium, decoder_sequence_length: 128",
+        "2:28: model.decoder_sequence_length: GPT2-Medium has no decoder beside an encoder",
+    ),
+    (
+        "GPT2-Medium",
+        "T5-Large, decoder_sequence_length: 1024",
+        "2:50: model.decoder_sequence_length: T5-Large has a context of 512 tokens",
+    ),
     ("GPT2-Medium", "ResNet-50, sequence_length: 2048", "2:43: model.sequence_length: ResNet-50 has no sequences"),
     (
         "name: GPT2-Medium",
@@ -242,6 +252,11 @@ SERVING_MISTAKES = [
     ("dgx-h100", "dgx-a100", None),
     ("Llama3-8B", "ResNet-50", "2:15: model.name: ResNet-50 has no KV cache (is no language model)"),
     ("Llama3-8B", "BERT-Base", "2:15: model.name: BERT-Base has no KV cache (is an encoder)"),
+    (
+        "Llama3-8B",
+        "T5-Large",
+        "2:15: model.name: T5-Large has no KV cache (is an encoder-decoder, which simsys can only train)",
+    ),
     (
         "prompt_tokens: 512",
         "prompt_tokens: 8100",
@@ -715,9 +730,14 @@ def test_an_alias_beside_its_key_is_refused(file: Path, text: str, expected: str
             "tp_degree: 4, sequence_parallel: true",
             "sequence parallelism divides sequences among tp_degree 4 ranks, not 511 tokens",
         ),
+        (
+            replaced(TRAINING, "GPT2-Medium", "T5-Large, decoder_sequence_length: 114"),
+            "tp_degree: 4, sequence_parallel: true",
+            "sequence parallelism divides sequences among tp_degree 4 ranks, not 114 tokens",
+        ),
         (SERVING, "tp_degree: 4, sequence_parallel: true", "sequence parallelism is for training"),
     ],
-    ids=["fits", "alone", "length", "serving"],
+    ids=["fits", "alone", "length", "decoder length", "serving"],
 )
 def test_sequence_parallelism(file: Path, text: str, parallelism: str, expected: str | None) -> None:
     found = problems(file, f"{text}parallelism: {{{parallelism}}}")

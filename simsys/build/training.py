@@ -53,7 +53,7 @@ class TrainingJob:
 
     @property
     def sequence_length(self) -> int:
-        """Tokens per sample; 1 for a model without sequences."""
+        """Tokens per sample, those of the encoder if there are two sides; 1 for a model without sequences."""
         return self.config.model.sequence_length or self.model.sequence_length
 
     @cached_property
@@ -63,9 +63,9 @@ class TrainingJob:
 
     def micro_batch(self, phase: BatchPhase) -> Batch:
         """What one forward pass on one rank processes."""
-        fused = self.settings.attention == "fused"
-        batch = self.model.training_batch(phase.batch_size_per_gpu, self.sequence_length, fused_attention=fused)
-        return batch.part(self.layout.context)
+        return self._batch(phase.batch_size_per_gpu, fused=self.settings.attention == "fused").part(
+            self.layout.context
+        )
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -223,7 +223,11 @@ class TrainingJob:
 
     def model_flop(self, samples: int) -> float:
         """FLOP of an iteration as MFU counts them: every query-key pair of attention, nothing computed again."""
-        return model_flop(self.model, self.model.training_batch(samples, self.sequence_length, fused_attention=False))
+        return model_flop(self.model, self._batch(samples, fused=False))
+
+    def _batch(self, samples: int, *, fused: bool) -> Batch:
+        answer = self.config.model.decoder_sequence_length
+        return self.model.training_batch(samples, self.sequence_length, answer, fused_attention=fused)
 
     @property
     def checkpoint_bytes(self) -> float:

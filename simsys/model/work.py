@@ -36,18 +36,29 @@ class Split(StrEnum):
     REPLICATED = "replicated"  # every rank does all of it
 
 
+class Pairs(StrEnum):
+    """Which query-key pairs an attention operator works on: a counter of `Batch`."""
+
+    OWN = "attention_pairs"  # of a decoder alone, or of an encoder
+    DECODER = "decoder_pairs"  # of the decoder's tokens among themselves, beside an encoder
+    CROSS = "cross_pairs"  # of the decoder's tokens with the encoder's
+
+
 class Batch(NamedTuple):
     """What one pass over a model processes.
 
     Args:
-        tokens: Tokens (samples for a CNN) that go through the weights.
-        logits: Tokens that go through the head: all of them in training, one per sequence in serving.
+        tokens: Tokens (samples for a CNN) that go through the weights; the encoder's, if there is a decoder besides.
+        logits: Tokens that go through the head: all of them in training, one per sequence in serving; of an
+            encoder-decoder all the decoder's.
         attention_pairs: Query-key pairs of prompt or training attention, summed over sequences.
         prompt_context_tokens: Cached tokens read by prompt attention, summed over prompt chunks.
         decode_context_tokens: Cached tokens read by decode attention, summed over decoding sequences.
         decode_sequences: Sequences that decode one token each in this pass.
-        score_pairs: Query-key pairs whose attention scores go through memory: none with fused attention, else the
-            full square, s² a sequence, since a causal mask leaves the matrix as large as it is.
+        decoder_pairs: Query-key pairs of a decoder that stands beside an encoder, summed over sequences.
+        cross_pairs: Pairs of a token of that decoder and a token of the encoder, summed over sequences.
+        unfused_attention: Whether attention scores go through memory, and are kept for the backward pass. The pairs
+            are then those of the full matrix, as a causal mask leaves it as large as it is.
     """
 
     tokens: float = 0.0
@@ -56,11 +67,14 @@ class Batch(NamedTuple):
     prompt_context_tokens: float = 0.0
     decode_context_tokens: float = 0.0
     decode_sequences: float = 0.0
-    score_pairs: float = 0.0
+    decoder_pairs: float = 0.0
+    cross_pairs: float = 0.0
+    unfused_attention: bool = False
 
     def part(self, parts: int) -> Batch:
         """One of so many equal parts: sequences divided among the ranks of context parallelism."""
-        return Batch(*(count / parts for count in self))
+        counts = {name: count / parts for name, count in self._asdict().items() if name != "unfused_attention"}
+        return self._replace(**counts)
 
     def __add__(self, other: Batch) -> Batch:  # type: ignore[override]
         """Both batches in one pass."""
@@ -71,8 +85,14 @@ class Batch(NamedTuple):
             self.prompt_context_tokens + other.prompt_context_tokens,
             self.decode_context_tokens + other.decode_context_tokens,
             self.decode_sequences + other.decode_sequences,
-            self.score_pairs + other.score_pairs,
+            self.decoder_pairs + other.decoder_pairs,
+            self.cross_pairs + other.cross_pairs,
+            self.unfused_attention or other.unfused_attention,
         )
+
+    def pairs(self, which: Pairs) -> float:
+        """How many of these query-key pairs there are."""
+        return self.attention_pairs if which is Pairs.OWN else getattr(self, which.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +111,16 @@ class Operator:
         elements_per_token: Activation elements read and written for each token.
         flop_per_pair: FLOP for each query-key pair (attention).
         elements_per_pair: Elements of scores read and written for each query-key pair if attention is not fused.
+        kept_elements_per_pair: Elements of scores kept for the backward pass, likewise.
+        pairs: Which pairs these are.
+        elements_per_key_token: Elements of keys and values read for each encoder token (cross-attention).
         elements_per_context_token: KV-cache elements read for each cached token.
         kv_elements_per_token: Keys and values that each token contributes to attention over a divided sequence.
         experts: Experts among which the parameters are divided (1: dense).
         experts_per_token: Experts each token is routed to.
         expert_ranks: Ranks among which the experts are divided, all of whose tokens come to those of this one.
-        per_logit: True if "token" means a token that goes through the head, not every token.
+        per_logit: True if "token" means a token that goes through the head, not every token: in the head, and in all
+            of a decoder that stands beside an encoder.
         lookup: True if the parameters are a table of which a pass reads only the rows it looks up; those rows
             stand in `elements_per_token`, so the parameters count as stored but never as read.
     """
@@ -112,6 +136,9 @@ class Operator:
     elements_per_token: float = 0.0
     flop_per_pair: float = 0.0
     elements_per_pair: float = 0.0
+    kept_elements_per_pair: float = 0.0
+    pairs: Pairs = Pairs.OWN
+    elements_per_key_token: float = 0.0
     elements_per_context_token: float = 0.0
     kv_elements_per_token: float = 0.0
     experts: int = 1
@@ -119,6 +146,11 @@ class Operator:
     expert_ranks: int = 1
     per_logit: bool = False
     lookup: bool = False
+
+    @property
+    def is_head(self) -> bool:
+        """Whether it computes logits."""
+        return self.per_logit and self.split is Split.VOCABULARY and not self.lookup
 
     def parameters_read(self, tokens: float) -> float:
         """Weights that one pass over `tokens` tokens reads.
@@ -145,7 +177,11 @@ class Block:
         activation_elements_per_token: Elements kept for the backward pass (with fused attention).
         replicated_activation_elements_per_token: The part of them that tensor parallelism without sequence
             parallelism leaves whole on every rank (Korthikanti et al. 2022, §4.2.1: 10 of 34 bytes).
-        score_elements_per_pair: Elements kept per query-key pair if attention is not fused (`Batch.score_pairs`).
+        output_elements_per_logit: Elements handed on for each token of a decoder that stands beside an encoder.
+        activation_elements_per_logit: Elements kept for each such token.
+        replicated_activation_elements_per_logit: The part of them that tensor parallelism leaves whole.
+        shared_elements_per_token: Elements of each encoder token that the block reads besides its input and that
+            equal blocks in a row keep once: the output of the encoder, for cross-attention.
         backward_flop_ratio: Work of the backward pass over that of the forward pass.
         routed_activation_elements_per_token: What of the kept elements belongs to routed experts.
     """
@@ -155,7 +191,10 @@ class Block:
     output_elements_per_token: float = 0.0
     activation_elements_per_token: float = 0.0
     replicated_activation_elements_per_token: float = 0.0
-    score_elements_per_pair: float = 0.0
+    output_elements_per_logit: float = 0.0
+    activation_elements_per_logit: float = 0.0
+    replicated_activation_elements_per_logit: float = 0.0
+    shared_elements_per_token: float = 0.0
     backward_flop_ratio: float = 2.0
     routed_activation_elements_per_token: float = 0.0
 
@@ -171,16 +210,18 @@ class Model:
 
     Args:
         name: Name in the model DB.
-        family: ``decoder``, ``encoder`` or ``cnn`` (a token is a sample; also models written layer by layer).
+        family: ``decoder``, ``encoder``, ``encoder_decoder`` or ``cnn`` (a token is a sample; also models written
+            layer by layer).
         blocks: In order of execution; equal layers are the same object, so caches by identity work.
         hidden_size: Width of the residual stream (0 for a CNN).
-        num_layers: Transformer layers (or convolution blocks).
+        num_layers: Transformer layers, those of a decoder beside an encoder included (or convolution blocks).
         num_attention_heads: Query heads (0 for a CNN).
         num_key_value_heads: Key and value heads.
         vocab_size: Rows of the embedding (0 for a CNN).
         max_context_tokens: Longest sequence it accepts (0: no limit).
         kv_elements_per_token: KV-cache elements each token of context needs, all layers.
         sequence_length: Default training sequence length (1 for a CNN: a token is a sample).
+        decoder_sequence_length: The same for a decoder that stands beside an encoder (0: there is none).
         tied_parameters: Weights counted in two blocks but stored once (tied embeddings).
         source: Where the architecture numbers come from.
     """
@@ -196,6 +237,7 @@ class Model:
     max_context_tokens: int = 0
     kv_elements_per_token: float = 0.0
     sequence_length: int = 1
+    decoder_sequence_length: int = 0
     tied_parameters: float = 0.0
     source: str = ""
 
@@ -226,15 +268,39 @@ class Model:
         """True if a token attends only to those before it."""
         return self.family == "decoder"
 
-    def training_batch(self, sequences: int, sequence_length: int, *, fused_attention: bool = True) -> Batch:
+    def training_batch(
+        self,
+        sequences: int,
+        sequence_length: int,
+        decoder_sequence_length: int | None = None,
+        *,
+        fused_attention: bool = True,
+    ) -> Batch:
         """The batch of one forward pass over `sequences` full sequences (samples for a CNN).
 
         Fused attention (Dao et al. 2022) skips what a causal mask hides and keeps no scores; unfused attention
         computes and stores the full square.
+
+        Args:
+            sequences: How many.
+            sequence_length: Tokens of each; those of the encoder, if the model has a decoder besides.
+            decoder_sequence_length: Tokens of each on the decoder's side (None: the model's default).
+            fused_attention: Whether attention is fused.
         """
         tokens = float(sequences * sequence_length)
         pairs = attention_pairs(sequence_length, causal=self.causal and fused_attention) * sequences
-        return Batch(tokens, tokens, pairs, score_pairs=0.0 if fused_attention else pairs)
+        unfused = not fused_attention
+        if not self.decoder_sequence_length:
+            return Batch(tokens, tokens, pairs, unfused_attention=unfused)
+        answer = decoder_sequence_length or self.decoder_sequence_length
+        return Batch(
+            tokens,
+            float(sequences * answer),
+            pairs,
+            decoder_pairs=attention_pairs(answer, causal=fused_attention) * sequences,
+            cross_pairs=tokens * answer,
+            unfused_attention=unfused,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,8 +377,12 @@ def kernel_of(operator: Operator, batch: Batch, precision: Precision) -> Kernel:
     weight_bytes = operator.parameters_read(tokens) * precision.weight_bytes if tokens else 0.0
     context_bytes = 0.0
     if operator.kind is OperatorKind.ATTENTION:
-        flop += operator.flop_per_pair * batch.attention_pairs
-        elements_bytes += operator.elements_per_pair * batch.score_pairs * precision.activation_bytes
+        pairs = batch.pairs(operator.pairs)
+        elements = operator.elements_per_key_token * batch.tokens
+        if batch.unfused_attention:
+            elements += operator.elements_per_pair * pairs
+        flop += operator.flop_per_pair * pairs
+        elements_bytes += elements * precision.activation_bytes
         context_bytes = operator.elements_per_context_token * batch.prompt_context_tokens * precision.kv_bytes
     elif operator.kind is OperatorKind.DECODE_ATTENTION:
         flop += operator.flop_per_pair * batch.decode_context_tokens

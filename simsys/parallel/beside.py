@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from simsys.collectives.base import CollectiveKind
-from simsys.model.work import Operator, OperatorKind, Split
+from simsys.model.work import Operator, OperatorKind, Pairs, Split
 from simsys.parallel.segments import Exchange, Segment
 
 TWICE = 2.0
@@ -33,8 +33,9 @@ def ring_attention(segments: Sequence[Segment], degree: int) -> list[Segment]:
         if place is None:
             cut.append(segment)
             continue
-        part = divided(operators[place], degree)
-        passed_on = Exchange(CollectiveKind.SEND_RECV, operators[place].kv_elements_per_token, over="context")
+        attention = operators[place]
+        part, answers = divided(attention, degree), attention.per_logit and attention.pairs is not Pairs.CROSS
+        passed_on = Exchange(CollectiveKind.SEND_RECV, attention.kv_elements_per_token, answers, over="context")
         cut.append(Segment(operators[:place]))
         cut += _around((part,), passed_on, degree, TWICE)
         cut.append(replace(segment, operators=(part, *operators[place + 1 :])))
@@ -99,5 +100,7 @@ def divided(operator: Operator, parts: int) -> Operator:
         elements_per_token=operator.elements_per_token / parts,
         flop_per_pair=operator.flop_per_pair / parts,
         elements_per_pair=operator.elements_per_pair / parts,
+        kept_elements_per_pair=operator.kept_elements_per_pair / parts,
+        elements_per_key_token=operator.elements_per_key_token / parts,
         elements_per_context_token=operator.elements_per_context_token / parts,
     )

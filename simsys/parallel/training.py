@@ -190,31 +190,42 @@ def training_plan(
         fused=settings.fused_optimizer,
         half_copy=precision.weight_bytes < 4,
     )
-    whole = batch.tokens * precision.activation_bytes
     if tensor > 1 and settings.scatter_gather and not settings.sequence_parallel:
-        blocks = [_gathering(made, chunk, whole) for made, chunk in zip(blocks, chunks, strict=True)]
-    each = whole / tensor if settings.scatter_gather or settings.sequence_parallel else whole
+        blocks = [_gathering(made, chunk, batch, precision) for made, chunk in zip(blocks, chunks, strict=True)]
+    sharing = tensor if settings.scatter_gather or settings.sequence_parallel else 1
     return TrainingPlan(
         tuple(blocks),
         settings.micro_batches,
         update,
-        handed_bytes=tuple(chunk.output_elements_per_token * each for chunk in chunks),
-        returned_bytes=tuple(chunk.input_elements_per_token * each for chunk in chunks),
+        handed_bytes=tuple(_handed_bytes(chunk, batch, precision) / sharing for chunk in chunks),
+        returned_bytes=tuple(_returned_bytes(chunk, batch, precision) / sharing for chunk in chunks),
     )
 
 
-def _gathering(blocks: tuple[Block, ...], chunk: ForwardPass, token_bytes: float) -> tuple[Block, ...]:
+def _handed_bytes(chunk: ForwardPass, batch: Batch, precision: Precision) -> float:
+    """What a micro-batch hands to the next chunk, whole."""
+    of_token, of_logit = chunk.output_elements_per_token, chunk.output_elements_per_logit
+    return (of_token * batch.tokens + of_logit * batch.logits) * precision.activation_bytes
+
+
+def _returned_bytes(chunk: ForwardPass, batch: Batch, precision: Precision) -> float:
+    """The gradient that it hands back to the chunk before, whole."""
+    of_token, of_logit = chunk.input_elements_per_token, chunk.input_elements_per_logit
+    return (of_token * batch.tokens + of_logit * batch.logits) * precision.activation_bytes
+
+
+def _gathering(blocks: tuple[Block, ...], chunk: ForwardPass, batch: Batch, precision: Precision) -> tuple[Block, ...]:
     """The blocks of a chunk that first gathers what the tensor-parallel ranks of its neighbours have divided."""
 
-    def gather(elements: float) -> tuple[Part, ...]:
-        return (Part(Work(), CollectiveKind.ALL_GATHER, elements * token_bytes),)
+    def gather(nbytes: float) -> tuple[Part, ...]:
+        return (Part(Work(), CollectiveKind.ALL_GATHER, nbytes),)
 
-    if chunk.input_elements_per_token:
+    if received := _returned_bytes(chunk, batch, precision):
         first = blocks[0]
-        blocks = (replace(first, forward=gather(chunk.input_elements_per_token) + first.forward), *blocks[1:])
+        blocks = (replace(first, forward=gather(received) + first.forward), *blocks[1:])
     if chunk.hands_on:
-        last = blocks[-1]
-        blocks = (*blocks[:-1], replace(last, backward=gather(chunk.output_elements_per_token) + last.backward))
+        last, received = blocks[-1], _handed_bytes(chunk, batch, precision)
+        blocks = (*blocks[:-1], replace(last, backward=gather(received) + last.backward))
     return blocks
 
 
@@ -310,7 +321,8 @@ def _backward(stretch: Stretch, gradients: Sequence[Work], batch: Batch, precisi
         else:
             before, after = _exchanges(segment, previous.exchange if previous and _gathers(previous) else None)
             alone = [_part(Work(), exchange, batch, precision) for exchange in before]
-            parts = [*alone, _part(work, after, batch, precision), *parts]
+            sums = [_part(Work(), exchange, batch, precision) for exchange in _second_inputs(segment)]
+            parts = [*alone, _part(work, after, batch, precision), *sums, *parts]
         previous = segment
     return [part for part in parts if part.computes or part.kind is not None]
 
@@ -366,9 +378,22 @@ def _exchanges(segment: Segment, gather: Exchange | None) -> tuple[list[Exchange
     return before, exchange if summed else None
 
 
+def _second_inputs(segment: Segment) -> list[Exchange]:
+    """The sum of a second gradient: cross-attention has two inputs, the decoder's tokens and the encoder's."""
+    exchange = segment.exchange
+    if exchange is None or exchange.kind is not CollectiveKind.ALL_REDUCE:
+        return []
+    products = (o for o in segment.operators if o.split is Split.COLUMN and o.kind is OperatorKind.GEMM)
+    return [
+        Exchange(CollectiveKind.ALL_REDUCE, float(o.inner), per_logit=o.per_logit)
+        for o in products
+        if o.per_logit != exchange.per_logit
+    ]
+
+
 def _keeps_logits(segment: Segment) -> bool:
     """Whether what follows is the gathering of logits, for which only inference has a use."""
-    return segment.exchange is not None and any(o.per_logit and o.split is Split.VOCABULARY for o in segment.operators)
+    return segment.exchange is not None and any(o.is_head for o in segment.operators)
 
 
 def _gathers(segment: Segment) -> bool:
