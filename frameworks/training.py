@@ -7,11 +7,10 @@ from collections.abc import Iterable, Iterator
 from simsys.framework import (
     Action,
     ActionKind,
-    Collective,
-    Compute,
     DataParallel,
     Event,
     Pass,
+    PassOperation,
     Rank,
     Schedule,
     Steps,
@@ -115,7 +114,7 @@ class Training(TrainingFramework):
 
     def plan_passes(self, actions: Iterable[Action]) -> list[Pass]:
         """Actions at which nothing but the passes themselves happens."""
-        runs: dict[tuple[ActionKind, int], tuple[Compute | Collective, ...]] = {}
+        runs: dict[tuple[ActionKind, int], tuple[PassOperation, ...]] = {}
         passes = []
         for action in actions:
             key = action.kind, action.chunk
@@ -128,7 +127,7 @@ class Training(TrainingFramework):
             passes.append(self.rank.plan_pass(runs[key], receive=receive, send=send))
         return passes
 
-    def operations(self, action: Action) -> Iterator[Compute | Collective]:
+    def operations(self, action: Action) -> Iterator[PassOperation]:
         """What a pass computes and exchanges, block by block."""
         blocks = self.plan.chunks[action.chunk]
         for block in blocks if action.kind is ActionKind.FORWARD else blocks[::-1]:

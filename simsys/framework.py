@@ -11,7 +11,7 @@ from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from simsys.config.base import Configurable, FrozenModel
-from simsys.ops import Collective, Compute, Pass
+from simsys.ops import Pass, PassOperation
 from simsys.parallel.memory import Shards
 from simsys.parallel.schedule import Action, ActionKind, Schedule, require_one_chunk
 from simsys.parallel.training import Block, TrainingPlan
@@ -119,13 +119,12 @@ __all__ = [
     "ActionKind",
     "Block",
     "Chunk",
-    "Collective",
-    "Compute",
     "DataParallel",
     "DecodePhase",
     "Event",
     "FrozenModel",
     "Pass",
+    "PassOperation",
     "PrefillPhase",
     "Rank",
     "Schedule",

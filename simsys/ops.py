@@ -35,6 +35,24 @@ class Collective:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Overlapped:
+    """A computation and a collective that start together; done when both are."""
+
+    compute: Compute
+    collective: Collective
+
+    @property
+    def rank(self) -> int:
+        """The rank that does both."""
+        return self.compute.rank
+
+    @property
+    def name(self) -> str:
+        """What the computation is for."""
+        return self.compute.name
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Send:
     """A message to another rank; done when its last byte has arrived."""
 
@@ -96,17 +114,21 @@ class Forward:
         return self.team.ranks[0]
 
 
+PassOperation = Compute | Collective | Overlapped
+"""What a pass of a program consists of."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Pass:
     """A step of a `Program`: wait for a message, run operations one after another, send a message.
 
     Args:
-        run: Computations and collectives; the same tuple for equal passes.
+        run: Computations and collectives, alone or side by side; the same tuple for equal passes.
         receive: What it waits for, if anything.
         send: What it sends off at its end, without waiting for the delivery.
     """
 
-    run: tuple[Compute | Collective, ...]
+    run: tuple[PassOperation, ...]
     receive: Recv | None = None
     send: Send | None = None
 
@@ -128,4 +150,4 @@ class Program:
     name: str
 
 
-Operation = Compute | Collective | Send | Recv | Allocate | Release | Forward | Program
+Operation = Compute | Collective | Overlapped | Send | Recv | Allocate | Release | Forward | Program

@@ -11,7 +11,20 @@ from typing import TYPE_CHECKING, Protocol
 
 from simsys.collectives.base import CollectiveKind
 from simsys.model.work import Batch, Work
-from simsys.ops import Allocate, Collective, Compute, Forward, Operation, Pass, Program, Recv, Release, Send
+from simsys.ops import (
+    Allocate,
+    Collective,
+    Compute,
+    Forward,
+    Operation,
+    Overlapped,
+    Pass,
+    PassOperation,
+    Program,
+    Recv,
+    Release,
+    Send,
+)
 from simsys.parallel.layout import Group, Layout
 from simsys.parallel.passes import ForwardPass
 
@@ -54,6 +67,7 @@ class Rank:
         # Operations are built once and reused.
         self._computes: dict[tuple[Work, str], Compute] = {}
         self._collectives: dict[Hashable, Collective] = {}
+        self._overlapped: dict[tuple[Compute, Collective], Overlapped] = {}
 
     @property
     def now(self) -> float:
@@ -102,6 +116,20 @@ class Rank:
         op = self.plan_collective(kind, nbytes, over=over, name=name)
         return self._executor.start(op) if after is None else self._executor.start_after(op, after)
 
+    def overlapped(
+        self, work: Work, kind: CollectiveKind, nbytes: float, *, over: str | Group, name: str = "overlapped"
+    ) -> Event:
+        """Compute and take part in a collective at the same time; fires when both are done.
+
+        Args:
+            work: The computation.
+            kind: The collective.
+            nbytes: Its full buffer.
+            over: Its group, or the axis along which that lies.
+            name: What both are for.
+        """
+        return self._executor.start(self.plan_overlapped(work, kind, nbytes, over=over, name=name))
+
     def program(self, passes: Sequence[Pass], *, over: str, name: str = "passes") -> Event:
         """Run passes that are known beforehand, together with the other ranks of the group along the axis `over`."""
         group = self.layout.group(self.index, over)
@@ -109,7 +137,7 @@ class Rank:
 
     def plan_pass(
         self,
-        run: tuple[Compute | Collective, ...],
+        run: tuple[PassOperation, ...],
         *,
         receive: tuple[int, Hashable] | None = None,
         send: tuple[int, float, Hashable] | None = None,
@@ -141,6 +169,16 @@ class Rank:
         if op is None:
             group = over if isinstance(over, Group) else self.layout.group(self.index, over)
             op = self._collectives[key] = Collective(self.index, kind, group, nbytes, name)
+        return op
+
+    def plan_overlapped(
+        self, work: Work, kind: CollectiveKind, nbytes: float, *, over: str | Group, name: str = "overlapped"
+    ) -> Overlapped:
+        """The operation that `overlapped` starts, for a program."""
+        key = self.plan_compute(work, name=name), self.plan_collective(kind, nbytes, over=over, name=name)
+        op = self._overlapped.get(key)
+        if op is None:
+            op = self._overlapped[key] = Overlapped(*key)
         return op
 
     def send(self, dst: int, nbytes: float, *, tag: Hashable = None, name: str = "send") -> Event:

@@ -364,6 +364,32 @@ def test_a_pipeline_of_equal_stages_has_the_bubble_of_gpipe(level: str) -> None:
     assert run.end_s == pytest.approx((micro_batches + stages - 1) * slot_s + (stages - 1) * hop_s, rel=1e-9)
 
 
+@both_levels
+@pytest.mark.parametrize("compute_s", [0.05, 0.5])
+def test_a_computation_and_a_collective_that_overlap_take_as_long_as_the_longer_one(
+    level: str, compute_s: float
+) -> None:
+    exchange_s, before_s = all_reduce_seconds(4, 4e9), 0.25
+
+    def program(rank: Rank) -> Iterator[Any]:
+        rank.compute(work_of(before_s))
+        yield rank.overlapped(work_of(compute_s), CollectiveKind.ALL_REDUCE, 4e9, over="data", name="both")
+
+    run = simulate(level, program, Layout(data=4))
+    assert run.end_s == pytest.approx(before_s + max(compute_s, exchange_s), rel=1e-9)
+    lasts = sorted(end - before_s for _, end in run.log.spans(0, "both"))
+    assert lasts == pytest.approx(sorted([compute_s, exchange_s]), rel=1e-9), "both begin together"
+
+
+@both_levels
+def test_overlapping_with_no_one_else_is_a_computation(level: str) -> None:
+    def program(rank: Rank) -> Iterator[Any]:
+        yield rank.overlapped(work_of(0.5), CollectiveKind.ALL_GATHER, 1e9, over="tensor")
+        yield rank.compute(work_of(0.25))
+
+    assert simulate(level, program, Layout(data=2)).end_s == pytest.approx(0.75, rel=1e-9)
+
+
 # --- equality of the levels on random programs -------------------------------------------------------------------
 
 LAYOUT = Layout(tensor=2, data=2, pipeline=2)
@@ -374,6 +400,7 @@ sizes = st.sampled_from([1.0, 1e6, 1e8, 5e8])
 steps = st.one_of(
     st.tuples(st.just("compute"), amounts, amounts),  # a duration for each of the two stages
     st.tuples(st.just("collective"), st.sampled_from(KINDS), st.sampled_from(["data", "tensor"]), sizes),
+    st.tuples(st.just("overlapped"), st.sampled_from(KINDS), st.sampled_from(["data", "tensor"]), sizes, amounts),
     st.tuples(st.just("exchange"), st.booleans(), sizes),
     st.tuples(st.just("wait"), st.integers(0, 5)),
 )
@@ -396,6 +423,8 @@ def interpreted(script: Script) -> Program:
                 event = rank.compute(work_of(step[1 + stage]))
             elif step[0] == "collective":
                 event = rank.collective(step[1], step[3], over=step[2], name="collective")
+            elif step[0] == "overlapped":
+                event = rank.overlapped(work_of(step[4]), step[1], step[3], over=step[2], name="compute")
             else:
                 event = exchanged(rank, stage, *step[1:])
                 wait = wait or stage == int(step[1])  # a sender waits, so that no two messages share a link
@@ -447,9 +476,13 @@ def test_random_programs_of_unequal_ranks_end_at_the_same_time_at_both_levels(
 def assert_work_is_conserved(run: Run, script: Script) -> None:
     """A GPU is busy for as long as its computations last, and the probes hear of each."""
     for rank in run.ends_s:
-        durations = [step[1 + rank // 4] for step, _ in script if step[0] == "compute"]
+        durations = [
+            step[1 + rank // 4] if step[0] == "compute" else step[4]
+            for step, _ in script
+            if step[0] in ("compute", "overlapped")
+        ]
         assert run.platform.devices[rank].busy_s == pytest.approx(sum(durations))
-        spans = run.log.spans(rank, "compute")
+        spans = [(start, end) for op, start, end in run.log.operations if isinstance(op, Compute) and op.rank == rank]
         assert [end - start for start, end in spans] == pytest.approx(durations)
         assert all(end <= start + 1e-12 for (_, end), (start, _) in itertools.pairwise(spans))
 
@@ -460,7 +493,7 @@ def assert_bytes_are_conserved(run: Run, script: Script) -> None:
     for step, _ in script:
         if step[0] == "exchange":
             expected += 4 * step[2]
-        elif step[0] == "collective":
+        elif step[0] in ("collective", "overlapped"):
             group = run.executor.communicator(Rank(0, LAYOUT, run.executor).layout.group(0, step[2]))
             algorithm = group.algorithm(step[1], step[3])
             expected += 4 * bytes_sent(algorithm.phases(step[1], 2), step[3])  # 4 groups of 2

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys import BANDWIDTH, LATENCY, Run, simulate, work_of
 
+from simsys.collectives import CollectiveKind
 from simsys.errors import DeadlockError
 from simsys.parallel.layout import Layout
 from simsys.platform.topology import full_mesh
@@ -69,6 +70,62 @@ def test_medium_needs_no_event_for_a_pass() -> None:
         run("medium", [(i % 4, 1.0) for i in range(count)]).platform.env.events_scheduled for count in (8, 800)
     )
     assert short == long
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> list[tuple[str, float, float]]:
+    """What a pass consists of: the kind of operation, seconds of computation, bytes of an all-reduce."""
+    kinds = st.sampled_from(["compute", "collective", "overlapped"])
+    rest = st.lists(st.tuples(kinds, st.sampled_from([0.0, 0.5, 2.0]), st.sampled_from([1e9, 5e10])), max_size=5)
+    return [("compute", 0.5, 0.0), *draw(rest)]  # at first, so that no two messages are under way at once
+
+
+@settings(max_examples=60)
+@given(st.lists(runs(), min_size=1, max_size=6))
+def test_both_levels_agree_on_passes_of_all_kinds_of_operations(passes: list[list[tuple[str, float, float]]]) -> None:
+    """Two stages of two ranks that work on every micro-batch in turn; the second computes twice as long."""
+
+    def operation(rank: Rank, kind: str, seconds: float, nbytes: float) -> Any:
+        work = work_of(seconds * (1 + rank.index // 2))
+        if kind == "compute":
+            return rank.plan_compute(work)
+        if kind == "collective":
+            return rank.plan_collective(CollectiveKind.ALL_REDUCE, nbytes, over="tensor", name="sum")
+        return rank.plan_overlapped(work, CollectiveKind.ALL_REDUCE, nbytes, over="tensor")
+
+    def program(rank: Rank) -> Iterator[Any]:
+        first = rank.index < 2
+        yield rank.program(
+            [
+                rank.plan_pass(
+                    tuple(operation(rank, *each) for each in run),
+                    receive=None if first else (rank.index - 2, index),
+                    send=(rank.index + 2, 1e6, index) if first else None,
+                )
+                for index, run in enumerate(passes)
+            ],
+            over="pipeline",
+        )
+
+    high, medium = (simulate(level, program, Layout(tensor=2, pipeline=2)) for level in LEVELS)
+    assert medium.ends_s == {rank: pytest.approx(high.ends_s[rank], rel=1e-9) for rank in (0, 2)}
+    for rank in (0, 2):
+        busy_s = [each.platform.devices[rank].busy_s for each in (high, medium)]
+        assert busy_s[1] == pytest.approx(busy_s[0], rel=1e-9)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_an_overlapped_operation_of_a_program_takes_as_long_as_its_longer_part(level: str) -> None:
+    exchange_s = 2 * (1e11 / (2 * BANDWIDTH) + LATENCY)
+
+    def program(rank: Rank) -> Iterator[Any]:
+        run = tuple(
+            rank.plan_overlapped(work_of(seconds), CollectiveKind.ALL_REDUCE, 1e11, over="tensor")
+            for seconds in (0.5, 5.0)
+        )
+        yield rank.program([rank.plan_pass(run)], over="pipeline")
+
+    assert simulate(level, program, Layout(tensor=2)).end_s == pytest.approx(exchange_s + 5.0, rel=1e-12)
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from simsys.collectives import CollectiveKind
 from simsys.collectives.choose import cheapest
 from simsys.errors import DeadlockError, UsageError
 from simsys.executors.base import ExecutionModel
@@ -59,6 +60,22 @@ def test_every_verb_is_written_down_in_order_and_takes_no_time() -> None:
         {"rank": 0, "verb": "release", "name": "buffer"},
     ]
     assert others[3] == {"rank": 1, "verb": "recv", "name": "recv", "peer": 0, "tag": "a"}
+
+
+def test_what_overlaps_is_written_down_in_both_parts() -> None:
+    work = Work((Kernel(OperatorKind.GEMM, flop=6.0, nbytes=4.0),))
+
+    def process(rank: Rank) -> Generator[Any, Any, None]:
+        yield rank.overlapped(work, CollectiveKind.ALL_GATHER, 8.0, over="data", name="ring")
+        pair = rank.plan_overlapped(work, CollectiveKind.ALL_GATHER, 8.0, over="data", name="ring")
+        yield rank.program([rank.plan_pass((pair,))], over="pipeline")
+
+    mine = [op for op in run(process).operations if op["rank"] == 0]
+    parts = [
+        {"rank": 0, "verb": "all_gather", "name": "ring", "nbytes": 8.0, "group": [0, 1]},
+        {"rank": 0, "verb": "compute", "name": "ring", "flop": 6.0, "nbytes": 4.0},
+    ]
+    assert mine == parts * 2
 
 
 def test_a_forward_pass_is_written_down_with_its_batch() -> None:

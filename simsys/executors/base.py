@@ -15,7 +15,7 @@ from simsys.errors import DeadlockError, UsageError
 from simsys.executors.communicator import Communicator, Meeting
 from simsys.executors.cost import PassCost, WorkCost
 from simsys.model.work import Precision
-from simsys.ops import Allocate, Collective, Compute, Forward, Operation, Program, Recv, Release, Send
+from simsys.ops import Allocate, Collective, Compute, Forward, Operation, Overlapped, Program, Recv, Release, Send
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
 from simsys.platform.environment import At
@@ -68,6 +68,7 @@ class Executor(ABC):
         self._handlers: dict[type, Callable[[Any], Event]] = {
             Compute: self.compute,
             Collective: self.collective,
+            Overlapped: self.overlapped,
             Forward: self.forward,
             Send: self.send,
             Recv: self.recv,
@@ -193,6 +194,11 @@ class Executor(ABC):
         if meeting.missing == 0:
             self.run_collective(meeting, meeting.ready_s)
         return meeting.event
+
+    def overlapped(self, op: Overlapped) -> Event:
+        """Join the collective as soon as the rank is ready, and compute meanwhile."""
+        exchanged = self.start(op.collective)
+        return self.wait(op.rank, (exchanged, self.start(op.compute)))
 
     def recv(self, op: Recv) -> Event:
         """Wait for a message."""

@@ -7,7 +7,7 @@ FIFO server that nobody else uses, this changes no time.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 from simpy.events import Event
@@ -16,7 +16,7 @@ from simsys.executors.base import Executor
 from simsys.executors.communicator import Meeting
 from simsys.executors.programs import PassTimes, ProgramMeeting, ProgramTimes, StuckError, longest_paths
 from simsys.model.work import Work
-from simsys.ops import Collective, Compute, Forward, Program, Send
+from simsys.ops import Collective, Compute, Forward, PassOperation, Program, Send
 from simsys.parallel.layout import Group
 from simsys.platform.environment import At
 
@@ -103,18 +103,23 @@ class MediumDetail(Executor):
         yield from self._play(op)
         ended.succeed()
 
-    def _pass_times(self, run: tuple[Compute | Collective, ...]) -> PassTimes:
+    def _pass_times(self, run: tuple[PassOperation, ...]) -> PassTimes:
         """Computation and communication of a pass; equal passes share one tuple, so it is added up once."""
         found = self._times_of.get(id(run))
         if found is None:
-            compute_s = exchange_s = 0.0
-            for op in run:
-                if isinstance(op, Compute):
-                    compute_s += self._work_cost.seconds(op.work, self.platform.devices[op.rank].spec)
-                else:
-                    exchange_s += self.communicator(op.group).seconds(op.kind, op.nbytes)
-            found = self._times_of[id(run)] = run, PassTimes(compute_s, exchange_s)
+            parts = [self._operation_times(op) for op in run]
+            sums = PassTimes(*(sum(column) for column in zip((0.0, 0.0, 0.0), *parts, strict=True)))
+            found = self._times_of[id(run)] = run, sums
         return found[1]
+
+    def _operation_times(self, op: PassOperation) -> PassTimes:
+        if isinstance(op, Compute):
+            return PassTimes(self._work_cost.seconds(op.work, self.platform.devices[op.rank].spec), 0.0, 0.0)
+        if isinstance(op, Collective):
+            return PassTimes(0.0, self.communicator(op.group).seconds(op.kind, op.nbytes), 0.0)
+        compute_s = self._operation_times(op.compute).compute_s
+        exchange_s = self._operation_times(op.collective).exchange_s
+        return PassTimes(compute_s, max(0.0, exchange_s - compute_s), min(compute_s, exchange_s))
 
     def _hop_seconds(self, op: Send) -> float:
         key = op.rank, op.dst, op.nbytes
@@ -125,13 +130,13 @@ class MediumDetail(Executor):
         return found
 
     def _tell(self, op: Program, start_s: float, times: ProgramTimes) -> None:
-        """Tell the probes the sums: one computation, one exchange behind it, and one message of that length."""
+        """Tell the probes the sums: one computation, one exchange that lasts beyond it, and one message."""
         computed_s = start_s + times.compute_s
         for hook in self.probes.operation:
             hook(Compute(op.rank, Work(), op.name), start_s, computed_s)
-            if times.exchange_s:
-                exchange = next(each for a_pass in op.passes for each in a_pass.run if isinstance(each, Collective))
-                hook(exchange, computed_s, computed_s + times.exchange_s)
+            if times.exchange_s or times.hidden_s:
+                exchange = next(_collectives(op))
+                hook(exchange, computed_s - times.hidden_s, computed_s + times.exchange_s)
             if times.message_s:
                 message = next(each.send for each in op.passes if each.send is not None)
                 hook(message, start_s, start_s + times.message_s)
@@ -146,3 +151,10 @@ class MediumDetail(Executor):
             hook(op, start_s, end_s)
         self.env.fire_at(end_s, event)
         return event
+
+
+def _collectives(op: Program) -> Iterator[Collective]:
+    """The collectives of a program's passes."""
+    for each in (operation for a_pass in op.passes for operation in a_pass.run):
+        if not isinstance(each, Compute):
+            yield each if isinstance(each, Collective) else each.collective

@@ -16,10 +16,11 @@ Message = tuple[int, int, Hashable]
 
 
 class PassTimes(NamedTuple):
-    """Computation and communication of one pass, in seconds."""
+    """Computation of one pass, communication that it waits for, and communication beside computation, in seconds."""
 
     compute_s: float
     exchange_s: float
+    hidden_s: float
 
 
 @dataclass(slots=True)
@@ -28,6 +29,7 @@ class ProgramTimes:
 
     compute_s: float = 0.0
     exchange_s: float = 0.0
+    hidden_s: float = 0.0
     message_s: float = 0.0
 
 
@@ -106,9 +108,10 @@ def longest_paths(
                     break
                 if arrival_s > now_s:
                     now_s = arrival_s
-            compute_s, exchange_s = pass_times(each.run)
+            compute_s, exchange_s, hidden_s = pass_times(each.run)
             totals.compute_s += compute_s
             totals.exchange_s += exchange_s
+            totals.hidden_s += hidden_s
             now_s += compute_s + exchange_s
             index += 1
             send = each.send

@@ -13,7 +13,7 @@ from simpy.events import Event
 from simsys.errors import UsageError
 from simsys.executors.base import ExecutionModel, Executor
 from simsys.executors.communicator import Meeting
-from simsys.ops import Allocate, Collective, Compute, Forward, Operation, Program, Recv, Release, Send
+from simsys.ops import Allocate, Collective, Compute, Forward, Operation, Overlapped, Program, Recv, Release, Send
 from simsys.platform.platform import VirtualHardwarePlatform
 from simsys.probes import Probes
 
@@ -56,7 +56,7 @@ class Recording(Executor):
         Raises:
             UsageError: If there have been `max_operations` already.
         """
-        if isinstance(op, Program):
+        if isinstance(op, Program | Overlapped):
             return super().start(op)  # which starts its operations one by one
         if len(self.operations) >= self.max_operations:
             raise UsageError(f"no end after {self.max_operations} operations; the last is {self.operations[-1]}")
