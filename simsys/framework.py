@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from simsys.config.base import Configurable, FrozenModel
 from simsys.ops import Pass, PassOperation
 from simsys.parallel.memory import Shards
-from simsys.parallel.schedule import Action, ActionKind, Schedule, require_one_chunk
+from simsys.parallel.schedule import Action, ActionKind, Schedule, passes, require_one_chunk
 from simsys.parallel.training import Block, TrainingPlan
 from simsys.rank import Rank, Team
 from simsys.registry import Registry
@@ -54,7 +54,7 @@ class DataParallel(Configurable):
     """True if a step never depends on those before, so that equal iterations need not be simulated one by one."""
 
     every_micro_batch: ClassVar[bool] = True
-    """False if nothing happens before the last backward pass, as in DDP: then what precedes it can be planned."""
+    """False if nothing happens before gradients are complete, as in DDP: then the passes before can be planned."""
 
     def __init__(self, rank: Rank, plan: TrainingPlan, options: Any) -> None:
         self.rank = rank
@@ -135,6 +135,7 @@ __all__ = [
     "Team",
     "TrainingFramework",
     "TrainingPlan",
+    "passes",
     "register",
     "require_one_chunk",
 ]
