@@ -7,16 +7,37 @@ communicates (``no_sync``).
 
 from __future__ import annotations
 
-from simsys.framework import Block, DataParallel, Event, Rank, TrainingPlan, register
+from abc import ABC, abstractmethod
+from typing import Any
+
+from pydantic import Field, PositiveInt
+
+from simsys.framework import Block, DataParallel, Event, Rank, Steps, TrainingPlan, register
+from simsys.parallel.compression import ERROR_FEEDBACK, CompressedExchange, Compression, Method
 from simsys.units import Bytes
 
 
-@register("ddp")
-class DDP(DataParallel):
-    """Bucketed all-reduce of the gradients, overlapped with the backward pass."""
+class Bucket:
+    """Gradients that wait to be exchanged over a group, and the exchanges of this step that are under way.
+
+    Args:
+        over: Name of the group: the ranks that hold the same weights.
+    """
+
+    def __init__(self, over: str) -> None:
+        self.over = over
+        self.filled_bytes = 0.0
+        self.pending: list[Event] = []
+
+
+class BucketedGradients(DataParallel, ABC):
+    """Gradients collected in buckets, each exchanged as soon as it is full; a subclass says how."""
 
     class Options(DataParallel.Options):
-        """Bucket sizes are PyTorch's defaults: 1 MiB first, to start communication early, then 25 MiB."""
+        """Bucket sizes are PyTorch's defaults: 1 MiB first, to start communication early, then 25 MiB.
+
+        Without `overlap` all gradients are exchanged at once when the backward pass has ended.
+        """
 
         bucket_size: Bytes = 25 * 2**20
         first_bucket_size: Bytes = 2**20
@@ -28,29 +49,129 @@ class DDP(DataParallel):
 
     def __init__(self, rank: Rank, plan: TrainingPlan, options: Options) -> None:
         super().__init__(rank, plan, options)
-        self.pending: list[Event] = []
-        self.filled_bytes = 0.0
+        self.buckets: dict[str, Bucket] = {}
+
+    @abstractmethod
+    def exchange(self, nbytes: float, over: str) -> list[Event]:
+        """Exchange one bucket over a group; the backward pass does not wait."""
+
+    def overlaps(self) -> bool:
+        """Whether full buckets are sent off during the backward pass."""
+        return self.options.overlap
 
     def after_backward(self, block: Block, *, last_micro_batch: bool) -> None:
         """Send off every bucket that this block's gradients fill."""
         if not last_micro_batch:
             return
-        self.filled_bytes += block.gradient_bytes
-        while self.options.overlap and self.filled_bytes >= self.bucket_bytes():
-            self.exchange(self.bucket_bytes())
+        bucket = self.buckets.setdefault(block.over, Bucket(block.over))
+        bucket.filled_bytes += block.gradient_bytes
+        if self.overlaps():
+            self.send_full(bucket)
 
-    def finish(self) -> Event:
+    def finish(self) -> Event | Steps:
         """Send off what is left and wait for all buckets."""
-        if self.filled_bytes:
-            self.exchange(self.filled_bytes)
-        pending, self.pending = self.pending, []
+        return self.exchanged()
+
+    def exchanged(self) -> Event:
+        """Send off what is left; the event of all buckets having been exchanged."""
+        pending: list[Event] = []
+        for bucket in self.buckets.values():
+            if self.options.overlap:
+                self.send_full(bucket)
+            self.send_rest(bucket)
+            pending, bucket.pending = [*pending, *bucket.pending], []
         return self.rank.wait(pending)
 
-    def bucket_bytes(self) -> float:
-        """Size of the bucket being filled."""
-        return self.options.bucket_size if self.pending else self.options.first_bucket_size
+    def send_full(self, bucket: Bucket) -> None:
+        """Send off gradients as long as they fill a bucket; the first one of a step is small."""
+        first, later = self.options.first_bucket_size, self.options.bucket_size
+        while bucket.filled_bytes >= (size := later if bucket.pending else first):
+            self.send(bucket, size)
 
-    def exchange(self, nbytes: float) -> None:
-        """Average one bucket over the data-parallel group; the backward pass does not wait."""
-        self.filled_bytes -= nbytes
-        self.pending.append(self.rank.all_reduce(nbytes, over="data", name="gradients"))
+    def send_rest(self, bucket: Bucket) -> None:
+        """Send off what fills no bucket."""
+        if bucket.filled_bytes:
+            self.send(bucket, bucket.filled_bytes)
+
+    def send(self, bucket: Bucket, nbytes: float) -> None:
+        """Send off so many bytes of the gradients that wait."""
+        bucket.filled_bytes -= nbytes
+        bucket.pending += self.exchange(nbytes, bucket.over)
+
+
+@register("ddp")
+class DDP(BucketedGradients):
+    """Bucketed all-reduce of the gradients, compressed if wanted, overlapped with the backward pass."""
+
+    class Options(BucketedGradients.Options):
+        """Named as in PyTorch where it has them.
+
+        `compression` stands for a communication hook; `topk_ratio` is the share of the gradients that ``topk`` sends,
+        `powersgd_rank` the rank of ``powersgd``'s approximation. With `static_graph` the first iteration only learns
+        the graph and sends no bucket before its backward pass has ended (``Reducer::delay_all_reduce``). Without
+        `gradient_as_bucket_view` the buckets are a second copy of the gradients; that is PyTorch's default, not ours.
+        """
+
+        compression: Method = "none"
+        topk_ratio: float = Field(default=0.01, gt=0.0, le=1.0)
+        powersgd_rank: PositiveInt = 1
+        static_graph: bool = False
+        gradient_as_bucket_view: bool = True
+
+    options: Options
+
+    def __init__(self, rank: Rank, plan: TrainingPlan, options: Options) -> None:
+        super().__init__(rank, plan, options)
+        self.graph_known = not options.static_graph
+        self.exchanges: dict[tuple[float, str], CompressedExchange] = {}
+        self.compressed: list[CompressedExchange] = []  # of this step
+
+    @classmethod
+    def buffer_bytes(cls, options: Any, gradient_bytes: float) -> float:
+        """The buckets, unless gradients are views of them, and the error that compression feeds back."""
+        copies = (not options.gradient_as_bucket_view) + (options.compression in ERROR_FEEDBACK)
+        return copies * gradient_bytes
+
+    def overlaps(self) -> bool:
+        """Not before the graph is known."""
+        return super().overlaps() and self.graph_known
+
+    def exchange(self, nbytes: float, over: str) -> list[Event]:
+        """Compress one bucket and average it over a group; the backward pass computes on, but does not wait."""
+        exchange = self.compressed_exchange(nbytes, over)
+        if self.options.compression != "none":
+            self.rank.compute(exchange.before, name="compress")
+            self.compressed.append(exchange)
+        return [self.rank.collective(kind, size, over=over, name="gradients") for kind, size in exchange.collectives]
+
+    def finish(self) -> Event | Steps:
+        """Send off what is left and wait for all buckets, then decompress them.
+
+        Decompression waits for the end of the backward pass, and for all buckets: begun when its bucket arrives, it
+        would delay the backward pass at moments that only the network knows, and levels of detail that look at the
+        clock at different moments would disagree.
+        """
+        self.graph_known = True
+        return self.exchanged() if self.options.compression == "none" else self.exchange_and_decompress()
+
+    def exchange_and_decompress(self) -> Steps:
+        """The process of a `finish` with compression."""
+        yield self.exchanged()
+        for exchange in self.compressed:
+            yield self.rank.compute(exchange.after, name="decompress")
+        self.compressed.clear()
+
+    def compressed_exchange(self, nbytes: float, over: str) -> CompressedExchange:
+        """What is computed and sent for a bucket of this size; buckets of a size are alike."""
+        if (nbytes, over) not in self.exchanges:
+            blocks = [block for block in self.plan.blocks if block.over == over]
+            compression = Compression(
+                method=self.options.compression,
+                ranks=self.rank.group(over).size,
+                gradient_bytes=sum(block.gradient_bytes for block in blocks),
+                matrices=tuple(matrix for block in blocks for matrix in block.matrices),
+                topk_ratio=self.options.topk_ratio,
+                powersgd_rank=self.options.powersgd_rank,
+            )
+            self.exchanges[nbytes, over] = compression.exchange(nbytes)
+        return self.exchanges[nbytes, over]

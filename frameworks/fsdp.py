@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pydantic import PositiveInt
 
 from simsys.errors import UsageError
-from simsys.framework import Block, DataParallel, Event, Rank, Shards, TrainingPlan, register
+from simsys.framework import Block, DataParallel, Event, Group, Rank, Shards, TrainingPlan, register
 
 Unit = tuple[Block, int]
 """A block and its place in its chunk; equal layers are the same block."""
@@ -44,8 +44,7 @@ class FSDP(DataParallel):
 
     def __init__(self, rank: Rank, plan: TrainingPlan, options: Options) -> None:
         super().__init__(rank, plan, options)
-        size = options.shard_size or rank.layout.data
-        self.sharers, self.replicas = rank.layout.split(rank.index, "data", size)
+        self.groups: dict[str, tuple[Group, Group]] = {}
         self.coming: deque[Unit] = deque()
         self.gathered: dict[Unit, Event] = {}
         self.pending: list[Event] = []
@@ -53,7 +52,7 @@ class FSDP(DataParallel):
     @classmethod
     def shards(cls, options: Options, ranks: int) -> Shards:
         """All states are divided among the ranks that share a model."""
-        size = options.shard_size or ranks
+        size = min(options.shard_size or ranks, ranks)
         if ranks % size:
             raise UsageError(f"shard_size {size} does not divide the {ranks} data-parallel ranks")
         return Shards(
@@ -88,9 +87,10 @@ class FSDP(DataParallel):
         """Reduce the unit's gradients to shards, and these over the replicas."""
         if self.options.no_sync and not last_micro_batch:
             return
-        event = self.rank.reduce_scatter(block.gradient_bytes, over=self.sharers, name="gradients")
-        shard_bytes = block.gradient_bytes / self.sharers.size
-        event = self.rank.all_reduce(shard_bytes, over=self.replicas, name="gradient shards", after=event)
+        sharers, replicas = self.sharers(block)
+        event = self.rank.reduce_scatter(block.gradient_bytes, over=sharers, name="gradients")
+        shard_bytes = block.gradient_bytes / sharers.size
+        event = self.rank.all_reduce(shard_bytes, over=replicas, name="gradient shards", after=event)
         self.pending.append(event)
 
     def finish(self) -> Event:
@@ -109,6 +109,13 @@ class FSDP(DataParallel):
     def gather(self, unit: Unit) -> Event:
         """All-gather a unit's weights, unless they are there or on their way."""
         if unit not in self.gathered:
-            nbytes = unit[0].parameter_bytes
-            self.gathered[unit] = self.rank.all_gather(nbytes, over=self.sharers, name="parameters")
+            sharers, _ = self.sharers(unit[0])
+            self.gathered[unit] = self.rank.all_gather(unit[0].parameter_bytes, over=sharers, name="parameters")
         return self.gathered[unit]
+
+    def sharers(self, block: Block) -> tuple[Group, Group]:
+        """The ranks that share a block's weights, and those that hold the same shard of them."""
+        if block.over not in self.groups:
+            size = self.shards(self.options, self.rank.group(block.over).size).weights
+            self.groups[block.over] = self.rank.layout.split(self.rank.index, block.over, size)
+        return self.groups[block.over]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping
 from itertools import product
 from typing import NamedTuple
 
@@ -53,8 +53,7 @@ class Training(TrainingFramework):
             yield self.rank.program(self.passes, self.micro_batches, over="pipeline", name="micro-batches")
         for action in self.actions:
             yield from self.perform(action)
-        if event := self.data_parallel.finish():
-            yield event
+        yield from awaited(self.data_parallel.finish())
         sent, self.sent = self.sent, []
         yield self.rank.wait(sent)
         if shared := self.plan.shared_gradient_bytes:
@@ -115,9 +114,13 @@ class Training(TrainingFramework):
     def run(self, parts: Iterable[Part], name: str) -> Steps:
         """Compute, and exchange partial results within the tensor-parallel group."""
         for part in parts:
-            yield self.rank.compute(part.work, name=name)
+            if part.beside and part.kind is not None:
+                yield self.rank.overlapped(part.work, part.kind, part.nbytes, over=part.over, name=name)
+                continue
+            if part.computes:
+                yield self.rank.compute(part.work, name=name)
             if part.kind is not None:
-                yield self.rank.collective(part.kind, part.nbytes, over="tensor", name=f"tensor {part.kind}")
+                yield self.rank.collective(part.kind, part.nbytes, over=part.over, name=f"{part.over} {part.kind}")
 
     def plan_passes(self, actions: Iterable[Action]) -> tuple[Pass, ...]:
         """Actions at which nothing but the passes themselves happens."""
@@ -136,12 +139,16 @@ class Training(TrainingFramework):
 
     def operations(self, kind: ActionKind, chunk: int) -> Iterator[PassOperation]:
         """What a pass computes and exchanges, block by block."""
-        blocks = self.plan.chunks[chunk]
+        rank, blocks = self.rank, self.plan.chunks[chunk]
         for block in blocks if kind is ActionKind.FORWARD else blocks[::-1]:
             for part in getattr(block, kind):
-                yield self.rank.plan_compute(part.work, name=kind)
+                if part.beside and part.kind is not None:
+                    yield rank.plan_overlapped(part.work, part.kind, part.nbytes, over=part.over, name=kind)
+                    continue
+                if part.computes:
+                    yield rank.plan_compute(part.work, name=kind)
                 if part.kind is not None:
-                    yield self.rank.plan_collective(part.kind, part.nbytes, over="tensor", name=f"tensor {part.kind}")
+                    yield rank.plan_collective(part.kind, part.nbytes, over=part.over, name=f"{part.over} {part.kind}")
 
     def partners(self, kind: ActionKind, chunk: int) -> tuple[Partner | None, Partner | None]:
         """Where a pass through a chunk receives from and sends to."""
@@ -182,3 +189,11 @@ class Training(TrainingFramework):
             if kind is ActionKind.WEIGHT
             or (kind is ActionKind.BACKWARD and not all(block.weight for block in self.plan.chunks[chunk]))
         )
+
+
+def awaited(hook: Event | Steps | None) -> Steps:
+    """Wait for what a hook has returned: an event, or several one after another."""
+    if isinstance(hook, Generator):
+        yield from hook
+    elif hook is not None:
+        yield hook

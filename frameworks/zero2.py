@@ -15,7 +15,7 @@ from simsys.framework import Block, Shards, register
 
 @register("zero2")
 class ZeRO2(ZeRO1):
-    """The options are those of DDP."""
+    """The options are those of ZeRO-1."""
 
     every_micro_batch = True
 
@@ -24,10 +24,18 @@ class ZeRO2(ZeRO1):
         """The gradients and the optimizer's states are divided."""
         return Shards(gradients=ranks, optimizer=ranks)
 
+    @classmethod
+    def buffer_bytes(cls, options: Any, gradient_bytes: float) -> float:
+        """Gradients that are whole for a while: a bucket that fills and one that is reduced; without overlap all.
+
+        As DeepSpeed's two buffers of ``reduce_bucket_size`` with ``overlap_comm`` (runtime/zero/stage_1_and_2.py).
+        """
+        return min(2.0 * options.bucket_size, gradient_bytes) if options.overlap else gradient_bytes
+
     def begin_pass(self, blocks: Sequence[Block], *, forward: bool, last_micro_batch: bool) -> None:
         """Send off what the pass before has left in its last bucket."""
-        if self.filled_bytes:
-            self.exchange(self.filled_bytes)
+        for bucket in self.buckets.values():
+            self.send_rest(bucket)
 
     def after_backward(self, block: Block, *, last_micro_batch: bool) -> None:
         """Send off every bucket that this block's gradients fill, in every micro-batch."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from simsys.config.base import Configurable, FrozenModel
 from simsys.ops import Pass, PassOperation
+from simsys.parallel.layout import Group
 from simsys.parallel.memory import Shards
 from simsys.parallel.schedule import Action, ActionKind, Schedule, passes, require_one_chunk
 from simsys.parallel.training import Block, TrainingPlan
@@ -51,7 +52,7 @@ class DataParallel(Configurable):
     """
 
     same_every_step: ClassVar[bool] = False
-    """True if a step never depends on those before, so that equal iterations need not be simulated one by one."""
+    """True if every step after the first is the same, so that equal iterations need not be simulated one by one."""
 
     every_micro_batch: ClassVar[bool] = True
     """False if nothing happens before gradients are complete, as in DDP: then the passes before can be planned."""
@@ -76,8 +77,8 @@ class DataParallel(Configurable):
     def after_backward(self, block: Block, *, last_micro_batch: bool) -> Event | None:
         """A block's gradients are there; with gradient accumulation, complete in the last micro-batch."""
 
-    def finish(self) -> Event | None:
-        """All backward passes are done; the optimizer comes next."""
+    def finish(self) -> Event | Steps | None:
+        """All backward passes are done; the optimizer comes next. May be a generator of the events to wait for."""
 
     def after_optimizer(self) -> Event | None:
         """This rank's share of the weights is updated; the step ends."""
@@ -90,6 +91,11 @@ class DataParallel(Configurable):
             UsageError: If the options do not fit so many ranks.
         """
         return Shards()
+
+    @classmethod
+    def buffer_bytes(cls, options: Any, gradient_bytes: float) -> float:
+        """Bytes that the exchange of `gradient_bytes` of gradients takes on each rank besides the gradients."""
+        return 0.0
 
 
 class TrainingFramework(ABC):
@@ -123,6 +129,7 @@ __all__ = [
     "DecodePhase",
     "Event",
     "FrozenModel",
+    "Group",
     "Pass",
     "PassOperation",
     "PrefillPhase",

@@ -74,6 +74,10 @@ class Rank:
         """Simulated time in seconds."""
         return self._executor.now(self.index)
 
+    def group(self, over: str) -> Group:
+        """The group of this rank of a kind named in `simsys.parallel.layout.GROUPS`."""
+        return self.layout.group(self.index, over)
+
     def compute(self, work: Work, *, name: str = "compute") -> Event:
         """Run kernels on this rank's GPU."""
         return self._executor.start(self.plan_compute(work, name=name))
@@ -100,6 +104,10 @@ class Rank:
         """Send `nbytes` from the group's first rank to all."""
         return self.collective(CollectiveKind.BROADCAST, nbytes, over=over, name=name)
 
+    def send_recv(self, nbytes: float, *, over: str | Group, name: str = "send_recv") -> Event:
+        """Send `nbytes` to the next member and receive as many from the one before."""
+        return self.collective(CollectiveKind.SEND_RECV, nbytes, over=over, name=name)
+
     def collective(
         self, kind: CollectiveKind, nbytes: float, *, over: str | Group, name: str, after: Event | None = None
     ) -> Event:
@@ -108,7 +116,7 @@ class Rank:
         Args:
             kind: Which one.
             nbytes: The full buffer.
-            over: The group, or the axis along which it lies: ``data``, ``tensor`` or ``pipeline``.
+            over: The group, or what kind of group it is: a name in `simsys.parallel.layout.GROUPS`.
             name: What it is for.
             after: What must have happened before it begins, besides the computation issued so far: the collective
                 of another group whose result it goes on with.

@@ -617,7 +617,7 @@ def test_what_does_not_fit_is_another_error(file: Path) -> None:
     (problem,) = error.value.problems
     assert (problem.path, problem.line, problem.column) == ("training.batch_size_per_gpu", 3, 32)
     assert "GPT2-Medium does not fit into H100-SXM" in problem.message
-    assert "training.batch_size_per_gpu: 52 would fit" in problem.message
+    assert "training.batch_size_per_gpu: 50 would fit" in problem.message
 
 
 def test_an_error_beside_it_makes_it_an_error(file: Path) -> None:

@@ -26,9 +26,10 @@ from simsys.platform.topology import single_switch
 
 ALL_REDUCE, ALL_GATHER = CollectiveKind.ALL_REDUCE, CollectiveKind.ALL_GATHER
 REDUCE_SCATTER, BROADCAST = CollectiveKind.REDUCE_SCATTER, CollectiveKind.BROADCAST
-ALL_TO_ALL = CollectiveKind.ALL_TO_ALL
+ALL_TO_ALL, SEND_RECV = CollectiveKind.ALL_TO_ALL, CollectiveKind.SEND_RECV
 
 CASES = [(name, kind) for name in ("ring", "tree", "direct") for kind in sorted(get_algorithm(name).kinds)]
+BLOCK_CASES = [case for case in CASES if case[1] is not SEND_RECV]
 SIZES = [2, 3, 4, 5, 7, 8, 12, 13, 16, 33]
 ORACLE = Path(latency_s=500e-9, bytes_per_s=50e9)
 GIB = 2**30
@@ -88,7 +89,7 @@ def steps_of(phases: tuple[Phase, ...]) -> list[Phase]:
     return [phase for phase in phases for _ in range(phase.repeat)]
 
 
-@pytest.mark.parametrize(("name", "kind"), CASES)
+@pytest.mark.parametrize(("name", "kind"), BLOCK_CASES)
 @pytest.mark.parametrize("n", SIZES)
 def test_every_rank_ends_with_the_data_it_should_have(name: str, kind: CollectiveKind, n: int) -> None:
     buffers = start_buffers(kind, n)
@@ -114,7 +115,9 @@ def test_every_rank_ends_with_the_data_it_should_have(name: str, kind: Collectiv
 # --- volumes ---
 
 
-@pytest.mark.parametrize(("name", "kind"), [case for case in CASES if case[0] != "tree" and case[1] != BROADCAST])
+@pytest.mark.parametrize(
+    ("name", "kind"), [case for case in BLOCK_CASES if case[0] != "tree" and case[1] != BROADCAST]
+)
 @pytest.mark.parametrize("n", SIZES)
 def test_block_algorithms_send_and_receive_the_least_possible_at_every_rank(
     name: str, kind: CollectiveKind, n: int
@@ -137,6 +140,8 @@ def test_block_algorithms_send_and_receive_the_least_possible_at_every_rank(
         ("ring", REDUCE_SCATTER, lambda n: n - 1),
         ("ring", ALL_TO_ALL, lambda n: n - 1),
         ("ring", BROADCAST, lambda n: (n - 1) / n + (n - 1)),
+        ("ring", SEND_RECV, lambda n: n),
+        ("direct", SEND_RECV, lambda n: n),
         ("tree", ALL_REDUCE, lambda n: 2 * (n - 1)),
         ("tree", BROADCAST, lambda n: n - 1),
         ("direct", ALL_REDUCE, lambda n: 2 * (n - 1)),
@@ -165,6 +170,14 @@ def test_direct_steps_are_ordered_so_that_ranks_take_turns_at_each_destination(n
         assert sorted(src for src, _ in pairs) == sorted(dst for _, dst in pairs) == list(range(n))
 
 
+@pytest.mark.parametrize("name", ["ring", "direct"])
+@pytest.mark.parametrize("n", SIZES)
+def test_a_send_receive_goes_to_the_next_rank(name: str, n: int) -> None:
+    (phase,) = get_algorithm(name).phases(SEND_RECV, n)
+    assert dict(phase.transfers) == {rank: (rank + 1) % n for rank in range(n)}
+    assert (phase.fraction, phase.repeat) == (1.0, 1)
+
+
 def test_a_large_ring_is_one_phase() -> None:
     (phase,) = get_algorithm("ring").phases(ALL_REDUCE, 1024)
     assert (len(phase.transfers), phase.repeat) == (1024, 2046)
@@ -181,6 +194,8 @@ def test_a_large_ring_is_one_phase() -> None:
         ("ring", ALL_REDUCE, lambda n, s: 2 * (n - 1) * (s / (n * 50e9) + 500e-9)),
         ("ring", ALL_GATHER, lambda n, s: (n - 1) * (s / (n * 50e9) + 500e-9)),
         ("ring", REDUCE_SCATTER, lambda n, s: (n - 1) * (s / (n * 50e9) + 500e-9)),
+        ("ring", SEND_RECV, lambda n, s: s / 50e9 + 500e-9),
+        ("direct", SEND_RECV, lambda n, s: s / 50e9 + 500e-9),
         ("direct", ALL_REDUCE, lambda n, s: 2 * (s / (n * 50e9) + 500e-9)),
         ("tree", ALL_REDUCE, lambda n, s: 2 * math.ceil(math.log2(n)) * (s / 50e9 + 500e-9)),
         ("tree", BROADCAST, lambda n, s: math.ceil(math.log2(n)) * (s / 50e9 + 500e-9)),

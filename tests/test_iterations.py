@@ -58,3 +58,28 @@ def test_all_ranks_begin_an_iteration_together() -> None:
         if event.event_type == "ITERATION_START":
             starts[event.timestamp] = starts.get(event.timestamp, 0) + 1
     assert list(starts.values()) == [8, 8, 8]
+
+
+def test_the_first_iteration_of_a_static_graph_is_not_taken_for_the_others() -> None:
+    """It hides nothing; the second and the third are equal, and the rest is told."""
+
+    def run(iterations: int, probes: Any = ()) -> RunResult:
+        training = {"batch_size_per_gpu": 2, "num_iterations": iterations, "options": {"static_graph": True}}
+        return simulate(
+            SimulationConfig(
+                hardware={"profile": "dgx-a100", "num_nodes": 2},
+                model={"name": "GPT2-Small"},
+                parallelism={"strategy": "DDP"},
+                training=training,
+                simulation={"lod": "medium"},
+            ),
+            probes,
+        )
+
+    told, simulated = run(12), run(12, [EventHistory()])
+    assert told.events == run(1000).events < simulated.events
+    durations = list(told.rows["iteration_s"])
+    assert durations[0] > 1.05 * durations[1]
+    assert durations[1:] == pytest.approx([durations[1]] * 11, rel=1e-9)
+    for name, column in simulated.rows.items():
+        assert list(told.rows[name]) == pytest.approx(list(column), rel=1e-9), name

@@ -36,7 +36,7 @@ def replicated(model: str, batch: int, *, num_nodes: int = 1, **parallelism: Any
 CASES = {
     "a smaller batch": (
         training("H100", "GPT2-Medium", 4096),
-        {"training.batch_size_per_gpu": 52},
+        {"training.batch_size_per_gpu": 50},
     ),
     "recomputation, if even one sample is too much": (
         training({"extends": "H100", "memory": "28 GB"}, "GPT2-XL", 1),
@@ -59,7 +59,7 @@ CASES = {
         {"training.batch_size_per_gpu": 1, "parallelism.strategy": "FSDP"},
     ),
     "shards beside the parallelism there is": (
-        replicated("Llama3-70B", 1, num_nodes=8, strategy="TP_ZERO1", tp_degree=8),
+        replicated("Llama3-70B", 1, num_nodes=16, strategy="TP_ZERO1", tp_degree=8),
         {"parallelism.strategy": "TP_FSDP"},
     ),
     "no further sharding of what is sharded": (

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from simsys.model.architectures import ARCHITECTURES
 from simsys.model.transformer import build_transformer, gpt_architecture
 from simsys.model.work import Model, Precision
-from simsys.parallel.memory import training_memory
+from simsys.parallel.memory import chunk_memory, training_memory
 from simsys.parallel.passes import forward_pass
 from simsys.parallel.training import Recompute
 
@@ -26,12 +28,19 @@ def gpt(layers: int) -> Model:
 
 
 def memory(
-    model: Model, *, tensor: int = 1, by_tokens: bool = False, fused: bool = True, recompute: Recompute = NONE
+    model: Model,
+    *,
+    tensor: int = 1,
+    by_tokens: bool = False,
+    fused: bool = True,
+    recompute: Recompute = NONE,
+    **how: Any,
 ) -> dict[str, float]:
     batch = model.training_batch(SAMPLES, SEQUENCE, fused_attention=fused)
     plan = forward_pass(model, tensor, by_tokens)
+    activations = chunk_memory(plan, batch, Precision(), recompute=recompute)
     tied = model.tied_parameters / tensor
-    return training_memory([plan], batch, Precision(), recompute=recompute, tied_parameters=tied)
+    return training_memory([plan], [activations], Precision(), tied_parameters=tied, **how)
 
 
 def per_layer(**how: object) -> float:
@@ -76,39 +85,37 @@ def test_what_is_computed_again_is_held_for_one_layer_at_a_time(
 ) -> None:
     four_layers = 4 * per_layer(recompute=recompute, fused=fused)
     others = memory(gpt(4))["activations"] - 4 * per_layer()  # embedding and head, which keep theirs
-    held = memory(gpt(4), recompute=recompute, fused=fused)["activations"]
-    assert held == pytest.approx(others + four_layers + SBH * made_again, rel=1e-12)
+    held = memory(gpt(4), recompute=recompute, fused=fused)
+    assert held["activations"] == pytest.approx(others + four_layers, rel=1e-12)
+    head = 2 * SAMPLES * SEQUENCE * (2 * HIDDEN + 2 * 8192)  # its pass is over, and what it kept given back
+    assert held["recomputed"] == pytest.approx(max(0.0, SBH * made_again - head), rel=1e-12)
 
 
 @pytest.mark.parametrize("name", [architecture.name for architecture in ARCHITECTURES])
 def test_each_technique_saves_memory_in_every_transformer(name: str) -> None:
     model = build_transformer(next(each for each in ARCHITECTURES if each.name == name))
     tensor = 4 if model.num_attention_heads % 4 == 0 else 5
-    held = [
-        memory(model, tensor=tensor, fused=False)["activations"],
-        memory(model, tensor=tensor, fused=False, recompute=SELECTIVE)["activations"],
-        memory(model, tensor=tensor, fused=False, recompute=SELECTIVE, by_tokens=True)["activations"],
-        memory(model, tensor=tensor, fused=False, recompute=FULL, by_tokens=True)["activations"],
+    parts = [
+        memory(model, tensor=tensor, fused=False),
+        memory(model, tensor=tensor, fused=False, recompute=SELECTIVE),
+        memory(model, tensor=tensor, fused=False, recompute=SELECTIVE, by_tokens=True),
+        memory(model, tensor=tensor, fused=False, recompute=FULL, by_tokens=True),
     ]
+    held = [each["activations"] + each["recomputed"] for each in parts]
     assert held == sorted(held, reverse=True)
     assert len(set(held)) == 4
 
 
 def test_micro_batches_in_flight_each_keep_their_activations() -> None:
-    model = gpt(4)
-    batch, plan = model.training_batch(SAMPLES, SEQUENCE), forward_pass(model)
-    once, thrice = (
-        training_memory([plan], batch, Precision(), in_flight=(count,), recompute=FULL)["activations"]
-        for count in (1, 3)
-    )
-    assert thrice - 3 * once == pytest.approx(-2 * SBH * 32)  # only one is computed again at a time
+    once, thrice = (memory(gpt(4), in_flight=(count,), recompute=FULL) for count in (1, 3))
+    assert thrice["activations"] == pytest.approx(3 * once["activations"])
+    assert thrice["recomputed"] == once["recomputed"], "only one is computed again at a time"
 
 
 @pytest.mark.parametrize(("optimizer", "nbytes"), [("adam", 16.0), ("sgd", 12.0)])
 def test_states_take_16_bytes_a_parameter_with_adam(optimizer: str, nbytes: float) -> None:
     """Weights, gradients and each state in fp32 (Rajbhandari et al. 2020, §3.1, without 16-bit copies)."""
     model = gpt(4)
-    batch, plan = model.training_batch(SAMPLES, SEQUENCE), forward_pass(model)
-    parts = training_memory([plan], batch, Precision(), optimizer=optimizer, tied_parameters=model.tied_parameters)
+    parts = memory(model, optimizer=optimizer)
     states = sum(parts[name] for name in ("parameters", "gradients", "optimizer"))
     assert states == pytest.approx(nbytes * model.parameters)

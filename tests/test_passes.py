@@ -14,7 +14,8 @@ from simsys.model.architectures import ARCHITECTURES
 from simsys.model.cnn import build_resnet50
 from simsys.model.transformer import build_transformer, gpt_architecture
 from simsys.model.work import Batch, Block, Model, Operator, OperatorKind, Precision, Split, kernel_of
-from simsys.parallel.passes import ForwardPass, Segment, block_segments, forward_pass, shard
+from simsys.parallel.passes import ForwardPass, forward_pass
+from simsys.parallel.segments import Segment, block_segments, shard, with_layers
 
 BY_NAME = {architecture.name: architecture for architecture in ARCHITECTURES}
 GPT = build_transformer(gpt_architecture("toy", num_layers=4, hidden_size=512, num_attention_heads=8, vocab_size=1024))
@@ -173,7 +174,7 @@ def test_cutting_a_block_loses_no_operator_and_keeps_their_order(splits: list[Sp
     operators = tuple(
         Operator(f"operator {i}", OperatorKind.GEMM, split, columns=8, inner=8) for i, split in enumerate(splits)
     )
-    segments = block_segments(Block("block", operators, output_elements_per_token=8.0), degree)
+    segments = with_layers(block_segments(Block("block", operators, output_elements_per_token=8.0), degree))
     names = [operator.name for segment in segments for operator in segment.operators]
     assert names == [operator.name for operator in operators]
     assert all(segment.operators for segment in segments)
@@ -189,7 +190,7 @@ def test_with_sequence_parallelism_what_is_split_has_all_tokens_and_the_rest_its
         for i, split in enumerate(splits)
     )
     block = Block("block", operators, output_elements_per_token=8.0)
-    segments = block_segments(block, degree, sequence_parallel=True)
+    segments = with_layers(block_segments(block, degree, sequence_parallel=True))
     names = [operator.name for segment in segments for operator in segment.operators]
     assert names == [operator.name for operator in operators]
     assert sum(segment.layers for segment in segments) == pytest.approx(1.0)

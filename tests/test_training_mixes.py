@@ -29,27 +29,35 @@ def config_of(
     data: int,
     *,
     lod: str = "medium",
+    context: int = 1,
     hardware: dict[str, Any] | None = None,
     micro_batches: int = 4,
+    sequence: int = SEQUENCE,
+    bandwidth: str = "400 GB/s",
+    recompute: str = "none",
     **parallelism: Any,
 ) -> SimulationConfig:
     """Without `hardware`, one GPU per node and a link for each pair, so that nothing is shared."""
-    gpus = tensor * stages * data
-    kinds = [kind for kind, degree in (("TP", tensor), ("PP", stages), ("DDP", data)) if degree > 1]
+    gpus = tensor * context * stages * data
+    degrees = {"TP": tensor, "CP": context, "PP": stages, "DDP": data}
+    kinds = [kind for kind, degree in degrees.items() if degree > 1]
+    if context > 1 and data == 1:
+        kinds.append("DDP")  # the ranks that share a sequence hold the same weights
     return SimulationConfig(
         hardware=hardware or {"gpu": "H100-SXM", "num_nodes": gpus, "gpus_per_node": 1},
-        network={"topology_type": "full_mesh", "link_bandwidth": "400 GB/s", "base_latency": "2 us"},
+        network={"topology_type": "full_mesh", "link_bandwidth": bandwidth, "base_latency": "2 us"},
         model={
             "model_type": "transformer",
             "num_layers": LAYERS,
             "hidden_size": HIDDEN,
             "num_attention_heads": HEADS,
             "vocab_size": VOCABULARY,
-            "sequence_length": SEQUENCE,
+            "sequence_length": sequence,
         },
         parallelism={
             "strategy": "_".join(kinds) or "None",
             "tp_degree": tensor,
+            "cp_degree": context,
             "pp_stages": stages,
             "dp_degree": data,
             **parallelism,
@@ -59,6 +67,7 @@ def config_of(
             "num_iterations": ITERATIONS,
             "gradient_accumulation_steps": micro_batches,
             "communication_pattern": "ring",
+            "activation_recompute": recompute,
         },
         simulation={"lod": lod},
     )
@@ -83,7 +92,18 @@ def recorded(config: SimulationConfig) -> tuple[TrainingJob, list[dict[str, Any]
 def mixes(draw: st.DrawFn) -> dict[str, Any]:
     tensor, stages, data = draw(st.sampled_from([1, 2, 4])), draw(st.sampled_from([1, 2, 4])), draw(st.integers(1, 2))
     schedule = draw(st.sampled_from(["1f1b", "gpipe", "zero_bubble", "interleaved"]))
-    chosen = {"tensor": tensor, "stages": stages, "data": data, "schedule": schedule}
+    chosen = {
+        "tensor": tensor,
+        "context": draw(st.sampled_from([1, 1, 2, 4])),
+        "stages": stages,
+        "data": data,
+        "schedule": schedule,
+        "sequence_parallel": tensor > 1 and draw(st.booleans()),
+        "scatter_gather": draw(st.booleans()),
+        "recompute": draw(st.sampled_from(["none", "selective", "full"])),
+        "order": draw(st.sampled_from(["tp-cp-ep-dp-pp", "pp-dp-tp", "dp-cp-tp-pp"])),
+    }
+    chosen["tp_overlap"] = chosen["sequence_parallel"] and draw(st.booleans())
     if schedule == "interleaved":
         virtual = draw(st.sampled_from([1, 3])) if stages > 1 else 1
         return {**chosen, "virtual_stages": virtual, "micro_batches": stages * draw(st.integers(1, 2))}

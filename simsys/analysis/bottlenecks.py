@@ -102,7 +102,7 @@ def _training_memory(result: RunResult) -> Bottleneck:
     share = peak / capacity
     risk = ", which leaves hardly any room for fragmentation: risk of running out" if share > MEMORY_RISK else ""
     remedies = []
-    by_batch = parts.get("activations", 0.0) + parts.get("logits", 0.0)
+    by_batch = sum(parts.get(name, 0.0) for name in ("activations", "recomputed", "logits", "fragmentation"))
     if by_batch:
         remedies.append(
             f"activations and logits take {_bytes(by_batch)}; half the batch per GPU with twice the gradient "

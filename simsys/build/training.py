@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
@@ -20,11 +21,12 @@ from simsys.executors.base import ExecutionModel, Executor
 from simsys.executors.iterations import iterate
 from simsys.framework import FRAMEWORKS, DataParallel, TrainingFramework
 from simsys.metrics.collector import TrainingMetrics
-from simsys.model.work import Batch, Model, Precision
+from simsys.model.work import FP32_BYTES, Batch, Model, Precision
 from simsys.parallel.layout import Layout
-from simsys.parallel.memory import Shards, training_memory
+from simsys.parallel.memory import ChunkMemory, Shards, chunk_memory, training_memory
 from simsys.parallel.passes import ForwardPass, forward_pass
 from simsys.parallel.schedule import Action, Schedule, peak_in_flight
+from simsys.parallel.segments import Experts
 from simsys.parallel.stages import partition
 from simsys.parallel.training import Recompute, StepSettings, TrainingPlan, model_flop, training_plan
 from simsys.platform.device_spec import DeviceSpec
@@ -55,7 +57,10 @@ class TrainingJob:
     def micro_batch(self) -> Batch:
         """What one forward pass on one rank processes."""
         fused = self.settings.attention == "fused"
-        return self.model.training_batch(self.settings.batch_size_per_gpu, self.sequence_length, fused_attention=fused)
+        batch = self.model.training_batch(
+            self.settings.batch_size_per_gpu, self.sequence_length, fused_attention=fused
+        )
+        return batch.part(self.layout.context)
 
     @property
     def global_batch_size(self) -> int:
@@ -72,10 +77,21 @@ class TrainingJob:
     def stages(self) -> list[list[ForwardPass]]:
         """For each pipeline stage, the chunks of layers that one of its ranks runs."""
         given = self.config.parallelism
-        whole = forward_pass(self.model, self.layout.tensor, given.sequence_parallel)
+        whole = self.forward_pass(expert_load(given))
         if self.layout.pipeline == 1:
             return [[whole]]
         return partition(whole, self.layout.pipeline, given.virtual_stages, given.stage_layers)
+
+    def forward_pass(self, load: float) -> ForwardPass:
+        """One rank's share of the whole model, if its experts have so many times the mean of the tokens."""
+        return forward_pass(
+            self.model,
+            self.layout.tensor,
+            self.config.parallelism.sequence_parallel,
+            experts=Experts(self.layout.expert, load) if self.layout.expert > 1 else None,
+            context_degree=self.layout.context,
+            overlap=self.config.parallelism.tp_overlap,
+        )
 
     @cached_property
     def plans(self) -> list[TrainingPlan]:
@@ -84,7 +100,11 @@ class TrainingJob:
             precision=self.precision,
             micro_batches=self.settings.gradient_accumulation_steps,
             optimizer=self.settings.optimizer,
+            fused_optimizer=self.settings.fused_optimizer,
             optimizer_shards=self.shards.optimizer,
+            expert_optimizer_shards=self.expert_shards.optimizer,
+            scatter_gather=self.config.parallelism.scatter_gather,
+            sequence_parallel=self.config.parallelism.sequence_parallel,
             backward_layers_ratio=self.engine.backward_per_layer_factor,
             split_backward=self.schedule.splits_backward,
             recompute=Recompute(self.settings.activation_recompute),
@@ -112,17 +132,44 @@ class TrainingJob:
         return [
             training_memory(
                 chunks,
-                self.micro_batch,
+                self.activations[stage],
                 self.precision,
-                vocab_size=self.model.vocab_size / self.layout.tensor,
                 in_flight=peak_in_flight(self._actions(stage)),
-                recompute=Recompute(self.settings.activation_recompute),
                 optimizer=self.settings.optimizer,
-                tied_parameters=self.model.tied_parameters / self.layout.tensor if len(self.stages) == 1 else 0.0,
+                tied_parameters=self.tied_parameters,
                 context_bytes=self.engine.memory_context,
+                buffer_bytes=self.buffer_bytes(chunks),
                 shards=self.shards,
+                expert_shards=self.expert_shards,
+                usable=self.engine.gpu_memory_utilization,
             )
             for stage, chunks in enumerate(self.stages)
+        ]
+
+    @property
+    def tied_parameters(self) -> float:
+        """A rank's share of the weights that stand in two blocks of its stage."""
+        return self.model.tied_parameters / self.layout.tensor if self.layout.pipeline == 1 else 0.0
+
+    def buffer_bytes(self, chunks: Sequence[ForwardPass]) -> float:
+        """What a rank with these layers collects gradients in."""
+        module, options = self.data_parallel
+        parameters = sum(chunk.parameters for chunk in chunks) - self.tied_parameters
+        return module.buffer_bytes(options, FP32_BYTES * parameters)
+
+    @cached_property
+    def activations(self) -> list[list[ChunkMemory]]:
+        """For each pipeline stage and each of its chunks, what a micro-batch holds there."""
+        recompute, vocabulary = (
+            Recompute(self.settings.activation_recompute),
+            self.model.vocab_size / self.layout.tensor,
+        )
+        return [
+            [
+                chunk_memory(chunk, self.micro_batch, self.precision, vocab_size=vocabulary, recompute=recompute)
+                for chunk in chunks
+            ]
+            for chunks in self.stages
         ]
 
     @property
@@ -141,14 +188,20 @@ class TrainingJob:
         name = own or data_parallel_module(self.config.parallelism)
         if own is None and "HSDP" in self.config.parallelism.parts:
             in_node = max(1, self.cluster.gpus_per_node // self.layout.tensor)
-            given = {"shard_size": gcd(self.layout.data, in_node), **given}
+            given = {"shard_size": gcd(self.layout.replicas, in_node), **given}
         return module_options(name, DataParallel, given, "training.options")
 
     @cached_property
     def shards(self) -> Shards:
-        """How model states are divided among the data-parallel ranks."""
+        """How model states are divided among the ranks that hold the same weights."""
         module, options = self.data_parallel
-        return module.shards(options, self.layout.data)
+        return module.shards(options, self.layout.replicas)
+
+    @cached_property
+    def expert_shards(self) -> Shards:
+        """The same for experts that are divided among ranks."""
+        module, options = self.data_parallel
+        return module.shards(options, self.layout.replicas // self.layout.expert)
 
     def execution_model(self) -> ExecutionModel:
         """Overheads and algorithms for the executor."""
@@ -161,7 +214,7 @@ class TrainingJob:
             samples_per_iteration=self.global_batch_size,
             tokens_per_sample=self.sequence_length,
             model_flop_per_iteration=self.model_flop,
-            hardware_flop_per_iteration=sum(plan.flop for plan in self.plans) * self.layout.tensor * self.layout.data,
+            hardware_flop_per_iteration=self.hardware_flop,
             num_gpus=self.layout.world_size,
             peak_flop_per_s=self.cluster.spec.peak_flop_per_s[self.precision.compute],
         )
@@ -173,6 +226,14 @@ class TrainingJob:
             self.model,
             self.model.training_batch(self.global_batch_size, self.sequence_length, fused_attention=False),
         )
+
+    @property
+    def hardware_flop(self) -> float:
+        """FLOP that all GPUs together carry out in an iteration; with skewed experts a little too many.
+
+        Every rank is taken to be as busy as the busiest.
+        """
+        return sum(plan.flop for plan in self.plans) * self.layout.tensor * self.layout.replicas
 
     def roles(self) -> tuple[tuple[int, ...], ...]:
         """Ranks that work alike."""
@@ -204,6 +265,12 @@ class TrainingJob:
         executor.env.process(iterate(executor, frameworks, self.settings.num_iterations, repeatable=repeatable))
 
 
+def expert_load(parallelism: ParallelismConfig) -> float:
+    """Tokens of the busiest expert-parallel rank over the mean, once what exceeds the capacity has been dropped."""
+    capacity = parallelism.expert_capacity_factor
+    return parallelism.expert_skew if capacity is None else min(parallelism.expert_skew, capacity)
+
+
 def data_parallel_module(parallelism: ParallelismConfig) -> str:
     """The data-parallel module that a strategy names; without a strategy, replicas train with DDP."""
     if parallelism.strategy == "None":
@@ -225,11 +292,10 @@ def training_job(config: SimulationConfig, cluster: Cluster, model: Model) -> Tr
     """Resolve a training scenario whose cluster and model are built already; raises as `build_training`."""
     assert config.training is not None
     settings, parallelism = config.training, config.parallelism
-    shards = parallelism.tp_degree * parallelism.cp_degree * parallelism.pp_stages
     layout = Layout(
         tensor=parallelism.tp_degree,
         context=parallelism.cp_degree,
-        data=parallelism.dp_degree or max(1, cluster.num_gpus // shards),
+        data=parallelism.dp_degree or max(1, cluster.num_gpus // parallelism.shards),
         pipeline=parallelism.pp_stages,
         expert=parallelism.ep_degree,
         order=parallelism.axes,

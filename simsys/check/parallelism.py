@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simsys.build.cluster import Cluster
+from simsys.check.experts import check_experts
 from simsys.check.findings import Findings
 from simsys.check.names import known_module
+from simsys.check.nearest import nearest_divisors
+from simsys.check.sequences import check_sequences
 from simsys.config.experiment import SimulationConfig
 from simsys.config.parallelism import DATA_STRATEGIES, STRATEGY_PARTS, ParallelismConfig
 from simsys.errors import UsageError
@@ -21,7 +24,7 @@ STRATEGY = ("parallelism", "strategy")
 KINDS = {"training": STRATEGY_PARTS, "serving": ("TP",)}
 """Which kinds of parallelism there are so far; in serving ``dp_degree`` counts independent replicas."""
 
-DIVIDING = {"TP": "tp_degree", "PP": "pp_stages"}
+DIVIDING = {"TP": "tp_degree", "CP": "cp_degree", "EP": "ep_degree", "PP": "pp_stages"}
 """Which degree belongs to which kind."""
 
 
@@ -40,21 +43,8 @@ def check_parallelism(config: SimulationConfig, cluster: Cluster | None, model: 
             found.error(TENSOR, problem)
     if model is not None:
         _check_pipeline(config, model, found)
-    if given.sequence_parallel:
-        _check_sequence_parallel(config, model, found)
-
-
-def _check_sequence_parallel(config: SimulationConfig, model: Model | None, found: Findings) -> None:
-    """It divides the sequences of training among the ranks of a tensor-parallel group."""
-    path, tensor = ("parallelism", "sequence_parallel"), config.parallelism.tp_degree
-    if config.training is None:
-        found.error(path, "sequence parallelism is for training; remove sequence_parallel")
-    elif tensor == 1:
-        found.error(path, "sequence_parallel needs a tp_degree above 1; write tp_degree: 2 or remove it")
-    elif model is not None and (length := config.model.sequence_length or model.sequence_length) % tensor:
-        found.error(
-            path, f"sequence parallelism divides sequences among tp_degree {tensor} ranks, not {length} tokens"
-        )
+    check_sequences(config, model, found)
+    check_experts(config, _replicas(given, cluster), model, found)
 
 
 def _check_pipeline(config: SimulationConfig, model: Model, found: Findings) -> None:
@@ -94,7 +84,7 @@ def split_problem(model: Model, tensor_degree: int, gpus: int = 0) -> str:
     if heads % tensor_degree:
         return (
             f"{model.name} has {heads} attention heads, which tp_degree {tensor_degree} does not divide; "
-            f"{_nearest_divisors(heads, tensor_degree, gpus)}"
+            f"{nearest_divisors(heads, tensor_degree, gpus)}"
         )
     if kv_heads % tensor_degree and tensor_degree % kv_heads:
         return (
@@ -152,20 +142,29 @@ def _data_degree(config: SimulationConfig, cluster: Cluster | None) -> int:
         return 1
     if given.dp_degree is not None:
         return given.dp_degree
-    return cluster.num_gpus // (given.tp_degree * given.pp_stages) if cluster is not None else 1
+    return cluster.num_gpus // given.shards if cluster is not None else 1
+
+
+def _replicas(given: ParallelismConfig, cluster: Cluster | None) -> int | None:
+    """Ranks that hold the same weights; None if that is not known."""
+    if given.dp_degree is not None:
+        return given.dp_degree * given.cp_degree
+    return cluster.num_gpus // given.shards * given.cp_degree if cluster is not None else None
 
 
 def _check_gpus(given: ParallelismConfig, cluster: Cluster, model: Model | None, found: Findings) -> None:
     """All GPUs are used: the product of the degrees is their number."""
     gpus, tensor = cluster.num_gpus, given.tp_degree
-    shards = tensor * given.pp_stages
+    shards, divided = given.shards, _product(given)
     if given.dp_degree is None:
-        if given.pp_stages > 1 and gpus % shards:
-            message = f"tp {tensor} x pp {given.pp_stages} = {shards} does not divide {_gpus(gpus)}"
-            found.error(STAGES, f"{message}; {_nearest_divisors(gpus // tensor, given.pp_stages, key='pp_stages')}")
+        if shards > tensor and gpus % shards:
+            key = "pp_stages" if given.pp_stages > 1 else "cp_degree"
+            degree = getattr(given, key)
+            fitting = nearest_divisors(max(1, gpus * degree // shards), degree, key=key)
+            found.error(("parallelism", key), f"{divided} = {shards} does not divide {_gpus(gpus)}; {fitting}")
         elif gpus % tensor:
             heads = model.num_attention_heads if model is not None else 0
-            fitting = _nearest_divisors(gpus, tensor, heads)
+            fitting = nearest_divisors(gpus, tensor, heads)
             found.error(TENSOR, f"{_gpus(gpus)} cannot be divided into groups of tp_degree {tensor}; {fitting}")
         return
     product = shards * given.dp_degree
@@ -174,22 +173,19 @@ def _check_gpus(given: ParallelismConfig, cluster: Cluster, model: Model | None,
     options = []
     if gpus % shards == 0:
         options.append(f"dp_degree: {gpus // shards}")
-    others = given.dp_degree * given.pp_stages
+    others = given.dp_degree * given.pp_stages * given.cp_degree
     if gpus % others == 0 and gpus // others > 1 and tensor > 1:
         options.append(f"tp_degree: {gpus // others}")
     if product % cluster.gpus_per_node == 0:
         options.append(f"num_nodes: {product // cluster.gpus_per_node}")
-    would = f"; {' or '.join(options)} would fit" if options else f"; {_nearest_divisors(gpus, tensor)}"
-    layout = f"tp {tensor} x pp {given.pp_stages} x dp {given.dp_degree} = {product}"
-    found.error(DATA, f"{layout}, the cluster has {_gpus(gpus)}{would}")
+    would = f"; {' or '.join(options)} would fit" if options else f"; {nearest_divisors(gpus, tensor)}"
+    found.error(DATA, f"{divided} x dp {given.dp_degree} = {product}, the cluster has {_gpus(gpus)}{would}")
+
+
+def _product(given: ParallelismConfig) -> str:
+    context = f" x cp {given.cp_degree}" if given.cp_degree > 1 else ""
+    return f"tp {given.tp_degree}{context} x pp {given.pp_stages}"
 
 
 def _gpus(count: int) -> str:
     return f"{count} GPU{'s' if count > 1 else ''}"
-
-
-def _nearest_divisors(number: int, near: int, also: int = 0, key: str = "tp_degree") -> str:
-    """The degrees around `near` that divide `number` (and `also`), as advice."""
-    common = [d for d in range(1, min(number, 1024) + 1) if number % d == 0 and also % d == 0]
-    nearest = sorted(sorted(common, key=lambda d: (abs(d - near), d))[:3])
-    return f"{key}: {' or '.join(map(str, nearest))} would fit"

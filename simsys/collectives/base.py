@@ -5,7 +5,7 @@ in one file per algorithm and a test holds them equal.
 
 Sizes are quoted as nccl-tests does, as the *full* buffer S in bytes (NVIDIA/nccl-tests, doc/PERFORMANCE.md):
 all-reduce and broadcast the message, all-gather the whole output, reduce-scatter the whole input,
-all-to-all the whole send buffer of one rank.
+all-to-all the whole send buffer of one rank, send-receive what each rank sends.
 """
 
 from __future__ import annotations
@@ -22,13 +22,18 @@ from simsys.registry import Registry
 
 
 class CollectiveKind(StrEnum):
-    """The collective operations, named as in `torch.distributed`; a broadcast's root is index 0 of the group."""
+    """The collective operations, named as in `torch.distributed`.
+
+    A broadcast's root is index 0 of the group. In a send-receive every rank sends to the next one of the group and
+    receives from the one before, as in nccl-tests' ``sendrecv``.
+    """
 
     ALL_REDUCE = "all_reduce"
     ALL_GATHER = "all_gather"
     REDUCE_SCATTER = "reduce_scatter"
     BROADCAST = "broadcast"
     ALL_TO_ALL = "all_to_all"
+    SEND_RECV = "send_recv"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ all-gather          S/(N·B) + L              each rank's block to every other
 reduce-scatter      S/(N·B) + L              block i of every rank to rank i
 all-to-all          S/(N·B) + L              block j of rank i to rank j
 broadcast           S/B + L                  the root sends the message to each (a flat tree)
+send-receive        S/B + L                  from i to i+1
 ==================  =======================  =================================================
 
 These are the pairwise exchanges of Thakur, Rabenseifner & Gropp 2005, "Optimization of collective communication
@@ -36,13 +37,15 @@ class Direct(Algorithm):
         """One phase, in which each rank's peers come in rotated order so that no two ranks begin with the same."""
         if kind == CollectiveKind.BROADCAST:
             return (Phase(tuple((0, rank) for rank in range(1, size)), 1.0),)
+        if kind == CollectiveKind.SEND_RECV:
+            return (Phase(shifted_pairs(size, 1), 1.0),)
         everyone = tuple(pair for shift in range(1, size) for pair in shifted_pairs(size, shift))
         return (Phase(everyone, 1.0 / size, repeat=2 if kind == CollectiveKind.ALL_REDUCE else 1),)
 
     def closed_form(self, kind: CollectiveKind, size: int, nbytes: float, paths: Sequence[Path]) -> float:
         """The table at the head of this module."""
         (path,) = one_per_phase(paths, 1)
-        if kind == CollectiveKind.BROADCAST:
+        if kind in (CollectiveKind.BROADCAST, CollectiveKind.SEND_RECV):
             return path.seconds(nbytes)
         steps = 2 if kind == CollectiveKind.ALL_REDUCE else 1
         return steps * path.seconds(nbytes / size)

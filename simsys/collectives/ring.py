@@ -8,6 +8,7 @@ all-gather          (N-1) · (S/(N·B) + L)         step k passes on the block t
 reduce-scatter      (N-1) · (S/(N·B) + L)         likewise, adding the rank's own
 broadcast           2(N-1) · (S/(N·B) + L)        scatter, then all-gather
 all-to-all          (N-1) · (S/(N·B) + L)         pairwise exchange: step k goes from i to i+k
+send-receive        S/B + L                       from i to i+1
 ==================  ============================  =============================================
 
 The first three: Patarasuk & Yuan 2009, "Bandwidth optimal all-reduce algorithms for clusters of workstations",
@@ -33,6 +34,8 @@ class Ring(Algorithm):
 
     def make_phases(self, kind: CollectiveKind, size: int) -> tuple[Phase, ...]:
         """One phase around the ring; single steps for the scatter of a broadcast and for all-to-all."""
+        if kind == CollectiveKind.SEND_RECV:
+            return (Phase(shifted_pairs(size, 1), 1.0),)
         block = 1.0 / size
         if kind == CollectiveKind.ALL_TO_ALL:
             return tuple(Phase(shifted_pairs(size, step), block) for step in range(1, size))
@@ -51,6 +54,8 @@ class Ring(Algorithm):
             *scatter, around = one_per_phase(paths, size)
             return sum(path.seconds(block_bytes) for path in scatter) + (size - 1) * around.seconds(block_bytes)
         (around,) = one_per_phase(paths, 1)
+        if kind == CollectiveKind.SEND_RECV:
+            return around.seconds(nbytes)
         steps = 2 * (size - 1) if kind == CollectiveKind.ALL_REDUCE else size - 1
         return steps * around.seconds(block_bytes)
 

@@ -89,6 +89,11 @@ class ParallelismConfig(FrozenModel):
         return named - {"", "None"}
 
     @property
+    def shards(self) -> int:
+        """Ranks that work on the same samples."""
+        return self.tp_degree * self.cp_degree * self.pp_stages
+
+    @property
     def axes(self) -> tuple[str, ...]:
         """The order of ranks by the names of a layout's axes; context comes after tensor if it is not named."""
         axes = [AXES[short] for short in self.order.split("-")]

@@ -15,7 +15,8 @@ class TrainingConfig(FrozenModel):
     """A training job. Alias: ``num_nodes``, which belongs to ``hardware``.
 
     `activation_recompute` says what the backward pass computes again instead of having kept it: ``selective`` the
-    attention core, ``full`` each block. `attention` is ``fused`` (flash) or not.
+    attention core, ``full`` each block. `attention` is ``fused`` (flash) or not. `fused_optimizer`: the update is one
+    kernel, or one for each operation.
     """
 
     batch_size_per_gpu: PositiveInt
@@ -24,6 +25,7 @@ class TrainingConfig(FrozenModel):
     mixed_precision: bool = True
     precision: TrainingPrecision | None = None
     optimizer: Literal["adam", "sgd"] = "adam"
+    fused_optimizer: bool = True
     activation_recompute: Literal["none", "selective", "full"] = "none"
     attention: Literal["fused", "unfused"] = "fused"
     communication_pattern: CommunicationPattern = "auto"

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from simsys.collectives.base import CollectiveKind
 from simsys.model.work import Batch, Operator, OperatorKind, Precision, Work, kernel_of
-from simsys.parallel.passes import ForwardPass, Segment
+from simsys.parallel.passes import ForwardPass
+from simsys.parallel.segments import Segment
 from simsys.platform.device_spec import DeviceSpec, kernel_seconds, work_seconds
 
 CollectiveSeconds = Callable[[CollectiveKind, float], float]

@@ -24,8 +24,8 @@ def iterate(
         executor: Carries out the operations.
         frameworks: The training step of every rank that runs a process.
         count: Iterations.
-        repeatable: Whether an iteration depends on nothing but the scenario, so that after two equal ones all
-            further ones are equal too; used if the level of detail allows it.
+        repeatable: Whether an iteration depends on nothing but the scenario and whether it is the first, so that
+            after two equal ones all further ones are equal too; used if the level of detail allows it.
     """
     env = executor.env
     ranks = [framework.rank for framework in frameworks]

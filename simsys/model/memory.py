@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from simsys.model.work import Model, Precision
-
-FP32_BYTES = 4.0
+from simsys.model.work import FP32_BYTES, Model, Precision
 
 
 def serving_memory(

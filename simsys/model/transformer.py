@@ -7,6 +7,8 @@ multi-head latent attention (DeepSeek-AI 2024, arXiv 2405.04434). Rotary embeddi
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from simsys.model.transformer_architecture import TransformerArchitecture, gpt_architecture
 from simsys.model.work import Block, Model, Operator, OperatorKind, Split
 
@@ -130,12 +132,13 @@ def _head(a: TransformerArchitecture) -> Block:
 
 def _layer(a: TransformerArchitecture, name: str, *, moe: bool) -> Block:
     mlp = _moe_operators(a) if moe else _mlp_operators(a, "", a.intermediate_size)
-    split, replicated = _activation_elements(a, moe=moe)
+    split, replicated, routed = _activation_elements(a, moe=moe)
     return Block(
         name,
         (_norm(a, "attention_norm"), *_attention_operators(a), _norm(a, "mlp_norm"), *mlp),
         output_elements_per_token=float(a.hidden_size),
         activation_elements_per_token=split + replicated,
+        routed_activation_elements_per_token=routed,
         replicated_activation_elements_per_token=replicated,
         # Softmax output; with dropout also its mask (1 byte) and output: 5 bytes a head (Korthikanti et al., §4.1).
         score_elements_per_pair=(2.5 if a.dropout else 1.0) * a.num_attention_heads,
@@ -149,7 +152,7 @@ def _attention_operators(a: TransformerArchitecture) -> tuple[Operator, ...]:
     operators = [_gemm("qkv", a.hidden_size, q + 2 * kv, Split.COLUMN, bias=a.biases or a.qkv_biases)]
     if a.qk_norms:
         operators.append(_memory("qk_norm", 2 * (q + kv), Split.HEADS, parameters=2 * a.head_size))
-    operators += _attention_kernels(a, 4.0 * q, 4.0 * q, 2 * q + 2 * kv)
+    operators += _attention_kernels(a, 4.0 * q, 4.0 * q, 2 * q + 2 * kv, 2 * kv)
     operators.append(_gemm("attention_output", q, a.hidden_size, Split.ROW, bias=a.biases))
     return tuple(operators)
 
@@ -169,13 +172,13 @@ def _latent_attention_operators(a: TransformerArchitecture) -> tuple[Operator, .
         _memory("latent_norm", 2 * (a.q_lora_rank + latent), parameters=a.q_lora_rank + latent),
         _gemm("q_up", a.q_lora_rank or a.hidden_size, heads * key, Split.COLUMN),
         _gemm("kv_up", latent, heads * (a.qk_nope_head_size + value), Split.COLUMN),
-        *_attention_kernels(a, per_pair, per_cached, heads * (2 * key + 2 * value)),
+        *_attention_kernels(a, per_pair, per_cached, heads * (2 * key + 2 * value), heads * (key + value)),
         _gemm("attention_output", heads * value, a.hidden_size, Split.ROW),
     )
 
 
 def _attention_kernels(
-    a: TransformerArchitecture, flop_per_pair: float, flop_per_cached_token: float, elements: float
+    a: TransformerArchitecture, flop_per_pair: float, flop_per_cached_token: float, elements: float, kv_elements: float
 ) -> list[Operator]:
     """Prompt attention (and its reading and writing for all tokens) and decode attention over the cache."""
     cached = float(a.kv_elements_per_layer)
@@ -188,6 +191,7 @@ def _attention_kernels(
         # Scores, their softmax and, with dropout, its output and mask (1 byte) are each written once and read once.
         elements_per_pair=(7.0 if a.dropout else 4.0) * a.num_attention_heads,
         elements_per_context_token=cached if a.causal else 0.0,
+        kv_elements_per_token=float(kv_elements),
     )
     decode = Operator(
         "decode_attention",
@@ -212,17 +216,21 @@ def _moe_operators(a: TransformerArchitecture) -> tuple[Operator, ...]:
     h, width, k = a.hidden_size, a.expert_intermediate_size, a.experts_per_token
     wide = 2 * width if a.gated_mlp else width
     shared = _mlp_operators(a, "shared_", a.shared_experts * width) if a.shared_experts else ()
+    activation = _memory("experts_activation", (wide + width) * k, Split.COLUMN)
     return (
         _gemm("router", h, a.experts, Split.REPLICATED),
         *shared,
         _routed(a, f"experts_{'gate_up' if a.gated_mlp else 'up'}", h, wide, Split.COLUMN),
-        _memory("experts_activation", (wide + width) * k, Split.COLUMN),
+        replace(activation, experts=a.experts, experts_per_token=k),
         _routed(a, "experts_down", width, h, Split.ROW),
     )
 
 
-def _activation_elements(a: TransformerArchitecture, *, moe: bool) -> tuple[float, float]:
-    """Elements of 2 bytes that a layer keeps for its backward pass: (divided by tensor parallelism, replicated).
+def _activation_elements(a: TransformerArchitecture, *, moe: bool) -> tuple[float, float, float]:
+    """Elements of 2 bytes that a layer keeps for its backward pass.
+
+    Returns:
+        What tensor parallelism divides, what it leaves whole, and what of both belongs to routed experts.
 
     Korthikanti et al. 2022, §4.1, counted tensor by tensor. Replicated: the inputs of two norms, of the QKV and of
     the MLP projection, and two dropout masks of one byte: 10 bytes × hidden for GPT. Divided: queries, keys, values,
@@ -241,7 +249,9 @@ def _activation_elements(a: TransformerArchitecture, *, moe: bool) -> tuple[floa
         divided = 2.0 * (heads + a.num_key_value_heads) * a.head_size
     kept_per_width = 3 if a.gated_mlp else 2
     if not moe:
-        return divided + kept_per_width * a.intermediate_size, replicated
+        return divided + kept_per_width * a.intermediate_size, replicated, 0.0
     k = a.experts_per_token
     replicated += 2 * k * h + a.experts
-    return divided + kept_per_width * (k + a.shared_experts) * a.expert_intermediate_size, replicated
+    in_experts = kept_per_width * k * a.expert_intermediate_size
+    shared = kept_per_width * a.shared_experts * a.expert_intermediate_size
+    return divided + in_experts + shared, replicated, in_experts + 2.0 * k * h

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+FP32_BYTES = 4.0
+
 
 class OperatorKind(StrEnum):
     """What limits an operator, and so which efficiency curve of a device applies to it."""
@@ -56,6 +58,10 @@ class Batch(NamedTuple):
     decode_sequences: float = 0.0
     score_pairs: float = 0.0
 
+    def part(self, parts: int) -> Batch:
+        """One of so many equal parts: sequences divided among the ranks of context parallelism."""
+        return Batch(*(count / parts for count in self))
+
     def __add__(self, other: Batch) -> Batch:  # type: ignore[override]
         """Both batches in one pass."""
         return Batch(
@@ -86,8 +92,10 @@ class Operator:
         flop_per_pair: FLOP for each query-key pair (attention).
         elements_per_pair: Elements of scores read and written for each query-key pair if attention is not fused.
         elements_per_context_token: KV-cache elements read for each cached token.
+        kv_elements_per_token: Keys and values that each token contributes to attention over a divided sequence.
         experts: Experts among which the parameters are divided (1: dense).
         experts_per_token: Experts each token is routed to.
+        expert_ranks: Ranks among which the experts are divided, all of whose tokens come to those of this one.
         per_logit: True if "token" means a token that goes through the head, not every token.
         lookup: True if the parameters are a table of which a pass reads only the rows it looks up; those rows
             stand in `elements_per_token`, so the parameters count as stored but never as read.
@@ -105,8 +113,10 @@ class Operator:
     flop_per_pair: float = 0.0
     elements_per_pair: float = 0.0
     elements_per_context_token: float = 0.0
+    kv_elements_per_token: float = 0.0
     experts: int = 1
     experts_per_token: int = 1
+    expert_ranks: int = 1
     per_logit: bool = False
     lookup: bool = False
 
@@ -120,7 +130,7 @@ class Operator:
             return 0.0
         if self.experts == 1:
             return self.parameters
-        untouched: float = (1.0 - self.experts_per_token / self.experts) ** tokens
+        untouched: float = (1.0 - self.experts_per_token / self.experts) ** (tokens * self.expert_ranks)
         return self.parameters * (1.0 - untouched)
 
 
@@ -137,6 +147,7 @@ class Block:
             parallelism leaves whole on every rank (Korthikanti et al. 2022, §4.2.1: 10 of 34 bytes).
         score_elements_per_pair: Elements kept per query-key pair if attention is not fused (`Batch.score_pairs`).
         backward_flop_ratio: Work of the backward pass over that of the forward pass.
+        routed_activation_elements_per_token: What of the kept elements belongs to routed experts.
     """
 
     name: str
@@ -146,6 +157,7 @@ class Block:
     replicated_activation_elements_per_token: float = 0.0
     score_elements_per_pair: float = 0.0
     backward_flop_ratio: float = 2.0
+    routed_activation_elements_per_token: float = 0.0
 
     @property
     def parameters(self) -> float:
@@ -203,6 +215,11 @@ class Model:
             )
             - self.tied_parameters
         )
+
+    @property
+    def experts(self) -> int:
+        """Routed experts of a layer; 1 for a dense model."""
+        return max((operator.experts for block in self.blocks for operator in block.operators), default=1)
 
     @property
     def causal(self) -> bool:

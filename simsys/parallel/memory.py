@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from simsys.model.work import Batch, Precision
+from simsys.model.work import FP32_BYTES, Batch, Precision
 from simsys.parallel.passes import ForwardPass, Stretch
 from simsys.parallel.training import Recompute
 
-FP32_BYTES = 4.0
 OPTIMIZER_STATES = {"adam": 2, "sgd": 1}
 """Momentum and, for Adam, variance, kept in fp32 (Kingma & Ba 2015)."""
 LOGIT_COPIES = 2
@@ -38,53 +37,108 @@ class Shards:
 UNSHARDED = Shards()
 
 
-def training_memory(
-    chunks: Sequence[ForwardPass],
+@dataclass(frozen=True, slots=True)
+class ChunkMemory:
+    """What one micro-batch holds on its way through a chunk of layers, in bytes.
+
+    Args:
+        kept: From its forward until its backward pass.
+        recomputed: More, while the chunk's backward pass computes again what was not kept.
+        logits: More, while the loss and the gradient of the logits are computed.
+    """
+
+    kept: float
+    recomputed: float
+    logits: float
+
+    @property
+    def passing(self) -> float:
+        """What a pass needs for a while beyond what is kept."""
+        return max(self.recomputed, self.logits)
+
+
+def chunk_memory(
+    chunk: ForwardPass,
     batch: Batch,
     precision: Precision,
     *,
     vocab_size: float = 0.0,
-    in_flight: Sequence[int] = (1,),
     recompute: Recompute = Recompute.NONE,
+) -> ChunkMemory:
+    """Activations as in Korthikanti et al. 2022, table 2.
+
+    The backward pass goes through the blocks in reverse and gives back what each has kept, so a block that is made
+    again finds less of the rest.
+
+    Args:
+        chunk: The rank's share of the layers.
+        batch: One micro-batch; attention scores are kept if it has `score_pairs`.
+        precision: What activations are kept in.
+        vocab_size: The rank's share of the vocabulary; counted if the chunk has the head.
+        recompute: What is computed again in the backward pass, and so not kept.
+    """
+    kept = given_back = recomputed = 0.0
+    for stretch in reversed(chunk.stretches):
+        held = activation_elements(stretch, batch, recompute)
+        made_again = activation_elements(stretch, batch) - held
+        recomputed = max(recomputed, made_again - given_back)
+        given_back += stretch.repeat * held
+        kept += stretch.repeat * held
+    logits = vocab_size * batch.logits if chunk.has_head else 0.0
+    nbytes = precision.activation_bytes
+    return ChunkMemory(kept * nbytes, recomputed * nbytes, logits * FP32_BYTES * LOGIT_COPIES)
+
+
+def training_memory(
+    chunks: Sequence[ForwardPass],
+    activations: Sequence[ChunkMemory],
+    precision: Precision,
+    *,
+    in_flight: Sequence[int] = (1,),
     optimizer: str = "adam",
     tied_parameters: float = 0.0,
     context_bytes: float = 0.0,
+    buffer_bytes: float = 0.0,
     shards: Shards = UNSHARDED,
+    expert_shards: Shards = UNSHARDED,
+    usable: float = 1.0,
 ) -> dict[str, float]:
-    """Bytes that one rank needs, by component.
+    """Bytes that one rank needs at the peak, by component.
 
     Model states are those of mixed-precision Adam, 16 bytes per parameter with fp32 gradients (Rajbhandari et
-    al. 2020, §3.1, without the transient 16-bit copies); activations follow Korthikanti et al. 2022, table 2.
-    With recomputation the block whose backward pass runs holds what the others do not keep.
+    al. 2020, §3.1, without the transient 16-bit copies).
 
     Args:
         chunks: The rank's share of each chunk of layers that its pipeline stage holds.
-        batch: One micro-batch; attention scores are kept if it has `score_pairs`.
-        precision: What activations are kept in.
-        vocab_size: The rank's share of the vocabulary; counted if the stage has the head.
+        activations: What a micro-batch holds in each of them.
+        precision: What the passes compute in.
         in_flight: For each chunk, micro-batches whose activations are kept at the peak.
-        recompute: What is computed again in the backward pass, and so not kept.
         optimizer: A key of `OPTIMIZER_STATES`.
         tied_parameters: Weights that stand in two blocks of the stage but are stored once.
         context_bytes: What the runtime and its libraries take.
-        shards: How model states are divided among data-parallel ranks.
+        buffer_bytes: What gradients are collected in for communication.
+        shards: How model states are divided among the ranks that hold the same weights.
+        expert_shards: The same for divided experts.
+        usable: Share of the changing memory that the allocator can fill; the rest is lost between its blocks.
     """
-    parameters = sum(chunk.parameters for chunk in chunks) - tied_parameters
-    stretches = [(kept, stretch) for kept, chunk in zip(in_flight, chunks, strict=True) for stretch in chunk.stretches]
-    kept_elements = sum(kept * s.repeat * activation_elements(s, batch, recompute) for kept, s in stretches)
-    made_again = max(
-        0.0, *(activation_elements(s, batch) - activation_elements(s, batch, recompute) for _, s in stretches)
-    )
-    logits = vocab_size * batch.logits if any(chunk.has_head for chunk in chunks) else 0.0
-    states = _model_states(parameters, precision, OPTIMIZER_STATES[optimizer], shards)
-    if shards.weights > 1:
-        states["gathered"] = _gathered(chunks, parameters, precision, shards)
-    return {
-        **states,
-        "activations": (kept_elements + made_again) * precision.activation_bytes,
-        "logits": logits * FP32_BYTES * LOGIT_COPIES,
-        "context": context_bytes,
+    experts = sum(chunk.expert_parameters for chunk in chunks)
+    rest = sum(chunk.parameters for chunk in chunks) - tied_parameters - experts
+    held = _model_states(rest, precision, OPTIMIZER_STATES[optimizer], shards)
+    for name, nbytes in _model_states(experts, precision, OPTIMIZER_STATES[optimizer], expert_shards).items():
+        held[name] += nbytes
+    if max(shards.weights, expert_shards.weights) > 1:
+        held["gathered"] = _gathered(chunks, rest + experts, precision, shards)
+    passing = max(activations, key=lambda chunk: chunk.passing)
+    held["buffers"] = buffer_bytes
+    gathered = {"gathered": held.pop("gathered")} if "gathered" in held else {}
+    changing = {
+        **gathered,
+        "activations": sum(count * chunk.kept for count, chunk in zip(in_flight, activations, strict=True)),
+        "recomputed": passing.recomputed if passing.recomputed > passing.logits else 0.0,
+        "logits": passing.logits if passing.logits >= passing.recomputed else 0.0,
     }
+    lost = sum(changing.values()) * (1.0 / usable - 1.0)
+    return {**held, **changing, "fragmentation": lost, "context": context_bytes}
 
 
 def activation_elements(stretch: Stretch, batch: Batch, recompute: Recompute = Recompute.NONE) -> float:

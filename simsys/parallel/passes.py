@@ -1,50 +1,13 @@
-"""A model as one rank sees it in a forward pass: segments of operators, with a collective after some of them.
-
-Tensor parallelism is a transform of the model (Shoeybi et al. 2019, §3): column-, head- and
-vocabulary-split operators shrink by the degree, row-split ones shrink and leave partial sums that an
-all-reduce adds up, so a transformer layer becomes compute – all-reduce – compute – all-reduce. With sequence
-parallelism (Korthikanti et al. 2022, §4.2.2) what every rank would do alike, norms and dropout, is divided by tokens
-instead, and each all-reduce becomes a reduce-scatter behind the split operators and an all-gather before them.
-"""
+"""A model as one rank sees it in a forward pass: stretches of equal blocks, each a run of segments."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from simsys.collectives.base import CollectiveKind
-from simsys.errors import UsageError
-from simsys.model.work import Block, Model, Operator, OperatorKind, Split
-
-
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """A collective of the tensor-parallel group, sized by the batch.
-
-    Args:
-        kind: Which collective.
-        elements_per_token: Elements of the full buffer per token.
-        per_logit: True if only tokens that go through the head count.
-    """
-
-    kind: CollectiveKind
-    elements_per_token: float
-    per_logit: bool = False
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Segment:
-    """Operators of one block that run without communication, then possibly an exchange.
-
-    Args:
-        operators: One rank's share of them; none if an exchange comes first in a block.
-        exchange: What follows, if anything.
-        layers: Share of a layer's host overhead that falls into this segment.
-    """
-
-    operators: tuple[Operator, ...]
-    exchange: Exchange | None = None
-    layers: float = 0.0
+from simsys.model.work import Block, Model, Operator
+from simsys.parallel.beside import overlapped, ring_attention
+from simsys.parallel.segments import Experts, Segment, block_segments, with_layers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,11 +58,13 @@ class ForwardPass:
         name: Name of the model or the piece.
         stretches: In forward order.
         input_elements_per_token: Elements of each token that the piece before hands over, whole; 0 if there is none.
+        hands_on: Whether a piece follows.
     """
 
     name: str
     stretches: tuple[Stretch, ...]
     input_elements_per_token: float = 0.0
+    hands_on: bool = False
 
     @property
     def output_elements_per_token(self) -> float:
@@ -123,65 +88,39 @@ class ForwardPass:
         return sum(op.parameters * stretch.repeat for stretch in self.stretches for op in stretch.operators)
 
     @property
+    def expert_parameters(self) -> float:
+        """What of them belongs to experts that are divided among ranks."""
+        return sum(
+            op.parameters * stretch.repeat
+            for stretch in self.stretches
+            for op in stretch.operators
+            if op.expert_ranks > 1
+        )
+
+    @property
     def has_head(self) -> bool:
         """Whether the logits are computed here."""
         return any(operator.per_logit for stretch in self.stretches for operator in stretch.operators)
 
 
-def shard(operator: Operator, degree: int, num_key_value_heads: int = 0) -> Operator:
-    """One rank's share of an operator under tensor parallelism of `degree`.
-
-    Beyond one rank per key-value head, the cached heads are replicated: each rank still reads one whole head.
-
-    Raises:
-        UsageError: If a GEMM dimension or the number of KV elements cannot be divided.
-    """
-    if degree == 1 or operator.split is Split.REPLICATED:
-        return operator
-    share = replace(
-        operator,
-        parameters=operator.parameters / degree,
-        flop_per_token=operator.flop_per_token / degree,
-        flop_per_pair=operator.flop_per_pair / degree,
-        elements_per_pair=operator.elements_per_pair / degree,
-        elements_per_context_token=operator.elements_per_context_token / min(degree, num_key_value_heads or degree),
-    )
-    if operator.split is Split.COLUMN and operator.kind is OperatorKind.GEMM:
-        return replace(
-            share,
-            columns=_divide(operator, "columns", degree),
-            elements_per_token=_gemm_elements(operator, operator.inner, operator.columns / degree),
-        )
-    if operator.split is Split.ROW:
-        return replace(
-            share,
-            inner=_divide(operator, "inner", degree),
-            elements_per_token=_gemm_elements(operator, operator.inner / degree, operator.columns),
-        )
-    if operator.split is Split.VOCABULARY and operator.kind is OperatorKind.GEMM:
-        # A vocabulary is padded up to a multiple of the degree.
-        columns = -(-operator.columns // degree)
-        return replace(share, columns=columns, elements_per_token=_gemm_elements(operator, operator.inner, columns))
-    return replace(share, elements_per_token=operator.elements_per_token / degree)
-
-
-def divided_by_tokens(operator: Operator, degree: int) -> Operator:
-    """One rank's share of an operator that holds all weights and works on its part of the tokens."""
-    return replace(
-        operator,
-        rows_per_token=operator.rows_per_token / degree,
-        flop_per_token=operator.flop_per_token / degree,
-        elements_per_token=operator.elements_per_token / degree,
-    )
-
-
-def forward_pass(model: Model, tensor_degree: int = 1, sequence_parallel: bool = False) -> ForwardPass:
+def forward_pass(
+    model: Model,
+    tensor_degree: int = 1,
+    sequence_parallel: bool = False,
+    *,
+    experts: Experts | None = None,
+    context_degree: int = 1,
+    overlap: bool = False,
+) -> ForwardPass:
     """The forward pass of `model` as one of `tensor_degree` ranks runs it.
 
     Args:
         model: The whole model.
         tensor_degree: Ranks that share each layer.
         sequence_parallel: Divide by tokens what tensor parallelism leaves whole.
+        experts: How routed experts are divided; every rank holds all if left out.
+        context_degree: Parts of each sequence; keys and values travel around their ranks.
+        overlap: Run the exchanges of sequence parallelism beside the matrix products next to them.
     """
     stretches: list[Stretch] = []
     previous: Block | None = None
@@ -190,14 +129,17 @@ def forward_pass(model: Model, tensor_degree: int = 1, sequence_parallel: bool =
         if block is previous:
             stretches[-1] = replace(stretches[-1], repeat=stretches[-1].repeat + 1)
         else:
-            segments = block_segments(block, tensor_degree, model.num_key_value_heads, sequence_parallel)
+            segments = block_segments(block, tensor_degree, model.num_key_value_heads, sequence_parallel, experts)
+            if overlap:
+                segments = overlapped(segments, tensor_degree)
+            segments = ring_attention(segments, context_degree)
             stretches.append(
                 Stretch(
                     block.name,
-                    tuple(segments),
+                    tuple(with_layers(segments)),
                     backward_ratio=block.backward_flop_ratio,
                     output_elements_per_token=block.output_elements_per_token,
-                    activation_elements_per_token=_kept_elements(block, tensor_degree, by_tokens),
+                    activation_elements_per_token=_kept_elements(block, tensor_degree, by_tokens, experts),
                     score_elements_per_pair=block.score_elements_per_pair / tensor_degree,
                     input_elements_per_token=previous.output_elements_per_token / by_tokens if previous else 0.0,
                 )
@@ -206,73 +148,13 @@ def forward_pass(model: Model, tensor_degree: int = 1, sequence_parallel: bool =
     return ForwardPass(model.name, tuple(stretches))
 
 
-def _kept_elements(block: Block, tensor_degree: int, by_tokens: int) -> float:
+def _kept_elements(block: Block, tensor_degree: int, by_tokens: int, experts: Experts | None) -> float:
     """Activations that one rank keeps; norms and dropout keep theirs whole (Korthikanti et al. 2022, §4.2.1).
 
     With sequence parallelism they are divided by tokens, and so are the inputs of column-split operators, which are
     gathered again in the backward pass (§4.2.2).
     """
     whole = block.replicated_activation_elements_per_token
-    return whole / by_tokens + (block.activation_elements_per_token - whole) / tensor_degree
-
-
-def block_segments(
-    block: Block, tensor_degree: int = 1, num_key_value_heads: int = 0, sequence_parallel: bool = False
-) -> list[Segment]:
-    """Cut a block wherever something must be exchanged under tensor parallelism."""
-    cuts: list[tuple[list[Operator], Exchange | None]] = []
-    pending: list[Operator] = []
-    sequence_parallel = sequence_parallel and tensor_degree > 1
-    by_tokens = sequence_parallel  # whether the rank has only its part of the tokens
-    for operator in block.operators:
-        if by_tokens and operator.split is not Split.REPLICATED and not operator.lookup:
-            cuts.append((pending, _gather_before(operator, block)))
-            pending, by_tokens = [], False
-        share = shard(operator, tensor_degree, num_key_value_heads)
-        pending.append(divided_by_tokens(share, tensor_degree) if by_tokens and not operator.lookup else share)
-        exchange = _exchange_after(operator, block) if tensor_degree > 1 else None
-        if exchange is not None:
-            if sequence_parallel and exchange.kind is CollectiveKind.ALL_REDUCE:
-                exchange, by_tokens = replace(exchange, kind=CollectiveKind.REDUCE_SCATTER), True
-            cuts.append((pending, exchange))
-            pending = []
-    if pending:
-        cuts.append((pending, None))
-    layers = 1.0 / sum(bool(operators) for operators, _ in cuts)
-    return [Segment(tuple(ops), exchange, layers=layers if ops else 0.0) for ops, exchange in cuts]
-
-
-def _gather_before(operator: Operator, block: Block) -> Exchange:
-    """The hidden states of all tokens, for an operator that is split otherwise than by tokens."""
-    if operator.per_logit:
-        return Exchange(CollectiveKind.ALL_GATHER, float(operator.inner), per_logit=True)
-    return Exchange(CollectiveKind.ALL_GATHER, block.output_elements_per_token)
-
-
-def _exchange_after(operator: Operator, block: Block) -> Exchange | None:
-    if operator.split is Split.ROW and operator.kind is OperatorKind.GEMM and _closes_sum(operator, block):
-        return Exchange(CollectiveKind.ALL_REDUCE, float(operator.columns))
-    if operator.split is Split.VOCABULARY:
-        if operator.kind is OperatorKind.GEMM:
-            return Exchange(CollectiveKind.ALL_GATHER, float(operator.columns), per_logit=operator.per_logit)
-        return Exchange(CollectiveKind.ALL_REDUCE, block.output_elements_per_token)
-    return None
-
-
-def _closes_sum(operator: Operator, block: Block) -> bool:
-    """False if a later row-split operator adds to the same sum, as shared experts do after routed ones."""
-    following: Iterable[Operator] = block.operators[block.operators.index(operator) + 1 :]
-    return not any(later.split is Split.ROW and operator.name != "attention_output" for later in following)
-
-
-def _divide(operator: Operator, field: str, degree: int) -> int:
-    size: int = getattr(operator, field)
-    if size % degree:
-        raise UsageError(
-            f"operator {operator.name!r} has {size} {field}, which tensor parallelism of {degree} does not divide"
-        )
-    return size // degree
-
-
-def _gemm_elements(operator: Operator, inner: float, columns: float) -> float:
-    return (inner + columns) * operator.rows_per_token
+    kept = whole / by_tokens + (block.activation_elements_per_token - whole) / tensor_degree
+    more = (experts.load - 1.0) * block.routed_activation_elements_per_token if experts is not None else 0.0
+    return kept + more / tensor_degree

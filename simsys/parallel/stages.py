@@ -35,7 +35,7 @@ def partition(
     passes: list[ForwardPass] = []
     for index, piece in enumerate(pieces):
         received = passes[-1].output_elements_per_token if passes else 0.0
-        passes.append(ForwardPass(f"{plan.name}[{index}]", tuple(piece), received))
+        passes.append(ForwardPass(f"{plan.name}[{index}]", tuple(piece), received, index + 1 < len(pieces)))
     return [[passes[chunk * stages + stage] for chunk in range(chunks)] for stage in range(stages)]
 
 

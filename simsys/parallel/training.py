@@ -7,16 +7,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from simsys.collectives.base import CollectiveKind
-from simsys.model.work import Batch, Kernel, Model, OperatorKind, Precision, Split, Work, backward_work, forward_work
-from simsys.parallel.passes import Exchange, ForwardPass, Segment, Stretch
-
-ADAM_BYTES_PER_PARAMETER = 28.0
-"""Read weight, momentum, variance and gradient, write the first three: 7 × 4 bytes (Kingma & Ba 2015, alg. 1)."""
-SGD_BYTES_PER_PARAMETER = 20.0
-"""Read weight, momentum and gradient, write weight and momentum: 5 × 4 bytes."""
-OPTIMIZER_BYTES = {"adam": ADAM_BYTES_PER_PARAMETER, "sgd": SGD_BYTES_PER_PARAMETER}
-HALF_COPY_BYTES = 2.0
-"""Mixed precision also writes the 16-bit copy of each weight."""
+from simsys.model.work import Batch, Model, OperatorKind, Precision, Split, Work, backward_work, forward_work
+from simsys.parallel.compression import Matrix, weight_matrices
+from simsys.parallel.optimizer import update_work
+from simsys.parallel.passes import ForwardPass, Stretch
+from simsys.parallel.segments import Exchange, Segment
 
 
 class Recompute(StrEnum):
@@ -29,16 +24,33 @@ class Recompute(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """Computation (possibly none), then possibly a collective of the tensor-parallel group."""
+    """Computation (possibly none), then possibly a collective.
+
+    Args:
+        work: The computation.
+        kind: Which collective.
+        nbytes: Its full buffer.
+        over: The kind of group, a name in `simsys.parallel.layout.GROUPS`.
+        beside: The collective runs beside the computation instead of after it.
+    """
 
     work: Work
     kind: CollectiveKind | None = None
     nbytes: float = 0.0
+    over: str = "tensor"
+    beside: bool = False
+
+    @property
+    def computes(self) -> bool:
+        """Whether there is any computation."""
+        return bool(self.work.kernels or self.work.layers)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
     """One block of the model in a training step; equal layers are the same object.
+
+    If experts are divided among ranks, a layer is two blocks: what all ranks of ``data`` hold alike, and its experts.
 
     Args:
         name: Such as ``layer``.
@@ -48,6 +60,8 @@ class Block:
         weight: What of the backward pass is put off: the gradients of the weights, in schedules that split it.
         parameter_bytes: Bytes of this rank's weights of the block, in the precision it computes in; weights that
             stand in two blocks count with the first.
+        over: The kind of group that holds the same weights: ``data`` or, for divided experts, ``expert_data``.
+        matrices: This rank's weights that are matrices; the others are vectors (biases, norms).
     """
 
     name: str
@@ -56,6 +70,8 @@ class Block:
     gradient_bytes: float
     weight: tuple[Part, ...] = ()
     parameter_bytes: float = 0.0
+    over: str = "data"
+    matrices: tuple[Matrix, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,7 +114,15 @@ class TrainingPlan:
     @property
     def parameter_bytes(self) -> float:
         """Bytes of all weights of this rank, in the precision it computes in."""
-        return sum(block.parameter_bytes for block in self.blocks)
+        return sum(self.parameter_bytes_by_group.values())
+
+    @property
+    def parameter_bytes_by_group(self) -> dict[str, float]:
+        """The same by the kind of group that holds the same weights."""
+        by_group: dict[str, float] = {}
+        for block in self.blocks:
+            by_group[block.over] = by_group.get(block.over, 0.0) + block.parameter_bytes
+        return by_group
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,8 +133,12 @@ class StepSettings:
         precision: What the passes compute and store in.
         micro_batches: How many make a step.
         gradient_bytes_per_parameter: 4 for fp32 gradients, as PyTorch's AMP keeps them.
-        optimizer: A key of `OPTIMIZER_BYTES`.
+        optimizer: ``adam`` or ``sgd`` (with momentum).
+        fused_optimizer: Whether the update is one kernel, or one for each operation (`update_work`).
         optimizer_shards: Ranks among which the weight update is divided (ZeRO, FSDP).
+        expert_optimizer_shards: The same for the weights of divided experts.
+        scatter_gather: Divide what stages hand on among the tensor-parallel ranks (Narayanan et al. 2021, §4.1).
+        sequence_parallel: Each of these ranks has its part of the tokens only, so that nothing is gathered again.
         backward_layers_ratio: Host overhead of a layer's backward pass over that of its forward pass.
         split_backward: Keep the gradients of weights apart from those of inputs.
         recompute: What the backward pass computes again.
@@ -120,7 +148,11 @@ class StepSettings:
     micro_batches: int = 1
     gradient_bytes_per_parameter: float = 4.0
     optimizer: str = "adam"
+    fused_optimizer: bool = True
     optimizer_shards: int = 1
+    expert_optimizer_shards: int = 1
+    scatter_gather: bool = True
+    sequence_parallel: bool = False
     backward_layers_ratio: float = 2.0
     split_backward: bool = False
     recompute: Recompute = Recompute.NONE
@@ -144,25 +176,46 @@ def training_plan(
         tensor: Tensor-parallel degree; the ranks of a stage share what they hand on.
     """
     precision = settings.precision
-    blocks = [[_block(stretch, batch, settings) for stretch in chunk.stretches] for chunk in chunks]
-    repeated = [
-        tuple(block for block, stretch in zip(made, chunk.stretches, strict=True) for _ in range(stretch.repeat))
-        for made, chunk in zip(blocks, chunks, strict=True)
+    blocks = [
+        tuple(block for stretch in chunk.stretches for block in _blocks(stretch, batch, settings) * stretch.repeat)
+        for chunk in chunks
     ]
-    per_parameter = settings.gradient_bytes_per_parameter
-    parameters = sum(block.gradient_bytes for chunk in repeated for block in chunk) / per_parameter - tied_parameters
+    experts = sum(chunk.expert_parameters for chunk in chunks)
+    rest = sum(chunk.parameters for chunk in chunks) - experts - tied_parameters
     if tied_parameters:
-        repeated[-1] = _untie(repeated[-1], tied_parameters, settings)
-    nbytes_each = OPTIMIZER_BYTES[settings.optimizer] + (HALF_COPY_BYTES if precision.weight_bytes < 4 else 0.0)
-    update = Kernel(OperatorKind.MEMORY, flop=0.0, nbytes=nbytes_each * parameters / settings.optimizer_shards)
-    each = batch.tokens * precision.activation_bytes / tensor
+        blocks[-1] = _untie(blocks[-1], tied_parameters, settings)
+    update = update_work(
+        settings.optimizer,
+        rest / settings.optimizer_shards + experts / settings.expert_optimizer_shards,
+        fused=settings.fused_optimizer,
+        half_copy=precision.weight_bytes < 4,
+    )
+    whole = batch.tokens * precision.activation_bytes
+    if tensor > 1 and settings.scatter_gather and not settings.sequence_parallel:
+        blocks = [_gathering(made, chunk, whole) for made, chunk in zip(blocks, chunks, strict=True)]
+    each = whole / tensor if settings.scatter_gather or settings.sequence_parallel else whole
     return TrainingPlan(
-        tuple(repeated),
+        tuple(blocks),
         settings.micro_batches,
-        Work((update,)),
+        update,
         handed_bytes=tuple(chunk.output_elements_per_token * each for chunk in chunks),
         returned_bytes=tuple(chunk.input_elements_per_token * each for chunk in chunks),
     )
+
+
+def _gathering(blocks: tuple[Block, ...], chunk: ForwardPass, token_bytes: float) -> tuple[Block, ...]:
+    """The blocks of a chunk that first gathers what the tensor-parallel ranks of its neighbours have divided."""
+
+    def gather(elements: float) -> tuple[Part, ...]:
+        return (Part(Work(), CollectiveKind.ALL_GATHER, elements * token_bytes),)
+
+    if chunk.input_elements_per_token:
+        first = blocks[0]
+        blocks = (replace(first, forward=gather(chunk.input_elements_per_token) + first.forward), *blocks[1:])
+    if chunk.hands_on:
+        last = blocks[-1]
+        blocks = (*blocks[:-1], replace(last, backward=gather(chunk.output_elements_per_token) + last.backward))
+    return blocks
 
 
 def model_flop(model: Model, batch: Batch) -> float:
@@ -173,12 +226,23 @@ def model_flop(model: Model, batch: Batch) -> float:
     )
 
 
-def _block(stretch: Stretch, batch: Batch, settings: StepSettings) -> Block:
-    """One block of a stretch, with its forward and backward work."""
+def _blocks(stretch: Stretch, batch: Batch, settings: StepSettings) -> tuple[Block, ...]:
+    """One block of a stretch, or two if it has experts that are divided among ranks."""
+    sent = [i for i, s in enumerate(stretch.segments) if s.exchange is not None and s.exchange.over == "expert"]
+    if not sent:
+        return (_block(stretch, batch, settings, "data"),)
+    first = sent[0] + 1
+    alike = replace(stretch, segments=stretch.segments[:first])
+    experts = replace(stretch, name=f"{stretch.name} experts", segments=stretch.segments[first:])
+    return _block(alike, batch, settings, "data"), _block(experts, batch, settings, "expert_data")
+
+
+def _block(stretch: Stretch, batch: Batch, settings: StepSettings, over: str) -> Block:
+    """Segments of a stretch that belong to one set of ranks, with their forward and backward work."""
     precision = settings.precision
     works = [forward_work(s.operators, batch, precision, layers=s.layers) for s in stretch.segments]
     forward = [
-        _part(work, None if _keeps_logits(segment) else segment.exchange, batch, precision)
+        _part(work, None if _keeps_logits(segment) else segment.exchange, batch, precision, beside=segment.beside)
         for segment, work in zip(stretch.segments, works, strict=True)
     ]
     share = 0.5 if settings.split_backward else 1.0
@@ -191,9 +255,11 @@ def _block(stretch: Stretch, batch: Batch, settings: StepSettings) -> Block:
         stretch.name,
         tuple(forward),
         tuple(_joined(backward)),
+        over=over,
         gradient_bytes=held * settings.gradient_bytes_per_parameter,
         weight=tuple(Part(work) for work in reversed(gradients)) if settings.split_backward else (),
         parameter_bytes=held * precision.weight_bytes,
+        matrices=tuple(weight_matrices(stretch.operators, stretch.output_elements_per_token)),
     )
 
 
@@ -201,11 +267,20 @@ def _gradients(forward: Work, flop_ratio: float, layers_ratio: float) -> Work:
     return replace(backward_work(forward, flop_ratio), layers=forward.layers * layers_ratio)
 
 
-def _part(work: Work, exchange: Exchange | None, batch: Batch, precision: Precision) -> Part:
+def _part(
+    work: Work,
+    exchange: Exchange | None,
+    batch: Batch,
+    precision: Precision,
+    *,
+    factor: float = 1.0,
+    beside: bool = False,
+) -> Part:
     if exchange is None:
         return Part(work)
     tokens = batch.logits if exchange.per_logit else batch.tokens
-    return Part(work, exchange.kind, tokens * exchange.elements_per_token * precision.activation_bytes)
+    nbytes = factor * tokens * exchange.elements_per_token * precision.activation_bytes
+    return Part(work, exchange.kind, nbytes, exchange.over, beside)
 
 
 def _recomputed(stretch: Stretch, forward: Sequence[Part], batch: Batch, settings: StepSettings) -> list[Part]:
@@ -214,8 +289,15 @@ def _recomputed(stretch: Stretch, forward: Sequence[Part], batch: Batch, setting
         return list(forward)
     if settings.recompute is not Recompute.SELECTIVE:
         return []
-    core = [operator for operator in stretch.operators if operator.kind is OperatorKind.ATTENTION]
-    return [Part(forward_work(core, batch, settings.precision, layers=0.0))] if core else []
+    parts = []
+    for segment in stretch.segments:
+        core = [operator for operator in segment.operators if operator.kind is OperatorKind.ATTENTION]
+        if core:
+            work = forward_work(core, batch, settings.precision, layers=0.0)
+            parts.append(
+                _part(work, segment.exchange, batch, settings.precision, beside=True) if segment.beside else Part(work)
+            )
+    return parts
 
 
 def _backward(stretch: Stretch, gradients: Sequence[Work], batch: Batch, precision: Precision) -> list[Part]:
@@ -223,10 +305,25 @@ def _backward(stretch: Stretch, gradients: Sequence[Work], batch: Batch, precisi
     parts: list[Part] = []
     previous: Segment | None = None
     for segment, work in zip(stretch.segments, gradients, strict=True):
-        before, after = _exchanges(segment, previous.exchange if previous and _gathers(previous) else None)
-        alone = [_part(Work(), exchange, batch, precision) for exchange in before]
-        parts = [*alone, _part(work, after, batch, precision), *parts]
+        if segment.beside:
+            parts = [*_backward_beside(segment, work, batch, precision, previous), *parts]
+        else:
+            before, after = _exchanges(segment, previous.exchange if previous and _gathers(previous) else None)
+            alone = [_part(Work(), exchange, batch, precision) for exchange in before]
+            parts = [*alone, _part(work, after, batch, precision), *parts]
         previous = segment
+    return [part for part in parts if part.computes or part.kind is not None]
+
+
+def _backward_beside(
+    segment: Segment, work: Work, batch: Batch, precision: Precision, previous: Segment | None
+) -> list[Part]:
+    """The backward pass of a part of a ring; the gradients of keys and values go one step further, to their owner."""
+    exchange = segment.exchange
+    parts = [_part(work, exchange, batch, precision, factor=segment.backward_factor, beside=True)]
+    begins = previous is None or not previous.beside
+    if begins and exchange is not None and exchange.over == "context":
+        parts.append(_part(Work(), exchange, batch, precision))
     return parts
 
 
@@ -234,10 +331,10 @@ def _joined(parts: Sequence[Part]) -> list[Part]:
     """The same with an exchange that comes alone put behind the computation before it, if that has none."""
     joined: list[Part] = []
     for part in parts:
-        if part.work.kernels or part.work.layers or not joined or joined[-1].kind is not None:
+        if part.computes or not joined or joined[-1].kind is not None:
             joined.append(part)
         else:
-            joined[-1] = Part(joined[-1].work, part.kind, part.nbytes)
+            joined[-1] = replace(part, work=joined[-1].work)
     return joined
 
 
@@ -248,7 +345,8 @@ def _exchanges(segment: Segment, gather: Exchange | None) -> tuple[list[Exchange
     the loss needs a few numbers of each token only, which count as nothing; but the gradient of the head's input is a
     sum over the ranks. The gradients of an embedding stay where its rows are. Sequence parallelism (Korthikanti et
     al. 2022, §4.2.2): an all-gather becomes a reduce-scatter and vice versa, and the input of split operators, which
-    was gathered and not kept, is gathered again for the gradients of their weights.
+    was gathered and not kept, is gathered again for the gradients of their weights. What an all-to-all sent away
+    comes back by another one.
 
     Args:
         segment: The operators, and what follows them in the forward pass.
@@ -258,6 +356,8 @@ def _exchanges(segment: Segment, gather: Exchange | None) -> tuple[list[Exchange
     before: list[Exchange] = []
     if exchange is not None and exchange.kind is CollectiveKind.REDUCE_SCATTER:
         before = [replace(exchange, kind=CollectiveKind.ALL_GATHER)]
+    elif exchange is not None and exchange.kind is CollectiveKind.ALL_TO_ALL:
+        before = [exchange]
     if gather is not None:
         return [*before, gather], replace(gather, kind=CollectiveKind.REDUCE_SCATTER)
     if _keeps_logits(segment):
@@ -278,8 +378,12 @@ def _gathers(segment: Segment) -> bool:
 
 
 def _untie(blocks: tuple[Block, ...], tied_parameters: float, settings: StepSettings) -> tuple[Block, ...]:
-    """Count tied weights once: with the first block, where their gradients are complete last."""
+    """Count tied weights once: with the first block, where their gradients are complete last.
+
+    In the last block they are the last matrix.
+    """
     last = blocks[-1]
     gradient_bytes = last.gradient_bytes - tied_parameters * settings.gradient_bytes_per_parameter
     parameter_bytes = last.parameter_bytes - tied_parameters * settings.precision.weight_bytes
-    return (*blocks[:-1], replace(last, gradient_bytes=gradient_bytes, parameter_bytes=parameter_bytes))
+    untied = replace(last, gradient_bytes=gradient_bytes, parameter_bytes=parameter_bytes, matrices=last.matrices[:-1])
+    return (*blocks[:-1], untied)

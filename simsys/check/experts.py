@@ -1,0 +1,47 @@
+"""Whether expert parallelism fits the model, the cluster and the other kinds of parallelism."""
+
+from __future__ import annotations
+
+from simsys.check.findings import Findings
+from simsys.check.nearest import nearest_divisors
+from simsys.config.experiment import SimulationConfig
+from simsys.model.work import Model
+
+EXPERTS = ("parallelism", "ep_degree")
+LOADS = ("expert_skew", "expert_capacity_factor")
+
+
+def check_experts(config: SimulationConfig, replicas: int | None, model: Model | None, found: Findings) -> None:
+    """Book what is wrong with the division of experts; what is unknown (None) is not checked against.
+
+    Args:
+        config: The scenario.
+        replicas: Ranks that hold the same weights.
+        model: The model.
+        found: Where problems are booked.
+    """
+    given = config.parallelism
+    for key in LOADS:
+        if given.ep_degree == 1 and found.written(("parallelism", key)):
+            found.error(("parallelism", key), f"{key} has no effect without expert parallelism; write ep_degree: 2")
+    if given.ep_degree == 1:
+        return
+    if config.training is None:
+        found.error(EXPERTS, "expert parallelism is not available for serving yet; remove ep_degree")
+        return
+    if model is not None and model.experts == 1:
+        found.error(EXPERTS, f"{model.name} has no experts to divide; use a mixture of experts such as Mixtral-8x7B")
+    elif model is not None and model.experts % given.ep_degree:
+        fitting = nearest_divisors(model.experts, given.ep_degree, replicas or 0, key="ep_degree")
+        found.error(EXPERTS, f"ep_degree {given.ep_degree} does not divide {model.experts} experts; {fitting}")
+    elif replicas is not None and replicas % given.ep_degree:
+        experts = model.experts if model is not None else 0
+        fitting = nearest_divisors(replicas, given.ep_degree, experts, key="ep_degree")
+        found.error(
+            EXPERTS,
+            f"ep_degree {given.ep_degree} does not divide the {replicas} ranks that hold the same weights "
+            f"(dp_degree x cp_degree); {fitting}",
+        )
+    if given.tp_degree > 1 and not given.sequence_parallel:
+        message = "expert beside tensor parallelism needs sequence_parallel: true, so that each token is sent once"
+        found.error(EXPERTS, message)

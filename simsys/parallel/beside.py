@@ -1,0 +1,103 @@
+"""Communication beside computation: transforms of a block's segments.
+
+*Ring attention* (Liu et al. 2023, §3): each rank of a context-parallel group has a part of every sequence; it attends
+with its queries to one part of the keys and values after another, while the next part comes from its neighbour. The
+parts are balanced under a causal mask, as by Brandon et al. 2023 ("Striped Attention") and Megatron-LM.
+
+*Overlap of tensor parallelism* (Wang et al. 2023, "Overlap Communication with Dependent Computation via
+Decomposition", §5): an all-gather and the product behind it, or a product and the reduce-scatter behind it, are cut
+into as many parts as there are ranks; the data go around a ring, each part beside the product of another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from simsys.collectives.base import CollectiveKind
+from simsys.model.work import Operator, OperatorKind, Split
+from simsys.parallel.segments import Exchange, Segment
+
+TWICE = 2.0
+"""The backward pass sends keys, values and their gradients; or gathers again and scatters gradients."""
+
+
+def ring_attention(segments: Sequence[Segment], degree: int) -> list[Segment]:
+    """Cut the attention of each segment into as many parts as its sequences have."""
+    if degree == 1:
+        return list(segments)
+    cut: list[Segment] = []
+    for segment in segments:
+        operators = segment.operators
+        place = next((i for i, op in enumerate(operators) if op.kind is OperatorKind.ATTENTION), None)
+        if place is None:
+            cut.append(segment)
+            continue
+        part = divided(operators[place], degree)
+        passed_on = Exchange(CollectiveKind.SEND_RECV, operators[place].kv_elements_per_token, over="context")
+        cut.append(Segment(operators[:place]))
+        cut += _around((part,), passed_on, degree, TWICE)
+        cut.append(replace(segment, operators=(part, *operators[place + 1 :])))
+    return cut
+
+
+def overlapped(segments: Sequence[Segment], degree: int) -> list[Segment]:
+    """Cut the matrix products next to the all-gathers and reduce-scatters of sequence parallelism."""
+    cut: list[Segment] = []
+    gathered: Exchange | None = None
+    for index, segment in enumerate(segments):
+        operators, exchange = segment.operators, segment.exchange
+        if gathered is not None:
+            part = divided(operators[0], degree)
+            cut += _around((part,), _step(gathered, degree), degree, TWICE)
+            operators = (part, *operators[1:])
+        following = segments[index + 1].operators if index + 1 < len(segments) else ()
+        gathered = exchange if _can_follow(exchange, following) else None
+        if gathered is not None:
+            cut.append(Segment(operators))
+        elif exchange is not None and _can_precede(exchange, operators):
+            part = divided(operators[-1], degree)
+            cut.append(Segment((*operators[:-1], part)))
+            cut += _around((part,), _step(exchange, degree), degree, 1.0)
+        else:
+            cut.append(replace(segment, operators=operators))
+    return cut
+
+
+def _can_follow(exchange: Exchange | None, operators: Sequence[Operator]) -> bool:
+    """Whether an all-gather comes before a product that can be cut."""
+    gathers = exchange is not None and exchange.kind is CollectiveKind.ALL_GATHER and exchange.over == "tensor"
+    return gathers and len(operators) > 1 and _is_product(operators[0], Split.COLUMN)
+
+
+def _can_precede(exchange: Exchange, operators: Sequence[Operator]) -> bool:
+    """Whether a reduce-scatter comes behind a product that can be cut."""
+    return exchange.kind is CollectiveKind.REDUCE_SCATTER and _is_product(operators[-1], Split.ROW)
+
+
+def _is_product(operator: Operator, split: Split) -> bool:
+    return operator.kind is OperatorKind.GEMM and operator.split is split and operator.experts == 1
+
+
+def _step(exchange: Exchange, degree: int) -> Exchange:
+    """One step of the ring that carries out a collective."""
+    return replace(exchange, kind=CollectiveKind.SEND_RECV, elements_per_token=exchange.elements_per_token / degree)
+
+
+def _around(operators: tuple[Operator, ...], step: Exchange, degree: int, backward_factor: float) -> list[Segment]:
+    """Operators beside each of the steps around a ring."""
+    return [Segment(operators, step, beside=True, backward_factor=backward_factor)] * (degree - 1)
+
+
+def divided(operator: Operator, parts: int) -> Operator:
+    """One of so many equal parts of an operator, by tokens or pairs."""
+    return replace(
+        operator,
+        parameters=operator.parameters / parts,
+        rows_per_token=operator.rows_per_token / parts,
+        flop_per_token=operator.flop_per_token / parts,
+        elements_per_token=operator.elements_per_token / parts,
+        flop_per_pair=operator.flop_per_pair / parts,
+        elements_per_pair=operator.elements_per_pair / parts,
+        elements_per_context_token=operator.elements_per_context_token / parts,
+    )
