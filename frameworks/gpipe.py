@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simsys.framework import Action, ActionKind, Schedule, register, require_one_chunk
+from simsys.framework import Action, ActionKind, Schedule, passes, register, require_one_chunk
 
 
 @register("gpipe")
@@ -12,5 +12,4 @@ class GPipe(Schedule):
     def actions(self, stage: int, stages: int, micro_batches: int, chunks: int) -> list[Action]:
         """Forward in order, backward in reverse order."""
         require_one_chunk(self, chunks)
-        forward = [Action(ActionKind.FORWARD, i) for i in range(micro_batches)]
-        return forward + [Action(ActionKind.BACKWARD, i) for i in reversed(range(micro_batches))]
+        return [*passes(ActionKind.FORWARD, micro_batches), *reversed(passes(ActionKind.BACKWARD, micro_batches))]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from itertools import product
+
 from simsys.errors import UsageError
 from simsys.framework import Action, ActionKind, Schedule, register
 
@@ -16,17 +19,17 @@ class Interleaved(Schedule):
             raise UsageError(f"interleaving needs micro-batches in multiples of {stages} stages, not {micro_batches}")
         total = micro_batches * chunks
         warm = min((stages - stage - 1) * 2 + (chunks - 1) * stages, total)
-        forward = [self._pass(ActionKind.FORWARD, k, stages, chunks) for k in range(total)]
-        backward = [self._pass(ActionKind.BACKWARD, k, stages, chunks) for k in range(total)]
-        order = forward[:warm]
-        for ahead, behind in zip(forward[warm:], backward, strict=False):
-            order += [ahead, behind]
-        return order + backward[total - warm :]
+        forward = in_groups(ActionKind.FORWARD, stages, micro_batches, chunks)
+        backward = in_groups(ActionKind.BACKWARD, stages, micro_batches, chunks)
+        order = list(forward[:warm])
+        for pair in zip(forward[warm:], backward, strict=False):
+            order += pair
+        return order + list(backward[total - warm :])
 
-    @staticmethod
-    def _pass(kind: ActionKind, index: int, stages: int, chunks: int) -> Action:
-        round_, within = divmod(index, stages * chunks)
-        chunk, place = divmod(within, stages)
-        if kind is ActionKind.BACKWARD:
-            chunk = chunks - 1 - chunk
-        return Action(kind, round_ * stages + place, chunk)
+
+@lru_cache(maxsize=16)
+def in_groups(kind: ActionKind, stages: int, micro_batches: int, chunks: int) -> tuple[Action, ...]:
+    """The passes of all micro-batches through all chunks, group by group; the same on every stage."""
+    order = range(chunks) if kind is ActionKind.FORWARD else reversed(range(chunks))
+    groups = product(range(0, micro_batches, stages), tuple(order), range(stages))
+    return tuple(Action(kind, first + place, chunk) for first, chunk, place in groups)

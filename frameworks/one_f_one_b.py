@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simsys.framework import Action, ActionKind, Schedule, register, require_one_chunk
+from simsys.framework import Action, ActionKind, Schedule, passes, register, require_one_chunk
 
 
 @register("one_f_one_b")
@@ -12,8 +12,9 @@ class OneForwardOneBackward(Schedule):
     def actions(self, stage: int, stages: int, micro_batches: int, chunks: int) -> list[Action]:
         """Warm up, alternate, cool down."""
         require_one_chunk(self, chunks)
+        forward, backward = (passes(kind, micro_batches) for kind in (ActionKind.FORWARD, ActionKind.BACKWARD))
         warm = min(stages - 1 - stage, micro_batches)
-        order = [Action(ActionKind.FORWARD, i) for i in range(warm)]
-        for i in range(micro_batches - warm):
-            order += [Action(ActionKind.FORWARD, warm + i), Action(ActionKind.BACKWARD, i)]
-        return order + [Action(ActionKind.BACKWARD, i) for i in range(micro_batches - warm, micro_batches)]
+        order = list(forward[:warm])
+        for pair in zip(forward[warm:], backward, strict=False):
+            order += pair
+        return order + list(backward[micro_batches - warm :])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping
+from itertools import product
+from typing import NamedTuple
 
 from simsys.framework import (
     Action,
@@ -21,6 +23,13 @@ from simsys.framework import (
 from simsys.parallel.training import Part
 
 
+class Partner(NamedTuple):
+    """The other end of a pass's messages: its rank, and their tag, to which the micro-batch is added."""
+
+    rank: int
+    tag: Hashable
+
+
 @register("training")
 class Training(TrainingFramework):
     """Data parallelism acts through hooks around the blocks, tensor parallelism lies in the blocks' parts."""
@@ -36,15 +45,17 @@ class Training(TrainingFramework):
         """Order the passes of a plan; those before the first that completes gradients become a program."""
         super().load(plan)
         self.actions = self.schedule.actions(self.stage, len(self.pipeline), plan.micro_batches, len(plan.chunks))
-        self.last = self.last_passes()
-        planned = 0 if self.data_parallel.every_micro_batch else self.before_gradients()
-        self.program = self.plan_passes(self.actions[:planned])
+        last = self.last_passes()
+        self.last = frozenset(self.actions[place] for place in last.values())
+        planned = 0 if self.data_parallel.every_micro_batch else self.before_gradients(last)
+        self.passes = self.plan_passes(self.actions[:planned])
+        self.micro_batches = tuple(micro_batch for _, micro_batch, _ in self.actions[:planned])
         self.actions = self.actions[planned:]
 
     def step(self) -> Steps:
         """One iteration of one rank."""
-        if self.program:
-            yield self.rank.program(self.program, over="pipeline", name="micro-batches")
+        if self.passes:
+            yield self.rank.program(self.passes, self.micro_batches, over="pipeline", name="micro-batches")
         for action in self.actions:
             yield from self.perform(action)
         yield from awaited(self.data_parallel.finish())
@@ -61,17 +72,18 @@ class Training(TrainingFramework):
     def perform(self, action: Action) -> Steps:
         """Receive what the pass needs, run it, hand on what comes of it."""
         self.rank.mark(action.kind)
-        source, target = self.partners(action)
+        source, target = self.partners(action.kind, action.chunk)
         if source:
-            yield self.rank.recv(source[0], tag=(action.kind, action.micro_batch, self.place(action)))
+            yield self.rank.recv(source.rank, tag=(source.tag, action.micro_batch))
         yield from {
             ActionKind.FORWARD: self.forward_pass,
             ActionKind.BACKWARD: self.backward_pass,
             ActionKind.WEIGHT: self.weight_pass,
         }[action.kind](action)
         if target:
-            tag = (action.kind, action.micro_batch, target[1])
-            self.sent.append(self.rank.send(target[0], self.message_bytes(action), tag=tag, name="boundary"))
+            tag = (target.tag, action.micro_batch)
+            nbytes = self.message_bytes(action.kind, action.chunk)
+            self.sent.append(self.rank.send(target.rank, nbytes, tag=tag, name="boundary"))
 
     def forward_pass(self, action: Action) -> Steps:
         """One micro-batch forward through one chunk."""
@@ -115,66 +127,73 @@ class Training(TrainingFramework):
             if part.kind is not None:
                 yield self.rank.collective(part.kind, part.nbytes, over=part.over, name=f"{part.over} {part.kind}")
 
-    def before_gradients(self) -> int:
-        """How many actions precede the first that completes gradients."""
-        final = [index for index, a in enumerate(self.actions) if a in self.last and a.kind is not ActionKind.FORWARD]
-        return final[0]
-
-    def plan_passes(self, actions: Iterable[Action]) -> list[Pass]:
+    def plan_passes(self, actions: Iterable[Action]) -> tuple[Pass, ...]:
         """Actions at which nothing but the passes themselves happens."""
-        runs: dict[tuple[ActionKind, int], tuple[PassOperation, ...]] = {}
-        passes = []
-        for action in actions:
-            key = action.kind, action.chunk
-            if key not in runs:
-                runs[key] = tuple(self.operations(action))
-            source, target = self.partners(action)
-            receive = (source[0], (action.kind, action.micro_batch, self.place(action))) if source else None
-            tag = (action.kind, action.micro_batch, target[1]) if target else None
-            send = (target[0], self.message_bytes(action), tag) if target else None
-            passes.append(self.rank.plan_pass(runs[key], receive=receive, send=send))
-        return passes
+        kinds = product(ActionKind, range(len(self.plan.chunks)))
+        passes = {(kind, chunk): self.plan_pass(kind, chunk) for kind, chunk in kinds}
+        return tuple(passes[kind, chunk] for kind, _, chunk in actions)
 
-    def operations(self, action: Action) -> Iterator[PassOperation]:
+    def plan_pass(self, kind: ActionKind, chunk: int) -> Pass:
+        """A pass of any micro-batch through a chunk."""
+        source, target = self.partners(kind, chunk)
+        return self.rank.plan_pass(
+            self.operations(kind, chunk),
+            receive=(source.rank, source.tag) if source else None,
+            send=(target.rank, self.message_bytes(kind, chunk), target.tag) if target else None,
+        )
+
+    def operations(self, kind: ActionKind, chunk: int) -> Iterator[PassOperation]:
         """What a pass computes and exchanges, block by block."""
-        rank, name = self.rank, action.kind
-        blocks = self.plan.chunks[action.chunk]
-        for block in blocks if action.kind is ActionKind.FORWARD else blocks[::-1]:
-            for part in getattr(block, action.kind):
+        rank, blocks = self.rank, self.plan.chunks[chunk]
+        for block in blocks if kind is ActionKind.FORWARD else blocks[::-1]:
+            for part in getattr(block, kind):
                 if part.beside and part.kind is not None:
-                    yield rank.plan_overlapped(part.work, part.kind, part.nbytes, over=part.over, name=name)
+                    yield rank.plan_overlapped(part.work, part.kind, part.nbytes, over=part.over, name=kind)
                     continue
                 if part.computes:
-                    yield rank.plan_compute(part.work, name=name)
+                    yield rank.plan_compute(part.work, name=kind)
                 if part.kind is not None:
                     yield rank.plan_collective(part.kind, part.nbytes, over=part.over, name=f"{part.over} {part.kind}")
 
-    def partners(self, action: Action) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
-        """Where a pass receives from and sends to."""
-        if action.kind is ActionKind.WEIGHT:
+    def partners(self, kind: ActionKind, chunk: int) -> tuple[Partner | None, Partner | None]:
+        """Where a pass through a chunk receives from and sends to."""
+        if kind is ActionKind.WEIGHT:
             return None, None
-        direction = 1 if action.kind is ActionKind.FORWARD else -1
-        return self.neighbour(action, -direction), self.neighbour(action, direction)
+        place = chunk * len(self.pipeline) + self.stage  # the chunk's number in the order of the model
+        direction = 1 if kind is ActionKind.FORWARD else -1
+        return self.partner(place - direction, (kind, place)), self.partner(
+            place + direction, (kind, place + direction)
+        )
 
-    def message_bytes(self, action: Action) -> float:
-        """What a micro-batch hands to the next chunk of the model, or its gradient to the one before."""
-        sizes = self.plan.handed_bytes if action.kind is ActionKind.FORWARD else self.plan.returned_bytes
-        return sizes[action.chunk]
-
-    def place(self, action: Action) -> int:
-        """A chunk's number in the order of the model."""
-        return action.chunk * len(self.pipeline) + self.stage
-
-    def neighbour(self, action: Action, direction: int) -> tuple[int, int] | None:
-        """The rank that holds the next (1) or previous (-1) chunk of the model, and that chunk's number."""
-        place = self.place(action) + direction
+    def partner(self, place: int, tag: Hashable) -> Partner | None:
+        """Who holds a chunk of the model; None beyond the model's ends. Messages are named after where they arrive."""
         if not 0 <= place < len(self.pipeline) * len(self.plan.chunks):
             return None
-        return self.pipeline[place % len(self.pipeline)], place
+        return Partner(self.pipeline[place % len(self.pipeline)], tag)
 
-    def last_passes(self) -> frozenset[Action]:
-        """The last pass of each kind through each chunk: after it, the gradients of the chunk are complete."""
-        return frozenset({(action.kind, action.chunk): action for action in self.actions}.values())
+    def message_bytes(self, kind: ActionKind, chunk: int) -> float:
+        """What a micro-batch hands to the next chunk of the model, or its gradient to the one before."""
+        return (self.plan.handed_bytes if kind is ActionKind.FORWARD else self.plan.returned_bytes)[chunk]
+
+    def last_passes(self) -> dict[tuple[ActionKind, int], int]:
+        """The place of the last pass of each kind through each chunk: then the gradients of the chunk are complete."""
+        kinds = len(self.plan.chunks) * (3 if self.schedule.splits_backward else 2)
+        last: dict[tuple[ActionKind, int], int] = {}
+        for place in reversed(range(len(self.actions))):
+            kind, _, chunk = self.actions[place]
+            last.setdefault((kind, chunk), place)
+            if len(last) == kinds:
+                break
+        return last
+
+    def before_gradients(self, last: Mapping[tuple[ActionKind, int], int]) -> int:
+        """How many actions precede the first that completes gradients of some block."""
+        return min(
+            place
+            for (kind, chunk), place in last.items()
+            if kind is ActionKind.WEIGHT
+            or (kind is ActionKind.BACKWARD and not all(block.weight for block in self.plan.chunks[chunk]))
+        )
 
 
 def awaited(hook: Event | Steps | None) -> Steps:

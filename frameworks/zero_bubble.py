@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from simsys.framework import Action, ActionKind, Schedule, register, require_one_chunk
 
 
@@ -17,10 +19,11 @@ class ZeroBubbleH1(Schedule):
     def actions(self, stage: int, stages: int, micro_batches: int, chunks: int) -> list[Action]:
         """The order in which stages that prefer backward to forward to weight work would go, were all equally long."""
         require_one_chunk(self, chunks)
-        return greedy_orders(stages, micro_batches)[stage]
+        return list(greedy_orders(stages, micro_batches)[stage])
 
 
-def greedy_orders(stages: int, micro_batches: int) -> list[list[Action]]:
+@lru_cache(maxsize=16)
+def greedy_orders(stages: int, micro_batches: int) -> tuple[tuple[Action, ...], ...]:
     """Let time pass in units; at each, every stage takes the most urgent thing that it can do."""
     arrived = [[0] * micro_batches, *([_NEVER] * micro_batches for _ in range(stages - 1))]
     returned = [[_NEVER] * micro_batches for _ in range(stages)]
@@ -43,7 +46,7 @@ def greedy_orders(stages: int, micro_batches: int) -> list[list[Action]]:
                 following[micro_batch] = time
             elif kind is ActionKind.BACKWARD and stage:
                 returned[stage - 1][micro_batch] = time
-    return orders
+    return tuple(map(tuple, orders))
 
 
 _NEVER = 1 << 60

@@ -14,7 +14,7 @@ from simsys.config.base import Configurable, FrozenModel
 from simsys.ops import Pass, PassOperation
 from simsys.parallel.layout import Group
 from simsys.parallel.memory import Shards
-from simsys.parallel.schedule import Action, ActionKind, Schedule, require_one_chunk
+from simsys.parallel.schedule import Action, ActionKind, Schedule, passes, require_one_chunk
 from simsys.parallel.training import Block, TrainingPlan
 from simsys.rank import Rank, Team
 from simsys.registry import Registry
@@ -55,7 +55,7 @@ class DataParallel(Configurable):
     """True if every step after the first is the same, so that equal iterations need not be simulated one by one."""
 
     every_micro_batch: ClassVar[bool] = True
-    """False if nothing happens before the last backward pass, as in DDP: then what precedes it can be planned."""
+    """False if nothing happens before gradients are complete, as in DDP: then the passes before can be planned."""
 
     def __init__(self, rank: Rank, plan: TrainingPlan, options: Any) -> None:
         self.rank = rank
@@ -146,6 +146,7 @@ __all__ = [
     "Team",
     "TrainingFramework",
     "TrainingPlan",
+    "passes",
     "register",
     "require_one_chunk",
 ]

@@ -62,6 +62,10 @@ class Send:
     tag: Hashable
     name: str
 
+    def of(self, micro_batch: Hashable) -> Send:
+        """The message of one micro-batch, where this is that of a pass."""
+        return Send(self.rank, self.dst, self.nbytes, (self.tag, micro_batch), self.name)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recv:
@@ -71,6 +75,10 @@ class Recv:
     src: int
     tag: Hashable
     name: str
+
+    def of(self, micro_batch: Hashable) -> Recv:
+        """The wait for the message of one micro-batch, where this is that of a pass."""
+        return Recv(self.rank, self.src, (self.tag, micro_batch), self.name)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,10 +128,12 @@ PassOperation = Compute | Collective | Overlapped
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pass:
-    """A step of a `Program`: wait for a message, run operations one after another, send a message.
+    """What a `Program` does with a micro-batch: wait for a message, run operations in turn, send a message.
+
+    It is the same for all micro-batches; the tag of a message of micro-batch i is ``(tag, i)``.
 
     Args:
-        run: Computations and collectives, alone or side by side; the same tuple for equal passes.
+        run: Computations and collectives, alone or side by side.
         receive: What it waits for, if anything.
         send: What it sends off at its end, without waiting for the delivery.
     """
@@ -140,13 +150,15 @@ class Program:
     Args:
         rank: The rank.
         group: The ranks that exchange the messages, such as those of a pipeline.
-        passes: What the rank does.
+        passes: What the rank does, in order; equal passes are the same object.
+        micro_batches: For each of them, the micro-batch that it processes.
         name: Such as ``micro-batches``.
     """
 
     rank: int
     group: Group
     passes: tuple[Pass, ...]
+    micro_batches: tuple[Hashable, ...]
     name: str
 
 

@@ -6,7 +6,7 @@ detail decides what happens behind it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from simsys.collectives.base import CollectiveKind
@@ -138,27 +138,39 @@ class Rank:
         """
         return self._executor.start(self.plan_overlapped(work, kind, nbytes, over=over, name=name))
 
-    def program(self, passes: Sequence[Pass], *, over: str, name: str = "passes") -> Event:
-        """Run passes that are known beforehand, together with the other ranks of the group along the axis `over`."""
+    def program(
+        self, passes: Iterable[Pass], micro_batches: Iterable[Hashable], *, over: str, name: str = "passes"
+    ) -> Event:
+        """Run passes that are known beforehand, together with the other ranks of the group along the axis `over`.
+
+        Args:
+            passes: What this rank does, in order, as `plan_pass` makes it.
+            micro_batches: For each pass, the micro-batch that it processes.
+            over: The axis.
+            name: What it is for.
+        """
         group = self.layout.group(self.index, over)
-        return self._executor.start(Program(self.index, group, tuple(passes), name))
+        return self._executor.start(Program(self.index, group, tuple(passes), tuple(micro_batches), name))
 
     def plan_pass(
         self,
-        run: tuple[PassOperation, ...],
+        run: Iterable[PassOperation],
         *,
         receive: tuple[int, Hashable] | None = None,
         send: tuple[int, float, Hashable] | None = None,
     ) -> Pass:
-        """A pass of a program.
+        """A pass of a program, for any micro-batch; make it once and use it for all.
+
+        A message reaches the pass that receives from this rank with the same tag, for the same micro-batch. Outside
+        programs, its tag is that of the pass and the micro-batch: ``rank.recv(src, tag=(tag, micro_batch))``.
 
         Args:
-            run: Planned operations; equal passes should share one tuple.
+            run: Planned operations.
             receive: Source and tag of the message it waits for.
             send: Destination, bytes and tag of the message it ends with.
         """
         return Pass(
-            run,
+            tuple(run),
             None if receive is None else Recv(self.index, *receive, "recv"),
             None if send is None else Send(self.index, *send, "send"),
         )

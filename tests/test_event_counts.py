@@ -75,3 +75,26 @@ def test_medium_training_takes_an_event_per_bucket_whatever_the_number_of_ranks(
 def test_gradient_accumulation_adds_no_events_at_medium() -> None:
     once, often = (training("medium", 1, gradient_accumulation_steps=steps) for steps in (1, 8))
     assert often.events == once.events
+
+
+@pytest.mark.parametrize("schedule", ["1f1b", "gpipe", "interleaved", "zero_bubble"])
+def test_micro_batches_of_a_pipeline_add_no_events_at_medium(schedule: str) -> None:
+    few, many = (
+        simulate(
+            SimulationConfig(
+                hardware={"profile": "dgx-a100", "gpus_per_node": 4},
+                model={"name": "GPT2-Small"},
+                parallelism={
+                    "strategy": "PP",
+                    "pp_stages": 4,
+                    "schedule": schedule,
+                    "virtual_stages": 3 if schedule == "interleaved" else 1,
+                },
+                training={"batch_size_per_gpu": 1, "num_iterations": 1, "gradient_accumulation_steps": steps},
+                simulation={"lod": "medium"},
+            )
+        )
+        for steps in (16, 64)
+    )
+    assert many.events == few.events
+    assert many.metrics["mean_iteration_s"] > 3 * few.metrics["mean_iteration_s"]

@@ -36,7 +36,7 @@ def chain(plan: Plan, ranks: int, tail_s: float = 0.0) -> Any:
             receive = (before, index - 1) if before != owner else None
             send = (after, 1e6, index) if after != owner else None
             passes.append(rank.plan_pass((rank.plan_compute(work_of(seconds)),), receive=receive, send=send))
-        yield rank.program(passes, over="pipeline")
+        yield rank.program(passes, [0] * len(passes), over="pipeline")
         yield rank.compute(work_of(tail_s))
 
     return program
@@ -98,12 +98,13 @@ def test_both_levels_agree_on_passes_of_all_kinds_of_operations(passes: list[lis
         yield rank.program(
             [
                 rank.plan_pass(
-                    tuple(operation(rank, *each) for each in run),
-                    receive=None if first else (rank.index - 2, index),
-                    send=(rank.index + 2, 1e6, index) if first else None,
+                    [operation(rank, *each) for each in run],
+                    receive=None if first else (rank.index - 2, "forward"),
+                    send=(rank.index + 2, 1e6, "forward") if first else None,
                 )
-                for index, run in enumerate(passes)
+                for run in passes
             ],
+            range(len(passes)),
             over="pipeline",
         )
 
@@ -123,7 +124,7 @@ def test_an_overlapped_operation_of_a_program_takes_as_long_as_its_longer_part(l
             rank.plan_overlapped(work_of(seconds), CollectiveKind.ALL_REDUCE, 1e11, over="tensor")
             for seconds in (0.5, 5.0)
         )
-        yield rank.program([rank.plan_pass(run)], over="pipeline")
+        yield rank.program([rank.plan_pass(run)], [0], over="pipeline")
 
     assert simulate(level, program, Layout(tensor=2)).end_s == pytest.approx(exchange_s + 5.0, rel=1e-12)
 
@@ -132,9 +133,11 @@ def test_an_overlapped_operation_of_a_program_takes_as_long_as_its_longer_part(l
 def test_a_message_may_be_for_what_comes_after_the_program(level: str) -> None:
     def program(rank: Rank) -> Iterator[Any]:
         run = (rank.plan_compute(work_of(1.0)),)
-        yield rank.program([rank.plan_pass(run, send=(1, 1e6, "late") if rank.index == 0 else None)], over="pipeline")
+        yield rank.program(
+            [rank.plan_pass(run, send=(1, 1e6, "late") if rank.index == 0 else None)], [7], over="pipeline"
+        )
         if rank.index == 1:
-            yield rank.recv(0, tag="late")
+            yield rank.recv(0, tag=("late", 7))
         yield rank.compute(work_of(2.0))
 
     end_s = simulate(level, program, Layout(pipeline=2), topology=full_mesh(2, BANDWIDTH, LATENCY)).end_s
@@ -142,10 +145,38 @@ def test_a_message_may_be_for_what_comes_after_the_program(level: str) -> None:
 
 
 @pytest.mark.parametrize("level", LEVELS)
+def test_messages_that_look_alike_arrive_in_order(level: str) -> None:
+    def program(rank: Rank) -> Iterator[Any]:
+        work, longer = (rank.plan_compute(work_of(seconds)) for seconds in (1.0, 4.0))
+        if rank.index == 0:
+            passes = [rank.plan_pass([work], send=(1, 1e6, "same"))] * 2
+        else:
+            passes = [rank.plan_pass([longer]), *[rank.plan_pass([work], receive=(0, "same"))] * 2]
+        yield rank.program(passes, [0] * len(passes), over="pipeline")
+        if rank.index == 0:
+            yield rank.compute(work_of(0.5))
+
+    run = simulate(level, program, Layout(pipeline=2), topology=full_mesh(2, BANDWIDTH, LATENCY))
+    assert run.ends_s == {0: pytest.approx(2.5, rel=1e-12), 1: pytest.approx(6.0, rel=1e-12)}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_program_may_wait_for_what_was_sent_before_it(level: str) -> None:
+    def program(rank: Rank) -> Iterator[Any]:
+        if rank.index == 0:
+            rank.send(1, 1e6, tag=("early", 3))
+        receive = (0, "early") if rank.index == 1 else None
+        yield rank.program([rank.plan_pass([rank.plan_compute(work_of(1.0))], receive=receive)], [3], over="pipeline")
+
+    end_s = simulate(level, program, Layout(pipeline=2), topology=full_mesh(2, BANDWIDTH, LATENCY)).end_s
+    assert end_s == pytest.approx(1.0 + HOP_S, rel=1e-12)
+
+
+@pytest.mark.parametrize("level", LEVELS)
 def test_a_message_that_is_never_sent_is_a_deadlock(level: str) -> None:
     def program(rank: Rank) -> Iterator[Any]:
         receive = (0, "never") if rank.index == 1 else None
-        yield rank.program([rank.plan_pass((), receive=receive)], over="pipeline")
+        yield rank.program([rank.plan_pass((), receive=receive)], [0], over="pipeline")
 
     with pytest.raises(DeadlockError, match="rank 1 waits for a message from rank 0"):
         simulate(level, program, Layout(pipeline=2), topology=full_mesh(2, BANDWIDTH, LATENCY))
@@ -156,10 +187,10 @@ def test_a_program_may_wait_for_what_comes_after_another(level: str) -> None:
     def program(rank: Rank) -> Iterator[Any]:
         run = (rank.plan_compute(work_of(1.0)),)
         receive = (1, "afterwards") if rank.index == 0 else None
-        yield rank.program([rank.plan_pass(run, receive=receive)], over="pipeline")
+        yield rank.program([rank.plan_pass(run, receive=receive)], [0], over="pipeline")
         if rank.index == 1:
             yield rank.compute(work_of(5.0))
-            yield rank.send(0, 1e6, tag="afterwards")
+            yield rank.send(0, 1e6, tag=("afterwards", 0))
 
     end_s = simulate(level, program, Layout(pipeline=2), topology=full_mesh(2, BANDWIDTH, LATENCY)).end_s
     assert end_s == pytest.approx(7.0 + HOP_S, rel=1e-12)

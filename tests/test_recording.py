@@ -68,7 +68,7 @@ def test_what_overlaps_is_written_down_in_both_parts() -> None:
     def process(rank: Rank) -> Generator[Any, Any, None]:
         yield rank.overlapped(work, CollectiveKind.ALL_GATHER, 8.0, over="data", name="ring")
         pair = rank.plan_overlapped(work, CollectiveKind.ALL_GATHER, 8.0, over="data", name="ring")
-        yield rank.program([rank.plan_pass((pair,))], over="pipeline")
+        yield rank.program([rank.plan_pass([pair])], [0], over="pipeline")
 
     mine = [op for op in run(process).operations if op["rank"] == 0]
     parts = [

@@ -104,17 +104,17 @@ class Executor(ABC):
         """Carry a message to another rank."""
 
     def program(self, op: Program) -> Event:
-        """Run passes one by one."""
+        """Run the passes one by one."""
         return self.env.process(self._play(op))
 
     def _play(self, op: Program) -> Generator[Event, Any, None]:
-        for each in op.passes:
+        for each, micro_batch in zip(op.passes, op.micro_batches, strict=True):
             if each.receive is not None:
-                yield self.start(each.receive)
+                yield self.start(each.receive.of(micro_batch))
             for operation in each.run:
                 yield self.start(operation)
             if each.send is not None:
-                self.start(each.send)
+                self.start(each.send.of(micro_batch))
 
     def ranks(self) -> list[int]:
         """The ranks that run a process of their own."""

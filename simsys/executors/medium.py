@@ -16,7 +16,7 @@ from simsys.executors.base import Executor
 from simsys.executors.communicator import Meeting
 from simsys.executors.programs import PassTimes, ProgramMeeting, ProgramTimes, StuckError, longest_paths
 from simsys.model.work import Work
-from simsys.ops import Collective, Compute, Forward, PassOperation, Program, Send
+from simsys.ops import Collective, Compute, Forward, Pass, PassOperation, Program, Send
 from simsys.parallel.layout import Group
 from simsys.platform.environment import At
 
@@ -30,7 +30,7 @@ class MediumDetail(Executor):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._programs: dict[Group, ProgramMeeting] = {}
-        self._times_of: dict[int, tuple[object, PassTimes]] = {}  # by identity; holds what it identifies
+        self._times_of: dict[Pass, PassTimes] = {}
         self._hops_s: dict[tuple[int, int, float], float] = {}
 
     @staticmethod
@@ -103,14 +103,14 @@ class MediumDetail(Executor):
         yield from self._play(op)
         ended.succeed()
 
-    def _pass_times(self, run: tuple[PassOperation, ...]) -> PassTimes:
-        """Computation and communication of a pass; equal passes share one tuple, so it is added up once."""
-        found = self._times_of.get(id(run))
+    def _pass_times(self, each: Pass) -> PassTimes:
+        """Computation and communication of a pass, added up once."""
+        found = self._times_of.get(each)
         if found is None:
-            parts = [self._operation_times(op) for op in run]
-            sums = PassTimes(*(sum(column) for column in zip((0.0, 0.0, 0.0), *parts, strict=True)))
-            found = self._times_of[id(run)] = run, sums
-        return found[1]
+            parts = [self._operation_times(op) for op in each.run]
+            sums = (sum(column) for column in zip((0.0, 0.0, 0.0), *parts, strict=True))
+            found = self._times_of[each] = PassTimes(*sums)
+        return found
 
     def _operation_times(self, op: PassOperation) -> PassTimes:
         if isinstance(op, Compute):

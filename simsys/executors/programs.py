@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from simpy.events import Event
 
-from simsys.ops import Program, Send
+from simsys.ops import Pass, Program, Send
 from simsys.platform.environment import Environment
 
-Message = tuple[int, int, Hashable]
-"""Source, destination and tag."""
+Channel = tuple[int, int, Hashable]
+"""Source, destination and tag of the messages of a pass, all micro-batches alike."""
+Box = dict[Hashable, Any]
+"""What is in a channel, by micro-batch: a message's time of arrival (s), or the walker that waits for the message."""
+Walker = Generator[tuple[Box, Hashable], None, None]
+"""Follows one rank; yields what it has to wait for."""
 
 
 class PassTimes(NamedTuple):
@@ -39,11 +44,11 @@ class Outcome:
 
     end_s: dict[int, float] = field(default_factory=dict)
     totals: dict[int, ProgramTimes] = field(default_factory=dict)
-    undelivered: dict[Message, float] = field(default_factory=dict)
+    undelivered: dict[tuple[int, int, Hashable], float] = field(default_factory=dict)
 
 
 class StuckError(Exception):
-    """Programs wait for messages that come from elsewhere, if at all."""
+    """Programs wait for messages that come from elsewhere, if at all, or several messages look alike."""
 
 
 class ProgramMeeting:
@@ -74,10 +79,19 @@ class ProgramMeeting:
         return len(self.programs) == self.members
 
 
+class _Costs(NamedTuple):
+    """What a walker has to know of a pass; boxes are None where there is no message."""
+
+    seconds: float
+    inbox: Box | None
+    outbox: Box | None
+    hop_s: float
+
+
 def longest_paths(
     programs: Sequence[Program],
     ready_s: Mapping[int, float],
-    pass_times: Callable[[Any], PassTimes],
+    pass_times: Callable[[Pass], PassTimes],
     hop_seconds: Callable[[Send], float],
 ) -> Outcome:
     """Follow every rank as far as its messages have arrived, until all are through.
@@ -85,57 +99,73 @@ def longest_paths(
     Args:
         programs: One for each rank.
         ready_s: When each rank begins.
-        pass_times: Durations of the operations of a pass.
+        pass_times: Durations of a pass.
         hop_seconds: Duration of a message.
 
     Raises:
-        StuckError: If ranks wait for messages that none of the programs sends.
+        StuckError: If ranks wait for messages that none of the programs sends, or two messages that are on their way
+            at once have the same tag and micro-batch.
     """
     outcome = Outcome()
-    arrived, waiting = outcome.undelivered, {}
-    walkers = {op.rank: _Walker(op, ready_s[op.rank]) for op in programs}
-    runnable = list(walkers.values())
+    boxes: dict[Channel, Box] = {}
+    runnable: list[Walker] = []
+    for op in programs:
+        costs, outcome.totals[op.rank] = _costs(op, boxes, pass_times, hop_seconds)
+        runnable.append(_follow(op, ready_s[op.rank], costs, runnable, outcome.end_s))
     while runnable:
         walker = runnable.pop()
-        passes, index, now_s, rank, totals = walker.passes, walker.index, walker.now_s, walker.rank, walker.totals
-        while index < len(passes):
-            each = passes[index]
-            if each.receive is not None:
-                key = each.receive.src, rank, each.receive.tag
-                arrival_s = arrived.pop(key, None)
-                if arrival_s is None:
-                    waiting[key] = walker
-                    break
-                if arrival_s > now_s:
-                    now_s = arrival_s
-            compute_s, exchange_s, hidden_s = pass_times(each.run)
-            totals.compute_s += compute_s
-            totals.exchange_s += exchange_s
-            totals.hidden_s += hidden_s
-            now_s += compute_s + exchange_s
-            index += 1
-            send = each.send
-            if send is not None:
-                hop_s = hop_seconds(send)
-                totals.message_s += hop_s
-                key = rank, send.dst, send.tag
-                arrived[key] = now_s + hop_s
-                if key in waiting:
-                    runnable.append(waiting.pop(key))
-        walker.index, walker.now_s = index, now_s
-    if waiting:
+        missing = next(walker, None)
+        if missing is not None:
+            inbox, micro_batch = missing
+            inbox[micro_batch] = walker
+    if len(outcome.end_s) < len(programs):
         raise StuckError
-    for walker in walkers.values():
-        outcome.end_s[walker.rank], outcome.totals[walker.rank] = walker.now_s, walker.totals
+    for (src, dst, tag), box in boxes.items():
+        outcome.undelivered.update({(src, dst, (tag, micro_batch)): time_s for micro_batch, time_s in box.items()})
     return outcome
 
 
-class _Walker:
-    """How far one rank has come."""
+def _costs(
+    op: Program,
+    boxes: dict[Channel, Box],
+    pass_times: Callable[[Pass], PassTimes],
+    hop_seconds: Callable[[Send], float],
+) -> tuple[dict[Pass, _Costs], ProgramTimes]:
+    """What each kind of pass costs, and all passes together."""
+    costs, totals = {}, ProgramTimes()
+    for each, count in Counter(op.passes).items():
+        times, receive, send = pass_times(each), each.receive, each.send
+        inbox = None if receive is None else boxes.setdefault((receive.src, op.rank, receive.tag), {})
+        outbox = None if send is None else boxes.setdefault((op.rank, send.dst, send.tag), {})
+        hop_s = 0.0 if send is None else hop_seconds(send)
+        costs[each] = _Costs(times.compute_s + times.exchange_s, inbox, outbox, hop_s)
+        totals.compute_s += count * times.compute_s
+        totals.exchange_s += count * times.exchange_s
+        totals.hidden_s += count * times.hidden_s
+        totals.message_s += count * hop_s
+    return costs, totals
 
-    __slots__ = ("index", "now_s", "passes", "rank", "totals")
 
-    def __init__(self, op: Program, ready_s: float) -> None:
-        self.rank, self.passes, self.now_s = op.rank, op.passes, ready_s
-        self.index = 0
-        self.totals = ProgramTimes()
+def _follow(
+    op: Program, now_s: float, costs: Mapping[Pass, _Costs], runnable: list[Walker], end_s: dict[int, float]
+) -> Walker:
+    """Go through the passes of a rank and wake those who wait for its messages; the loop that takes the time."""
+    for each, micro_batch in zip(op.passes, op.micro_batches, strict=True):
+        seconds, inbox, outbox, hop_s = costs[each]
+        if inbox is not None:
+            arrival_s = inbox.pop(micro_batch, None)
+            if arrival_s is None:
+                yield inbox, micro_batch
+                arrival_s = inbox.pop(micro_batch)
+            if arrival_s > now_s:
+                now_s = arrival_s
+        now_s += seconds
+        if outbox is not None:
+            arrival_s = now_s + hop_s
+            found = outbox.setdefault(micro_batch, arrival_s)
+            if found is not arrival_s:
+                if isinstance(found, float):
+                    raise StuckError
+                outbox[micro_batch] = arrival_s
+                runnable.append(found)
+    end_s[op.rank] = now_s

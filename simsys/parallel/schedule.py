@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 from simsys.errors import UsageError
@@ -17,6 +18,8 @@ class ActionKind(StrEnum):
     BACKWARD = "backward"  # of inputs and weights, or of inputs alone if the schedule has WEIGHT actions
     WEIGHT = "weight"  # gradients of the weights, put off to fill bubbles
 
+    __hash__ = str.__hash__  # that of Enum is a Python function, and there are many passes
+
 
 class Action(NamedTuple):
     """One pass of one micro-batch through one chunk of a stage's layers."""
@@ -24,6 +27,12 @@ class Action(NamedTuple):
     kind: ActionKind
     micro_batch: int
     chunk: int = 0
+
+
+@lru_cache(maxsize=64)
+def passes(kind: ActionKind, micro_batches: int, chunk: int = 0) -> tuple[Action, ...]:
+    """The passes of all micro-batches through a chunk, in order; made once, for all stages."""
+    return tuple(Action(kind, micro_batch, chunk) for micro_batch in range(micro_batches))
 
 
 class Schedule(ABC):
@@ -56,10 +65,17 @@ def require_one_chunk(schedule: Schedule, chunks: int) -> None:
 
 def peak_in_flight(actions: Sequence[Action]) -> tuple[int, ...]:
     """For each chunk, how many micro-batches are forward but not yet backward when the stage keeps most of them."""
-    chunks = max(action.chunk for action in actions) + 1
-    kept, peak = [0] * chunks, [0] * chunks
-    for action in actions:
-        kept[action.chunk] += {ActionKind.FORWARD: 1, ActionKind.BACKWARD: -1, ActionKind.WEIGHT: 0}[action.kind]
-        if sum(kept) > sum(peak):
-            peak = list(kept)
-    return tuple(peak)
+    chunks = max(chunk for _, _, chunk in actions) + 1
+    kept, peak = [0] * chunks, (0,) * chunks
+    total = most = 0
+    for kind, _, chunk in actions:
+        change = _KEPT[kind]
+        kept[chunk] += change
+        total += change
+        if total > most:
+            most, peak = total, tuple(kept)
+    return peak
+
+
+_KEPT = {ActionKind.FORWARD: 1, ActionKind.BACKWARD: -1, ActionKind.WEIGHT: 0}
+"""How many micro-batches more a stage keeps after a pass."""

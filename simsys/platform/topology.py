@@ -8,11 +8,12 @@ cut-through, its serialisation once, at the slowest link: Σ latency + nbytes / 
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from simsys.errors import InfeasibleError, UsageError
+from simsys.platform.shortest_path import shortest_path
 
 _CACHED_ROUTES = 1 << 16  # bounds the memory of a topology whatever the number of pairs asked for
 
@@ -57,19 +58,24 @@ class Topology:
     name: str
     node_size: int = 1
     _out: list[dict[int, int]] = field(init=False, repr=False, compare=False)  # vertex -> {neighbour: link index}
+    _into: list[list[int]] = field(init=False, repr=False, compare=False)  # vertex -> those with a link to it
     _routes: dict[tuple[int, int], tuple[int, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not 1 <= self.num_gpus <= self.num_vertices:
             raise UsageError(f"a topology of {self.num_vertices} vertices cannot have {self.num_gpus} GPUs")
         out: list[dict[int, int]] = [{} for _ in range(self.num_vertices)]
+        into: list[list[int]] = [[] for _ in range(self.num_vertices)]
         for index, link in enumerate(self.links):
             check_link(link.bytes_per_s, link.latency_s)
             self._check_vertex(link.src)
             self._check_vertex(link.dst)
             if link.src == link.dst:
                 raise UsageError(f"link {index} of {self.name} joins vertex {link.src} to itself")
-            out[link.src].setdefault(link.dst, index)
+            if link.dst not in out[link.src]:
+                out[link.src][link.dst] = index
+                into[link.dst].append(link.src)
+        object.__setattr__(self, "_into", into)
         object.__setattr__(self, "_out", out)
         object.__setattr__(self, "_routes", {})
 
@@ -77,7 +83,7 @@ class Topology:
         """Indexes of the links on a shortest path, in order; empty if `src` is `dst`.
 
         Of several shortest paths, breadth-first search in the order of the links decides, so the answer is
-        always the same. The search stops at `dst`: near pairs are cheap in a large topology.
+        always the same. Near pairs are cheap in a large topology.
 
         Raises:
             UsageError: `src` or `dst` is not a vertex.
@@ -109,23 +115,10 @@ class Topology:
         return [src, *(self.links[index].dst for index in self.route(src, dst))]
 
     def _search(self, src: int, dst: int) -> tuple[int, ...]:
-        links, out = self.links, self._out
-        reached_by: dict[int, int] = {src: -1}
-        queue = deque([src])
-        while queue:
-            vertex = queue.popleft()
-            link = out[vertex].get(dst)
-            if link is not None:
-                route = [link]
-                while vertex != src:
-                    route.append(reached_by[vertex])
-                    vertex = links[route[-1]].src
-                return tuple(reversed(route))
-            for neighbour, index in out[vertex].items():
-                if neighbour not in reached_by:
-                    reached_by[neighbour] = index
-                    queue.append(neighbour)
-        raise InfeasibleError(f"no path leads from vertex {src} to vertex {dst} of {self.name}")
+        path = shortest_path(self._out, self._into, src, dst)
+        if path is None:
+            raise InfeasibleError(f"no path leads from vertex {src} to vertex {dst} of {self.name}")
+        return tuple(self._out[a][b] for a, b in pairwise(path))
 
     def _check_vertex(self, vertex: int) -> None:
         if not 0 <= vertex < self.num_vertices:
