@@ -7,13 +7,17 @@ from collections import Counter
 import pytest
 
 from simsys.collectives import CollectiveKind
+from simsys.model.batch import Batch
+from simsys.model.model import Model
+from simsys.model.operators import OperatorKind, Pairs
 from simsys.model.transformer import build_transformer
 from simsys.model.transformer_architecture import TransformerArchitecture
-from simsys.model.work import Batch, Model, OperatorKind, Pairs, Precision, forward_work
-from simsys.parallel.memory import training_memory
+from simsys.model.work import Precision, forward_work
+from simsys.parallel.memory import chunk_memory
 from simsys.parallel.passes import ForwardPass, forward_pass
+from simsys.parallel.plan import Part, Recompute, StepSettings, TrainingPlan
 from simsys.parallel.stages import partition
-from simsys.parallel.training import Part, Recompute, StepSettings, TrainingPlan, model_flop, training_plan
+from simsys.parallel.training import model_flop, training_plan
 
 HIDDEN, HEADS, VOCABULARY, SAMPLES, SOURCE, TARGET = 1024, 16, 8192, 3, 512, 128
 SBH, UBH = SOURCE * SAMPLES * HIDDEN, TARGET * SAMPLES * HIDDEN
@@ -155,7 +159,7 @@ def test_parameters_are_those_of_the_matrices(changes: dict[str, bool], final_no
 def activations(chunk: Model | ForwardPass, fused: bool = True, recompute: Recompute = NONE, **how: int) -> float:
     """Bytes of activations of a micro-batch."""
     plan = chunk if isinstance(chunk, ForwardPass) else forward_pass(chunk, how["tensor"], bool(how["by_tokens"]))
-    return training_memory([plan], batch_of(toy(), fused=fused), Precision(), recompute=recompute)["activations"]
+    return chunk_memory(plan, batch_of(toy(), fused=fused), Precision(), recompute=recompute).kept
 
 
 SELF, CROSS = 5 * HEADS * TARGET / HIDDEN, 5 * HEADS * SOURCE / HIDDEN

@@ -16,11 +16,14 @@ from hypothesis import strategies as st
 from simsys.errors import ConfigError, UnknownNameError, UsageError
 from simsys.model.aggregates import DECODE_KEYS, FORWARD_KEYS, PREFILL_KEYS
 from simsys.model.architectures import ARCHITECTURES
+from simsys.model.batch import Batch
 from simsys.model.cnn import build_resnet50
+from simsys.model.model import Block, Model
 from simsys.model.model_db import FILENAME, load_model, model_names
 from simsys.model.model_entry import ENTRY_KEYS
+from simsys.model.operators import Operator, OperatorKind, Split
 from simsys.model.transformer import build_transformer
-from simsys.model.work import Batch, Block, Model, Operator, OperatorKind, Precision, Split, Work, forward_work
+from simsys.model.work import Precision, Work, forward_work
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = ROOT / "scripts" / "make_model_db.py"

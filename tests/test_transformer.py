@@ -9,19 +9,11 @@ from hypothesis import strategies as st
 
 from simsys.errors import UsageError
 from simsys.model.architectures import ARCHITECTURES
+from simsys.model.batch import Batch, attention_pairs
+from simsys.model.model import Block, Model
+from simsys.model.operators import Operator, OperatorKind
 from simsys.model.transformer import TransformerArchitecture, build_transformer, gpt_architecture
-from simsys.model.work import (
-    Batch,
-    Block,
-    Model,
-    Operator,
-    OperatorKind,
-    Precision,
-    Work,
-    attention_pairs,
-    backward_work,
-    forward_work,
-)
+from simsys.model.work import Precision, Work, backward_work, forward_work
 
 BY_NAME = {architecture.name: architecture for architecture in ARCHITECTURES}
 MEGATRON = [name for name in BY_NAME if name.startswith("Megatron")]

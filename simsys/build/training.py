@@ -24,14 +24,17 @@ from simsys.executors.checkpoints import Checkpoints
 from simsys.executors.iterations import Phase, TrainingLoop
 from simsys.framework import FRAMEWORKS, DataParallel, TrainingFramework
 from simsys.metrics.collector import TrainingMetrics
-from simsys.model.work import FP32_BYTES, Batch, Model, Precision
+from simsys.model.batch import Batch
+from simsys.model.model import Model
+from simsys.model.work import FP32_BYTES, Precision
 from simsys.parallel.layout import Layout
 from simsys.parallel.memory import ChunkMemory, Shards, checkpoint_bytes, chunk_memory, training_memory
 from simsys.parallel.passes import ForwardPass, forward_pass
+from simsys.parallel.plan import Recompute, StepSettings, TrainingPlan
 from simsys.parallel.schedule import Action, Schedule, peak_in_flight
 from simsys.parallel.segments import Experts
 from simsys.parallel.stages import partition
-from simsys.parallel.training import Recompute, StepSettings, TrainingPlan, model_flop, training_plan
+from simsys.parallel.training import model_flop, training_plan
 from simsys.platform.device_spec import DeviceSpec
 from simsys.rank import Rank
 

@@ -16,7 +16,7 @@ from simsys.check.parallelism import split_problem
 from simsys.config.experiment import SimulationConfig
 from simsys.config.parallelism import DATA_STRATEGIES
 from simsys.errors import InfeasibleError
-from simsys.model.work import Model
+from simsys.model.model import Model
 from simsys.units import Dimension, pretty
 
 Lever: TypeAlias = Mapping[str, Any]

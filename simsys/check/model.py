@@ -10,7 +10,7 @@ from simsys.config.document import KeyPath
 from simsys.config.experiment import ModelConfig, SimulationConfig
 from simsys.errors import ConfigError, UsageError
 from simsys.model.custom import build_custom, layer_from_mapping
-from simsys.model.work import Model
+from simsys.model.model import Model
 
 SOURCES = ("layers", "huggingface", "name", "model_type")
 SIZES = (

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from simsys.check.findings import Findings
 from simsys.config.experiment import SimulationConfig
-from simsys.model.work import Model, OperatorKind
+from simsys.model.model import Model
+from simsys.model.operators import OperatorKind
 
 SEQUENCE, CONTEXT = ("parallelism", "sequence_parallel"), ("parallelism", "cp_degree")
 OVERLAP = ("parallelism", "tp_overlap")

@@ -10,7 +10,8 @@ import math
 from dataclasses import dataclass, replace
 
 from simsys.model.fields import Fields
-from simsys.model.work import Block, Model, Operator, OperatorKind, Split
+from simsys.model.model import Block, Model
+from simsys.model.operators import Operator, OperatorKind, Split
 
 BYTES_PER_ELEMENT = 2.0  # the model DB's bytes are those of bf16
 PREFILL_KEYS = (

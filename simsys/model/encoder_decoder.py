@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from simsys.model.model import Block
+from simsys.model.operators import Operator, OperatorKind, Pairs, Split
 from simsys.model.transformer_architecture import TransformerArchitecture
 from simsys.model.transformer_operators import gemm, norm, score_elements
-from simsys.model.work import Block, Operator, OperatorKind, Pairs, Split
 
 
 def with_decoder(a: TransformerArchitecture, blocks: tuple[Block, ...]) -> tuple[Block, ...]:

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 from simsys.model.aggregates import BYTES_PER_ELEMENT, aggregated_ops, macro_blocks, read_macro
 from simsys.model.fields import Fields
-from simsys.model.work import Block, Model, Operator, OperatorKind, Pairs, Split
+from simsys.model.model import Block, Model
+from simsys.model.operators import Operator, OperatorKind, Pairs, Split
 
 FAMILIES = ("decoder", "encoder", "encoder_decoder", "cnn")
 DTYPE = "bf16"

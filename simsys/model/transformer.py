@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from simsys.model.encoder_decoder import with_decoder
+from simsys.model.model import Block, Model
+from simsys.model.operators import Operator, OperatorKind, Split
 from simsys.model.transformer_architecture import TransformerArchitecture, gpt_architecture
 from simsys.model.transformer_operators import gemm, memory, norm, score_elements
-from simsys.model.work import Block, Model, Operator, OperatorKind, Split
 
 __all__ = ["TransformerArchitecture", "build_transformer", "gpt_architecture"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from simsys.model.operators import Operator, OperatorKind, Split
 from simsys.model.transformer_architecture import TransformerArchitecture
-from simsys.model.work import Operator, OperatorKind, Split
 
 
 def gemm(

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from simsys.collectives.base import CollectiveKind
-from simsys.model.work import Operator, OperatorKind, Pairs, Split
+from simsys.model.operators import Operator, OperatorKind, Pairs, Split
 from simsys.parallel.segments import Exchange, Segment
 
 TWICE = 2.0

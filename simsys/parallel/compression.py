@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from simsys.collectives.base import CollectiveKind
-from simsys.model.work import FP32_BYTES, Kernel, Operator, OperatorKind, Work
+from simsys.model.operators import Operator, OperatorKind
+from simsys.model.work import FP32_BYTES, Kernel, Work
 
 Method = Literal["none", "fp16", "bf16", "fp8", "topk", "powersgd"]
 ERROR_FEEDBACK = frozenset(("topk", "powersgd"))

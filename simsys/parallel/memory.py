@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from simsys.model.work import FP32_BYTES, Batch, Precision
+from simsys.model.batch import Batch
+from simsys.model.work import FP32_BYTES, Precision
 from simsys.parallel.passes import ForwardPass, Stretch
-from simsys.parallel.training import Recompute
+from simsys.parallel.plan import Recompute
 
 OPTIMIZER_STATES = {"adam": 2, "sgd": 1}
 """Momentum and, for Adam, variance, kept in fp32 (Kingma & Ba 2015)."""

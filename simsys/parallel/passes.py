@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from simsys.model.work import Block, Model, Operator
+from simsys.model.model import Block, Model
+from simsys.model.operators import Operator
 from simsys.parallel.beside import overlapped, ring_attention
 from simsys.parallel.segments import Experts, Segment, block_segments, with_layers
 

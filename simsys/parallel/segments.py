@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 
 from simsys.collectives.base import CollectiveKind
 from simsys.errors import UsageError
-from simsys.model.work import Block, Operator, OperatorKind, Split
+from simsys.model.model import Block
+from simsys.model.operators import Operator, OperatorKind, Split
 
 
 @dataclass(frozen=True, slots=True)
