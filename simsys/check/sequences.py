@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from simsys.check.findings import Findings
 from simsys.config.experiment import SimulationConfig
@@ -11,6 +11,7 @@ from simsys.model.operators import OperatorKind
 
 SEQUENCE, CONTEXT = ("parallelism", "sequence_parallel"), ("parallelism", "cp_degree")
 OVERLAP = ("parallelism", "tp_overlap")
+LENGTHS = ("sequence_length", "decoder_sequence_length")
 NAMES = {
     SEQUENCE: "sequence parallelism",
     CONTEXT: "context parallelism",
@@ -39,29 +40,25 @@ def check_sequences(config: SimulationConfig, model: Model | None, found: Findin
         _check_context_parallel(given.cp_degree, model, lengths, found)
 
 
-def _lengths(config: SimulationConfig, model: Model | None) -> list[int]:
-    """Tokens of a sequence, and of a decoder's beside an encoder; none if the model is unknown."""
+def _lengths(config: SimulationConfig, model: Model | None) -> dict[str, int]:
+    """Tokens of a sequence, and of a decoder's beside an encoder, by their settings; none if the model is unknown."""
     if model is None:
-        return []
-    given = config.model
-    lengths = (
-        given.sequence_length or model.sequence_length,
-        given.decoder_sequence_length or model.decoder_sequence_length,
-    )
-    return [length for length in lengths if length]
+        return {}
+    lengths = {key: getattr(config.model, key) or getattr(model, key) for key in LENGTHS}
+    return {key: length for key, length in lengths.items() if length}
 
 
-def _check_sequence_parallel(tensor: int, context: int, lengths: Sequence[int], found: Findings) -> None:
+def _check_sequence_parallel(tensor: int, context: int, lengths: Mapping[str, int], found: Findings) -> None:
     """It divides what a rank has of the sequences among the ranks of a tensor-parallel group."""
     if tensor == 1:
         found.error(SEQUENCE, "sequence_parallel needs a tp_degree above 1; write tp_degree: 2 or remove it")
         return
     among = f"tp_degree {tensor}" + (f" x cp_degree {context}" if context > 1 else "")
-    for length in (each for each in lengths if each % (tensor * context)):
+    for length in (each for each in lengths.values() if each % (tensor * context)):
         found.error(SEQUENCE, f"sequence parallelism divides sequences among {among} ranks, not {length} tokens")
 
 
-def _check_context_parallel(context: int, model: Model, lengths: Sequence[int], found: Findings) -> None:
+def _check_context_parallel(context: int, model: Model, lengths: Mapping[str, int], found: Findings) -> None:
     """Each rank gets an early and a late part of every sequence, so that a causal mask leaves all equally busy."""
     attends = any(
         operator.kind is OperatorKind.ATTENTION and operator.kv_elements_per_token
@@ -71,9 +68,9 @@ def _check_context_parallel(context: int, model: Model, lengths: Sequence[int], 
     if not attends:
         found.error(CONTEXT, f"{model.name} has no attention whose keys and values could go around; use cp_degree: 1")
         return
-    for length in (each for each in lengths if each % (2 * context)):
+    for key, length in ((key, each) for key, each in lengths.items() if each % (2 * context)):
         found.error(
             CONTEXT,
             f"context parallelism divides sequences into 2 x cp_degree = {2 * context} parts, not {length} tokens; "
-            f"sequence_length: {max(1, round(length / (2 * context))) * 2 * context} would fit",
+            f"{key}: {max(1, round(length / (2 * context))) * 2 * context} would fit",
         )
