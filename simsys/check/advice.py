@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import chain
 
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
@@ -20,7 +20,8 @@ def cheapest_lever(job: TrainingJob | ServingJob, tokens: int = 1) -> Lever | No
         tokens: In serving, the shortest request (prompt and output) that must fit into the KV cache alone.
     """
     if isinstance(job, TrainingJob):
-        return next((lever for lever, changed in _training(job) if not memory_problem(changed)), None)
+        variants = chain(single_levers(job), lever_pairs(job))
+        return next((lever for lever, changed in variants if not memory_problem(changed)), None)
     return next((lever for lever in serving_levers(job) if not memory_problem(pulled(job, lever), tokens)), None)
 
 
@@ -41,8 +42,3 @@ def effect_advice(effect: LeverEffect | None) -> str:
 
 
 _OTHERWISE = "a smaller model or a GPU with more memory is needed"
-
-
-def _training(job: TrainingJob) -> Iterator[tuple[Lever, TrainingJob]]:
-    yield from single_levers(job)
-    yield from lever_pairs(job)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
 from simsys.build.training import TrainingJob
 from simsys.check.levers import Lever, lever_text, memory_problem, pulled
-from simsys.check.training_levers import lever_pairs, single_levers
+from simsys.check.training_levers import Variant, lever_pairs, single_levers
 from simsys.errors import SimsysError
 from simsys.simulation import simulate_job
 from simsys.units import Dimension, pretty
@@ -19,9 +18,7 @@ MAX_SIMULATIONS = 12
 """Of one job; levers that come later have no time."""
 MAX_PAIRS = 6
 ITERATIONS = 10
-"""At most; after two equal ones the rest are not simulated."""
-STEADY = 4
-"""Micro-batches, for each pipeline stage, after which a further one takes as long as the last."""
+"""At most, of a data-parallel module whose iterations differ."""
 SAME_TIME = 5e-4
 """Times that differ by less, relatively, are called the same."""
 
@@ -122,7 +119,7 @@ def iteration_seconds(job: TrainingJob) -> float:
     Raises:
         SimsysError: If it cannot be carried out.
     """
-    few = STEADY * job.layout.pipeline
+    few = max(4, 2 * job.layout.pipeline)
     micro_batches = job.settings.gradient_accumulation_steps
     if micro_batches <= 2 * few:
         return _simulated_seconds(job, micro_batches)
@@ -131,24 +128,22 @@ def iteration_seconds(job: TrainingJob) -> float:
 
 
 def _simulated_seconds(job: TrainingJob, micro_batches: int) -> float:
+    same_every_step = job.data_parallel[0].same_every_step
     settings = {
         "simulation.lod": "medium",
-        "training.num_iterations": min(job.settings.num_iterations, ITERATIONS),
+        "training.num_iterations": 1 if same_every_step else min(job.settings.num_iterations, ITERATIONS),
         "training.gradient_accumulation_steps": micro_batches,
     }
     unlimited = replace(job, cluster=job.cluster.without_memory_limit())
     return float(simulate_job(pulled(unlimited, settings)).metrics["mean_iteration_s"])
 
 
-def lever_effect(job: TrainingJob, lever: Lever, watch: Stopwatch | None = None) -> LeverEffect:
-    """What one lever saves and, with a stopwatch, costs."""
-    changed = pulled(job, lever)
-    saved_bytes = sum(job.memory_bytes.values()) - sum(changed.memory_bytes.values())
-    cost = watch.time_cost(lever) if watch is not None else None
-    return LeverEffect(lever, saved_bytes, not memory_problem(changed), cost)
+def lever_effect(job: TrainingJob, lever: Lever, watch: Stopwatch) -> LeverEffect:
+    """What one lever saves and costs."""
+    return replace(_saving(job, (lever, pulled(job, lever))), time_cost=watch.time_cost(lever))
 
 
-def lever_effects(job: TrainingJob, watch: Stopwatch, *, every: bool = False) -> Sequence[LeverEffect]:
+def lever_effects(job: TrainingJob, watch: Stopwatch, *, every: bool = False) -> list[LeverEffect]:
     """What the levers of a job do, the best first.
 
     That is: those with which it fits, by the time they cost, what changes the training last; then those that do not
@@ -159,15 +154,22 @@ def lever_effects(job: TrainingJob, watch: Stopwatch, *, every: bool = False) ->
         watch: Measures the time.
         every: Whether to measure those that do not suffice too.
     """
-    levers = [lever for lever, _ in single_levers(job)]
-    effects = [effect for lever in levers if (effect := lever_effect(job, lever)).saved_bytes > 0]
+    effects = [_saving(job, variant) for variant in single_levers(job)]
     if not any(effect.fits for effect in effects):
-        effects += [lever_effect(job, lever) for lever, _ in islice(lever_pairs(job), MAX_PAIRS)]
-    measured = sorted(effects, key=lambda effect: not effect.fits)  # as long as simulations last, these first
-    return sorted(
-        (replace(each, time_cost=watch.time_cost(each.lever)) if every or each.fits else each for each in measured),
-        key=_rank,
+        effects += [_saving(job, variant) for variant in islice(lever_pairs(job), MAX_PAIRS)]
+    helping = [effect for effect in effects if effect.saved_bytes > 0]
+    helping.sort(key=lambda effect: not effect.fits)  # while simulations last, those that suffice come first
+    measured = (
+        replace(effect, time_cost=watch.time_cost(effect.lever)) if every or effect.fits else effect
+        for effect in helping
     )
+    return sorted(measured, key=_rank)
+
+
+def _saving(job: TrainingJob, variant: Variant) -> LeverEffect:
+    lever, changed = variant
+    saved_bytes = sum(job.memory_bytes.values()) - sum(changed.memory_bytes.values())
+    return LeverEffect(lever, saved_bytes, not memory_problem(changed))
 
 
 def _rank(effect: LeverEffect) -> tuple[bool, bool, float, float]:

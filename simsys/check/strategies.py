@@ -24,7 +24,7 @@ class StrategyFigures:
         strategy: Its name.
         memory_bytes: What the fullest GPU holds.
         fits: Whether that fits.
-        iteration_s: Time of an iteration; None if it does not fit or was not measured.
+        iteration_s: Time of an iteration; None if it was not measured.
     """
 
     strategy: str
@@ -37,9 +37,16 @@ class StrategyFigures:
         return asdict(self)
 
 
-def compare_strategies(job: TrainingJob, watch: Stopwatch) -> list[StrategyFigures]:
-    """The job with each strategy, those that shard least first; none without data parallelism that simsys ships."""
-    return [figures for data in DATA_STRATEGIES if (figures := _figures(job, data, watch)) is not None]
+def compare_strategies(job: TrainingJob, watch: Stopwatch, *, every: bool = False) -> list[StrategyFigures]:
+    """The job with each strategy, DDP first; none without data parallelism that simsys ships.
+
+    Args:
+        job: With one of them.
+        watch: Measures the time.
+        every: Whether to measure those that do not fit too.
+    """
+    found = (_figures(job, data, watch, every=every) for data in DATA_STRATEGIES)
+    return [figures for figures in found if figures is not None]
 
 
 def strategy_advice(found: Sequence[StrategyFigures], capacity_bytes: float) -> str:
@@ -47,11 +54,11 @@ def strategy_advice(found: Sequence[StrategyFigures], capacity_bytes: float) -> 
 
     FSDP is compared with DDP, and any other with FSDP, if they fit; else with the next best.
     """
-    timed = {figures.strategy: figures.iteration_s for figures in found if figures.iteration_s is not None}
+    timed = {each.strategy: each.iteration_s for each in found if each.fits and each.iteration_s is not None}
     if not timed:
         least = min(found, key=lambda figures: figures.memory_bytes)
-        verb = "fits" if least.fits else "does not fit either"
-        return f"advice: {least.strategy} needs least, {_bytes(least.memory_bytes)} per GPU, and {verb}"
+        known = "it fits" if least.fits else "no strategy fits"
+        return f"advice: {least.strategy} needs least, {_bytes(least.memory_bytes)} per GPU; {known}"
     limit_s = min(timed.values()) * (1 + SAME_TIME)
     best, ddp = next(each for each in found if timed.get(each.strategy, math.inf) <= limit_s), found[0]
     text = f"advice: {best.strategy} fits ({_bytes(best.memory_bytes)} of {_bytes(capacity_bytes)})"
@@ -73,7 +80,7 @@ def _compared(this_s: float, other_s: float) -> str:
     return f"{ratio:.1f} times as fast as" if ratio > 2 else f"{percent(ratio - 1)} faster than"
 
 
-def _figures(job: TrainingJob, data: str, watch: Stopwatch) -> StrategyFigures | None:
+def _figures(job: TrainingJob, data: str, watch: Stopwatch, *, every: bool) -> StrategyFigures | None:
     """One strategy; None if there is nothing to choose, or it differs from another in name only."""
     current = data == current_strategy(job)
     lever = strategy_lever(job, data)
@@ -86,7 +93,7 @@ def _figures(job: TrainingJob, data: str, watch: Stopwatch) -> StrategyFigures |
     except SimsysError:  # options that do not fit so many ranks
         return None
     memory_bytes = sum(changed.memory_bytes.values())
-    return StrategyFigures(data, memory_bytes, fits, watch.iteration_s(lever) if fits else None)
+    return StrategyFigures(data, memory_bytes, fits, watch.iteration_s(lever) if fits or every else None)
 
 
 def _bytes(size: float) -> str:

@@ -6,7 +6,7 @@ write such a function and put it into `KINDS`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from simsys.build.modules import module_options
@@ -78,8 +78,8 @@ def full_recompute(job: TrainingJob) -> Iterator[Lever]:
 
 
 def more_tensor(job: TrainingJob) -> Iterator[Lever]:
-    """Larger tensor-parallel groups in place of replicas."""
-    for degree in range(job.layout.tensor + 1, MAX_TENSOR_DEGREE + 1):
+    """Larger tensor-parallel groups in place of replicas, within a node (Narayanan et al. 2021, §3.2)."""
+    for degree in range(job.layout.tensor + 1, min(job.cluster.gpus_per_node, MAX_TENSOR_DEGREE) + 1):
         yield from _fewer_replicas(job, "tp_degree", degree)
 
 
@@ -107,17 +107,19 @@ KINDS: tuple[Kind, ...] = (
     zero2,
     fully_sharded,
     selective_recompute,
-    more_tensor,
-    more_stages,
     full_recompute,
+    more_stages,
+    more_tensor,
     sgd,
 )
-"""What usually costs least first; where that decides, the cost has been measured besides (`effects`)."""
+"""What usually costs least first; `effects` measures the cost."""
+EVERY_MICRO_BATCH = (zero2, fully_sharded)
+"""What communicates in every micro-batch, of which a pipeline has many."""
 
 
 def single_levers(job: TrainingJob) -> Iterator[Variant]:
     """Of each kind the mildest variant with which the job fits; where there is none, the one that saves most."""
-    for kind in KINDS:
+    for kind in _kinds(job):
         variants = list(_variants(job, kind))
         if variants:
             fitting = (variant for variant in variants if not memory_problem(variant[1]))
@@ -126,9 +128,10 @@ def single_levers(job: TrainingJob) -> Iterator[Variant]:
 
 def lever_pairs(job: TrainingJob) -> Iterator[Variant]:
     """Two kinds together with which the job fits, each as mild as that allows, what usually costs least first."""
-    for place, dear in enumerate(KINDS):
+    kinds = _kinds(job)
+    for place, dear in enumerate(kinds):
         firsts = list(_variants(job, dear))
-        for mild in KINDS[:place]:
+        for mild in kinds[:place]:
             yield from _pair(firsts, mild)
 
 
@@ -150,6 +153,12 @@ def strategy_lever(job: TrainingJob, data: str) -> Lever | None:
 def current_strategy(job: TrainingJob) -> str:
     """The strategy of data parallelism that the scenario names; DDP if it names none."""
     return next((data for data in DATA_STRATEGIES if data in job.config.parallelism.parts), "DDP")
+
+
+def _kinds(job: TrainingJob) -> Sequence[Kind]:
+    """What usually costs this job least first."""
+    late = EVERY_MICRO_BATCH if job.layout.pipeline > 1 else ()
+    return sorted(KINDS, key=lambda kind: (kind is sgd, kind in late))
 
 
 def _variants(job: TrainingJob, kind: Kind) -> Iterator[Variant]:
@@ -201,7 +210,7 @@ def _fewer_replicas(job: TrainingJob, key: str, degree: int) -> Iterator[Lever]:
     if rest or not replicas:
         return
     micro_batches, rest = divmod(job.settings.gradient_accumulation_steps * layout.data, replicas)
-    if rest:
+    if rest or micro_batches > max(MAX_MICRO_BATCHES, job.settings.gradient_accumulation_steps):
         return
     lever: dict[str, Any] = {f"parallelism.{key}": degree}
     if given.strategy is not None:

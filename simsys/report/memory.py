@@ -11,7 +11,7 @@ from typing import Any
 from simsys.build.training import TrainingJob
 from simsys.check import check_file
 from simsys.check.advice import advice, cheapest_lever, effect_advice
-from simsys.check.effects import LeverEffect, Stopwatch, lever_effects, percent
+from simsys.check.effects import SAME_TIME, LeverEffect, Stopwatch, lever_effects
 from simsys.check.levers import lever_text, memory_problem
 from simsys.check.strategies import StrategyFigures, compare_strategies, strategy_advice
 from simsys.config.experiment import SimulationConfig
@@ -138,8 +138,8 @@ def memory_answer(config: SimulationConfig, *, levers: bool | None = None) -> Me
 def _compared(answer: MemoryAnswer, job: TrainingJob, *, levers: bool) -> MemoryAnswer:
     """The answer with what simulations say of strategies and, if asked for or needed, of levers."""
     watch = Stopwatch(job)
-    strategies = compare_strategies(job, watch)
-    effects = lever_effects(job, watch, every=levers) if levers or answer.problem else []
+    strategies = compare_strategies(job, watch, every=levers)
+    effects = lever_effects(job, watch, every=levers) if levers or answer.problem else ()
     helps = next((effect for effect in effects if effect.fits), None)
     return replace(
         answer, levers=effects, strategies=strategies, advice=effect_advice(helps) if answer.problem else ""
@@ -149,11 +149,12 @@ def _compared(answer: MemoryAnswer, job: TrainingJob, *, levers: bool) -> Memory
 def _row(effect: LeverEffect) -> dict[str, str]:
     """One line of the table of levers."""
     cost = effect.time_cost
+    time = "-" if cost is None else "0.0 %" if abs(cost) < SAME_TIME else f"{cost * 100:+.1f} %"
     remark = " (changes the training)" if effect.changes_training else ""
     return {
         "fits": "yes" if effect.fits else "no",
         "saves": _size(effect.saved_bytes),
-        "time": "-" if cost is None else f"{'-' if cost < 0 else '+'}{percent(abs(cost))}",
+        "time": time,
         "lever": f"{lever_text(effect.lever)}{remark}",
     }
 
