@@ -632,7 +632,15 @@ def test_what_does_not_fit_is_another_error(file: Path) -> None:
     (problem,) = error.value.problems
     assert (problem.path, problem.line, problem.column) == ("training.batch_size_per_gpu", 3, 32)
     assert "GPT2-Medium does not fit into H100-SXM" in problem.message
-    assert "training.batch_size_per_gpu: 50 would fit" in problem.message
+    smaller = "training.batch_size_per_gpu: 32 and training.gradient_accumulation_steps: 128 would fit (saves 6.32 TB"
+    assert smaller in problem.message
+
+
+def test_memory_may_be_left_out(file: Path) -> None:
+    file.write_text(BIG)
+    assert [config.training.batch_size_per_gpu for config in check_file(file, memory=False) if config.training] == [
+        4096
+    ]
 
 
 def test_an_error_beside_it_makes_it_an_error(file: Path) -> None:

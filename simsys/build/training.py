@@ -64,6 +64,11 @@ class TrainingJob:
         """Iterations with one size of batch, in order."""
         return batch_phases(self.settings)
 
+    @property
+    def global_batch_size(self) -> int:
+        """Samples of the first iteration."""
+        return self.phases[0].samples * self.layout.data
+
     def micro_batch(self, phase: BatchPhase) -> Batch:
         """What one forward pass on one rank processes."""
         return self._batch(phase.batch_size_per_gpu, fused=self.settings.attention == "fused").part(
