@@ -48,6 +48,8 @@ class FSDP(DataParallel):
         self.coming: deque[Unit] = deque()
         self.gathered: dict[Unit, Event] = {}
         self.pending: list[Event] = []
+        self.used_bytes = 0.0
+        """Of the unit that has run backward, until its weights are given back."""
 
     @classmethod
     def shards(cls, options: Options, ranks: int) -> Shards:
@@ -64,6 +66,7 @@ class FSDP(DataParallel):
 
     def begin_pass(self, blocks: Sequence[Block], *, forward: bool, last_micro_batch: bool) -> None:
         """Note the units in the order in which they come."""
+        self.give_back()
         places = range(len(blocks)) if forward else reversed(range(len(blocks)))
         self.coming = deque(zip(blocks, places, strict=True))
 
@@ -76,11 +79,15 @@ class FSDP(DataParallel):
         """Give the unit's weights back."""
         if self.options.reshard_after_forward and self.coming:
             del self.gathered[self.unit]
+            self.used_bytes = self.whole_bytes(block)
+            self.give_back()
 
     def before_backward(self, block: Block, *, last_micro_batch: bool) -> Event:
         """Wait for the unit's weights, which are given back afterwards in any case; ask for the next unit's."""
+        self.give_back()
         unit, event = self.unshard(prefetch=self.options.backward_prefetch)
         del self.gathered[unit]
+        self.used_bytes = self.whole_bytes(block)
         return event
 
     def after_backward(self, block: Block, *, last_micro_batch: bool) -> None:
@@ -88,6 +95,10 @@ class FSDP(DataParallel):
         if self.options.no_sync and not last_micro_batch:
             return
         sharers, replicas = self.sharers(block)
+        if sharers.size > 1 and not self.options.no_sync:
+            self.rank.allocate(block.gradient_bytes, name="gathered")
+            self.rank.release(block.gradient_bytes, name="gathered")
+        self.give_back()
         event = self.rank.reduce_scatter(block.gradient_bytes, over=sharers, name="gradients")
         shard_bytes = block.gradient_bytes / sharers.size
         event = self.rank.all_reduce(shard_bytes, over=replicas, name="gradient shards", after=event)
@@ -95,6 +106,7 @@ class FSDP(DataParallel):
 
     def finish(self) -> Event:
         """Wait for all gradients."""
+        self.give_back()
         pending, self.pending = self.pending, []
         return self.rank.wait(pending)
 
@@ -110,8 +122,20 @@ class FSDP(DataParallel):
         """All-gather a unit's weights, unless they are there or on their way."""
         if unit not in self.gathered:
             sharers, _ = self.sharers(unit[0])
+            if nbytes := self.whole_bytes(unit[0]):
+                self.rank.allocate(nbytes, name="gathered")
             self.gathered[unit] = self.rank.all_gather(unit[0].parameter_bytes, over=sharers, name="parameters")
         return self.gathered[unit]
+
+    def whole_bytes(self, block: Block) -> float:
+        """What a gathered block takes; nothing if every rank holds it anyway."""
+        return block.parameter_bytes if self.sharers(block)[0].size > 1 else 0.0
+
+    def give_back(self) -> None:
+        """Free the weights of the unit that has run."""
+        if self.used_bytes:
+            self.rank.release(self.used_bytes, name="gathered")
+        self.used_bytes = 0.0
 
     def sharers(self, block: Block) -> tuple[Group, Group]:
         """The ranks that share a block's weights, and those that hold the same shard of them."""

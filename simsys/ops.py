@@ -84,7 +84,7 @@ class Recv:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Allocate:
-    """Memory taken on a rank's GPU under a name."""
+    """Memory taken on a rank's GPU under a name, on top of what the name holds."""
 
     rank: int
     nbytes: float
@@ -93,9 +93,10 @@ class Allocate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Release:
-    """Memory given back, by name."""
+    """Memory given back by name: so many bytes, or all (None)."""
 
     rank: int
+    nbytes: float | None
     name: str
 
 
@@ -137,11 +138,15 @@ class Pass:
         run: Computations and collectives, alone or side by side.
         receive: What it waits for, if anything.
         send: What it sends off at its end, without waiting for the delivery.
+        takes: Memory taken at its beginning.
+        gives: Memory given back at its end.
     """
 
     run: tuple[PassOperation, ...]
     receive: Recv | None = None
     send: Send | None = None
+    takes: tuple[Allocate, ...] = ()
+    gives: tuple[Release, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

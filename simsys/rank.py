@@ -68,6 +68,8 @@ class Rank:
         # Operations are built once and reused.
         self._computes: dict[tuple[Work, str], Compute] = {}
         self._collectives: dict[Hashable, Collective] = {}
+        self._allocations: dict[tuple[float, str], Allocate] = {}
+        self._releases: dict[tuple[float | None, str], Release] = {}
         self._overlapped: dict[tuple[Compute, Collective], Overlapped] = {}
 
     @property
@@ -159,6 +161,8 @@ class Rank:
         *,
         receive: tuple[int, Hashable] | None = None,
         send: tuple[int, float, Hashable] | None = None,
+        takes: Iterable[tuple[str, float]] = (),
+        gives: Iterable[tuple[str, float]] = (),
     ) -> Pass:
         """A pass of a program, for any micro-batch; make it once and use it for all.
 
@@ -169,11 +173,15 @@ class Rank:
             run: Planned operations.
             receive: Source and tag of the message it waits for.
             send: Destination, bytes and tag of the message it ends with.
+            takes: Memory that it takes at its beginning, by name.
+            gives: Memory that it gives back at its end.
         """
         return Pass(
             tuple(run),
             None if receive is None else Recv(self.index, *receive, "recv"),
             None if send is None else Send(self.index, *send, "send"),
+            tuple(Allocate(self.index, nbytes, name) for name, nbytes in takes if nbytes),
+            tuple(Release(self.index, nbytes, name) for name, nbytes in gives if nbytes),
         )
 
     def plan_compute(self, work: Work, *, name: str = "compute") -> Compute:
@@ -211,12 +219,20 @@ class Rank:
         return self._executor.start(Recv(self.index, src, tag, name))
 
     def allocate(self, nbytes: float, *, name: str) -> Event:
-        """Take memory on this rank's GPU; raises OutOfMemoryError if it does not fit."""
-        return self._executor.start(Allocate(self.index, nbytes, name))
+        """Take memory, on top of what the name holds; raises OutOfMemoryError if it does not fit."""
+        key = nbytes, name
+        op = self._allocations.get(key)
+        if op is None:
+            op = self._allocations[key] = Allocate(self.index, nbytes, name)
+        return self._executor.start(op)
 
-    def release(self, *, name: str) -> Event:
-        """Give memory back."""
-        return self._executor.start(Release(self.index, name))
+    def release(self, nbytes: float | None = None, *, name: str) -> Event:
+        """Give back so many bytes, or all, of what a name holds."""
+        key = nbytes, name
+        op = self._releases.get(key)
+        if op is None:
+            op = self._releases[key] = Release(self.index, nbytes, name)
+        return self._executor.start(op)
 
     def wait(self, events: Iterable[Event]) -> Event:
         """An event that fires when all of `events` have."""

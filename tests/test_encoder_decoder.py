@@ -13,9 +13,9 @@ from simsys.model.operators import OperatorKind, Pairs
 from simsys.model.transformer import build_transformer
 from simsys.model.transformer_architecture import TransformerArchitecture
 from simsys.model.work import Precision, forward_work
-from simsys.parallel.memory import chunk_memory
+from simsys.parallel.activations import Recompute, chunk_memory
 from simsys.parallel.passes import ForwardPass, forward_pass
-from simsys.parallel.plan import Part, Recompute, StepSettings, TrainingPlan
+from simsys.parallel.plan import Part, StepSettings, TrainingPlan
 from simsys.parallel.stages import partition
 from simsys.parallel.training import model_flop, training_plan
 

@@ -27,10 +27,11 @@ from simsys.metrics.collector import TrainingMetrics
 from simsys.model.batch import Batch
 from simsys.model.model import Model
 from simsys.model.work import FP32_BYTES, Precision
+from simsys.parallel.activations import ChunkMemory, Recompute, chunk_memory
 from simsys.parallel.layout import Layout
-from simsys.parallel.memory import ChunkMemory, Shards, checkpoint_bytes, chunk_memory, training_memory
+from simsys.parallel.memory import Shards, checkpoint_bytes, training_memory
 from simsys.parallel.passes import ForwardPass, forward_pass
-from simsys.parallel.plan import Recompute, StepSettings, TrainingPlan
+from simsys.parallel.plan import StepSettings, TrainingPlan
 from simsys.parallel.schedule import Action, Schedule, peak_in_flight
 from simsys.parallel.segments import Experts
 from simsys.parallel.stages import partition
@@ -38,6 +39,8 @@ from simsys.parallel.training import model_flop, training_plan
 from simsys.platform.device_spec import DeviceSpec
 from simsys.rank import Rank
 
+STEADY_MEMORY = ("parameters", "gradients", "optimizer", "buffers", "fragmentation", "context")
+"""Components that a rank holds from the beginning to the end; the others come and go with the passes."""
 DATA_PARALLEL = {"DDP": "ddp", "ZERO1": "zero1", "ZERO2": "zero2", "FSDP": "fsdp", "HSDP": "fsdp"}
 """Which data-parallel module a part of a strategy's name stands for."""
 
@@ -128,6 +131,7 @@ class TrainingJob:
                 settings,
                 tied_parameters=tied if stages == 1 else 0.0,
                 tensor=self.layout.tensor,
+                vocab_size=self.model.vocab_size / self.layout.tensor,
             )
             for chunks in self.stages
         ]
@@ -138,12 +142,12 @@ class TrainingJob:
         return plans
 
     @cached_property
-    def memory_by_stage(self) -> list[dict[str, float]]:
+    def memory_by_stage(self) -> list[dict[str, int]]:
         """For each pipeline stage, what one of its GPUs has to hold in the phase that needs most, by component."""
         by_phase = [self._memory(phase) for phase in self.phases]
         return [max(stage, key=lambda parts: sum(parts.values())) for stage in zip(*by_phase, strict=True)]
 
-    def _memory(self, phase: BatchPhase) -> list[dict[str, float]]:
+    def _memory(self, phase: BatchPhase) -> list[dict[str, int]]:
         return [
             training_memory(
                 chunks,
@@ -174,14 +178,22 @@ class TrainingJob:
 
     def _activations(self, phase: BatchPhase, chunks: Sequence[ForwardPass]) -> list[ChunkMemory]:
         """What a micro-batch holds in each chunk of a stage."""
-        recompute = Recompute(self.settings.activation_recompute)
-        vocabulary, batch = self.model.vocab_size / self.layout.tensor, self.micro_batch(phase)
         return [
-            chunk_memory(chunk, batch, self.precision, vocab_size=vocabulary, recompute=recompute) for chunk in chunks
+            chunk_memory(
+                chunk,
+                self.micro_batch(phase),
+                self.precision,
+                vocab_size=self.model.vocab_size / self.layout.tensor,
+                recompute=Recompute(self.settings.activation_recompute),
+                gathered=self.shards.gathered if self.shards.weights > 1 else "none",
+                scattered=self.shards.weights > 1 and self.shards.gradients > 1,
+                tied_parameters=self.tied_parameters,
+            )
+            for chunk in chunks
         ]
 
     @property
-    def memory_bytes(self) -> dict[str, float]:
+    def memory_bytes(self) -> dict[str, int]:
         """What the fullest GPU has to hold, by component."""
         return max(self.memory_by_stage, key=lambda parts: sum(parts.values()))
 
@@ -282,8 +294,9 @@ class TrainingJob:
         for index in executor.ranks():
             rank = Rank(index, self.layout, executor)
             stage = self.layout.coordinates(index)["pipeline"]
-            for name, nbytes in self.memory_by_stage[stage].items():
-                rank.allocate(nbytes, name=name)
+            for name in STEADY_MEMORY:
+                if nbytes := self.memory_by_stage[stage][name]:
+                    rank.allocate(nbytes, name=name)
             plan = self.plans[0][stage]
             frameworks.append(step(rank, plan, module(rank, plan, options), self.schedule))
         loading = self.settings.data_loading

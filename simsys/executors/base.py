@@ -111,8 +111,12 @@ class Executor(ABC):
         for each, micro_batch in zip(op.passes, op.micro_batches, strict=True):
             if each.receive is not None:
                 yield self.start(each.receive.of(micro_batch))
+            for change in each.takes:
+                self.start(change)
             for operation in each.run:
                 yield self.start(operation)
+            for given in each.gives:
+                self.start(given)
             if each.send is not None:
                 self.start(each.send.of(micro_batch))
 
@@ -225,11 +229,15 @@ class Executor(ABC):
 
     def allocate(self, op: Allocate) -> Event:
         """Take memory; at once."""
-        return self._memory(op, lambda memory: memory.allocate(op.name, op.nbytes))
+        self.platform.devices[op.rank].memory.allocate(op.name, op.nbytes)
+        self._tell_memory(op.rank, self.now(op.rank))
+        return self.env.done
 
     def release(self, op: Release) -> Event:
         """Give memory back; at once."""
-        return self._memory(op, lambda memory: memory.free(op.name))
+        self.platform.devices[op.rank].memory.free(op.name, op.nbytes)
+        self._tell_memory(op.rank, self.now(op.rank))
+        return self.env.done
 
     def communicator(self, group: Group) -> Communicator:
         """The communicator of a group, made on first use."""
@@ -277,12 +285,9 @@ class Executor(ABC):
         self._mail.setdefault((key, receiving), deque()).append(event)
         return event
 
-    def _memory(self, op: Allocate | Release, change: Callable[[Any], object]) -> Event:
-        memory = self.platform.devices[op.rank].memory
-        change(memory)
+    def _tell_memory(self, rank: int, now_s: float) -> None:
         for hook in self.probes.memory:
-            hook(op.rank, memory.in_use_bytes, self.now(op.rank))
-        return self.env.done
+            hook(rank, self.platform.devices[rank].memory.in_use_bytes, now_s)
 
 
 def _shown(ranks: Sequence[int]) -> str:

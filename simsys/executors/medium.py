@@ -14,7 +14,15 @@ from simpy.events import Event
 
 from simsys.executors.base import Executor
 from simsys.executors.communicator import Meeting
-from simsys.executors.programs import PassTimes, ProgramMeeting, ProgramTimes, StuckError, longest_paths
+from simsys.executors.programs import (
+    MemoryCourse,
+    PassTimes,
+    ProgramMeeting,
+    ProgramTimes,
+    StuckError,
+    longest_paths,
+    memory_course,
+)
 from simsys.model.work import Work
 from simsys.ops import Collective, Compute, Forward, Pass, PassOperation, Program, Send
 from simsys.parallel.layout import Group
@@ -31,6 +39,7 @@ class MediumDetail(Executor):
         super().__init__(*args, **kwargs)
         self._programs: dict[Group, ProgramMeeting] = {}
         self._times_of: dict[Pass, PassTimes] = {}
+        self._courses: dict[int, tuple[object, MemoryCourse]] = {}  # by identity of the passes, which it holds
         self._hops_s: dict[tuple[int, int, float], float] = {}
 
     @staticmethod
@@ -94,10 +103,27 @@ class MediumDetail(Executor):
             device.free_at_s = outcome.end_s[op.rank]
             device.busy_s += times.compute_s
             self._tell(op, start_s, times)
+            self._hold(op, start_s, outcome.end_s[op.rank])
         for (src, dst, tag), arrival_s in outcome.undelivered.items():
             self.env.fire_at(arrival_s, self._message(src, dst, tag, receiving=False))
         for event in meeting.events.values():
             event.succeed()
+
+    def _hold(self, op: Program, start_s: float, end_s: float) -> None:
+        """Take what the passes hold at their peak for as long as they last, and keep what they leave behind."""
+        _, course = self._courses.get(id(op.passes)) or (None, None)
+        if course is None:
+            course = memory_course(op.passes)
+            self._courses[id(op.passes)] = op.passes, course
+        if not course.peak:
+            return
+        memory = self.platform.devices[op.rank].memory
+        for name, nbytes in course.peak.items():
+            memory.allocate(name, nbytes)
+        self._tell_memory(op.rank, start_s)
+        for name, nbytes in course.peak.items():
+            memory.free(name, nbytes - course.end.get(name, 0.0))
+        self._tell_memory(op.rank, end_s)
 
     def _play_and_tell(self, op: Program, ended: Event) -> Generator[Event, Any, None]:
         yield from self._play(op)

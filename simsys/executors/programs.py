@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from simpy.events import Event
 
-from simsys.ops import Pass, Program, Send
+from simsys.ops import Allocate, Pass, Program, Release, Send
 from simsys.platform.environment import Environment
 
 Channel = tuple[int, int, Hashable]
@@ -47,6 +47,14 @@ class Outcome:
     undelivered: dict[tuple[int, int, Hashable], float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class MemoryCourse:
+    """Bytes by name that the passes of a program hold when most is held, and at its end."""
+
+    peak: Mapping[str, float]
+    end: Mapping[str, float]
+
+
 class StuckError(Exception):
     """Programs wait for messages that come from elsewhere, if at all, or several messages look alike."""
 
@@ -77,6 +85,36 @@ class ProgramMeeting:
     def complete(self) -> bool:
         """Whether all members have joined."""
         return len(self.programs) == self.members
+
+
+def memory_course(passes: Sequence[Pass]) -> MemoryCourse:
+    """Follow what passes take and give back, one after another."""
+    changes = {each: (_bytes(each.takes), _bytes(each.gives)) for each in set(passes)}
+    held = peak = 0.0
+    place = 0
+    for index, each in enumerate(passes):
+        taken, given = changes[each]
+        held += taken
+        if held > peak:
+            peak, place = held, index
+        held -= given
+    return MemoryCourse(_held(passes[:place], passes[place].takes), _held(passes)) if peak else MemoryCourse({}, {})
+
+
+def _bytes(changes: Iterable[Allocate | Release]) -> float:
+    return sum(change.nbytes or 0.0 for change in changes)
+
+
+def _held(passes: Sequence[Pass], more: Iterable[Allocate] = ()) -> dict[str, float]:
+    """What is left of these passes, and `more`, by name."""
+    held: dict[str, float] = {}
+    for each, count in Counter(passes).items():
+        for sign, changes in ((count, each.takes), (-count, each.gives)):
+            for change in changes:
+                held[change.name] = held.get(change.name, 0.0) + sign * (change.nbytes or 0.0)
+    for taken in more:
+        held[taken.name] = held.get(taken.name, 0.0) + taken.nbytes
+    return {name: nbytes for name, nbytes in held.items() if nbytes}
 
 
 class _Costs(NamedTuple):

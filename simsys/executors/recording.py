@@ -111,7 +111,7 @@ def describe(op: Operation) -> dict[str, Any]:
     if isinstance(op, Allocate):
         return _entry(op, "allocate", nbytes=op.nbytes)
     assert isinstance(op, Release)
-    return _entry(op, "release")
+    return _entry(op, "release", **({} if op.nbytes is None else {"nbytes": op.nbytes}))
 
 
 def _entry(op: Operation, verb: str, **details: Any) -> dict[str, Any]:

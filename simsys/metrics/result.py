@@ -21,7 +21,7 @@ class RunResult:
         contention: How links are shared.
         metrics: Figures by name, units in the names.
         rows: One column per name, one row per iteration or request.
-        memory_bytes: What a GPU holds, by component.
+        memory_bytes: What the fullest GPU held when it held most, by component.
         gpus: One column per name, one row per GPU; at medium only stand-ins are busy.
         links: One column per name, one row per link that carried anything; none at medium.
         assumptions: Defaults and data that the figures rest on, for people.

@@ -9,8 +9,9 @@ from simsys.collectives.base import CollectiveKind
 from simsys.model.batch import Batch
 from simsys.model.operators import OperatorKind, Split
 from simsys.model.work import Precision, Work, backward_work, forward_work
+from simsys.parallel.activations import Recompute
 from simsys.parallel.passes import Stretch
-from simsys.parallel.plan import Part, Recompute, StepSettings
+from simsys.parallel.plan import Part, StepSettings
 from simsys.parallel.segments import Exchange, Segment
 
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Literal
 
-from simsys.model.batch import Batch
 from simsys.model.work import FP32_BYTES, Precision
-from simsys.parallel.passes import ForwardPass, Stretch
-from simsys.parallel.plan import Recompute
+from simsys.parallel.activations import ChunkMemory
+from simsys.parallel.passes import ForwardPass
 
 OPTIMIZER_STATES = {"adam": 2, "sgd": 1}
 """Momentum and, for Adam, variance, kept in fp32 (Kingma & Ba 2015)."""
-LOGIT_COPIES = 2
-"""The loss keeps the logits and their gradient."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,59 +36,6 @@ class Shards:
 UNSHARDED = Shards()
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkMemory:
-    """What one micro-batch holds on its way through a chunk of layers, in bytes.
-
-    Args:
-        kept: From its forward until its backward pass.
-        recomputed: More, while the chunk's backward pass computes again what was not kept.
-        logits: More, while the loss and the gradient of the logits are computed.
-    """
-
-    kept: float
-    recomputed: float
-    logits: float
-
-    @property
-    def passing(self) -> float:
-        """What a pass needs for a while beyond what is kept."""
-        return max(self.recomputed, self.logits)
-
-
-def chunk_memory(
-    chunk: ForwardPass,
-    batch: Batch,
-    precision: Precision,
-    *,
-    vocab_size: float = 0.0,
-    recompute: Recompute = Recompute.NONE,
-) -> ChunkMemory:
-    """Activations as in Korthikanti et al. 2022, table 2.
-
-    The backward pass goes through the blocks in reverse and gives back what each has kept, so a block that is made
-    again finds less of the rest.
-
-    Args:
-        chunk: The rank's share of the layers.
-        batch: One micro-batch; attention scores are kept if its attention is not fused.
-        precision: What activations are kept in.
-        vocab_size: The rank's share of the vocabulary; counted if the chunk has the head.
-        recompute: What is computed again in the backward pass, and so not kept.
-    """
-    kept = given_back = recomputed = 0.0
-    for stretch in reversed(chunk.stretches):
-        held = activation_elements(stretch, batch, recompute)
-        made_again = activation_elements(stretch, batch) - held
-        recomputed = max(recomputed, made_again - given_back)
-        given_back += stretch.repeat * held
-        kept += stretch.repeat * held
-    kept += chunk.shared_elements_per_token * batch.tokens
-    logits = vocab_size * batch.logits if chunk.has_head else 0.0
-    nbytes = precision.activation_bytes
-    return ChunkMemory(kept * nbytes, recomputed * nbytes, logits * FP32_BYTES * LOGIT_COPIES)
-
-
 def training_memory(
     chunks: Sequence[ForwardPass],
     activations: Sequence[ChunkMemory],
@@ -104,8 +49,8 @@ def training_memory(
     shards: Shards = UNSHARDED,
     expert_shards: Shards = UNSHARDED,
     usable: float = 1.0,
-) -> dict[str, float]:
-    """Bytes that one rank needs at the peak, by component.
+) -> dict[str, int]:
+    """Bytes that one rank needs at the peak, by component, each rounded up.
 
     Model states are those of mixed-precision Adam, 16 bytes per parameter with fp32 gradients (Rajbhandari et
     al. 2020, §3.1, without the transient 16-bit copies).
@@ -128,19 +73,14 @@ def training_memory(
     held = _model_states(rest, precision, OPTIMIZER_STATES[optimizer], shards)
     for name, nbytes in _model_states(experts, precision, OPTIMIZER_STATES[optimizer], expert_shards).items():
         held[name] += nbytes
-    if max(shards.weights, expert_shards.weights) > 1:
-        held["gathered"] = _gathered(chunks, rest + experts, precision, shards)
-    passing = max(activations, key=lambda chunk: chunk.passing)
     held["buffers"] = buffer_bytes
-    gathered = {"gathered": held.pop("gathered")} if "gathered" in held else {}
-    changing = {
-        **gathered,
-        "activations": sum(count * chunk.kept for count, chunk in zip(in_flight, activations, strict=True)),
-        "recomputed": passing.recomputed if passing.recomputed > passing.logits else 0.0,
-        "logits": passing.logits if passing.logits >= passing.recomputed else 0.0,
-    }
+    busiest = max(activations, key=lambda chunk: chunk.passing)
+    kept = sum(count * chunk.kept for count, chunk in zip(in_flight, activations, strict=True))
+    changing: dict[str, float] = dict(busiest.peak)
+    changing["activations"] += kept - busiest.kept
     lost = sum(changing.values()) * (1.0 / usable - 1.0)
-    return {**held, **changing, "fragmentation": lost, "context": context_bytes}
+    parts = {**held, **changing, "fragmentation": lost, "context": context_bytes}
+    return {name: ceil(nbytes) for name, nbytes in parts.items()}
 
 
 def checkpoint_bytes(parameters: float, precision: Precision, optimizer: str, shards: Shards = UNSHARDED) -> float:
@@ -154,19 +94,6 @@ def checkpoint_bytes(parameters: float, precision: Precision, optimizer: str, sh
     """
     states = _model_states(parameters, precision, OPTIMIZER_STATES[optimizer], shards)
     return states["parameters"] * shards.weights + states["optimizer"] * shards.optimizer
-
-
-def activation_elements(stretch: Stretch, batch: Batch, recompute: Recompute = Recompute.NONE) -> float:
-    """Elements that a rank keeps of one block and one micro-batch until its backward pass."""
-    if recompute is Recompute.FULL and stretch.checkpointed:
-        return stretch.input_elements_per_token * batch.tokens + stretch.input_elements_per_logit * batch.logits
-    elements = stretch.activation_elements_per_token * batch.tokens
-    elements += stretch.activation_elements_per_logit * batch.logits
-    if batch.unfused_attention and recompute is Recompute.NONE:
-        elements += sum(
-            operator.kept_elements_per_pair * batch.pairs(operator.pairs) for operator in stretch.operators
-        )
-    return elements
 
 
 def _model_states(parameters: float, precision: Precision, states: int, shards: Shards) -> dict[str, float]:
@@ -183,12 +110,3 @@ def _model_states(parameters: float, precision: Precision, states: int, shards: 
         "gradients": parameters * FP32_BYTES / shards.gradients,
         "optimizer": parameters * states * FP32_BYTES / shards.optimizer,
     }
-
-
-def _gathered(chunks: Sequence[ForwardPass], parameters: float, precision: Precision, shards: Shards) -> float:
-    """Bytes of weights that are whole for a while, and of one block's gradients before they are scattered."""
-    stretches = (stretch for chunk in chunks for stretch in chunk.stretches)
-    largest = max(sum(operator.parameters for operator in stretch.operators) for stretch in stretches)
-    whole = parameters if shards.gathered == "all" else min(2 * largest, parameters)
-    unscattered = largest * FP32_BYTES if shards.gradients > 1 else 0.0
-    return whole * precision.weight_bytes + unscattered

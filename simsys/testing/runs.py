@@ -120,15 +120,15 @@ class TrainingCase:
         rank = Rank(index, self.layout, executor)
         framework = self._framework(rank)
         memory = executor.platform.devices[index].memory
-        declared = memory.allocations
+        declared = memory.held
         ends = run.iteration_end_s.setdefault(index, [])
         for iteration in range(self.iterations):
             rank.mark("iteration_start")
             yield from framework.step()
             rank.mark("iteration_end")
             ends.append(rank.now)
-            if memory.allocations != declared:
-                run.leaks.append(f"rank {index} holds {memory.allocations} after iteration {iteration}")
+            if memory.held != declared:
+                run.leaks.append(f"rank {index} holds {memory.held} after iteration {iteration}")
 
     def _framework(self, rank: Rank) -> TrainingFramework:
         module = self.module
