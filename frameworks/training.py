@@ -38,14 +38,19 @@ class Training(TrainingFramework):
         super().__init__(rank, plan, data_parallel, schedule)
         self.pipeline = rank.layout.group(rank.index, "pipeline").ranks
         self.stage = self.pipeline.index(rank.index)
-        self.actions = schedule.actions(self.stage, len(self.pipeline), plan.micro_batches, len(plan.chunks))
+        self.sent: list[Event] = []
+        self.load(plan)
+
+    def load(self, plan: TrainingPlan) -> None:
+        """Order the passes of a plan; those before the first that completes gradients become a program."""
+        super().load(plan)
+        self.actions = self.schedule.actions(self.stage, len(self.pipeline), plan.micro_batches, len(plan.chunks))
         last = self.last_passes()
         self.last = frozenset(self.actions[place] for place in last.values())
-        planned = 0 if data_parallel.every_micro_batch else self.before_gradients(last)
+        planned = 0 if self.data_parallel.every_micro_batch else self.before_gradients(last)
         self.passes = self.plan_passes(self.actions[:planned])
         self.micro_batches = tuple(micro_batch for _, micro_batch, _ in self.actions[:planned])
         self.actions = self.actions[planned:]
-        self.sent: list[Event] = []
 
     def step(self) -> Steps:
         """One iteration of one rank."""

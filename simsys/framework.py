@@ -47,7 +47,7 @@ class DataParallel(Configurable):
 
     Args:
         rank: The verbs.
-        plan: The work of one training step on this rank.
+        plan: The work of one training step on this rank; another one from a step on at which the batch changes.
         options: The module's settings.
     """
 
@@ -113,6 +113,10 @@ class TrainingFramework(ABC):
         self.plan = plan
         self.data_parallel = data_parallel
         self.schedule = schedule
+
+    def load(self, plan: TrainingPlan) -> None:
+        """Go on with the work of another plan, such as one with larger batches; called between two steps."""
+        self.plan = self.data_parallel.plan = plan
 
     @abstractmethod
     def step(self) -> Steps:

@@ -32,8 +32,11 @@ class Probe:
     def mark(self, rank: int, name: str, now_s: float) -> None:
         """A framework module has begun or ended a phase, such as ``iteration_start``."""
 
-    def repeated(self, rank: int, count: int, started_s: float, iteration_s: float) -> None:
-        """`count` further training iterations follow that are like the last one; their operations are not told."""
+    def repeated(self, rank: int, count: int, started_s: float, iteration_s: float, like: int) -> None:
+        """`count` further training iterations follow, from `started_s` on; their operations are not told.
+
+        Each takes `iteration_s` and is like the one with the number `like`, counted from 0.
+        """
 
     def request_admitted(self, request: int, now_s: float) -> None:
         """A request is scheduled for the first time."""
@@ -63,7 +66,7 @@ class Probes:
     operation: tuple[Callable[[Operation, float, float], None], ...]
     memory: tuple[Callable[[int, float, float], None], ...]
     mark: tuple[Callable[[int, str, float], None], ...]
-    repeated: tuple[Callable[[int, int, float, float], None], ...]
+    repeated: tuple[Callable[[int, int, float, float, int], None], ...]
     request_admitted: tuple[Callable[[int, float], None], ...]
     request_first_token: tuple[Callable[[int, float], None], ...]
     request_finished: tuple[Callable[[int, float], None], ...]

@@ -278,11 +278,11 @@ def test_sharded_optimizers_offer_buckets_only(strategy: str, option: str) -> No
     ("name", "options", "copies"),
     [
         ("none", {}, 0),
-        ("ddp", {}, 1),
-        ("ddp", {"gradient_as_bucket_view": True}, 0),
-        ("ddp", {"compression": "bf16"}, 1),
-        ("ddp", {"compression": "powersgd"}, 2),  # the error that is fed back
-        ("ddp", {"compression": "topk", "gradient_as_bucket_view": True}, 1),
+        ("ddp", {}, 0),
+        ("ddp", {"gradient_as_bucket_view": False}, 1),
+        ("ddp", {"compression": "bf16"}, 0),
+        ("ddp", {"compression": "powersgd"}, 1),  # the error that is fed back
+        ("ddp", {"compression": "topk", "gradient_as_bucket_view": False}, 2),
         ("zero1", {}, 0),
         ("zero2", {"bucket_size": "10 MB"}, 0.2),
         ("zero2", {"bucket_size": "60 MB"}, 1),

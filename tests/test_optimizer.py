@@ -43,7 +43,7 @@ def test_a_scenario_chooses_it_and_shards_divide_it(strategy: str, shards: int) 
             training={"batch_size_per_gpu": 1, **settings},
         )
         job = build_job(config)
-        return job.plans[0].optimizer.nbytes / job.model.parameters
+        return job.plans[0][0].optimizer.nbytes / job.model.parameters
 
     assert update() == update(fused_optimizer=True) == pytest.approx(30.0 / shards)
     assert update(fused_optimizer=False) == pytest.approx(78.0 / shards)

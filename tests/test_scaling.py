@@ -207,6 +207,14 @@ def test_when_nothing_can_be_simulated_the_reason_is_an_error() -> None:
         runner.run_scaling_study([1, 2])
 
 
+def test_a_batch_that_the_schedule_sets_cannot_be_divided() -> None:
+    later = [{"from_iteration": 1, "batch_size_per_gpu": 4}]
+    base = config(training={"batch_size_per_gpu": 8, "num_iterations": 2, "batch_schedule": later})
+    assert ScalingStudyRunner(base).run_scaling_study([1, 2], mode="weak").rows["nodes"] == [1, 2]
+    with pytest.raises(UsageError, match="strong scaling divides batch_size_per_gpu; let batch_schedule change the"):
+        ScalingStudyRunner(base).run_scaling_study([1, 2], mode="strong")
+
+
 def test_serving_is_not_scaled() -> None:
     workload = {"arrivals": {"kind": "all_at_once"}, "prompt_tokens": 8, "output_tokens": 8, "num_requests": 1}
     serving = SimulationConfig(

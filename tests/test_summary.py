@@ -77,6 +77,19 @@ def test_idle_time_is_said_if_there_is_any(idle_s: float, rows: int) -> None:
     assert text.count("  idle            250 ms waiting for other stages or ranks (25.0 %)\n") == rows
 
 
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("data_s", "  data            250 ms waiting for batches per iteration (25.0 %)\n"),
+        ("checkpoint_s", "  checkpoints     250 ms stopped per iteration (25.0 %)\n"),
+    ],
+)
+def test_what_holds_training_up_is_said(name: str, line: str) -> None:
+    run = result("training")
+    assert line.split()[0] not in summary_text(run)
+    assert line in summary_text(replace(run, metrics={**run.metrics, "mean_iteration_s": 1.0, name: 0.25}))
+
+
 def test_the_headline_of_a_serving_run() -> None:
     metrics = {
         "completed": 5,

@@ -36,6 +36,8 @@ def log() -> IterationLog:
         optimizer=[0.1, 0.2],
         communication=[0.5, 1.5],
         exposed=[0.4, 0.8],
+        data=[0.0, 0.0],
+        checkpoint=[0.0, 0.0],
     )
 
 
@@ -49,6 +51,9 @@ EXPECTED = {
     "communication_s": 1.0,
     "exposed_communication_s": 0.6,  # (0.4 + 0.8) / 2: what the computation does not hide
     "communication_ratio": 0.6 / 1.5,
+    "data_s": 0.0,
+    "checkpoint_s": 0.0,
+    "checkpoint_bytes": 0.0,
     "idle_s": 0.1,  # (0.0 + 0.2) / 2
     "samples_per_s": 32 / 1.5,
     "tokens_per_s": 32 * 1024 / 1.5,
@@ -77,7 +82,7 @@ def test_rows_have_one_entry_per_iteration() -> None:
 
 def test_repeated_iterations_are_like_the_last_one() -> None:
     repeated = log()
-    repeated.repeat(3, 3.0, 2.0)
+    repeated.repeat(3, 3.0, 2.0, like=1)
     rows = repeated.rows()
     assert rows["started_s"] == [0.0, 1.0, 3.0, 5.0, 7.0]
     for name in ("iteration_s", "compute_s", "optimizer_s", "communication_s", "exposed_communication_s", "idle_s"):
@@ -85,9 +90,8 @@ def test_repeated_iterations_are_like_the_last_one() -> None:
 
 
 def test_at_full_speed_the_mfu_is_one() -> None:
-    figures = training_metrics(
-        IterationLog([0.0], [1.0], [1.0], [0.0], [0.0], [0.0]), **{**FACTS, "model_flop_per_iteration": 40e12}
-    )
+    one_second = IterationLog([0.0], [1.0], [1.0], [0.0], [0.0], [0.0], [0.0], [0.0])
+    figures = training_metrics(one_second, **{**FACTS, "model_flop_per_iteration": 40e12})
     assert figures["mfu"] == 1.0
 
 

@@ -90,6 +90,8 @@ class ScalingStudyRunner:
     def _strong(self, sizes: Sequence[int], gpus_per_node: int) -> list[SimulationConfig]:
         """Share the base's global batch among the data-parallel ranks of each size."""
         base = build_training(self.base_config)
+        if any(phase.batch_size_per_gpu != base.settings.batch_size_per_gpu for phase in base.phases):
+            raise UsageError("strong scaling divides batch_size_per_gpu; let batch_schedule change the steps only")
         samples = base.settings.batch_size_per_gpu * base.layout.data
         shards = base.layout.world_size // base.layout.data
         configs = []

@@ -8,6 +8,8 @@ from functools import cached_property
 from math import gcd
 from typing import Any
 
+from simsys.build.batches import BatchPhase, batch_phases, iteration_assumptions, mean_over_iterations
+from simsys.build.checkpoints import build_checkpoints
 from simsys.build.cluster import Cluster, build_cluster
 from simsys.build.model import build_model
 from simsys.build.modules import module_options
@@ -18,12 +20,13 @@ from simsys.config.parallelism import ParallelismConfig
 from simsys.config.training import TrainingConfig
 from simsys.errors import UsageError
 from simsys.executors.base import ExecutionModel, Executor
-from simsys.executors.iterations import iterate
+from simsys.executors.checkpoints import Checkpoints
+from simsys.executors.iterations import Phase, TrainingLoop
 from simsys.framework import FRAMEWORKS, DataParallel, TrainingFramework
 from simsys.metrics.collector import TrainingMetrics
 from simsys.model.work import FP32_BYTES, Batch, Model, Precision
 from simsys.parallel.layout import Layout
-from simsys.parallel.memory import ChunkMemory, Shards, chunk_memory, training_memory
+from simsys.parallel.memory import ChunkMemory, Shards, checkpoint_bytes, chunk_memory, training_memory
 from simsys.parallel.passes import ForwardPass, forward_pass
 from simsys.parallel.schedule import Action, Schedule, peak_in_flight
 from simsys.parallel.segments import Experts
@@ -53,19 +56,16 @@ class TrainingJob:
         """Tokens per sample; 1 for a model without sequences."""
         return self.config.model.sequence_length or self.model.sequence_length
 
-    @property
-    def micro_batch(self) -> Batch:
+    @cached_property
+    def phases(self) -> list[BatchPhase]:
+        """Iterations with one size of batch, in order."""
+        return batch_phases(self.settings)
+
+    def micro_batch(self, phase: BatchPhase) -> Batch:
         """What one forward pass on one rank processes."""
         fused = self.settings.attention == "fused"
-        batch = self.model.training_batch(
-            self.settings.batch_size_per_gpu, self.sequence_length, fused_attention=fused
-        )
+        batch = self.model.training_batch(phase.batch_size_per_gpu, self.sequence_length, fused_attention=fused)
         return batch.part(self.layout.context)
-
-    @property
-    def global_batch_size(self) -> int:
-        """Samples per iteration."""
-        return self.settings.batch_size_per_gpu * self.settings.gradient_accumulation_steps * self.layout.data
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -94,11 +94,14 @@ class TrainingJob:
         )
 
     @cached_property
-    def plans(self) -> list[TrainingPlan]:
-        """For each pipeline stage, the work of one step on one of its ranks."""
+    def plans(self) -> list[list[TrainingPlan]]:
+        """For each phase and pipeline stage, the work of one step on one rank."""
+        return [self._stage_plans(phase) for phase in self.phases]
+
+    def _stage_plans(self, phase: BatchPhase) -> list[TrainingPlan]:
         settings = StepSettings(
             precision=self.precision,
-            micro_batches=self.settings.gradient_accumulation_steps,
+            micro_batches=phase.micro_batches,
             optimizer=self.settings.optimizer,
             fused_optimizer=self.settings.fused_optimizer,
             optimizer_shards=self.shards.optimizer,
@@ -113,7 +116,7 @@ class TrainingJob:
         plans = [
             training_plan(
                 chunks,
-                self.micro_batch,
+                self.micro_batch(phase),
                 settings,
                 tied_parameters=tied if stages == 1 else 0.0,
                 tensor=self.layout.tensor,
@@ -128,13 +131,17 @@ class TrainingJob:
 
     @cached_property
     def memory_by_stage(self) -> list[dict[str, float]]:
-        """For each pipeline stage, what one of its GPUs has to hold, by component."""
+        """For each pipeline stage, what one of its GPUs has to hold in the phase that needs most, by component."""
+        by_phase = [self._memory(phase) for phase in self.phases]
+        return [max(stage, key=lambda parts: sum(parts.values())) for stage in zip(*by_phase, strict=True)]
+
+    def _memory(self, phase: BatchPhase) -> list[dict[str, float]]:
         return [
             training_memory(
                 chunks,
-                self.activations[stage],
+                self._activations(phase, chunks),
                 self.precision,
-                in_flight=peak_in_flight(self._actions(stage)),
+                in_flight=peak_in_flight(self._actions(stage, phase.micro_batches)),
                 optimizer=self.settings.optimizer,
                 tied_parameters=self.tied_parameters,
                 context_bytes=self.engine.memory_context,
@@ -157,19 +164,12 @@ class TrainingJob:
         parameters = sum(chunk.parameters for chunk in chunks) - self.tied_parameters
         return module.buffer_bytes(options, FP32_BYTES * parameters)
 
-    @cached_property
-    def activations(self) -> list[list[ChunkMemory]]:
-        """For each pipeline stage and each of its chunks, what a micro-batch holds there."""
-        recompute, vocabulary = (
-            Recompute(self.settings.activation_recompute),
-            self.model.vocab_size / self.layout.tensor,
-        )
+    def _activations(self, phase: BatchPhase, chunks: Sequence[ForwardPass]) -> list[ChunkMemory]:
+        """What a micro-batch holds in each chunk of a stage."""
+        recompute = Recompute(self.settings.activation_recompute)
+        vocabulary, batch = self.model.vocab_size / self.layout.tensor, self.micro_batch(phase)
         return [
-            [
-                chunk_memory(chunk, self.micro_batch, self.precision, vocab_size=vocabulary, recompute=recompute)
-                for chunk in chunks
-            ]
-            for chunks in self.stages
+            chunk_memory(chunk, batch, self.precision, vocab_size=vocabulary, recompute=recompute) for chunk in chunks
         ]
 
     @property
@@ -177,9 +177,8 @@ class TrainingJob:
         """What the fullest GPU has to hold, by component."""
         return max(self.memory_by_stage, key=lambda parts: sum(parts.values()))
 
-    def _actions(self, stage: int) -> list[Action]:
-        chunks = len(self.stages[stage])
-        return self.schedule.actions(stage, len(self.stages), self.settings.gradient_accumulation_steps, chunks)
+    def _actions(self, stage: int, micro_batches: int) -> list[Action]:
+        return self.schedule.actions(stage, len(self.stages), micro_batches, len(self.stages[stage]))
 
     @cached_property
     def data_parallel(self) -> tuple[type[DataParallel], Any]:
@@ -209,31 +208,44 @@ class TrainingJob:
 
     def collector(self) -> TrainingMetrics:
         """A probe that measures this job."""
+        phases, samples = self.phases, [phase.samples * self.layout.data for phase in self.phases]
         return TrainingMetrics(
             0,
-            samples_per_iteration=self.global_batch_size,
+            samples=[(phase.iterations, each) for phase, each in zip(phases, samples, strict=True)],
+            samples_per_iteration=mean_over_iterations(phases, samples),
             tokens_per_sample=self.sequence_length,
-            model_flop_per_iteration=self.model_flop,
-            hardware_flop_per_iteration=self.hardware_flop,
+            model_flop_per_iteration=mean_over_iterations(phases, map(self.model_flop, samples)),
+            hardware_flop_per_iteration=mean_over_iterations(phases, map(self._hardware_flop, self.plans)),
             num_gpus=self.layout.world_size,
             peak_flop_per_s=self.cluster.spec.peak_flop_per_s[self.precision.compute],
+            checkpoint_bytes=self.checkpoint_bytes if self.settings.checkpoint else 0.0,
         )
 
-    @property
-    def model_flop(self) -> float:
+    def model_flop(self, samples: int) -> float:
         """FLOP of an iteration as MFU counts them: every query-key pair of attention, nothing computed again."""
-        return model_flop(
-            self.model,
-            self.model.training_batch(self.global_batch_size, self.sequence_length, fused_attention=False),
-        )
+        return model_flop(self.model, self.model.training_batch(samples, self.sequence_length, fused_attention=False))
 
     @property
-    def hardware_flop(self) -> float:
+    def checkpoint_bytes(self) -> float:
+        """What a checkpoint of the model consists of."""
+        return checkpoint_bytes(self.model.parameters, self.precision, self.settings.optimizer, self.shards)
+
+    def checkpoints(self) -> Checkpoints | None:
+        """When checkpoints are taken and how long they take; the ranks that hold the same weights share the work."""
+        held = []
+        for chunks in self.stages:
+            experts = sum(chunk.expert_parameters for chunk in chunks)
+            rest = sum(chunk.parameters for chunk in chunks) - experts - self.tied_parameters
+            held.append((rest + experts * self.layout.expert) / self.layout.replicas)
+        copied_bytes = checkpoint_bytes(max(held), self.precision, self.settings.optimizer, self.shards)
+        return build_checkpoints(self.settings.checkpoint, self.cluster.spec, self.checkpoint_bytes, copied_bytes)
+
+    def _hardware_flop(self, plans: Sequence[TrainingPlan]) -> float:
         """FLOP that all GPUs together carry out in an iteration; with skewed experts a little too many.
 
         Every rank is taken to be as busy as the busiest.
         """
-        return sum(plan.flop for plan in self.plans) * self.layout.tensor * self.layout.replicas
+        return sum(plan.flop for plan in plans) * self.layout.tensor * self.layout.replicas
 
     def roles(self) -> tuple[tuple[int, ...], ...]:
         """Ranks that work alike."""
@@ -247,6 +259,7 @@ class TrainingJob:
             f"{self.settings.attention} attention, activation recomputation: {self.settings.activation_recompute}",
             "MFU counts the whole square of attention and no recomputation; HFU counts what is computed",
             f"collectives: {self.settings.communication_pattern}",
+            *iteration_assumptions(self.settings),
         ]
 
     def start(self, executor: Executor, *, observed: bool = False) -> None:
@@ -259,10 +272,28 @@ class TrainingJob:
             stage = self.layout.coordinates(index)["pipeline"]
             for name, nbytes in self.memory_by_stage[stage].items():
                 rank.allocate(nbytes, name=name)
-            plan = self.plans[stage]
+            plan = self.plans[0][stage]
             frameworks.append(step(rank, plan, module(rank, plan, options), self.schedule))
+        loading = self.settings.data_loading
+        loop = TrainingLoop(
+            executor,
+            frameworks,
+            self._loop_phases([framework.rank for framework in frameworks]),
+            prefetch=loading is not None and loading.prefetch,
+            checkpoints=self.checkpoints(),
+        )
         repeatable = module.same_every_step and not observed
-        executor.env.process(iterate(executor, frameworks, self.settings.num_iterations, repeatable=repeatable))
+        executor.env.process(loop.run(self.settings.num_iterations, repeatable=repeatable))
+
+    def _loop_phases(self, ranks: Sequence[Rank]) -> list[Phase]:
+        """The phases with the plans of `ranks`; a micro-batch takes as long to load as it has samples."""
+        loading = self.settings.data_loading
+        sample_s = loading.time / self.settings.batch_size_per_gpu if loading is not None else 0.0
+        stages = [self.layout.coordinates(rank.index)["pipeline"] for rank in ranks]
+        return [
+            Phase(phase.start, tuple(plans[stage] for stage in stages), phase.samples * sample_s)
+            for phase, plans in zip(self.phases, self.plans, strict=True)
+        ]
 
 
 def expert_load(parallelism: ParallelismConfig) -> float:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
+from simsys.build.batches import batch_phases
 from simsys.build.cluster import Cluster
 from simsys.check.experts import check_experts
 from simsys.check.findings import Findings
 from simsys.check.names import known_module
 from simsys.check.nearest import nearest_divisors
 from simsys.check.sequences import check_sequences
+from simsys.config.document import KeyPath
 from simsys.config.experiment import SimulationConfig
 from simsys.config.parallelism import DATA_STRATEGIES, STRATEGY_PARTS, ParallelismConfig
+from simsys.config.training import TrainingConfig
 from simsys.errors import UsageError
 from simsys.framework import FRAMEWORKS, Schedule
 from simsys.model.work import Model
@@ -64,10 +68,23 @@ def _check_pipeline(config: SimulationConfig, model: Model, found: Findings) -> 
     whole = forward_pass(model)
     found.attempt(layers_at, lambda: partition(whole, given.pp_stages, given.virtual_stages, given.stage_layers))
     if known:
-        steps = config.training.gradient_accumulation_steps
-        schedule = FRAMEWORKS.get(given.schedule, Schedule)()
-        at = virtual_at if given.virtual_stages > 1 else schedule_at
-        found.attempt(at, lambda: schedule.actions(0, given.pp_stages, steps, given.virtual_stages))
+        _check_micro_batches(config, config.training, virtual_at if given.virtual_stages > 1 else schedule_at, found)
+
+
+def _check_micro_batches(config: SimulationConfig, training: TrainingConfig, at: KeyPath, found: Findings) -> None:
+    """The schedule allows the micro-batches of the plain settings (else `at` is wrong) and those of every phase."""
+    given = config.parallelism
+    schedule = FRAMEWORKS.get(given.schedule, Schedule)()
+    tried: set[int] = set()
+    for phase in batch_phases(training):
+        place, steps = at, phase.micro_batches
+        if phase.entry is not None:
+            entry: KeyPath = ("training", "batch_schedule", phase.entry)
+            key = (*entry, "gradient_accumulation_steps")
+            place = key if found.written(key) else entry
+        if steps not in tried:
+            found.attempt(place, partial(schedule.actions, 0, given.pp_stages, steps, given.virtual_stages))
+            tried.add(steps)
 
 
 def split_problem(model: Model, tensor_degree: int, gpus: int = 0) -> str:

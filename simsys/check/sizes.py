@@ -44,6 +44,9 @@ def _counts(values: Any, path: KeyPath) -> Iterator[tuple[KeyPath, int]]:
         for key, value in values.items():
             if key not in ("options", "layers", "gpu"):  # these have schemas of their own
                 yield from _counts(value, (*path, key))
+    elif isinstance(values, list):
+        for index, value in enumerate(values):
+            yield from _counts(value, (*path, index))
     elif isinstance(values, int) and not isinstance(values, bool):
         yield path, values
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 CommunicationPattern = Annotated[str, Field(min_length=1)]
 """``auto``, a collective algorithm by name, or one of the user's own as ``package.module:Class``."""
@@ -27,3 +27,10 @@ class Configurable:
 def invalid(message: str) -> PydanticCustomError:
     """The error of a validator: what is wrong, in words."""
     return PydanticCustomError("invalid", "{message}", {"message": message})
+
+
+def invalid_at(path: tuple[str | int, ...], message: str, value: Any) -> ValidationError:
+    """The error of a validator about a value further inside, at `path` from what it validates."""
+    return ValidationError.from_exception_data(
+        "settings", [InitErrorDetails(type=invalid(message), loc=path, input=value)]
+    )

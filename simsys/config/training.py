@@ -7,6 +7,13 @@ from typing import Any, Literal, Self
 from pydantic import Field, PositiveInt, model_validator
 
 from simsys.config.base import CommunicationPattern, FrozenModel, invalid
+from simsys.config.iterations import (
+    BatchScheduleEntry,
+    CheckpointConfig,
+    DataLoadingConfig,
+    check_batch_schedule,
+    check_checkpoint,
+)
 
 TrainingPrecision = Literal["fp32", "tf32", "fp16", "bf16", "fp8"]
 
@@ -16,7 +23,7 @@ class TrainingConfig(FrozenModel):
 
     `activation_recompute` says what the backward pass computes again instead of having kept it: ``selective`` the
     attention core, ``full`` each block. `attention` is ``fused`` (flash) or not. `fused_optimizer`: the update is one
-    kernel, or one for each operation.
+    kernel, or one for each operation. `batch_schedule` changes the batch in the course of the run.
     """
 
     batch_size_per_gpu: PositiveInt
@@ -33,9 +40,18 @@ class TrainingConfig(FrozenModel):
     data_parallel: str | None = None
     options: dict[str, Any] = Field(default_factory=dict)
     num_nodes: PositiveInt | None = None
+    batch_schedule: list[BatchScheduleEntry] = Field(default_factory=list)
+    checkpoint: CheckpointConfig | None = None
+    data_loading: DataLoadingConfig | None = None
 
     @model_validator(mode="after")
     def _precision_fits(self) -> Self:
         if self.precision in ("fp16", "bf16", "fp8") and not self.mixed_precision:
             raise invalid(f"precision {self.precision} is mixed precision; drop mixed_precision: false")
+        return self
+
+    @model_validator(mode="after")
+    def _iterations_suffice(self) -> Self:
+        check_batch_schedule(self.batch_schedule, self.num_iterations)
+        check_checkpoint(self.checkpoint, self.num_iterations)
         return self

@@ -63,7 +63,6 @@ class Executor(ABC):
         self._work_cost = WorkCost(model.per_layer_s)
         self._communicators: dict[Group, Communicator] = {}
         self._pass_costs: dict[ForwardPass, PassCost] = {}
-        self._busy_s: dict[int, tuple[float, float]] = {}  # at the end of the last iteration, and during it
         self._mail: dict[tuple[tuple[int, int, Hashable], bool], deque[Event]] = {}
         self._handlers: dict[type, Callable[[Any], Event]] = {
             Compute: self.compute,
@@ -160,23 +159,43 @@ class Executor(ABC):
         """Let all `ranks` go on when the last of them can; return that time."""
         now_s = max(self.now(rank) for rank in ranks)
         for rank in ranks:
-            device = self.platform.devices[rank]
-            device.free_at_s = now_s
-            before_s, _ = self._busy_s.get(rank, (0.0, 0.0))
-            self._busy_s[rank] = device.busy_s, device.busy_s - before_s
+            self.platform.devices[rank].free_at_s = now_s
         return now_s
 
-    def repeat(self, ranks: Sequence[int], count: int, iteration_s: float) -> Event:
-        """Tell the probes of `count` further iterations, each like the last one, and let their time pass."""
+    def pause(self, ranks: Sequence[int], until_s: float) -> Event:
+        """Let all `ranks` do nothing until a time that they have not reached yet."""
+        for rank in ranks:
+            self.platform.devices[rank].free_at_s = until_s
+        return At(self.env, until_s)
+
+    def busy_seconds(self, ranks: Sequence[int]) -> list[float]:
+        """How long each rank's GPU has computed so far."""
+        return [self.platform.devices[rank].busy_s for rank in ranks]
+
+    def repeat(
+        self, ranks: Sequence[int], count: int, *, like: int, iteration_s: float, busy_s: Sequence[float]
+    ) -> float:
+        """Tell the probes of `count` further iterations; the ranks go on after them, ahead of the clock.
+
+        Args:
+            ranks: Those that run a process.
+            count: How many follow.
+            like: The number of the iteration that they are like.
+            iteration_s: How long each takes.
+            busy_s: How long each rank's GPU computes in one.
+
+        Returns:
+            When the last of them ends.
+        """
         start_s = max(self.now(rank) for rank in ranks)
         end_s = start_s + count * iteration_s
-        for rank in ranks:
+        for rank, each_s in zip(ranks, busy_s, strict=True):
             device = self.platform.devices[rank]
             device.free_at_s = end_s
-            device.busy_s += count * self._busy_s[rank][1]
+            device.busy_s += count * each_s
             for hook in self.probes.repeated:
-                hook(rank, count, start_s, iteration_s)
-        return At(self.env, end_s)
+                hook(rank, count, start_s, iteration_s, like)
+        return end_s
 
     def mark(self, rank: int, name: str) -> None:
         """Tell the probes the name of a phase."""

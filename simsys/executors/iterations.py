@@ -1,50 +1,176 @@
-"""The loop over training iterations: all ranks begin one together, and identical ones need not be simulated again."""
+"""The loop over training iterations: what comes between them, and which need not be simulated again."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from simsys.executors.base import Executor
-from simsys.framework import TrainingFramework
+from simsys.executors.checkpoints import Checkpoints
+from simsys.executors.kinds import Kind, runs
+from simsys.framework import TrainingFramework, TrainingPlan
 
 SAME = 1e-12
-"""Largest relative difference of two durations that are taken to be the same."""
+"""Largest difference, as a share of an iteration, of two durations that are taken to be the same."""
+ROUNDING = 16
+"""The same in units of the clock's last place, which late in a long run is more."""
 
 
-def iterate(
-    executor: Executor, frameworks: Sequence[TrainingFramework], count: int, *, repeatable: bool
-) -> Generator[Any, Any, None]:
-    """The process of a training job.
+@dataclass(frozen=True, slots=True, eq=False)
+class Phase:
+    """Iterations with the same work.
 
-    An iteration ends for all ranks when it has ended on each, since the loss and the norm of the gradients are
-    reduced over all of them.
+    Args:
+        start: The first of them; they end where the next phase starts.
+        plans: The work of a step, for each framework.
+        load_s: How long a rank loads the batches of one iteration.
+    """
+
+    start: int
+    plans: tuple[TrainingPlan, ...]
+    load_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """How an iteration went: it waits for data, works, and stops for a checkpoint.
+
+    Args:
+        index: Its number, from 0.
+        data_s: How long its ranks wait for their batches.
+        work_s: From then to the end of the last rank's step.
+        checkpoint_s: How long they stop after that.
+        busy_s: How long each rank's GPU computes.
+    """
+
+    index: int
+    data_s: float
+    work_s: float
+    checkpoint_s: float
+    busy_s: tuple[float, ...]
+
+    @property
+    def seconds(self) -> float:
+        """All of it."""
+        return self.data_s + self.work_s + self.checkpoint_s
+
+    def same_as(self, other: Iteration, end_s: float) -> bool:
+        """Whether another one that ended at about `end_s` took the same time, part for part, but for rounding."""
+        rounding_s = SAME * self.seconds + ROUNDING * math.ulp(end_s)
+        mine, others = ((each.data_s, each.work_s, each.checkpoint_s) for each in (self, other))
+        return all(abs(a_s - b_s) <= rounding_s for a_s, b_s in zip(mine, others, strict=True))
+
+
+class TrainingLoop:
+    """Lets all ranks run one iteration after another.
+
+    An iteration begins and ends for all ranks together, since the loss and the norm of the gradients are reduced over
+    all of them.
 
     Args:
         executor: Carries out the operations.
-        frameworks: The training step of every rank that runs a process.
-        count: Iterations.
-        repeatable: Whether an iteration depends on nothing but the scenario and whether it is the first, so that
-            after two equal ones all further ones are equal too; used if the level of detail allows it.
+        frameworks: The training step of every rank that runs a process, with the plans of the first phase.
+        phases: In order; the first starts at 0.
+        prefetch: Whether the batches of an iteration are loaded during the one before, from the moment when that one
+            got its own; otherwise at its beginning.
+        checkpoints: How long they take, if there are any.
     """
-    env = executor.env
-    ranks = [framework.rank for framework in frameworks]
-    durations: list[float] = []
-    start_s = 0.0
-    for iteration in range(count):
-        left = count - iteration
-        if repeatable and executor.may_repeat and len(durations) > 1 and _same(*durations[-2:]):
-            yield executor.repeat([rank.index for rank in ranks], left, durations[-1])
-            return
-        for rank in ranks:
-            rank.mark("iteration_start")
-        yield env.all_of([env.process(framework.step()) for framework in frameworks])
-        end_s = executor.align([rank.index for rank in ranks])
-        for rank in ranks:
-            rank.mark("iteration_end")
-        durations.append(end_s - start_s)
-        start_s = end_s
 
+    def __init__(
+        self,
+        executor: Executor,
+        frameworks: Sequence[TrainingFramework],
+        phases: Sequence[Phase],
+        *,
+        prefetch: bool = False,
+        checkpoints: Checkpoints | None = None,
+    ) -> None:
+        self._executor, self._env = executor, executor.env
+        self._frameworks, self._ranks = frameworks, [framework.rank.index for framework in frameworks]
+        self._phases, self._phase = phases, phases[0]
+        self._prefetch = prefetch
+        self._checkpoints = checkpoints
+        self._done = 0
+        self._end_s = 0.0
+        self._last: Iteration | None = None
+        self._ahead = False  # of the clock, by what was told
 
-def _same(a_s: float, b_s: float) -> bool:
-    return abs(a_s - b_s) <= SAME * b_s
+    def run(self, count: int, *, repeatable: bool) -> Generator[Any, Any, None]:
+        """The process of `count` iterations.
+
+        Args:
+            count: How many.
+            repeatable: Whether an iteration's work depends on its phase alone, so that after two equal ones of a kind
+                all further ones of this kind are equal too; used if the level of detail allows it.
+        """
+        repeatable = repeatable and self._executor.may_repeat
+        latest: dict[Kind, Iteration] = {}
+        known: dict[Kind, Iteration] = {}
+        interval = self._checkpoints.interval if self._checkpoints else 0
+        for kind, length in runs(count, [phase.start for phase in self._phases], interval, linked=self._prefetch):
+            for done in range(length):
+                if kind in known:
+                    self._tell(kind, known[kind], length - done)
+                    break
+                yield from self._catch_up()
+                now = yield from self._simulate(kind)
+                before, latest[kind] = latest.get(kind), now
+                if repeatable and before is not None and now.same_as(before, self._end_s):
+                    known[kind] = now
+        yield from self._catch_up()
+
+    def _simulate(self, kind: Kind) -> Generator[Any, Any, Iteration]:
+        self._enter(self._phases[kind.phase])
+        executor, ranks, start_s = self._executor, self._ranks, self._end_s
+        busy_s = executor.busy_seconds(ranks)
+        self._mark("iteration_start")
+        data_s = self._waiting_seconds()
+        if data_s:
+            yield executor.pause(ranks, start_s + data_s)
+            self._mark("data_loaded")
+        yield self._env.all_of([self._env.process(framework.step()) for framework in self._frameworks])
+        worked_s = self._end_s = executor.align(ranks)
+        if kind.checkpoint and self._checkpoints is not None:
+            self._mark("checkpoint")
+            self._end_s = self._checkpoints.save(worked_s)
+            yield executor.pause(ranks, self._end_s)
+        self._mark("iteration_end")
+        busy_s = [after - before for before, after in zip(busy_s, executor.busy_seconds(ranks), strict=True)]
+        work_s, checkpoint_s = worked_s - start_s - data_s, self._end_s - worked_s
+        self._last = Iteration(self._done, data_s, work_s, checkpoint_s, tuple(busy_s))
+        self._done += 1
+        return self._last
+
+    def _tell(self, kind: Kind, like: Iteration, count: int) -> None:
+        """Tell of further iterations of a kind, like one that was simulated."""
+        self._end_s = self._executor.repeat(
+            self._ranks, count, like=like.index, iteration_s=like.seconds, busy_s=like.busy_s
+        )
+        if kind.checkpoint and self._checkpoints is not None:
+            self._checkpoints.saved(self._end_s)
+        self._done += count
+        self._last, self._ahead = like, True
+
+    def _catch_up(self) -> Generator[Any, Any, None]:
+        """Let the clock follow what was told."""
+        if self._ahead:
+            self._ahead = False
+            yield self._env.at(self._end_s)
+
+    def _enter(self, phase: Phase) -> None:
+        """Give the frameworks the work of a phase, if it has just begun."""
+        if phase is not self._phase:
+            self._phase = phase
+            for framework, plan in zip(self._frameworks, phase.plans, strict=True):
+                framework.load(plan)
+
+    def _waiting_seconds(self) -> float:
+        """How long the ranks wait for the batches of the iteration that begins."""
+        hidden_s = self._last.work_s + self._last.checkpoint_s if self._prefetch and self._last else 0.0
+        return max(0.0, self._phase.load_s - hidden_s)
+
+    def _mark(self, name: str) -> None:
+        for rank in self._ranks:
+            self._executor.mark(rank, name)

@@ -36,16 +36,20 @@ class TrainingMetrics(MetricsCollector):
 
     Args:
         rank: The rank; ranks of one role are alike.
-        samples_per_iteration: Global batch size.
+        samples: Numbers of iterations that follow one another, each with the samples of one of them; if empty,
+            all have the same.
+        samples_per_iteration: Global batch size, its mean if it changes.
         tokens_per_sample: Sequence length (1 for a CNN).
         model_flop_per_iteration: Model FLOP of one iteration on all GPUs together.
         hardware_flop_per_iteration: FLOP that the GPUs carry out in it.
         num_gpus: GPUs.
         peak_flop_per_s: Dense peak of one GPU in the compute dtype.
+        checkpoint_bytes: Size of a checkpoint; 0 if none is taken.
     """
 
-    def __init__(self, rank: int, **facts: float) -> None:
+    def __init__(self, rank: int, *, samples: Sequence[tuple[int, float]] = (), **facts: float) -> None:
         self.rank = rank
+        self.samples = samples
         self.facts = facts
         self.log = IterationLog()
         self._takes_part: dict[Group, bool] = {}
@@ -69,10 +73,10 @@ class TrainingMetrics(MetricsCollector):
         if rank == self.rank:
             self.log.mark(name, now_s)
 
-    def repeated(self, rank: int, count: int, started_s: float, iteration_s: float) -> None:
+    def repeated(self, rank: int, count: int, started_s: float, iteration_s: float, like: int) -> None:
         """Iterations that need not be simulated."""
         if rank == self.rank:
-            self.log.repeat(count, started_s, iteration_s)
+            self.log.repeat(count, started_s, iteration_s, like)
 
     def metrics(self) -> Mapping[str, Any]:
         """Figures of the whole run."""
@@ -80,7 +84,9 @@ class TrainingMetrics(MetricsCollector):
 
     def rows(self) -> Mapping[str, Sequence[Any]]:
         """One row per iteration."""
-        return self.log.rows()
+        rows = self.log.rows()
+        sizes = self.samples or [(len(rows["iteration"]), self.facts["samples_per_iteration"])]
+        return {**rows, "samples": [each for count, each in sizes for _ in range(count)]}
 
     @property
     def end_s(self) -> float:

@@ -21,6 +21,8 @@ class IterationLog:
         optimizer: The optimizer's part of that.
         communication: What collectives of the rank's groups and messages that it sent took.
         exposed: The time in which a collective ran while the rank did not compute.
+        data: How long the rank waited for its batches.
+        checkpoint: How long it stopped for a checkpoint.
     """
 
     started_s: list[float] = field(default_factory=list)
@@ -29,10 +31,14 @@ class IterationLog:
     optimizer: list[float] = field(default_factory=list)
     communication: list[float] = field(default_factory=list)
     exposed: list[float] = field(default_factory=list)
+    data: list[float] = field(default_factory=list)
+    checkpoint: list[float] = field(default_factory=list)
     _computations: list[Span] = field(default_factory=list)
     _exchanges: list[Span] = field(default_factory=list)
     _optimizer_s: float = 0.0
     _messages_s: float = 0.0
+    _loaded_s: float = 0.0
+    _stopped_s: float | None = None
 
     def computation(self, name: str, started_s: float, ended_s: float) -> None:
         """The rank computes."""
@@ -52,7 +58,16 @@ class IterationLog:
         """Begin an iteration, or end it and book what it consisted of."""
         if name == "iteration_start":
             self.started_s.append(now_s)
+            self._loaded_s, self._stopped_s = now_s, None
+        elif name == "data_loaded":
+            self._loaded_s = now_s
+            return
+        elif name == "checkpoint":
+            self._stopped_s = now_s
+            return
         elif name == "iteration_end":
+            self.data.append(self._loaded_s - self.started_s[-1])
+            self.checkpoint.append(0.0 if self._stopped_s is None else now_s - self._stopped_s)
             self.ended_s.append(now_s)
             self.compute.append(_total(self._computations))
             self.optimizer.append(self._optimizer_s)
@@ -63,17 +78,19 @@ class IterationLog:
         self._computations, self._exchanges = [], []
         self._optimizer_s = self._messages_s = 0.0
 
-    def repeat(self, count: int, started_s: float, iteration_s: float) -> None:
-        """Book `count` iterations that are like the last one."""
+    def repeat(self, count: int, started_s: float, iteration_s: float, like: int) -> None:
+        """Book `count` iterations that are like the one with the number `like`."""
         self.started_s += [started_s + index * iteration_s for index in range(count)]
         self.ended_s += [started_s + (index + 1) * iteration_s for index in range(count)]
-        for column in (self.compute, self.optimizer, self.communication, self.exposed):
-            column += [column[-1]] * count
+        for column in (
+            self.compute, self.optimizer, self.communication, self.exposed, self.data, self.checkpoint
+        ):  # fmt: skip
+            column += [column[like]] * count
 
     def rows(self) -> Mapping[str, Sequence[Any]]:
-        """One row per iteration; computation, exposed communication and idle time add up to it."""
+        """One row per iteration, the sum of computation, exposed communication, data, checkpoint and idle time."""
         durations = [end - start for start, end in zip(self.started_s, self.ended_s, strict=True)]
-        parts = zip(durations, self.compute, self.exposed, strict=True)
+        parts = zip(durations, self.compute, self.exposed, self.data, self.checkpoint, strict=True)
         return {
             "iteration": list(range(len(durations))),
             "started_s": self.started_s,
@@ -82,7 +99,9 @@ class IterationLog:
             "optimizer_s": self.optimizer,
             "communication_s": self.communication,
             "exposed_communication_s": self.exposed,
-            "idle_s": [_rest(total, busy + exposed) for total, busy, exposed in parts],
+            "data_s": self.data,
+            "checkpoint_s": self.checkpoint,
+            "idle_s": [_rest(total, sum(rest)) for total, *rest in parts],
         }
 
 
@@ -136,17 +155,18 @@ def training_metrics(
     hardware_flop_per_iteration: float,
     num_gpus: float,
     peak_flop_per_s: float,
+    checkpoint_bytes: float = 0.0,
 ) -> dict[str, Any]:
-    """Figures of a run.
+    """Figures of a run; samples and FLOP are means over its iterations, if these differ.
 
     MFU is the model's FLOP over what the GPUs could have done at their dense peak in that time (Chowdhery et
     al. 2022, appendix B; Megatron's convention too): every query-key pair of attention, masked or not, and nothing
     that is computed again. HFU takes the FLOP that the GPUs carry out instead: with recomputation (Korthikanti et
     al. 2022, §6.3) and without the pairs that a fused kernel skips, so that it may be the smaller of the two.
 
-    Times are those of the observed rank: computation (with the optimizer), communication that it does not hide, and
-    idle time, in which it waits for other stages or ranks, add up to the iteration. The communication ratio is the
-    exposed share.
+    Times are those of the observed rank: computation (with the optimizer), communication that it does not hide,
+    waiting for data, checkpoints, and idle time, in which it waits for other stages or ranks, add up to the iteration.
+    The communication ratio is the exposed share.
     """
     rows = log.rows()
     durations = rows["iteration_s"]
@@ -165,6 +185,9 @@ def training_metrics(
         "communication_s": sum(log.communication) / count,
         "exposed_communication_s": exposed_s,
         "communication_ratio": exposed_s / mean_s,
+        "data_s": sum(log.data) / count,
+        "checkpoint_s": sum(log.checkpoint) / count,
+        "checkpoint_bytes": checkpoint_bytes,
         "idle_s": sum(rows["idle_s"]) / count,
         "samples_per_s": samples_per_iteration / mean_s,
         "tokens_per_s": samples_per_iteration * tokens_per_sample / mean_s,

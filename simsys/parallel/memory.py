@@ -141,6 +141,19 @@ def training_memory(
     return {**held, **changing, "fragmentation": lost, "context": context_bytes}
 
 
+def checkpoint_bytes(parameters: float, precision: Precision, optimizer: str, shards: Shards = UNSHARDED) -> float:
+    """Bytes of weights and optimizer states as the ranks of a job hold them, each counted once.
+
+    Args:
+        parameters: Of the whole model or of a part.
+        precision: What the passes compute in.
+        optimizer: A key of `OPTIMIZER_STATES`.
+        shards: How model states are divided; decides whether 16-bit weights are kept beside those in fp32.
+    """
+    states = _model_states(parameters, precision, OPTIMIZER_STATES[optimizer], shards)
+    return states["parameters"] * shards.weights + states["optimizer"] * shards.optimizer
+
+
 def activation_elements(stretch: Stretch, batch: Batch, recompute: Recompute = Recompute.NONE) -> float:
     """Elements that a rank keeps of one block and one micro-batch until its backward pass."""
     if recompute is Recompute.FULL and stretch.checkpointed:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 FORMATS: Mapping[str, Mapping[str, None]] = {".png": {"Software": None}, ".svg": {"Date": None}}
 """File endings, each with the metadata to leave out because it is not the result's."""
 DPI = 150
+DATA, CHECKPOINT = "#228833", "#aa3377"
 COMPUTE, EXPOSED, HIDDEN, IDLE, LIMIT = "#4477aa", "#cc6677", "#ddaa33", "#dddddd", "#666666"
 CDF_POINTS = 1001
 """Points of a curve, however many requests there are: the extremes and every tenth of a percent."""
@@ -44,7 +45,7 @@ def plot_run(result: RunResult, folder: Path) -> list[Path]:
 
 
 def plot_iteration_breakdown(result: RunResult, path: Path) -> Path:
-    """Draw the computation, the exposed communication and the idle time of every iteration.
+    """Draw of what the time of every iteration consists.
 
     Raises:
         UsageError: If the result is not of training, or the file's ending is unknown.
@@ -56,9 +57,14 @@ def plot_iteration_breakdown(result: RunResult, path: Path) -> Path:
     edges = [index - 0.5 for index in range(len(total) + 1)]
     figure, (axes,) = _figure(7.0, 4.0)
     bottom = [0.0] * len(total)
-    parts = {"compute_s": COMPUTE, "exposed_communication_s": EXPOSED, "idle_s": IDLE}
-    labels = ("computation", "exposed communication", "idle (waiting for other stages)")
-    for (column, color), label in zip(parts.items(), labels, strict=True):
+    parts = {
+        "compute_s": (COMPUTE, "computation"),
+        "exposed_communication_s": (EXPOSED, "exposed communication"),
+        "data_s": (DATA, "waiting for data"),
+        "checkpoint_s": (CHECKPOINT, "checkpoint"),
+        "idle_s": (IDLE, "idle (waiting for other stages)"),
+    }
+    for column, (color, label) in parts.items():
         if not any(result.rows[column]):
             continue
         top = [below + value * scale for below, value in zip(bottom, result.rows[column], strict=True)]

@@ -43,7 +43,7 @@ class Progress(Probe):
 
     counts_only = True
 
-    def repeated(self, rank: int, count: int, started_s: float, iteration_s: float) -> None:
+    def repeated(self, rank: int, count: int, started_s: float, iteration_s: float, like: int) -> None:
         """Iterations that need not be simulated."""
         if rank == 0:
             self.done += count

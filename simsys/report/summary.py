@@ -126,6 +126,10 @@ def _training(result: RunResult) -> Iterator[str]:
     idle = _percent(metrics["idle_s"] / metrics["mean_iteration_s"])
     if idle != _percent(0.0):
         yield from _row("idle", f"{_time(metrics['idle_s'])} waiting for other stages or ranks ({idle})")
+    for label, name, what in (("data", "data_s", "waiting for batches"), ("checkpoints", "checkpoint_s", "stopped")):
+        if metrics[name]:
+            share = _percent(metrics[name] / metrics["mean_iteration_s"])
+            yield from _row(label, f"{_time(metrics[name])} {what} per iteration ({share})")
     yield from _row("throughput", ", ".join(_training_rates(metrics)))
     compute = pretty(metrics["model_flop_per_s_per_gpu"], Dimension.FLOP_PER_SECOND)
     yield from _row("compute", f"{compute} per GPU on {metrics['num_gpus']:,} GPUs, {_utilization(metrics)}")

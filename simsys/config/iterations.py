@@ -1,0 +1,71 @@
+"""What the experiment file says of the iterations of training: how their batches grow, what is saved and loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self
+
+from pydantic import NonNegativeInt, PositiveInt, model_validator
+
+from simsys.config.base import FrozenModel, invalid, invalid_at
+from simsys.units import BytesPerSecond, NonNegativeSeconds
+
+
+class BatchScheduleEntry(FrozenModel):
+    """The batch from an iteration on (they are counted from 0); what is left out stays as it was before.
+
+    Such a ramp is Megatron-LM's ``--rampup-batch-size`` (Brown et al. 2020, appendix B, trained with one).
+    """
+
+    from_iteration: NonNegativeInt
+    gradient_accumulation_steps: PositiveInt | None = None
+    batch_size_per_gpu: PositiveInt | None = None
+
+    @model_validator(mode="after")
+    def _changes_something(self) -> Self:
+        if self.gradient_accumulation_steps is None and self.batch_size_per_gpu is None:
+            raise invalid("an entry sets gradient_accumulation_steps, batch_size_per_gpu or both; this one sets none")
+        return self
+
+
+class CheckpointConfig(FrozenModel):
+    """Weights and optimizer states are saved after every `interval`-th iteration.
+
+    Training stops while every rank copies its share to the host, and while all of it is written; an `asynchronous`
+    write goes on in the background instead, and the next checkpoint waits for its end. `storage_bandwidth` is that of
+    the whole cluster.
+    """
+
+    interval: PositiveInt
+    storage_bandwidth: BytesPerSecond
+    asynchronous: bool = False
+
+
+class DataLoadingConfig(FrozenModel):
+    """How long a rank's data loader takes for a micro-batch of ``training.batch_size_per_gpu``, all workers together.
+
+    With `prefetch` it loads the batches of the next iteration while the current one computes.
+    """
+
+    time: NonNegativeSeconds
+    prefetch: bool = True
+
+
+def check_batch_schedule(entries: Sequence[BatchScheduleEntry], num_iterations: int) -> None:
+    """Raise if an entry does not come after the one before, or never comes at all."""
+    after = -1
+    for index, entry in enumerate(entries):
+        start, place = entry.from_iteration, ("batch_schedule", index, "from_iteration")
+        if start <= after:
+            raise invalid_at(place, f"must be above {after}, where the entry before begins, not {start}", start)
+        if start >= num_iterations:
+            message = f"iteration {start} is never reached: the last of {num_iterations} is {num_iterations - 1}"
+            raise invalid_at(place, message, start)
+        after = start
+
+
+def check_checkpoint(checkpoint: CheckpointConfig | None, num_iterations: int) -> None:
+    """Raise if there are too few iterations for any checkpoint."""
+    if checkpoint is not None and (interval := checkpoint.interval) > num_iterations:
+        message = f"no checkpoint is ever taken: there are {num_iterations} iterations, fewer than {interval}"
+        raise invalid_at(("checkpoint", "interval"), message, interval)

@@ -1,0 +1,32 @@
+"""Checkpoints: how long training stops to save its state."""
+
+from __future__ import annotations
+
+
+class Checkpoints:
+    """A checkpoint after every `interval`-th iteration; none begins before the one before is written.
+
+    With a write in the background, training goes on after the copy to the host: "snapshot" and "persist" of Mohan et
+    al. 2021 (CheckFreq).
+
+    Args:
+        interval: Iterations from one to the next.
+        stop_s: How long all ranks stop for one.
+        background_s: How long it is written after that, while training goes on.
+    """
+
+    def __init__(self, interval: int, stop_s: float, background_s: float = 0.0) -> None:
+        self.interval = interval
+        self._stop_s = stop_s
+        self._background_s = background_s
+        self._written_s = 0.0
+
+    def save(self, now_s: float) -> float:
+        """Take a checkpoint of what the ranks hold at `now_s`; return when they go on."""
+        end_s = max(now_s, self._written_s) + self._stop_s
+        self.saved(end_s)
+        return end_s
+
+    def saved(self, end_s: float) -> None:
+        """The ranks have gone on at `end_s`, after a checkpoint that was told instead of simulated."""
+        self._written_s = end_s + self._background_s

@@ -1,0 +1,51 @@
+"""Kinds of training iterations, and in which order they come."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+
+class Kind(NamedTuple):
+    """What decides how an iteration goes, once those of its kind repeat.
+
+    Args:
+        phase: Index of its phase.
+        checkpoint: Whether it ends with a checkpoint.
+        after: The same of the iteration during which its batches are loaded, if that is the one before.
+    """
+
+    phase: int
+    checkpoint: bool
+    after: tuple[int, bool] | None = None
+
+
+def runs(count: int, starts: Sequence[int], interval: int, *, linked: bool = False) -> Iterator[tuple[Kind, int]]:
+    """Iterations of one kind that follow one another, and how many they are.
+
+    Args:
+        count: Iterations in all.
+        starts: The first iteration of every phase, from 0 on.
+        interval: Every so many iterations there is a checkpoint; 0 for never.
+        linked: Whether an iteration depends on the kind of the one before.
+
+    Example:
+        >>> [(kind.checkpoint, length) for kind, length in runs(8, [0], 3)]
+        [(False, 2), (True, 1), (False, 2), (True, 1), (False, 2)]
+    """
+    iteration, before = 0, None
+    while iteration < count:
+        phase = bisect_right(starts, iteration) - 1
+        phase_end = min([count, *starts[phase + 1 : phase + 2]])
+        checkpoint = bool(interval) and (iteration + 1) % interval == 0
+        end = phase_end
+        if interval > 1:
+            end = min(end, iteration + 1 if checkpoint else iteration + interval - 1 - iteration % interval)
+        own = phase, checkpoint
+        if linked and own != before:
+            yield Kind(*own, before), 1
+            iteration += 1
+        if iteration < end:
+            yield Kind(*own, own if linked else None), end - iteration
+        iteration, before = end, own
