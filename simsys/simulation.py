@@ -42,6 +42,7 @@ def simulate(config: SimulationConfig, probes: Iterable[Probe] = ()) -> RunResul
         metrics={**collector.metrics(), **_hardware_metrics(executor, collector.end_s)},
         rows=collector.rows(),
         memory_bytes=job.memory_bytes,
+        ranks=collector.ranks(),
         gpus=platform.gpu_statistics(),
         links=platform.link_statistics(),
         assumptions=job.assumptions(),
