@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 
 from simsys.framework import DecodePhase, register
 from simsys.framework import Sequences as Requests
-from simsys.model.work import Batch
+from simsys.model.batch import Batch
 from simsys.serving.kv_cache import PagedKVCache
 
 

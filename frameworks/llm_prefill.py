@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from simsys.framework import Chunk, PrefillPhase, register
-from simsys.model.work import Batch, attention_pairs
+from simsys.model.batch import Batch, attention_pairs
 
 
 @register("llm_prefill")

@@ -20,7 +20,7 @@ from simsys.framework import (
     TrainingPlan,
     register,
 )
-from simsys.parallel.training import Part
+from simsys.parallel.plan import Part
 
 
 class Partner(NamedTuple):

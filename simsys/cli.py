@@ -209,14 +209,19 @@ def _problem(problem: Problem) -> dict[str, Any]:
 @_FILE
 @click.option("--scenario", "names", metavar="NAME", multiple=True, help="Only this scenario. Repeatable.")
 @_SET
+@click.option("--levers/--no-levers", default=None, help="Whether to say what saves memory; if it does not fit.")
 @_JSON
 @_common
-def memory(file: Path, names: Sequence[str], assignments: Sequence[str], as_json: bool) -> int:
-    """Say what the scenarios of FILE hold in device memory, without a run; exit with 3 if one does not fit."""
+def memory(file: Path, names: Sequence[str], assignments: Sequence[str], levers: bool | None, as_json: bool) -> int:
+    """Say what the scenarios of FILE hold in device memory; exit with 3 if one does not fit.
+
+    Of training that does not fit, and with --levers of any, it says what would save memory and at what cost, and of
+    data-parallel training which strategy suits it. With --no-levers nothing is compared by simulation.
+    """
     from simsys.errors import InfeasibleError
     from simsys.report.memory import memory_answers
 
-    answers = memory_answers(file, assignments, names)
+    answers = memory_answers(file, assignments, names, levers=levers)
     if as_json:
         _answer_json({"scenarios": [each.as_dict() for each in answers]})
     else:

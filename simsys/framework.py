@@ -14,8 +14,8 @@ from simsys.config.base import Configurable, FrozenModel
 from simsys.ops import Pass, PassOperation
 from simsys.parallel.layout import Group
 from simsys.parallel.memory import Shards
+from simsys.parallel.plan import Block, TrainingPlan
 from simsys.parallel.schedule import Action, ActionKind, Schedule, passes, require_one_chunk
-from simsys.parallel.training import Block, TrainingPlan
 from simsys.rank import Rank, Team
 from simsys.registry import Registry
 from simsys.serving.scheduler import Chunk, DecodePhase, PrefillPhase, Scheduler

@@ -9,7 +9,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from simsys.collectives.base import CollectiveKind
-from simsys.model.work import Batch, Work
+from simsys.model.batch import Batch
+from simsys.model.work import Work
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
 

@@ -10,7 +10,8 @@ from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from simsys.collectives.base import CollectiveKind
-from simsys.model.work import Batch, Work
+from simsys.model.batch import Batch
+from simsys.model.work import Work
 from simsys.ops import (
     Allocate,
     Collective,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 
 from simsys.build.serving import ServingJob, build_serving
 from simsys.build.training import TrainingJob, build_training
@@ -23,9 +24,23 @@ def simulate(config: SimulationConfig, probes: Iterable[Probe] = ()) -> RunResul
     Raises:
         SimsysError: If it cannot be built or cannot be carried out.
     """
-    probes = list(probes)
     started, started_cpu = time.perf_counter(), time.process_time()
-    job = build_job(config)
+    result = simulate_job(build_job(config), probes)
+    return replace(result, wall_s=time.perf_counter() - started, cpu_s=time.process_time() - started_cpu)
+
+
+def simulate_job(job: TrainingJob | ServingJob, probes: Iterable[Probe] = ()) -> RunResult:
+    """Simulate a scenario that is resolved already.
+
+    Args:
+        job: The scenario.
+        probes: Further observers.
+
+    Raises:
+        SimsysError: If it cannot be carried out.
+    """
+    probes, config = list(probes), job.config
+    started, started_cpu = time.perf_counter(), time.process_time()
     collector = job.collector()
     platform = job.cluster.platform()
     level = LEVELS[config.simulation.lod]

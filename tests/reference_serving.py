@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from simsys.model.work import Batch
+from simsys.model.batch import Batch
 from simsys.serving.requests import RequestTable
 
 

@@ -14,7 +14,8 @@ from simsys.collectives.choose import cheapest
 from simsys.executors import LEVELS
 from simsys.executors.base import ExecutionModel
 from simsys.framework import Scheduler, Team
-from simsys.model.work import Batch, Precision
+from simsys.model.batch import Batch
+from simsys.model.work import Precision
 from simsys.ops import Forward
 from simsys.parallel.layout import Layout
 from simsys.parallel.passes import forward_pass

@@ -17,7 +17,7 @@ from simsys.framework import FRAMEWORKS, DataParallel, Schedule, TrainingFramewo
 from simsys.metrics.collector import TrainingMetrics
 from simsys.model.work import Precision
 from simsys.parallel.layout import Layout
-from simsys.parallel.training import TrainingPlan
+from simsys.parallel.plan import TrainingPlan
 from simsys.platform.platform import VirtualHardwarePlatform
 from simsys.platform.topology import full_mesh
 from simsys.probes import Probes

@@ -212,6 +212,16 @@ TRAINING_MISTAKES = [
         "GPT2-Medium, sequence_length: 2048",
         "2:45: model.sequence_length: GPT2-Medium has a context of 1024 tokens",
     ),
+    (
+        "GPT2-Medium",
+        "GPT2-Medium, decoder_sequence_length: 128",
+        "2:28: model.decoder_sequence_length: GPT2-Medium has no decoder beside an encoder",
+    ),
+    (
+        "GPT2-Medium",
+        "T5-Large, decoder_sequence_length: 1024",
+        "2:50: model.decoder_sequence_length: T5-Large has a context of 512 tokens",
+    ),
     ("GPT2-Medium", "ResNet-50, sequence_length: 2048", "2:43: model.sequence_length: ResNet-50 has no sequences"),
     (
         "name: GPT2-Medium",
@@ -242,6 +252,11 @@ SERVING_MISTAKES = [
     ("dgx-h100", "dgx-a100", None),
     ("Llama3-8B", "ResNet-50", "2:15: model.name: ResNet-50 has no KV cache (is no language model)"),
     ("Llama3-8B", "BERT-Base", "2:15: model.name: BERT-Base has no KV cache (is an encoder)"),
+    (
+        "Llama3-8B",
+        "T5-Large",
+        "2:15: model.name: T5-Large has no KV cache (is an encoder-decoder, which simsys can only train)",
+    ),
     (
         "prompt_tokens: 512",
         "prompt_tokens: 8100",
@@ -617,7 +632,15 @@ def test_what_does_not_fit_is_another_error(file: Path) -> None:
     (problem,) = error.value.problems
     assert (problem.path, problem.line, problem.column) == ("training.batch_size_per_gpu", 3, 32)
     assert "GPT2-Medium does not fit into H100-SXM" in problem.message
-    assert "training.batch_size_per_gpu: 50 would fit" in problem.message
+    smaller = "training.batch_size_per_gpu: 32 and training.gradient_accumulation_steps: 128 would fit (saves 6.32 TB"
+    assert smaller in problem.message
+
+
+def test_memory_may_be_left_out(file: Path) -> None:
+    file.write_text(BIG)
+    assert [config.training.batch_size_per_gpu for config in check_file(file, memory=False) if config.training] == [
+        4096
+    ]
 
 
 def test_an_error_beside_it_makes_it_an_error(file: Path) -> None:
@@ -715,9 +738,14 @@ def test_an_alias_beside_its_key_is_refused(file: Path, text: str, expected: str
             "tp_degree: 4, sequence_parallel: true",
             "sequence parallelism divides sequences among tp_degree 4 ranks, not 511 tokens",
         ),
+        (
+            replaced(TRAINING, "GPT2-Medium", "T5-Large, decoder_sequence_length: 114"),
+            "tp_degree: 4, sequence_parallel: true",
+            "sequence parallelism divides sequences among tp_degree 4 ranks, not 114 tokens",
+        ),
         (SERVING, "tp_degree: 4, sequence_parallel: true", "sequence parallelism is for training"),
     ],
-    ids=["fits", "alone", "length", "serving"],
+    ids=["fits", "alone", "length", "decoder length", "serving"],
 )
 def test_sequence_parallelism(file: Path, text: str, parallelism: str, expected: str | None) -> None:
     found = problems(file, f"{text}parallelism: {{{parallelism}}}")

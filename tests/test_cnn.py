@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from simsys.model.batch import Batch
 from simsys.model.cnn import build_resnet50
-from simsys.model.work import Batch, OperatorKind, Precision, forward_work
+from simsys.model.operators import OperatorKind
+from simsys.model.work import Precision, forward_work
 
 MODEL = build_resnet50()
 OPERATORS = [operator for block in MODEL.blocks for operator in block.operators]

@@ -10,11 +10,14 @@ from toys import TOY
 
 from simsys.collectives.base import CollectiveKind
 from simsys.model.cnn import build_resnet50
+from simsys.model.model import Model
+from simsys.model.operators import Operator, OperatorKind
 from simsys.model.transformer import build_transformer, gpt_architecture
-from simsys.model.work import Model, Operator, OperatorKind, Precision
+from simsys.model.work import Precision
 from simsys.parallel.compression import CompressedExchange, Compression, weight_matrices
 from simsys.parallel.passes import forward_pass
-from simsys.parallel.training import StepSettings, TrainingPlan, training_plan
+from simsys.parallel.plan import StepSettings, TrainingPlan
+from simsys.parallel.training import training_plan
 from simsys.platform.device_spec import kernel_seconds
 
 ROWS, COLUMNS, COUNT, VECTOR = 4096.0, 1024.0, 3, 6000

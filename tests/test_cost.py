@@ -12,8 +12,10 @@ from toys import TOY, work_of
 
 from simsys.collectives import CollectiveKind
 from simsys.executors.cost import PassCost, SegmentCost, WorkCost
+from simsys.model.batch import Batch
+from simsys.model.operators import Operator
 from simsys.model.transformer import build_transformer, gpt_architecture
-from simsys.model.work import Batch, Operator, Precision, forward_work
+from simsys.model.work import Precision, forward_work
 from simsys.parallel.passes import forward_pass
 from simsys.platform.device_spec import EfficiencyCurve, work_seconds
 

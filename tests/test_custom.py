@@ -5,8 +5,10 @@ import math
 import pytest
 
 from simsys.errors import ConfigError, UsageError
+from simsys.model.batch import Batch
 from simsys.model.custom import Layer, build_custom, layer_from_mapping
-from simsys.model.work import Batch, OperatorKind, Precision, backward_work, forward_work
+from simsys.model.operators import OperatorKind
+from simsys.model.work import Precision, backward_work, forward_work
 
 CONVOLUTION = {
     "layer_id": 0,

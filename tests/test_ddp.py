@@ -17,7 +17,7 @@ from simsys.framework import FRAMEWORKS, DataParallel
 from simsys.ops import Collective
 from simsys.parallel.compression import CompressedExchange, Compression
 from simsys.parallel.layout import Layout
-from simsys.parallel.training import Block
+from simsys.parallel.plan import Block
 from simsys.simulation import build_job, simulate
 from simsys.testing import check_framework, record
 
@@ -298,7 +298,7 @@ def test_what_the_exchange_holds_besides_the_gradients(name: str, options: dict[
 @pytest.mark.parametrize(("strategy", "tensor"), [("DDP", 1), ("TP_DDP", 2)])
 def test_power_sgd_finds_the_matrices_of_a_model(strategy: str, tensor: int) -> None:
     """At rank 1, GPT-2 small shrinks several hundred times, but for its biases and norms."""
-    (plan,) = build_job(scenario(strategy, tensor)).plans
+    ((plan,),) = build_job(scenario(strategy, tensor)).plans
     matrices = tuple(matrix for block in plan.blocks for matrix in block.matrices)
     whole = Compression(method="powersgd", ranks=8, gradient_bytes=plan.gradient_bytes, matrices=matrices)
     sent = [nbytes for _, nbytes in whole.exchange(plan.gradient_bytes).collectives]

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simsys.errors import InfeasibleError, UsageError
-from simsys.model.work import Kernel, OperatorKind, Work
+from simsys.model.operators import OperatorKind
+from simsys.model.work import Kernel, Work
 from simsys.platform.device_spec import DeviceSpec, EfficiencyCurve, kernel_seconds, work_seconds
 
 FLAT = EfficiencyCurve((1.0,), (0.5,), (0.8,))

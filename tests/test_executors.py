@@ -16,12 +16,13 @@ from simsys.collectives import CollectiveKind, bytes_sent, get_algorithm
 from simsys.errors import DeadlockError, InternalError, OutOfMemoryError, UsageError
 from simsys.executors import LEVELS
 from simsys.framework import FRAMEWORKS, DataParallel, Schedule, TrainingFramework
+from simsys.model.batch import Batch
 from simsys.model.transformer import build_transformer, gpt_architecture
-from simsys.model.work import Batch, Work
+from simsys.model.work import Work
 from simsys.ops import Compute, Recv, Send
 from simsys.parallel.layout import Layout
 from simsys.parallel.passes import forward_pass
-from simsys.parallel.training import Block, Part, TrainingPlan
+from simsys.parallel.plan import Block, Part, TrainingPlan
 from simsys.platform.topology import Topology, full_mesh, ring, single_switch
 from simsys.probes import Probe
 from simsys.rank import Rank, Team

@@ -25,7 +25,7 @@ from simsys.framework import (
     Schedule,
     Steps,
 )
-from simsys.model.work import Batch
+from simsys.model.batch import Batch
 from simsys.testing import check_framework, record
 
 

@@ -23,7 +23,8 @@ from simsys.config.hardware import (
 )
 from simsys.config.hardware_schema import Profile, leaves, speaks_for
 from simsys.errors import ConfigError, UnknownNameError, UsageError
-from simsys.model.work import Kernel, OperatorKind
+from simsys.model.operators import OperatorKind
+from simsys.model.work import Kernel
 from simsys.platform.device_spec import kernel_seconds
 
 LOADERS = {"gpu": load_gpu, "node": load_node, "fabric": load_fabric, "engine": load_engine}

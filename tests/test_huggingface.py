@@ -67,6 +67,35 @@ OPT = llama(24, 2048, 32, 32, 1, 50272, 2048, ffn_dim=8192, dropout=0.1) | {
     "intermediate_size": None,
     "tie_word_embeddings": True,
 }
+T5_LARGE = {
+    "model_type": "t5",
+    "architectures": ["T5ForConditionalGeneration"],
+    "d_model": 1024,
+    "d_kv": 64,
+    "d_ff": 4096,
+    "num_layers": 24,
+    "num_decoder_layers": 24,
+    "num_heads": 16,
+    "n_positions": 512,
+    "dropout_rate": 0.1,
+    "vocab_size": 32128,
+}
+T5_11B = T5_LARGE | {"d_kv": 128, "d_ff": 65536, "num_heads": 128, "num_decoder_layers": None}
+T5_XL_V1_1 = T5_LARGE | {"d_model": 2048, "d_ff": 5120, "num_heads": 32, "feed_forward_proj": "gated-gelu"}
+BART = {
+    "model_type": "bart",
+    "architectures": ["BartForConditionalGeneration"],
+    "d_model": 1024,
+    "encoder_layers": 12,
+    "decoder_layers": 12,
+    "encoder_attention_heads": 16,
+    "decoder_attention_heads": 16,
+    "encoder_ffn_dim": 4096,
+    "decoder_ffn_dim": 4096,
+    "max_position_embeddings": 1024,
+    "dropout": 0.1,
+    "vocab_size": 50265,
+}
 
 
 @pytest.mark.parametrize(
@@ -96,6 +125,11 @@ OPT = llama(24, 2048, 32, 32, 1, 50272, 2048, ffn_dim=8192, dropout=0.1) | {
         (BERT, 0.10948, 0.10948, 0),
         (FALCON, 6.92, 6.92, 8_192),
         (OPT, 1.3158, 1.3158, 196_608),
+        (T5_LARGE, 0.73767, 0.73767, 0),
+        (T5_11B, 11.3073, 11.3073, 0),
+        (T5_XL_V1_1 | {"tie_word_embeddings": False}, 2.84976, 2.84976, 0),
+        (BART, 0.40629, 0.40629, 0),
+        (BART | {"decoder_layers": 6}, 0.30551, 0.30551, 0),
     ],
 )
 def test_parameters_and_kv_cache_are_those_published(config, total_billions, active_billions, kv_bytes):
@@ -107,7 +141,15 @@ def test_parameters_and_kv_cache_are_those_published(config, total_billions, act
 
 @pytest.mark.parametrize(
     ("config", "name"),
-    [(LLAMA3_8B, "Llama3-8B"), (GPT2, "GPT2-Small"), (BERT, "BERT-Base"), (DEEPSEEK_V3, "DeepSeek-V3")],
+    [
+        (LLAMA3_8B, "Llama3-8B"),
+        (GPT2, "GPT2-Small"),
+        (BERT, "BERT-Base"),
+        (DEEPSEEK_V3, "DeepSeek-V3"),
+        (T5_LARGE, "T5-Large"),
+        (T5_11B, "T5-11B"),
+        (BART, "BART-Large"),
+    ],
 )
 def test_a_configuration_gives_the_shipped_architecture(config, name):
     read = architecture_from_config(config)
@@ -155,6 +197,11 @@ def test_leading_dense_layers_may_be_listed():
         architecture_from_config(config | {"mlp_only_layers": [0, 2]})
     with pytest.raises(UsageError, match="interleaved"):
         architecture_from_config(config | {"decoder_sparse_step": 2})
+
+
+def test_a_decoder_must_be_as_wide_as_its_encoder():
+    with pytest.raises(UsageError, match="decoder_ffn_dim: 2048 differs from encoder_ffn_dim 4096"):
+        architecture_from_config(BART | {"decoder_ffn_dim": 2048})
 
 
 def test_all_missing_keys_are_named():

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from simsys.check.levers import lever_text
 from simsys.cli import cli
 from simsys.config.scenarios import read_scenarios
 from simsys.report.memory import memory_answer, memory_answers
@@ -25,14 +26,14 @@ TOO_LARGE = "training.batch_size_per_gpu=64"
 )
 def test_the_answer_is_what_a_run_holds(file: Path, name: str) -> None:
     (config,) = read_scenarios(file, ["simulation.lod=medium"], [name])
-    answer = memory_answer(config)
+    answer = memory_answer(config, levers=False)
     result = simulate(config)
     assert sum(answer.stages[answer.fullest].values()) == pytest.approx(result.metrics["peak_memory_bytes"])
     assert answer.problem == answer.advice == ""
 
 
 def test_every_pipeline_stage_has_its_own_and_the_first_is_the_fullest() -> None:
-    (answer,) = memory_answers(TRAINING, [], ["gpt3-175b-tp8-pp8-512xA100"])
+    (answer,) = memory_answers(TRAINING, [], ["gpt3-175b-tp8-pp8-512xA100"], levers=False)
     totals = [sum(stage.values()) for stage in answer.stages]
     assert len(totals) == 8
     assert totals == sorted(totals, reverse=True)
@@ -44,9 +45,38 @@ def test_what_does_not_fit_comes_with_advice_that_helps() -> None:
     assert answer.problem == ""
     (answer,) = memory_answers(TRAINING, ["training.batch_size_per_gpu=4096"], ["bert-large-ddp-8xA100"])
     assert answer.problem
-    key, _, value = answer.advice.removesuffix(" would fit").partition(": ")
-    (helped,) = memory_answers(TRAINING, [f"{key}={value}"], ["bert-large-ddp-8xA100"])
+    best = answer.levers[0]
+    assert answer.advice == f"{lever_text(best.lever)} would fit ({best.figures()})"
+    assert best.fits
+    assignments = [f"{path}={value}" for path, value in best.lever.items()]
+    (helped,) = memory_answers(TRAINING, assignments, ["bert-large-ddp-8xA100"])
     assert helped.problem == ""
+    held = [sum(each.stages[each.fullest].values()) for each in (answer, helped)]
+    assert held[0] - held[1] == pytest.approx(best.saved_bytes)
+
+
+def test_levers_are_asked_for_or_needed() -> None:
+    name = ["megatron-22b-tp8"]
+    assert memory_answers(TRAINING, [], name)[0].levers == ()
+    (asked,) = memory_answers(TRAINING, [], name, levers=True)
+    assert "training.activation_recompute: full" in [lever_text(effect.lever) for effect in asked.levers]
+    assert all(effect.time_cost is not None for effect in asked.levers)
+    (plain,) = memory_answers(TRAINING, [TOO_LARGE], name, levers=False)
+    assert plain.levers == ()
+    assert "would fit (saves " in plain.advice
+
+
+def test_serving_has_no_levers_of_training() -> None:
+    (answer,) = memory_answers(SERVING, [], ["llama3-8b-1xH100-chat"], levers=True)
+    assert (answer.levers, answer.strategies, answer.strategy_advice) == ((), (), "")
+
+
+def test_data_parallel_training_comes_with_advice_on_the_strategy() -> None:
+    (answer,) = memory_answers(TRAINING, [], ["llama3-8b-fsdp-64xH100"])
+    assert answer.strategy_advice.startswith("advice: FSDP fits (")
+    assert "DDP would need" in answer.strategy_advice
+    assert " ".join(answer.text().split()).endswith(answer.strategy_advice)
+    assert memory_answers(TRAINING, [], ["llama3-8b-fsdp-64xH100"], levers=False)[0].strategies == ()
 
 
 def test_the_command_exits_with_3_if_something_does_not_fit() -> None:
@@ -60,3 +90,21 @@ def test_the_command_exits_with_3_if_something_does_not_fit() -> None:
     (scenario,) = json.loads(CliRunner().invoke(cli, [*arguments, "--json"]).stdout)["scenarios"]
     assert scenario["fits"] is False
     assert scenario["advice"]
+    assert scenario["strategies"] == []
+    assert next(sorted(each) for each in scenario["levers"]) == [
+        "changes_training",
+        "fits",
+        "saved_bytes",
+        "settings",
+        "time_cost",
+    ]
+
+
+@pytest.mark.parametrize(("option", "shown"), [("--levers", True), ("--no-levers", False)])
+def test_the_table_of_levers_is_an_option(option: str, shown: bool) -> None:
+    arguments = ["memory", str(TRAINING), "--scenario", "bert-large-ddp-8xA100", option]
+    text = CliRunner().invoke(cli, arguments).stdout
+    assert ("fits  saves" in text) is shown
+    assert ("advice: " in text) is shown
+    assert ("training.optimizer: sgd (changes the training)" in text) is shown
+    assert max(map(len, text.splitlines())) <= 100

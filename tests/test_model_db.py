@@ -16,11 +16,14 @@ from hypothesis import strategies as st
 from simsys.errors import ConfigError, UnknownNameError, UsageError
 from simsys.model.aggregates import DECODE_KEYS, FORWARD_KEYS, PREFILL_KEYS
 from simsys.model.architectures import ARCHITECTURES
+from simsys.model.batch import Batch
 from simsys.model.cnn import build_resnet50
+from simsys.model.model import Block, Model
 from simsys.model.model_db import FILENAME, load_model, model_names
 from simsys.model.model_entry import ENTRY_KEYS
+from simsys.model.operators import Operator, OperatorKind, Split
 from simsys.model.transformer import build_transformer
-from simsys.model.work import Batch, Block, Model, Operator, OperatorKind, Precision, Split, Work, forward_work
+from simsys.model.work import Precision, Work, forward_work
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = ROOT / "scripts" / "make_model_db.py"
@@ -212,6 +215,10 @@ NAN = float("nan")
         ({"family": "decoder"}, r"X: needs `layers` or `aggregated_ops`"),
         (changed("familly", "decoder"), "X.familly: unknown key, did you mean 'family'"),
         (changed("family", "gpt"), "X.family: unknown family 'gpt'"),
+        (changed("decoder_sequence_length", 128), "decoder_sequence_length: is for the family encoder_decoder, not"),
+        (changed("decoder_sequence_length", None, name="T5-Large"), "X: missing decoder_sequence_length"),
+        (changed("layers", None, name="T5-Large"), "X: an encoder-decoder has tokens on two sides"),
+        (changed("layers.2.operators.2.pairs", "own_pairs", name="T5-Large"), "unknown pairs 'own_pairs'; known: att"),
         (changed("dtype", "fp8"), "X.dtype: bytes in the model DB are those of bf16"),
         (changed("hidden_size", -1), "X.hidden_size: expected a finite number >= 0, got -1"),
         (changed("hidden_size", 1.5), "X.hidden_size: expected an integer"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from simsys.config.experiment import SimulationConfig
-from simsys.model.work import OperatorKind
+from simsys.model.operators import OperatorKind
 from simsys.parallel.optimizer import update_work
 from simsys.simulation import build_job
 

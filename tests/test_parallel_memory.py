@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from simsys.model.architectures import ARCHITECTURES
+from simsys.model.model import Model
 from simsys.model.transformer import build_transformer, gpt_architecture
-from simsys.model.work import Model, Precision
+from simsys.model.work import Precision
 from simsys.parallel.memory import chunk_memory, training_memory
 from simsys.parallel.passes import forward_pass
-from simsys.parallel.training import Recompute
+from simsys.parallel.plan import Recompute
 
 HIDDEN, HEADS, SEQUENCE, SAMPLES = 1024, 16, 512, 3
 SBH = SEQUENCE * SAMPLES * HIDDEN

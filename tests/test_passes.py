@@ -11,9 +11,12 @@ from hypothesis import strategies as st
 from simsys.collectives import CollectiveKind
 from simsys.errors import UsageError
 from simsys.model.architectures import ARCHITECTURES
+from simsys.model.batch import Batch
 from simsys.model.cnn import build_resnet50
+from simsys.model.model import Block, Model
+from simsys.model.operators import Operator, OperatorKind, Split
 from simsys.model.transformer import build_transformer, gpt_architecture
-from simsys.model.work import Batch, Block, Model, Operator, OperatorKind, Precision, Split, kernel_of
+from simsys.model.work import Precision, kernel_of
 from simsys.parallel.passes import ForwardPass, forward_pass
 from simsys.parallel.segments import Segment, block_segments, shard, with_layers
 

@@ -12,7 +12,9 @@ from simsys.collectives.choose import cheapest
 from simsys.errors import DeadlockError, UsageError
 from simsys.executors.base import ExecutionModel
 from simsys.framework import Rank, Team
-from simsys.model.work import Batch, Kernel, OperatorKind, Precision, Work
+from simsys.model.batch import Batch
+from simsys.model.operators import OperatorKind
+from simsys.model.work import Kernel, Precision, Work
 from simsys.parallel.layout import Layout
 from simsys.parallel.passes import forward_pass
 from simsys.testing import Recording, toy_model, toy_platform

@@ -15,7 +15,7 @@ from serving_harness import Served, StepSeconds, serve
 from frameworks.chunked_prefill import ChunkedPrefill
 from simsys.errors import UsageError
 from simsys.framework import Chunk, Scheduler
-from simsys.model.work import Batch
+from simsys.model.batch import Batch
 from simsys.rng import stream
 from simsys.serving.requests import RequestTable
 from simsys.serving.scheduler import HostCosts

@@ -18,8 +18,8 @@ from simsys.framework import FRAMEWORKS, Schedule
 from simsys.model.work import Work
 from simsys.ops import Send
 from simsys.parallel.layout import Layout
+from simsys.parallel.plan import Block, Part, TrainingPlan
 from simsys.parallel.schedule import Action, ActionKind, peak_in_flight
-from simsys.parallel.training import Block, Part, TrainingPlan
 from simsys.platform.topology import full_mesh
 
 FORWARD_S, BACKWARD_S = 1e-3, 2e-3

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from simsys.errors import UsageError
 from simsys.model.cnn import build_resnet50
+from simsys.model.model import Block, Model
+from simsys.model.operators import Operator, OperatorKind
 from simsys.model.transformer import build_transformer, gpt_architecture
-from simsys.model.work import Block, Model, Operator, OperatorKind
 from simsys.parallel.passes import ForwardPass, forward_pass
 from simsys.parallel.stages import partition
 

@@ -21,6 +21,8 @@ LAYERS, HIDDEN, SEQUENCE, SAMPLES, HEADS, VOCABULARY = 12, 512, 256, 2, 8, 8192
 HIDDEN_BYTES = 2.0 * SAMPLES * SEQUENCE * HIDDEN
 """One micro-batch's hidden states in 16 bit: 2·b·s·h."""
 ITERATIONS = 3
+GPT2, T5 = ("GPT2-Small", 50257, 768), ("T5-Large", 32128, 1024)
+"""Models with a table that embedding and head share: vocabulary and width."""
 
 
 def config_of(
@@ -31,6 +33,7 @@ def config_of(
     lod: str = "medium",
     context: int = 1,
     hardware: dict[str, Any] | None = None,
+    model: dict[str, Any] | None = None,
     micro_batches: int = 4,
     sequence: int = SEQUENCE,
     bandwidth: str = "400 GB/s",
@@ -46,7 +49,8 @@ def config_of(
     return SimulationConfig(
         hardware=hardware or {"gpu": "H100-SXM", "num_nodes": gpus, "gpus_per_node": 1},
         network={"topology_type": "full_mesh", "link_bandwidth": bandwidth, "base_latency": "2 us"},
-        model={
+        model=model
+        or {
             "model_type": "transformer",
             "num_layers": LAYERS,
             "hidden_size": HIDDEN,
@@ -162,6 +166,31 @@ def test_the_levels_agree_on_a_node_with_a_link_for_each_pair(
     check_levels(tensor=tensor, stages=stages, data=data, schedule=schedule, hardware={"profile": "mi300x-platform"})
 
 
+BART = {"name": "BART-Large", "sequence_length": SEQUENCE, "decoder_sequence_length": SEQUENCE // 4}
+
+
+@pytest.mark.parametrize(
+    "mix",
+    [
+        {"data": 4},
+        {"data": 4, "strategy": "FSDP"},
+        {"tensor": 4},
+        {"tensor": 4, "sequence_parallel": True},
+        {"context": 2},
+        {"context": 2, "tensor": 2},
+        {"context": 2, "tensor": 2, "sequence_parallel": True, "tp_overlap": True},
+        {"stages": 4},
+        {"stages": 4, "schedule": "zero_bubble"},
+        {"stages": 3, "schedule": "interleaved", "virtual_stages": 4, "micro_batches": 6},
+        {"tensor": 2, "stages": 2, "data": 2},
+        {"tensor": 2, "stages": 2, "data": 2, "sequence_parallel": True, "strategy": "TP_PP_ZERO2"},
+    ],
+    ids=lambda mix: "-".join(f"{key}={value}" for key, value in mix.items()),
+)
+def test_the_levels_agree_on_an_encoder_decoder(mix: dict[str, Any]) -> None:
+    check_levels(**{"tensor": 1, "stages": 1, "data": 1, "model": BART, **mix})
+
+
 @pytest.mark.parametrize("schedule", ["1f1b", "gpipe", "zero_bubble"])
 def test_shared_links_can_only_make_high_detail_slower(schedule: str) -> None:
     """Behind a switch, messages between stages share links with the all-reduces of the tensor-parallel group."""
@@ -243,8 +272,12 @@ def test_the_work_of_all_ranks_is_that_of_one(tensor: int, stages: int) -> None:
     assert tensor * sum(plan.flop for plan in split.plans[0]) == pytest.approx(one.plans[0][0].flop, rel=1e-12)
 
 
-@pytest.mark.parametrize("strategy", ["TP_PP_DDP", "TP_PP_ZERO2"])
-def test_tied_embeddings_are_summed_between_the_first_and_the_last_stage(strategy: str) -> None:
+@pytest.mark.parametrize(("strategy", "model"), [("TP_PP_DDP", GPT2), ("TP_PP_ZERO2", GPT2), ("TP_PP_DDP", T5)])
+def test_tied_embeddings_are_summed_between_the_first_and_the_last_stage(
+    strategy: str, model: tuple[str, int, int]
+) -> None:
+    name, vocabulary, hidden = model
+
     class Tied(Probe):
         def __init__(self) -> None:
             self.seen: dict[tuple[int, ...], float] = {}
@@ -258,13 +291,13 @@ def test_tied_embeddings_are_summed_between_the_first_and_the_last_stage(strateg
         probe = Tied()
         config = SimulationConfig(
             hardware={"profile": "mi300x-platform"},
-            model={"name": "GPT2-Small"},
+            model={"name": name},
             parallelism={"strategy": strategy, "tp_degree": 2, "pp_stages": 2, "dp_degree": 2},
             training={"batch_size_per_gpu": 1, "gradient_accumulation_steps": 4, "num_iterations": 1},
             simulation={"lod": lod},
         )
         times.append(simulate(config, [probe]).metrics["mean_iteration_s"])
-        each = 50257 * 768 / 2 * 4 / (2 if "ZERO2" in strategy else 1)
+        each = vocabulary * hidden / 2 * 4 / (2 if "ZERO2" in strategy else 1)
         assert set(probe.seen.values()) == {each}
         assert (0, 4) in probe.seen
     assert times[0] == pytest.approx(times[1], rel=1e-9)

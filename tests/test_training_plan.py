@@ -8,10 +8,13 @@ import pytest
 
 from simsys.collectives import CollectiveKind
 from simsys.model.cnn import build_resnet50
+from simsys.model.model import Model
+from simsys.model.operators import OperatorKind
 from simsys.model.transformer import build_transformer, gpt_architecture
-from simsys.model.work import Model, OperatorKind, Precision, forward_work
+from simsys.model.work import Precision, forward_work
 from simsys.parallel.passes import forward_pass
-from simsys.parallel.training import Part, Recompute, StepSettings, TrainingPlan, model_flop, training_plan
+from simsys.parallel.plan import Part, Recompute, StepSettings, TrainingPlan
+from simsys.parallel.training import model_flop, training_plan
 
 LAYERS, HIDDEN, VOCABULARY, SEQUENCE, SAMPLES = 6, 512, 8192, 256, 3
 ARCHITECTURE = gpt_architecture(

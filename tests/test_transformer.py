@@ -9,18 +9,11 @@ from hypothesis import strategies as st
 
 from simsys.errors import UsageError
 from simsys.model.architectures import ARCHITECTURES
+from simsys.model.batch import Batch, attention_pairs
+from simsys.model.model import Block, Model
+from simsys.model.operators import Operator, OperatorKind
 from simsys.model.transformer import TransformerArchitecture, build_transformer, gpt_architecture
-from simsys.model.work import (
-    Batch,
-    Model,
-    Operator,
-    OperatorKind,
-    Precision,
-    Work,
-    attention_pairs,
-    backward_work,
-    forward_work,
-)
+from simsys.model.work import Precision, Work, backward_work, forward_work
 
 BY_NAME = {architecture.name: architecture for architecture in ARCHITECTURES}
 MEGATRON = [name for name in BY_NAME if name.startswith("Megatron")]
@@ -36,6 +29,11 @@ def operators_of(model: Model) -> list[Operator]:
 
 def work_of(model: Model, batch: Batch) -> Work:
     return forward_work(operators_of(model), batch, Precision())
+
+
+def kept_scores(layer: Block) -> float:
+    """Elements of scores that a layer keeps for each query-key pair."""
+    return sum(operator.kept_elements_per_pair for operator in layer.operators)
 
 
 @pytest.mark.parametrize(
@@ -62,6 +60,10 @@ def work_of(model: Model, batch: Batch) -> Work:
         ("Qwen3-30B-A3B", 30_532_122_624, 3_352_861_696, 98_304),
         ("Qwen3-235B-A22B", 235_093_634_560, 22_190_884_864, 192_512),
         ("DeepSeek-V3", 671_026_404_352, 37_552_000_000, 70_272),
+        # without 32 relative positions and two unused learned ones (of each side)
+        ("T5-Large", 737_668_096 - 2 * 32 * 16, 737_668_096, 0),
+        ("T5-11B", 11_307_321_344 - 2 * 32 * 128, 11_307_321_344, 0),
+        ("BART-Large", 406_291_456 - 2 * 2 * 1024, 406_291_456, 0),
     ],
 )
 def test_parameters_and_kv_cache_are_those_published(name, total, active, kv_bytes):
@@ -104,14 +106,14 @@ def test_activations_of_a_gpt_layer_are_34_bytes_of_which_10_stay_whole(name):
     a, layer = BY_NAME[name], model_of(name).blocks[1]
     assert 2 * layer.activation_elements_per_token == 34 * a.hidden_size
     assert 2 * layer.replicated_activation_elements_per_token == 10 * a.hidden_size
-    assert 2 * layer.score_elements_per_pair == 5 * a.num_attention_heads
+    assert 2 * kept_scores(layer) == 5 * a.num_attention_heads
 
 
 def test_activations_of_a_llama_layer_are_its_tensors():
     # norm and projection inputs 4 × 4096; queries and output 2 × 4096; keys and values 2 × 1024; gated MLP 3 × 14336
     layer = model_of("Llama3-8B").blocks[1]
     assert layer.activation_elements_per_token == 6 * 4096 + 2 * 1024 + 3 * 14336
-    assert layer.score_elements_per_pair == 32
+    assert kept_scores(layer) == 32
 
 
 def test_equal_layers_are_one_object_and_kinds_of_layer_are_named():
@@ -204,6 +206,18 @@ def test_names_are_unique_and_every_architecture_has_a_source():
         ({"experts": 4, "experts_per_token": 2}, "needs expert_intermediate_size"),
         ({"dense_layers_first": 33}, "exceeds num_layers"),
         ({"kv_lora_rank": 512}, "latent attention needs"),
+        ({"decoder_layers": -1}, "decoder_layers must be positive"),
+        ({"decoder_layers": 4}, "must not be causal"),
+        ({"decoder_sequence_length": 128}, "needs decoder_layers"),
+        ({"decoder_layers": 4, "causal": False, "decoder_sequence_length": 9000}, "exceeds max_context_tokens"),
+        (
+            {"decoder_layers": 4, "causal": False, "experts": 4, "expert_intermediate_size": 8},
+            "a mixture of experts cannot be combined with decoder_layers",
+        ),
+        (
+            {"decoder_layers": 4, "causal": False, "kv_lora_rank": 8, "qk_nope_head_size": 8, "v_head_size": 8},
+            "latent attention cannot be combined with decoder_layers",
+        ),
     ],
 )
 def test_a_wrong_architecture_is_refused(changes, message):

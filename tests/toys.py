@@ -9,7 +9,8 @@ from typing import Any
 from simsys.collectives.choose import named
 from simsys.executors import LEVELS, Executor
 from simsys.executors.base import ExecutionModel
-from simsys.model.work import Kernel, OperatorKind, Precision, Work
+from simsys.model.operators import OperatorKind
+from simsys.model.work import Kernel, Precision, Work
 from simsys.ops import Operation
 from simsys.parallel.layout import Layout
 from simsys.platform.platform import VirtualHardwarePlatform

@@ -11,7 +11,7 @@ from simsys.collectives import CollectiveKind
 from simsys.framework import FRAMEWORKS, DataParallel, Schedule, TrainingFramework
 from simsys.model.work import Work
 from simsys.parallel.layout import Layout
-from simsys.parallel.training import Block, Part, TrainingPlan
+from simsys.parallel.plan import Block, Part, TrainingPlan
 from simsys.rank import Rank
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 from simsys.build.device import build_device_spec
 from simsys.config.cluster import HardwareConfig, NetworkConfig
@@ -43,6 +44,10 @@ class Cluster:
     def platform(self) -> VirtualHardwarePlatform:
         """A platform with a clock at zero."""
         return VirtualHardwarePlatform([self.spec] * self.num_gpus, self.topology)
+
+    def without_memory_limit(self) -> Cluster:
+        """The same GPUs with memory for anything, to say how long a job would take that does not fit."""
+        return replace(self, spec=replace(self.spec, memory_bytes=math.inf))
 
 
 def build_cluster(hardware: HardwareConfig, network: NetworkConfig) -> Cluster:

@@ -10,10 +10,10 @@ from simsys.config.experiment import ModelConfig
 from simsys.errors import UsageError
 from simsys.model.custom import build_custom
 from simsys.model.huggingface import architecture_from_config
+from simsys.model.model import Model
 from simsys.model.model_db import load_model, model_names
 from simsys.model.transformer import build_transformer
 from simsys.model.transformer_architecture import gpt_architecture
-from simsys.model.work import Model
 
 GPT2_VOCABULARY = 50257
 GPT_HEAD_SIZE = 64

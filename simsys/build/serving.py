@@ -17,7 +17,8 @@ from simsys.executors.base import ExecutionModel, Executor
 from simsys.framework import FRAMEWORKS, DecodePhase, PrefillPhase, Scheduler
 from simsys.metrics.collector import ServingMetrics
 from simsys.model.memory import kv_bytes_per_token, serving_memory
-from simsys.model.work import Model, Precision
+from simsys.model.model import Model
+from simsys.model.work import Precision
 from simsys.parallel.layout import Layout
 from simsys.parallel.passes import ForwardPass, forward_pass
 from simsys.rank import Team

@@ -24,14 +24,17 @@ from simsys.executors.checkpoints import Checkpoints
 from simsys.executors.iterations import Phase, TrainingLoop
 from simsys.framework import FRAMEWORKS, DataParallel, TrainingFramework
 from simsys.metrics.collector import TrainingMetrics
-from simsys.model.work import FP32_BYTES, Batch, Model, Precision
+from simsys.model.batch import Batch
+from simsys.model.model import Model
+from simsys.model.work import FP32_BYTES, Precision
 from simsys.parallel.layout import Layout
 from simsys.parallel.memory import ChunkMemory, Shards, checkpoint_bytes, chunk_memory, training_memory
 from simsys.parallel.passes import ForwardPass, forward_pass
+from simsys.parallel.plan import Recompute, StepSettings, TrainingPlan
 from simsys.parallel.schedule import Action, Schedule, peak_in_flight
 from simsys.parallel.segments import Experts
 from simsys.parallel.stages import partition
-from simsys.parallel.training import Recompute, StepSettings, TrainingPlan, model_flop, training_plan
+from simsys.parallel.training import model_flop, training_plan
 from simsys.platform.device_spec import DeviceSpec
 from simsys.rank import Rank
 
@@ -53,7 +56,7 @@ class TrainingJob:
 
     @property
     def sequence_length(self) -> int:
-        """Tokens per sample; 1 for a model without sequences."""
+        """Tokens per sample, those of the encoder if there are two sides; 1 for a model without sequences."""
         return self.config.model.sequence_length or self.model.sequence_length
 
     @cached_property
@@ -61,11 +64,16 @@ class TrainingJob:
         """Iterations with one size of batch, in order."""
         return batch_phases(self.settings)
 
+    @property
+    def global_batch_size(self) -> int:
+        """Samples of the first iteration."""
+        return self.phases[0].samples * self.layout.data
+
     def micro_batch(self, phase: BatchPhase) -> Batch:
         """What one forward pass on one rank processes."""
-        fused = self.settings.attention == "fused"
-        batch = self.model.training_batch(phase.batch_size_per_gpu, self.sequence_length, fused_attention=fused)
-        return batch.part(self.layout.context)
+        return self._batch(phase.batch_size_per_gpu, fused=self.settings.attention == "fused").part(
+            self.layout.context
+        )
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -224,7 +232,11 @@ class TrainingJob:
 
     def model_flop(self, samples: int) -> float:
         """FLOP of an iteration as MFU counts them: every query-key pair of attention, nothing computed again."""
-        return model_flop(self.model, self.model.training_batch(samples, self.sequence_length, fused_attention=False))
+        return model_flop(self.model, self._batch(samples, fused=False))
+
+    def _batch(self, samples: int, *, fused: bool) -> Batch:
+        answer = self.config.model.decoder_sequence_length
+        return self.model.training_batch(samples, self.sequence_length, answer, fused_attention=fused)
 
     @property
     def checkpoint_bytes(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from simsys.check.findings import Findings
 from simsys.check.nearest import nearest_divisors
 from simsys.config.experiment import SimulationConfig
-from simsys.model.work import Model
+from simsys.model.model import Model
 
 EXPERTS = ("parallelism", "ep_degree")
 LOADS = ("expert_skew", "expert_capacity_factor")

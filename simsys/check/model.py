@@ -10,7 +10,7 @@ from simsys.config.document import KeyPath
 from simsys.config.experiment import ModelConfig, SimulationConfig
 from simsys.errors import ConfigError, UsageError
 from simsys.model.custom import build_custom, layer_from_mapping
-from simsys.model.work import Model
+from simsys.model.model import Model
 
 SOURCES = ("layers", "huggingface", "name", "model_type")
 SIZES = (
@@ -21,6 +21,9 @@ SIZES = (
     "num_attention_heads",
     "num_key_value_heads",
 )
+
+WITHOUT_CACHE = {"encoder": "is an encoder", "encoder_decoder": "is an encoder-decoder, which simsys can only train"}
+"""Why a model of a family has no KV cache."""
 
 
 def check_model(config: SimulationConfig, found: Findings) -> Model | None:
@@ -33,6 +36,7 @@ def check_model(config: SimulationConfig, found: Findings) -> Model | None:
         _check_serving(config, model, found)
     else:
         _check_sequence_length(config, model, found)
+        _check_decoder_sequence_length(config, model, found)
     return model
 
 
@@ -85,7 +89,7 @@ def _check_serving(config: SimulationConfig, model: Model, found: Findings) -> N
     settings, place = config.serving, source_path(config.model)
     assert settings is not None
     if not model.kv_elements_per_token:
-        what = "is an encoder" if model.family == "encoder" else "is no language model"
+        what = WITHOUT_CACHE.get(model.family, "is no language model")
         found.error(
             place, f"{model.name} has no KV cache ({what}) and cannot be served; use a decoder such as Llama3-8B"
         )
@@ -107,3 +111,16 @@ def _check_sequence_length(config: SimulationConfig, model: Model, found: Findin
     elif model.max_context_tokens and given > model.max_context_tokens:
         longest = model.max_context_tokens
         found.error(path, f"{model.name} has a context of {longest} tokens, sequence_length {given} exceeds it")
+
+
+def _check_decoder_sequence_length(config: SimulationConfig, model: Model, found: Findings) -> None:
+    given, longest = config.model.decoder_sequence_length, model.max_context_tokens
+    if given is None:
+        return
+    path = ("model", "decoder_sequence_length")
+    if not model.decoder_sequence_length:
+        message = f"{model.name} has no decoder beside an encoder; remove decoder_sequence_length"
+        found.error(path, f"{message} or use a model that has one, such as T5-Large", key=True)
+    elif longest and given > longest:
+        message = f"{model.name} has a context of {longest} tokens, decoder_sequence_length {given} exceeds it"
+        found.error(path, message)

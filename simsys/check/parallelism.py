@@ -18,7 +18,7 @@ from simsys.config.parallelism import DATA_STRATEGIES, STRATEGY_PARTS, Paralleli
 from simsys.config.training import TrainingConfig
 from simsys.errors import UsageError
 from simsys.framework import FRAMEWORKS, Schedule
-from simsys.model.work import Model
+from simsys.model.model import Model
 from simsys.parallel.passes import forward_pass
 from simsys.parallel.stages import partition
 

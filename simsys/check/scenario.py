@@ -11,8 +11,9 @@ from pathlib import Path
 from simsys.build.cluster import build_cluster
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
+from simsys.check.advice import advice, cheapest_lever
 from simsys.check.findings import Findings, as_written_text, key_path, unlocated, with_aliases
-from simsys.check.levers import advice, cheapest_lever, job_of, memory_problem
+from simsys.check.levers import job_of, memory_problem
 from simsys.check.model import check_model, source_path
 from simsys.check.names import check_engine, check_hardware, check_modules, check_precision
 from simsys.check.parallelism import check_parallelism
@@ -26,13 +27,16 @@ from simsys.config.validation import validate
 from simsys.errors import ConfigError, InfeasibleConfigError, Problem
 
 
-def check_file(path: Path, assignments: Sequence[str] = (), names: Sequence[str] = ()) -> list[SimulationConfig]:
+def check_file(
+    path: Path, assignments: Sequence[str] = (), names: Sequence[str] = (), *, memory: bool = True
+) -> list[SimulationConfig]:
     """Read, validate and check all scenarios of a file.
 
     Args:
         path: The experiment file.
         assignments: Settings from the command line, such as ``"parallelism.tp_degree=4"``.
         names: Which scenarios; all if empty.
+        memory: Whether they have to fit into device memory too.
 
     Returns:
         The scenarios, all of which can be simulated.
@@ -53,7 +57,7 @@ def check_file(path: Path, assignments: Sequence[str] = (), names: Sequence[str]
             errors |= dict.fromkeys(_check_the_rest(source, path.resolve().parent))
             continue
         scenarios.append(config)
-        wrong, does_not_fit = check_scenario(source, config)
+        wrong, does_not_fit = check_scenario(source, config, memory=memory)
         errors |= dict.fromkeys(wrong)
         infeasible |= dict.fromkeys(does_not_fit)
     if errors:
@@ -70,12 +74,15 @@ def check_config(config: SimulationConfig) -> list[Problem]:
     return [*errors, *infeasible]
 
 
-def check_scenario(source: ScenarioSource, config: SimulationConfig) -> tuple[list[Problem], list[Problem]]:
+def check_scenario(
+    source: ScenarioSource, config: SimulationConfig, *, memory: bool = True
+) -> tuple[list[Problem], list[Problem]]:
     """Check one valid scenario.
 
     Args:
         source: Where its settings were written.
         config: The scenario.
+        memory: Whether it has to fit into device memory too.
 
     Returns:
         What is wrong with it, and what does not fit although nothing is wrong.
@@ -96,7 +103,8 @@ def check_scenario(source: ScenarioSource, config: SimulationConfig) -> tuple[li
     shortest = check_workload(config, model, found)
     if not found.errors and cluster is not None and model is not None and engine is not None:
         job = job_of(config, cluster, model)
-        if isinstance(job, ServingJob) or found.attempt(("training", "options"), lambda: job.shards) is not None:
+        sound = isinstance(job, ServingJob) or found.attempt(("training", "options"), lambda: job.shards) is not None
+        if sound and memory:
             _check_memory(job, shortest, found)
     return found.errors, found.infeasible
 
@@ -107,7 +115,7 @@ def _check_the_rest(source: ScenarioSource, folder: Path) -> list[Problem]:
     if rest is None:
         return []
     config, touched = rest
-    wrong, _ = check_scenario(source, config.located_in(folder))
+    wrong, _ = check_scenario(source, config.located_in(folder), memory=False)
     return still_true(wrong, touched)
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from simsys.check.findings import Findings
 from simsys.config.experiment import SimulationConfig
-from simsys.model.work import Model, OperatorKind
+from simsys.model.model import Model
+from simsys.model.operators import OperatorKind
 
 SEQUENCE, CONTEXT = ("parallelism", "sequence_parallel"), ("parallelism", "cp_degree")
 OVERLAP = ("parallelism", "tp_overlap")
+LENGTHS = ("sequence_length", "decoder_sequence_length")
 NAMES = {
     SEQUENCE: "sequence parallelism",
     CONTEXT: "context parallelism",
@@ -24,28 +28,37 @@ def check_sequences(config: SimulationConfig, model: Model | None, found: Findin
             if written:
                 found.error(path, f"{NAMES[path]} is for training; remove {path[1]}")
         return
-    length = (config.model.sequence_length or model.sequence_length) if model is not None else None
+    lengths = _lengths(config, model)
     if given.sequence_parallel:
-        _check_sequence_parallel(given.tp_degree, given.cp_degree, length, found)
+        _check_sequence_parallel(given.tp_degree, given.cp_degree, lengths, found)
     if given.tp_overlap and not (given.sequence_parallel and given.tp_degree > 1):
         message = (
             "tp_overlap cuts the exchanges of sequence parallelism; write sequence_parallel: true and a tp_degree"
         )
         found.error(OVERLAP, f"{message} above 1, or remove it")
     if given.cp_degree > 1 and model is not None:
-        _check_context_parallel(given.cp_degree, model, length or 1, found)
+        _check_context_parallel(given.cp_degree, model, lengths, found)
 
 
-def _check_sequence_parallel(tensor: int, context: int, length: int | None, found: Findings) -> None:
+def _lengths(config: SimulationConfig, model: Model | None) -> dict[str, int]:
+    """Tokens of a sequence, and of a decoder's beside an encoder, by their settings; none if the model is unknown."""
+    if model is None:
+        return {}
+    lengths = {key: getattr(config.model, key) or getattr(model, key) for key in LENGTHS}
+    return {key: length for key, length in lengths.items() if length}
+
+
+def _check_sequence_parallel(tensor: int, context: int, lengths: Mapping[str, int], found: Findings) -> None:
     """It divides what a rank has of the sequences among the ranks of a tensor-parallel group."""
     if tensor == 1:
         found.error(SEQUENCE, "sequence_parallel needs a tp_degree above 1; write tp_degree: 2 or remove it")
-    elif length is not None and length % (tensor * context):
-        among = f"tp_degree {tensor}" + (f" x cp_degree {context}" if context > 1 else "")
+        return
+    among = f"tp_degree {tensor}" + (f" x cp_degree {context}" if context > 1 else "")
+    for length in (each for each in lengths.values() if each % (tensor * context)):
         found.error(SEQUENCE, f"sequence parallelism divides sequences among {among} ranks, not {length} tokens")
 
 
-def _check_context_parallel(context: int, model: Model, length: int, found: Findings) -> None:
+def _check_context_parallel(context: int, model: Model, lengths: Mapping[str, int], found: Findings) -> None:
     """Each rank gets an early and a late part of every sequence, so that a causal mask leaves all equally busy."""
     attends = any(
         operator.kind is OperatorKind.ATTENTION and operator.kv_elements_per_token
@@ -54,9 +67,10 @@ def _check_context_parallel(context: int, model: Model, length: int, found: Find
     )
     if not attends:
         found.error(CONTEXT, f"{model.name} has no attention whose keys and values could go around; use cp_degree: 1")
-    elif length % (2 * context):
+        return
+    for key, length in ((key, each) for key, each in lengths.items() if each % (2 * context)):
         found.error(
             CONTEXT,
             f"context parallelism divides sequences into 2 x cp_degree = {2 * context} parts, not {length} tokens; "
-            f"sequence_length: {max(1, round(length / (2 * context))) * 2 * context} would fit",
+            f"{key}: {max(1, round(length / (2 * context))) * 2 * context} would fit",
         )

@@ -8,7 +8,7 @@ from simsys.config.document import KeyPath
 from simsys.config.experiment import SimulationConfig
 from simsys.config.workload import FixedLength, Length, TraceLength, UniformLength
 from simsys.errors import TraceError
-from simsys.model.work import Model
+from simsys.model.model import Model
 from simsys.serving.requests import RequestTable
 
 

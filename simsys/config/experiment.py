@@ -38,6 +38,7 @@ class ModelConfig(FrozenModel):
     intermediate_size: PositiveInt | None = None
     vocab_size: PositiveInt | None = None
     sequence_length: PositiveInt | None = None
+    decoder_sequence_length: PositiveInt | None = None
     layers: list[dict[str, Any]] | None = None
 
     @model_validator(mode="after")

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from simsys.collectives.base import CollectiveKind
-from simsys.model.work import Batch, Operator, OperatorKind, Precision, Work, kernel_of
+from simsys.model.batch import Batch
+from simsys.model.operators import Operator, OperatorKind
+from simsys.model.work import Precision, Work, kernel_of
 from simsys.parallel.passes import ForwardPass
 from simsys.parallel.segments import Segment
 from simsys.platform.device_spec import DeviceSpec, kernel_seconds, work_seconds

@@ -10,7 +10,8 @@ import math
 from dataclasses import dataclass, replace
 
 from simsys.model.fields import Fields
-from simsys.model.work import Block, Model, Operator, OperatorKind, Split
+from simsys.model.model import Block, Model
+from simsys.model.operators import Operator, OperatorKind, Split
 
 BYTES_PER_ELEMENT = 2.0  # the model DB's bytes are those of bf16
 PREFILL_KEYS = (
@@ -41,8 +42,9 @@ def aggregated_ops(model: Model) -> dict[str, dict[str, float]]:
     """Return the macro operations of a model: prefill and decode of a decoder, else one forward pass.
 
     A prompt token does not go through the head, a decoded token does; so it does in the forward pass of an encoder or
-    a CNN, whose token is a sample. Bytes per token are activations in bf16; weights, which a step reads once, stand
-    apart: for a mixture of experts all of them in prefill (a full batch), those of one token in decode.
+    a CNN, whose token is a sample. Of an encoder-decoder the costs are those of one token on each side, and of one
+    pair of each attention. Bytes per token are activations in bf16; weights, which a step reads once, stand apart:
+    for a mixture of experts all of them in prefill (a full batch), those of one token in decode.
     """
     operators = [operator for block in model.blocks for operator in block.operators]
     body = [operator for operator in operators if not operator.per_logit]
@@ -63,7 +65,8 @@ def aggregated_ops(model: Model) -> dict[str, dict[str, float]]:
 
 def _per_token(operators: list[Operator]) -> tuple[float, float]:
     flop = sum(operator.flop_per_token for operator in operators)
-    return flop, BYTES_PER_ELEMENT * sum(operator.elements_per_token for operator in operators)
+    elements = sum(operator.elements_per_token + operator.elements_per_key_token for operator in operators)
+    return flop, BYTES_PER_ELEMENT * elements
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +168,7 @@ def macro_blocks(macro: Macro, *, kind: OperatorKind, layers: int, hidden_size: 
     decoded_token = Operator(
         "decoded_token",
         kind,
-        Split.VOCABULARY if hidden_size else Split.REPLICATED,
+        Split.VOCABULARY,
         flop_per_token=macro.flop_per_logit * share,
         elements_per_token=macro.nbytes_per_logit * element_share,
         per_logit=True,

@@ -52,9 +52,59 @@ def _bert(name: str, layers: int, hidden: int, heads: int) -> TransformerArchite
         biases=True,
         dropout=True,
         causal=False,
+        post_norm=True,
         token_types=2,
         source="Devlin et al. 2018, §3; config.json of google-bert/bert-base-uncased and bert-large-uncased",
     )
+
+
+def _t5(
+    name: str, repository: str, layers: int, hidden: int, heads: int, head_size: int, mlp: int
+) -> TransformerArchitecture:
+    """An encoder-decoder of the first T5 release: RMSNorm, no biases, one table for both embeddings and the head.
+
+    Raffel et al. trained with 512 tokens (§3.1.2); 128 on the decoder's side are those of Megatron-LM's example.
+    """
+    return TransformerArchitecture(
+        name=name,
+        num_layers=layers,
+        hidden_size=hidden,
+        num_attention_heads=heads,
+        num_key_value_heads=heads,
+        head_size=head_size,
+        intermediate_size=mlp,
+        gated_mlp=False,
+        vocab_size=32128,
+        tied_embeddings=True,
+        max_context_tokens=512,
+        decoder_layers=layers,
+        decoder_sequence_length=128,
+        dropout=True,
+        causal=False,
+        source=f"Raffel et al. 2020, §3.7; config.json of {repository}",
+    )
+
+
+_BART_LARGE = TransformerArchitecture(
+    name="BART-Large",
+    num_layers=12,
+    hidden_size=1024,
+    num_attention_heads=16,
+    num_key_value_heads=16,
+    head_size=64,
+    intermediate_size=4096,
+    gated_mlp=False,
+    vocab_size=50265,
+    tied_embeddings=True,
+    max_context_tokens=1024,
+    decoder_layers=12,
+    learned_positions=True,
+    biases=True,
+    dropout=True,
+    causal=False,
+    post_norm=True,
+    source="Lewis et al. 2019, §2.1; config.json of facebook/bart-large",
+)
 
 
 def _llama(
@@ -150,6 +200,9 @@ ARCHITECTURES: tuple[TransformerArchitecture, ...] = (
     _gpt2("GPT2-XL", 48, 1600, 25),
     _bert("BERT-Base", 12, 768, 12),
     _bert("BERT-Large", 24, 1024, 16),
+    _t5("T5-Large", "google-t5/t5-large", 24, 1024, 16, 64, 4096),
+    _t5("T5-11B", "google-t5/t5-11b", 24, 1024, 128, 128, 65536),
+    _BART_LARGE,
     _gpt3("GPT-3-175B", 96, 12288, 96),
     _megatron("Megatron-22B", 48, 6144, 64),
     _megatron("Megatron-175B", 96, 12288, 96),

@@ -8,7 +8,8 @@ output channels × (input channels · kernel²).
 
 from __future__ import annotations
 
-from simsys.model.work import Block, Model, Operator, OperatorKind
+from simsys.model.model import Block, Model
+from simsys.model.operators import Operator, OperatorKind
 
 IMAGE_SIZE = 224
 CLASSES = 1000

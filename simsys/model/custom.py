@@ -9,7 +9,8 @@ from typing import Any
 
 from simsys.errors import UsageError
 from simsys.model.fields import Fields
-from simsys.model.work import Block, Model, Operator, OperatorKind
+from simsys.model.model import Block, Model
+from simsys.model.operators import Operator, OperatorKind
 
 MEGABYTE = 1e6
 ALIASES = {"num_parameters": "parameters", "forward_flops": "forward_flop", "backward_flops": "backward_flop"}

@@ -17,15 +17,24 @@ from simsys.model.fields import Fields
 from simsys.model.transformer_architecture import TransformerArchitecture
 
 # Names of the same number in different families, the first that is present counts.
-LAYERS = ("num_hidden_layers", "n_layer", "num_layers")
-HIDDEN = ("hidden_size", "n_embd")
-HEADS = ("num_attention_heads", "n_head")
+LAYERS = ("num_hidden_layers", "n_layer", "num_layers", "encoder_layers")
+DECODER_LAYERS = ("num_decoder_layers", "decoder_layers")
+HIDDEN = ("hidden_size", "n_embd", "d_model")
+HEADS = ("num_attention_heads", "n_head", "num_heads", "encoder_attention_heads")
 KEY_VALUE_HEADS = ("num_key_value_heads", "num_kv_heads")
-INTERMEDIATE = ("intermediate_size_mlp", "intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size")
+INTERMEDIATE = (
+    "intermediate_size_mlp",
+    "intermediate_size",
+    "n_inner",
+    "ffn_dim",
+    "ffn_hidden_size",
+    "d_ff",
+    "encoder_ffn_dim",
+)
 CONTEXT = ("max_position_embeddings", "n_positions")
 EXPERTS = ("num_local_experts", "n_routed_experts", "num_experts")
 EXPERTS_PER_TOKEN = ("num_experts_per_tok", "num_experts_per_token")
-DROPOUT = ("resid_pdrop", "hidden_dropout_prob", "dropout", "hidden_dropout")  # probabilities
+DROPOUT = ("resid_pdrop", "hidden_dropout_prob", "dropout", "hidden_dropout", "dropout_rate")  # probabilities
 GATED_ACTIVATIONS = {"silu", "swish", "swiglu", "geglu"}
 
 
@@ -40,7 +49,10 @@ class Family:
         learned_positions: Whether positions are a table.
         qkv_biases: Whether queries, keys and values have biases.
         qk_norms: Whether queries and keys are normalised.
-        causal: False for an encoder.
+        causal: False for an encoder, with or without a decoder beside it.
+        post_norm: True if norms follow the sums.
+        decoder: True for an encoder-decoder, whose decoder has as many layers unless the file says otherwise.
+        decoder_sequence_length: Default length of its training sequences (0: as long as the encoder's).
         implied_intermediate: True if the MLP width is 4 × hidden when the file does not give it.
     """
 
@@ -51,11 +63,16 @@ class Family:
     qkv_biases: bool = False
     qk_norms: bool = False
     causal: bool = True
+    post_norm: bool = False
+    decoder: bool = False
+    decoder_sequence_length: int = 0
     implied_intermediate: bool = False
 
 
 _GEMMA = Family(gated=True, tied=True)
 _OPT = Family(gated=False, tied=True, biases=True, learned_positions=True)
+_T5 = Family(tied=True, causal=False, decoder=True, decoder_sequence_length=128)
+_BART = Family(gated=False, tied=True, biases=True, learned_positions=True, causal=False, post_norm=True, decoder=True)
 FAMILIES: dict[str, Family] = {
     "llama": Family(gated=True),
     "mistral": Family(gated=True),
@@ -71,7 +88,10 @@ FAMILIES: dict[str, Family] = {
     "gemma": _GEMMA,
     "gemma2": _GEMMA,
     "gpt2": Family(gated=False, tied=True, biases=True, learned_positions=True, implied_intermediate=True),
-    "bert": Family(gated=False, tied=True, biases=True, learned_positions=True, causal=False),
+    "bert": Family(gated=False, tied=True, biases=True, learned_positions=True, causal=False, post_norm=True),
+    "t5": _T5,
+    "mt5": _T5,
+    "bart": _BART,
     "opt": _OPT,
     "falcon": Family(gated=False, tied=True, implied_intermediate=True),
 }
@@ -142,6 +162,7 @@ def _architecture(fields: Fields, family: Family, name: str, source: str) -> Tra
         qk_norms=family.qk_norms,
         dropout=_dropout(fields, family),
         causal=family.causal,
+        post_norm=family.post_norm,
         token_types=fields.integer("type_vocab_size", 0) if not family.causal else 0,
         q_lora_rank=fields.integer("q_lora_rank", 0) if "kv_lora_rank" in fields else 0,
         kv_lora_rank=fields.integer("kv_lora_rank", 0),
@@ -149,8 +170,23 @@ def _architecture(fields: Fields, family: Family, name: str, source: str) -> Tra
         qk_rope_head_size=fields.integer("qk_rope_head_dim", 0),
         v_head_size=fields.integer("v_head_dim", 0),
         source=source,
+        **_decoder(fields, family),
         **experts,
     )
+
+
+def _decoder(fields: Fields, family: Family) -> dict[str, int]:
+    """The decoder beside an encoder; its layers must be as wide as the encoder's."""
+    if not family.decoder:
+        return {}
+    for key in ("attention_heads", "ffn_dim"):
+        sides = [fields.integer(f"{side}_{key}", 0) for side in ("encoder", "decoder")]
+        if sides[0] != sides[1]:
+            fields.fail(f"decoder_{key}", f"{sides[1]} differs from encoder_{key} {sides[0]}, which is not supported")
+    return {
+        "decoder_layers": _integer(fields, DECODER_LAYERS, _integer(fields, LAYERS)),
+        "decoder_sequence_length": family.decoder_sequence_length,
+    }
 
 
 def _check_present(fields: Fields, family: Family) -> None:
@@ -179,9 +215,9 @@ def _key_value_heads(fields: Fields, heads: int) -> int:
 
 
 def _head_size(fields: Fields, hidden: int, heads: int) -> int:
-    """The explicit size if there is one: it need not be hidden / heads (Qwen3, Gemma 2)."""
-    if "head_dim" in fields:
-        return fields.integer("head_dim", minimum=1)
+    """The explicit size if there is one: it need not be hidden / heads (Qwen3, Gemma 2, T5)."""
+    if explicit := _given(fields, ("head_dim", "d_kv")):
+        return fields.integer(explicit, minimum=1)
     if "kv_lora_rank" in fields:
         fields.require("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
         return fields.integer("qk_nope_head_dim") + fields.integer("qk_rope_head_dim")
@@ -199,6 +235,8 @@ def _dropout(fields: Fields, family: Family) -> bool:
 def _gated(fields: Fields, family: Family) -> bool:
     if family.gated is not None:
         return family.gated
+    if "feed_forward_proj" in fields or family.decoder:
+        return fields.text("feed_forward_proj", "relu").startswith("gated")
     return fields.text("hidden_act", fields.text("hidden_activation", "silu")) in GATED_ACTIVATIONS
 
 

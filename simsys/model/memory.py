@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from simsys.model.work import FP32_BYTES, Model, Precision
+from simsys.model.model import Model
+from simsys.model.work import FP32_BYTES, Precision
 
 
 def serving_memory(

@@ -14,8 +14,8 @@ from typing import Any
 from simsys.data import data_folders
 from simsys.errors import UnknownNameError, UsageError
 from simsys.model.fields import Fields
+from simsys.model.model import Model
 from simsys.model.model_entry import model_from_entry
-from simsys.model.work import Model
 
 KIND = "model_db"
 FILENAME = "model_characteristics_db.json"

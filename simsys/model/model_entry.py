@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 
 from simsys.model.aggregates import BYTES_PER_ELEMENT, aggregated_ops, macro_blocks, read_macro
 from simsys.model.fields import Fields
-from simsys.model.work import Block, Model, Operator, OperatorKind, Split
+from simsys.model.model import Block, Model
+from simsys.model.operators import Operator, OperatorKind, Pairs, Split
 
-FAMILIES = ("decoder", "encoder", "cnn")
+FAMILIES = ("decoder", "encoder", "encoder_decoder", "cnn")
 DTYPE = "bf16"
 INTEGER_KEYS = (
     "num_layers",
@@ -22,10 +23,11 @@ INTEGER_KEYS = (
     "vocab_size",
     "max_context_tokens",
 )
+LENGTH_KEYS = ("sequence_length", "decoder_sequence_length")
 AMOUNT_KEYS = ("kv_elements_per_token", "tied_parameters")
 DERIVED_KEYS = ("parameters", "active_parameters")
 ENTRY_KEYS = (
-    *("family", "source", "aliases", "dtype", *INTEGER_KEYS, "sequence_length", *AMOUNT_KEYS, *DERIVED_KEYS),
+    *("family", "source", "aliases", "dtype", *INTEGER_KEYS, *LENGTH_KEYS, *AMOUNT_KEYS, *DERIVED_KEYS),
     *("aggregated_ops", "layers"),
 )
 _Name = TypeVar("_Name", bound=StrEnum)
@@ -33,7 +35,9 @@ _Name = TypeVar("_Name", bound=StrEnum)
 
 def entry_from_model(model: Model, *, aliases: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return the entry for a model: its scalars, macro operations and layers (each once, with `repeat`)."""
-    scalars = {key: getattr(model, key) for key in (*INTEGER_KEYS, "sequence_length", *AMOUNT_KEYS, *DERIVED_KEYS)}
+    scalars = {key: getattr(model, key) for key in (*INTEGER_KEYS, *LENGTH_KEYS, *AMOUNT_KEYS, *DERIVED_KEYS)}
+    if not model.decoder_sequence_length:
+        del scalars["decoder_sequence_length"]
     runs = [(block, len(list(run))) for block, run in groupby(model.blocks)]
     return {
         "family": model.family,
@@ -63,6 +67,8 @@ def model_from_entry(name: str, entry: Fields) -> Model:
         entry.fail("dtype", f"bytes in the model DB are those of {DTYPE}; choose the precision in the experiment")
     if "layers" in entry:
         blocks = tuple(block for layer in entry.children("layers") for block in _read_layer(layer))
+    elif family == "encoder_decoder":
+        entry.fail("", "an encoder-decoder has tokens on two sides, so it needs `layers`")
     elif "aggregated_ops" in entry:
         return _macro_model(name, family, entry)
     else:
@@ -77,8 +83,12 @@ def model_from_entry(name: str, entry: Fields) -> Model:
 def _model(name: str, family: str, blocks: tuple[Block, ...], entry: Fields) -> Model:
     scalars: dict[str, Any] = {key: entry.integer(key, 0) for key in INTEGER_KEYS}
     scalars |= {key: entry.number(key, 0.0) for key in AMOUNT_KEYS}
-    sequence_length = entry.integer("sequence_length", 1, minimum=1)
-    model = Model(name, family, blocks, sequence_length=sequence_length, source=entry.text("source", ""), **scalars)
+    scalars["sequence_length"] = entry.integer("sequence_length", 1, minimum=1)
+    if family == "encoder_decoder":
+        scalars["decoder_sequence_length"] = entry.integer("decoder_sequence_length", minimum=1)
+    elif "decoder_sequence_length" in entry:
+        entry.fail("decoder_sequence_length", f"is for the family encoder_decoder, not for {family}")
+    model = Model(name, family, blocks, source=entry.text("source", ""), **scalars)
     if model.active_parameters < 0:
         entry.fail("tied_parameters", f"{model.tied_parameters:,.0f} exceeds the parameters of the layers")
     return model
@@ -155,7 +165,8 @@ def _read_operator(entry: Fields) -> Operator:
             values[spec.name] = entry.number(spec.name, spec.default)
     kind = _choice(entry, "kind", OperatorKind)
     split = _choice(entry, "split", Split, Split.REPLICATED)
-    operator = Operator(entry.text("name"), kind, split, **values)
+    pairs = _choice(entry, "pairs", Pairs, Pairs.OWN)
+    operator = Operator(entry.text("name"), kind, split, pairs=pairs, **values)
     if not 1 <= operator.experts_per_token <= operator.experts:
         entry.fail(
             "experts_per_token", f"expected 1 to experts ({operator.experts}), got {operator.experts_per_token}"

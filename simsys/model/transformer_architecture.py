@@ -7,6 +7,8 @@ from dataclasses import dataclass, fields
 from simsys.errors import UsageError
 
 _MAY_BE_ZERO = {
+    "decoder_layers",
+    "decoder_sequence_length",
     "token_types",
     "expert_intermediate_size",
     "shared_experts",
@@ -25,7 +27,9 @@ class TransformerArchitecture:
 
     Args:
         name: Name of the model.
-        num_layers: Transformer layers.
+        num_layers: Transformer layers; those of the encoder, if there is a decoder besides.
+        decoder_layers: Layers of a decoder that attends to the encoder's output (0: there is none).
+        decoder_sequence_length: Tokens of such a decoder's training sequence by default (0: as many as the encoder's).
         hidden_size: Width of the residual stream.
         num_attention_heads: Query heads.
         num_key_value_heads: Key and value heads (= query heads without grouping).
@@ -40,7 +44,8 @@ class TransformerArchitecture:
         qkv_biases: True if only the query, key and value projections have biases (Qwen2).
         qk_norms: True if queries and keys are normalised per head (Qwen3).
         dropout: True if training uses dropout, whose masks are kept for the backward pass.
-        causal: False for an encoder such as BERT, whose tokens attend to all others.
+        causal: False for an encoder such as BERT, whose tokens attend to all others; also with a decoder beside it.
+        post_norm: True if norms follow the sums and the embedding (BERT, BART), False if they come first and last.
         token_types: Rows of the token-type embedding (BERT: 2).
         experts: Routed experts per mixture-of-experts layer (1: dense model).
         experts_per_token: Experts each token is routed to.
@@ -55,7 +60,8 @@ class TransformerArchitecture:
         source: Where the numbers come from.
 
     Raises:
-        UsageError: A size that is not positive, heads that do not divide, or more experts per token than experts.
+        UsageError: A size that is not positive, heads that do not divide, more experts per token than experts, or a
+            decoder that does not fit its encoder.
     """
 
     name: str
@@ -69,12 +75,15 @@ class TransformerArchitecture:
     vocab_size: int
     tied_embeddings: bool
     max_context_tokens: int
+    decoder_layers: int = 0
+    decoder_sequence_length: int = 0
     learned_positions: bool = False
     biases: bool = False
     qkv_biases: bool = False
     qk_norms: bool = False
     dropout: bool = False
     causal: bool = True
+    post_norm: bool = False
     token_types: int = 0
     experts: int = 1
     experts_per_token: int = 1
@@ -111,6 +120,24 @@ class TransformerArchitecture:
             raise UsageError(f"model {self.name}: dense_layers_first exceeds num_layers ({self.num_layers})")
         if self.kv_lora_rank and not (self.qk_nope_head_size and self.v_head_size):
             raise UsageError(f"model {self.name}: latent attention needs qk_nope_head_size and v_head_size")
+        self._check_decoder()
+
+    def _check_decoder(self) -> None:
+        """Check what a decoder beside an encoder can be."""
+        if not self.decoder_layers:
+            if self.decoder_sequence_length:
+                raise UsageError(f"model {self.name}: decoder_sequence_length needs decoder_layers")
+            return
+        if self.causal:
+            raise UsageError(f"model {self.name}: the encoder beside decoder_layers must not be causal")
+        if self.experts > 1 or self.latent:
+            what = "a mixture of experts" if self.experts > 1 else "latent attention"
+            raise UsageError(f"model {self.name}: {what} cannot be combined with decoder_layers")
+        if self.decoder_sequence_length > self.max_context_tokens:
+            raise UsageError(
+                f"model {self.name}: decoder_sequence_length ({self.decoder_sequence_length}) exceeds "
+                f"max_context_tokens ({self.max_context_tokens})"
+            )
 
     @property
     def latent(self) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from simsys.collectives.base import CollectiveKind
-from simsys.model.work import Operator, OperatorKind, Split
+from simsys.model.operators import Operator, OperatorKind, Pairs, Split
 from simsys.parallel.segments import Exchange, Segment
 
 TWICE = 2.0
@@ -28,17 +28,23 @@ def ring_attention(segments: Sequence[Segment], degree: int) -> list[Segment]:
         return list(segments)
     cut: list[Segment] = []
     for segment in segments:
-        operators = segment.operators
-        place = next((i for i, op in enumerate(operators) if op.kind is OperatorKind.ATTENTION), None)
-        if place is None:
-            cut.append(segment)
-            continue
-        part = divided(operators[place], degree)
-        passed_on = Exchange(CollectiveKind.SEND_RECV, operators[place].kv_elements_per_token, over="context")
-        cut.append(Segment(operators[:place]))
-        cut += _around((part,), passed_on, degree, TWICE)
-        cut.append(replace(segment, operators=(part, *operators[place + 1 :])))
+        pending: list[Operator] = []
+        for operator in segment.operators:
+            if operator.kind is OperatorKind.ATTENTION:
+                part = divided(operator, degree)
+                cut.append(Segment(tuple(pending)))
+                cut += _around((part,), _passed_on(operator), degree, TWICE)
+                pending = [part]
+            else:
+                pending.append(operator)
+        cut.append(replace(segment, operators=tuple(pending)))
     return cut
+
+
+def _passed_on(attention: Operator) -> Exchange:
+    """The keys and values that go one step further; those of cross-attention are the encoder's."""
+    of_decoder = attention.pairs is Pairs.DECODER
+    return Exchange(CollectiveKind.SEND_RECV, attention.kv_elements_per_token, per_logit=of_decoder, over="context")
 
 
 def overlapped(segments: Sequence[Segment], degree: int) -> list[Segment]:
@@ -99,5 +105,7 @@ def divided(operator: Operator, parts: int) -> Operator:
         elements_per_token=operator.elements_per_token / parts,
         flop_per_pair=operator.flop_per_pair / parts,
         elements_per_pair=operator.elements_per_pair / parts,
+        kept_elements_per_pair=operator.kept_elements_per_pair / parts,
+        elements_per_key_token=operator.elements_per_key_token / parts,
         elements_per_context_token=operator.elements_per_context_token / parts,
     )

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from simsys.model.work import FP32_BYTES, Batch, Precision
+from simsys.model.batch import Batch
+from simsys.model.work import FP32_BYTES, Precision
 from simsys.parallel.passes import ForwardPass, Stretch
-from simsys.parallel.training import Recompute
+from simsys.parallel.plan import Recompute
 
 OPTIMIZER_STATES = {"adam": 2, "sgd": 1}
 """Momentum and, for Adam, variance, kept in fp32 (Kingma & Ba 2015)."""
@@ -72,7 +73,7 @@ def chunk_memory(
 
     Args:
         chunk: The rank's share of the layers.
-        batch: One micro-batch; attention scores are kept if it has `score_pairs`.
+        batch: One micro-batch; attention scores are kept if its attention is not fused.
         precision: What activations are kept in.
         vocab_size: The rank's share of the vocabulary; counted if the chunk has the head.
         recompute: What is computed again in the backward pass, and so not kept.
@@ -84,6 +85,7 @@ def chunk_memory(
         recomputed = max(recomputed, made_again - given_back)
         given_back += stretch.repeat * held
         kept += stretch.repeat * held
+    kept += chunk.shared_elements_per_token * batch.tokens
     logits = vocab_size * batch.logits if chunk.has_head else 0.0
     nbytes = precision.activation_bytes
     return ChunkMemory(kept * nbytes, recomputed * nbytes, logits * FP32_BYTES * LOGIT_COPIES)
@@ -157,9 +159,14 @@ def checkpoint_bytes(parameters: float, precision: Precision, optimizer: str, sh
 def activation_elements(stretch: Stretch, batch: Batch, recompute: Recompute = Recompute.NONE) -> float:
     """Elements that a rank keeps of one block and one micro-batch until its backward pass."""
     if recompute is Recompute.FULL and stretch.checkpointed:
-        return stretch.input_elements_per_token * batch.tokens
-    scores = stretch.score_elements_per_pair * batch.score_pairs if recompute is Recompute.NONE else 0.0
-    return stretch.activation_elements_per_token * batch.tokens + scores
+        return stretch.input_elements_per_token * batch.tokens + stretch.input_elements_per_logit * batch.logits
+    elements = stretch.activation_elements_per_token * batch.tokens
+    elements += stretch.activation_elements_per_logit * batch.logits
+    if batch.unfused_attention and recompute is Recompute.NONE:
+        elements += sum(
+            operator.kept_elements_per_pair * batch.pairs(operator.pairs) for operator in stretch.operators
+        )
+    return elements
 
 
 def _model_states(parameters: float, precision: Precision, states: int, shards: Shards) -> dict[str, float]:

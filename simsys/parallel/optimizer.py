@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from simsys.model.work import FP32_BYTES, Kernel, OperatorKind, Work
+from simsys.model.operators import OperatorKind
+from simsys.model.work import FP32_BYTES, Kernel, Work
 
 HALF_BYTES = 2.0
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from simsys.model.work import Block, Model, Operator
+from simsys.model.model import Block, Model
+from simsys.model.operators import Operator
 from simsys.parallel.beside import overlapped, ring_attention
 from simsys.parallel.segments import Experts, Segment, block_segments, with_layers
 
@@ -21,9 +22,12 @@ class Stretch:
         backward_ratio: FLOP of the backward over those of the forward pass.
         output_elements_per_token: Elements handed to the next block, whole.
         activation_elements_per_token: Elements that the rank keeps for the backward pass of one block, scores apart.
-        score_elements_per_pair: Elements that it keeps for each pair of `Batch.score_pairs`.
-        input_elements_per_token: The rank's share of what the block before hands over: all that is kept of a block
-            that is computed again.
+        input_elements_per_token: The rank's share of what the block works on of what the one before hands over: all
+            that is kept of a block that is computed again.
+        output_elements_per_logit: The same three for each token of a decoder beside an encoder.
+        activation_elements_per_logit: Of them, what is kept.
+        input_elements_per_logit: Of them, what is worked on.
+        shared_elements_per_token: The rank's share of `Block.shared_elements_per_token`.
     """
 
     name: str
@@ -32,8 +36,11 @@ class Stretch:
     backward_ratio: float = 2.0
     output_elements_per_token: float = 0.0
     activation_elements_per_token: float = 0.0
-    score_elements_per_pair: float = 0.0
     input_elements_per_token: float = 0.0
+    output_elements_per_logit: float = 0.0
+    activation_elements_per_logit: float = 0.0
+    input_elements_per_logit: float = 0.0
+    shared_elements_per_token: float = 0.0
 
     @property
     def checkpointed(self) -> bool:
@@ -42,7 +49,7 @@ class Stretch:
         So it is in the FLOP count of Narayanan et al. 2021, eq. 3, whose term of the vocabulary is that of one
         forward and one backward pass.
         """
-        return not any(operator.lookup or operator.per_logit for operator in self.operators)
+        return not any(operator.lookup or operator.is_head for operator in self.operators)
 
     @property
     def operators(self) -> Iterator[Operator]:
@@ -58,18 +65,30 @@ class ForwardPass:
         name: Name of the model or the piece.
         stretches: In forward order.
         input_elements_per_token: Elements of each token that the piece before hands over, whole; 0 if there is none.
+        input_elements_per_logit: The same for each token of a decoder beside an encoder.
         hands_on: Whether a piece follows.
     """
 
     name: str
     stretches: tuple[Stretch, ...]
     input_elements_per_token: float = 0.0
+    input_elements_per_logit: float = 0.0
     hands_on: bool = False
 
     @property
     def output_elements_per_token(self) -> float:
         """Elements of each token that the last block hands on."""
         return self.stretches[-1].output_elements_per_token if self.stretches else 0.0
+
+    @property
+    def output_elements_per_logit(self) -> float:
+        """The same for each token of a decoder beside an encoder."""
+        return self.stretches[-1].output_elements_per_logit if self.stretches else 0.0
+
+    @property
+    def shared_elements_per_token(self) -> float:
+        """The rank's share of what several blocks read and all of them together keep once."""
+        return max((stretch.shared_elements_per_token for stretch in self.stretches), default=0.0)
 
     @property
     def num_blocks(self) -> int:
@@ -80,7 +99,7 @@ class ForwardPass:
     def widest_elements_per_token(self) -> float:
         """Elements that the widest operator reads and writes for each token, the head left out."""
         operators = (operator for stretch in self.stretches for operator in stretch.operators)
-        return max((op.elements_per_token for op in operators if not op.per_logit), default=0.0)
+        return max((op.elements_per_token for op in operators if not op.is_head), default=0.0)
 
     @property
     def parameters(self) -> float:
@@ -100,7 +119,7 @@ class ForwardPass:
     @property
     def has_head(self) -> bool:
         """Whether the logits are computed here."""
-        return any(operator.per_logit for stretch in self.stretches for operator in stretch.operators)
+        return any(operator.is_head for stretch in self.stretches for operator in stretch.operators)
 
 
 def forward_pass(
@@ -132,29 +151,45 @@ def forward_pass(
             segments = block_segments(block, tensor_degree, model.num_key_value_heads, sequence_parallel, experts)
             if overlap:
                 segments = overlapped(segments, tensor_degree)
-            segments = ring_attention(segments, context_degree)
-            stretches.append(
-                Stretch(
-                    block.name,
-                    tuple(with_layers(segments)),
-                    backward_ratio=block.backward_flop_ratio,
-                    output_elements_per_token=block.output_elements_per_token,
-                    activation_elements_per_token=_kept_elements(block, tensor_degree, by_tokens, experts),
-                    score_elements_per_pair=block.score_elements_per_pair / tensor_degree,
-                    input_elements_per_token=previous.output_elements_per_token / by_tokens if previous else 0.0,
-                )
-            )
+            segments = with_layers(ring_attention(segments, context_degree))
+            stretch = _stretch(block, previous, segments, tensor_degree, by_tokens)
+            stretches.append(stretch if experts is None else _with_load(stretch, block, tensor_degree, experts))
         previous = block
     return ForwardPass(model.name, tuple(stretches))
 
 
-def _kept_elements(block: Block, tensor_degree: int, by_tokens: int, experts: Experts | None) -> float:
+def _with_load(stretch: Stretch, block: Block, tensor_degree: int, experts: Experts) -> Stretch:
+    """The same with as much kept as the busiest rank has tokens."""
+    more = (experts.load - 1.0) * block.routed_activation_elements_per_token / tensor_degree
+    return replace(stretch, activation_elements_per_token=stretch.activation_elements_per_token + more)
+
+
+def _stretch(
+    block: Block, previous: Block | None, segments: Sequence[Segment], tensor_degree: int, by_tokens: int
+) -> Stretch:
+    """A rank's share of one block; a decoder's layer works on its own tokens, any other on what there is."""
+    shared = block.shared_elements_per_token
+    of_token, of_logit = block.activation_elements_per_token, block.activation_elements_per_logit
+    whole_of_token = block.replicated_activation_elements_per_token
+    whole_of_logit = block.replicated_activation_elements_per_logit
+    return Stretch(
+        block.name,
+        tuple(segments),
+        backward_ratio=block.backward_flop_ratio,
+        output_elements_per_token=block.output_elements_per_token,
+        activation_elements_per_token=_kept_elements(of_token, whole_of_token, tensor_degree, by_tokens),
+        input_elements_per_token=previous.output_elements_per_token / by_tokens if previous and not shared else 0.0,
+        output_elements_per_logit=block.output_elements_per_logit,
+        activation_elements_per_logit=_kept_elements(of_logit, whole_of_logit, tensor_degree, by_tokens),
+        input_elements_per_logit=previous.output_elements_per_logit / by_tokens if previous and shared else 0.0,
+        shared_elements_per_token=shared / by_tokens,
+    )
+
+
+def _kept_elements(elements: float, whole: float, tensor_degree: int, by_tokens: int) -> float:
     """Activations that one rank keeps; norms and dropout keep theirs whole (Korthikanti et al. 2022, §4.2.1).
 
     With sequence parallelism they are divided by tokens, and so are the inputs of column-split operators, which are
     gathered again in the backward pass (§4.2.2).
     """
-    whole = block.replicated_activation_elements_per_token
-    kept = whole / by_tokens + (block.activation_elements_per_token - whole) / tensor_degree
-    more = (experts.load - 1.0) * block.routed_activation_elements_per_token if experts is not None else 0.0
-    return kept + more / tensor_degree
+    return whole / by_tokens + (elements - whole) / tensor_degree

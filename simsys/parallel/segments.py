@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 
 from simsys.collectives.base import CollectiveKind
 from simsys.errors import UsageError
-from simsys.model.work import Block, Operator, OperatorKind, Split
+from simsys.model.model import Block
+from simsys.model.operators import Operator, OperatorKind, Split
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Exchange:
     Args:
         kind: Which collective.
         elements_per_token: Elements of the full buffer per token.
-        per_logit: True if only tokens that go through the head count.
+        per_logit: True if only tokens that go through the head count, the decoder's beside an encoder.
         over: The kind of group, a name in `simsys.parallel.layout.GROUPS`.
     """
 
@@ -95,6 +96,9 @@ def shard(operator: Operator, degree: int, num_key_value_heads: int = 0) -> Oper
         flop_per_token=operator.flop_per_token / degree,
         flop_per_pair=operator.flop_per_pair / degree,
         elements_per_pair=operator.elements_per_pair / degree,
+        kept_elements_per_pair=operator.kept_elements_per_pair / degree,
+        elements_per_key_token=operator.elements_per_key_token / degree,
+        kv_elements_per_token=operator.kv_elements_per_token / degree,
         elements_per_context_token=operator.elements_per_context_token / min(degree, num_key_value_heads or degree),
     )
     if operator.split is Split.COLUMN and operator.kind is OperatorKind.GEMM:
@@ -157,28 +161,30 @@ def block_segments(
     cuts: list[tuple[list[Operator], Exchange | None]] = []
     pending: list[Operator] = []
     sequence_parallel = sequence_parallel and tensor_degree > 1
-    by_tokens = sequence_parallel  # whether the rank has only its part of the tokens
+    # Whether the rank has only its part of the tokens, and of the decoder's tokens beside an encoder.
+    by_tokens = dict.fromkeys((False, True), sequence_parallel)
     routed = [op for op in block.operators if op.experts > 1] if experts is not None else []
     for operator in block.operators:
+        own = operator.per_logit
         away = experts if operator in routed else None
         if away is not None and operator is routed[0]:
-            cuts.append((pending, away.exchange(operator, tensor_degree if by_tokens else 1)))
+            cuts.append((pending, away.exchange(operator, tensor_degree if by_tokens[own] else 1)))
             pending = []
-        if by_tokens and operator.split is not Split.REPLICATED and not operator.lookup:
+        if by_tokens[own] and operator.split is not Split.REPLICATED and not operator.lookup:
             cuts.append((pending, _gather_before(operator, block, away)))
-            pending, by_tokens = [], False
+            pending, by_tokens[own] = [], False
         share = shard(operator, tensor_degree, num_key_value_heads)
         if away is not None:
             share = expert_share(share, away.ranks, away.load)
-        pending.append(divided_by_tokens(share, tensor_degree) if by_tokens and not operator.lookup else share)
+        pending.append(divided_by_tokens(share, tensor_degree) if by_tokens[own] and not operator.lookup else share)
         exchange = _exchange_after(operator, block, experts) if tensor_degree > 1 else None
         if exchange is not None:
             if sequence_parallel and exchange.kind is CollectiveKind.ALL_REDUCE:
-                exchange, by_tokens = replace(exchange, kind=CollectiveKind.REDUCE_SCATTER), True
+                exchange, by_tokens[own] = replace(exchange, kind=CollectiveKind.REDUCE_SCATTER), True
             cuts.append((pending, exchange))
             pending = []
         if away is not None and operator is routed[-1]:
-            cuts.append((pending, away.exchange(routed[0], tensor_degree if by_tokens else 1)))
+            cuts.append((pending, away.exchange(routed[0], tensor_degree if by_tokens[own] else 1)))
             pending = []
     if pending:
         cuts.append((pending, None))
@@ -205,11 +211,12 @@ def _exchange_after(operator: Operator, block: Block, experts: Experts | None) -
         elements = operator.columns * operator.rows_per_token * experts.load
         return Exchange(CollectiveKind.ALL_REDUCE, elements)
     if operator.split is Split.ROW and operator.kind is OperatorKind.GEMM and _closes_sum(operator, block, experts):
-        return Exchange(CollectiveKind.ALL_REDUCE, float(operator.columns))
+        return Exchange(CollectiveKind.ALL_REDUCE, float(operator.columns), per_logit=operator.per_logit)
     if operator.split is Split.VOCABULARY:
         if operator.kind is OperatorKind.GEMM:
             return Exchange(CollectiveKind.ALL_GATHER, float(operator.columns), per_logit=operator.per_logit)
-        return Exchange(CollectiveKind.ALL_REDUCE, block.output_elements_per_token)
+        elements = block.output_elements_per_logit if operator.per_logit else block.output_elements_per_token
+        return Exchange(CollectiveKind.ALL_REDUCE, elements, per_logit=operator.per_logit)
     return None
 
 
@@ -220,7 +227,7 @@ def _closes_sum(operator: Operator, block: Block, experts: Experts | None) -> bo
     """
     following = block.operators[block.operators.index(operator) + 1 :]
     same_sum = [later for later in following if later.experts == 1 or experts is None]
-    return not any(later.split is Split.ROW and operator.name != "attention_output" for later in same_sum)
+    return not any(later.split is Split.ROW and not operator.name.endswith("attention_output") for later in same_sum)
 
 
 def _divide(operator: Operator, field: str, degree: int) -> int:

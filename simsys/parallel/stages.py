@@ -34,15 +34,23 @@ def partition(
     pieces[-1] = [*pieces[-1], *plan.stretches[last:]]
     passes: list[ForwardPass] = []
     for index, piece in enumerate(pieces):
-        received = passes[-1].output_elements_per_token if passes else 0.0
-        passes.append(ForwardPass(f"{plan.name}[{index}]", tuple(piece), received, index + 1 < len(pieces)))
+        of_token, of_logit = (
+            (passes[-1].output_elements_per_token, passes[-1].output_elements_per_logit) if passes else (0.0, 0.0)
+        )
+        hands_on = index + 1 < len(pieces)
+        passes.append(ForwardPass(f"{plan.name}[{index}]", tuple(piece), of_token, of_logit, hands_on))
     return [[passes[chunk * stages + stage] for chunk in range(chunks)] for stage in range(stages)]
 
 
 def _layers(plan: ForwardPass) -> tuple[int, int]:
-    """The stretches that are layers: from the first repeated one to the last; all if none is repeated."""
-    repeated = [index for index, stretch in enumerate(plan.stretches) if stretch.repeat > 1]
-    return (repeated[0], repeated[-1] + 1) if repeated else (0, len(plan.stretches))
+    """The stretches that are layers: all but the embedding and the head.
+
+    Without these, layers are from the first repeated stretch to the last; all if none is repeated.
+    """
+    layers = [index for index, stretch in enumerate(plan.stretches) if stretch.checkpointed]
+    if len(layers) in (0, len(plan.stretches)):
+        layers = [index for index, stretch in enumerate(plan.stretches) if stretch.repeat > 1]
+    return (layers[0], layers[-1] + 1) if layers else (0, len(plan.stretches))
 
 
 def _sizes(count: int, pieces: int, layers: Sequence[int] | None) -> list[int]:

@@ -9,7 +9,8 @@ from typing import Any
 from simpy.events import Event
 
 from simsys.errors import UsageError
-from simsys.model.work import Kernel, OperatorKind
+from simsys.model.operators import OperatorKind
+from simsys.model.work import Kernel
 from simsys.platform.device import Device
 from simsys.platform.device_spec import DeviceSpec, kernel_seconds
 from simsys.platform.environment import At, Environment

@@ -81,7 +81,7 @@ def _model_row(name: str) -> Facts:
 def _model_facts(name: str) -> Facts:
     model = load_model(name)
     sizes = ("num_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "vocab_size")
-    limits = ("max_context_tokens", "sequence_length")
+    limits = ("max_context_tokens", "sequence_length", "decoder_sequence_length")
     given = {key: getattr(model, key) for key in (*sizes, *limits) if getattr(model, key)}
     return {
         "name": model.name,

@@ -24,7 +24,7 @@ UNITS = {
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Rows of the same keys as text below a line of headings; the last column is wrapped."""
-    cells = [[_name(key).replace("_", " ") for key in rows[0]]] if rows else []
+    cells = [[_name(key).removesuffix("_parameters").replace("_", " ") for key in rows[0]]] if rows else []
     cells += [[_cell(key, value) for key, value in row.items()] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)][:-1]
     indent = sum(width + len(GAP) for width in widths)

@@ -1,19 +1,22 @@
-"""What scenarios hold in device memory, without a run."""
+"""What scenarios hold in device memory, what would save some, and which data parallelism suits them."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from simsys.build.training import TrainingJob
 from simsys.check import check_file
-from simsys.check.levers import advice, cheapest_lever, memory_problem
+from simsys.check.advice import advice, cheapest_lever, effect_advice
+from simsys.check.effects import SAME_TIME, LeverEffect, Stopwatch, lever_effects
+from simsys.check.levers import lever_text, memory_problem
+from simsys.check.strategies import StrategyFigures, compare_strategies, strategy_advice
 from simsys.config.experiment import SimulationConfig
-from simsys.config.scenarios import read_scenarios
-from simsys.errors import InfeasibleConfigError, InfeasibleError
-from simsys.report.listing import table
+from simsys.errors import InfeasibleError
+from simsys.report.listing import WIDTH, table
 from simsys.simulation import build_job
 from simsys.units import Dimension, pretty
 
@@ -29,6 +32,8 @@ class MemoryAnswer:
         stages: Bytes by component, for each pipeline stage (one in serving and without a pipeline).
         problem: Why it does not fit; empty if it does.
         advice: What would make it fit.
+        levers: In training, what saves memory, the best first.
+        strategies: In data-parallel training, the job with each strategy.
     """
 
     name: str
@@ -37,12 +42,19 @@ class MemoryAnswer:
     stages: Sequence[Mapping[str, float]]
     problem: str = ""
     advice: str = ""
+    levers: Sequence[LeverEffect] = ()
+    strategies: Sequence[StrategyFigures] = ()
 
     @property
     def fullest(self) -> int:
         """The stage that needs most."""
         totals = [sum(stage.values()) for stage in self.stages]
         return totals.index(max(totals))
+
+    @property
+    def strategy_advice(self) -> str:
+        """Which data parallelism to use; empty if there is nothing to choose."""
+        return strategy_advice(self.strategies, self.capacity_bytes) if self.strategies else ""
 
     def as_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
@@ -54,10 +66,13 @@ class MemoryAnswer:
             "stages": [dict(stage) for stage in self.stages],
             "problem": self.problem,
             "advice": self.advice,
+            "levers": [effect.as_dict() for effect in self.levers],
+            "strategies": [figures.as_dict() for figures in self.strategies],
+            "strategy_advice": self.strategy_advice,
         }
 
     def text(self) -> str:
-        """The answer first, then the fullest stage by component."""
+        """The answer first, then the fullest stage by component, then advice."""
         parts = self.stages[self.fullest]
         total = sum(parts.values())
         fit = "does not fit" if self.problem else "fits"
@@ -70,26 +85,42 @@ class MemoryAnswer:
             sizes = ", ".join(_size(sum(stage.values())) for stage in self.stages[:8])
             lines += ["", f"  by stage: {sizes}{' …' if len(self.stages) > 8 else ''}"]
         if self.problem:
-            lines += ["", f"  {self.advice}"]
+            lines += ["", *_wrapped(self.advice)]
+        if self.levers:
+            lines += ["", *(f"  {line}" for line in table([_row(effect) for effect in self.levers]).splitlines())]
+        if self.strategies:
+            lines += ["", *_wrapped(self.strategy_advice)]
         return "\n".join(lines)
 
 
-def memory_answers(path: Path, assignments: Sequence[str], names: Sequence[str]) -> list[MemoryAnswer]:
+def memory_answers(
+    path: Path, assignments: Sequence[str], names: Sequence[str], *, levers: bool | None = None
+) -> list[MemoryAnswer]:
     """The memory of the scenarios of a file; what does not fit is an answer too.
+
+    Args:
+        path: The experiment file.
+        assignments: Settings from the command line.
+        names: Which scenarios; all if empty.
+        levers: As for `memory_answer`.
 
     Raises:
         ConfigError: With every problem other than memory.
     """
-    try:
-        configs = check_file(path, assignments, names)
-    except InfeasibleConfigError:
-        configs = read_scenarios(path, assignments, names)
-    return [memory_answer(config) for config in configs]
+    configs = check_file(path, assignments, names, memory=False)
+    return [memory_answer(config, levers=levers) for config in configs]
 
 
-def memory_answer(config: SimulationConfig) -> MemoryAnswer:
-    """The memory of one scenario."""
+def memory_answer(config: SimulationConfig, *, levers: bool | None = None) -> MemoryAnswer:
+    """The memory of one scenario.
+
+    Args:
+        config: The scenario.
+        levers: In training, whether to say what saves memory, and with True also what those levers cost that do
+            not suffice; by default if it does not fit. With False nothing is compared by simulation.
+    """
     job = build_job(config)
+    problem = memory_problem(job)
     if isinstance(job, TrainingJob):
         stages: Sequence[Mapping[str, float]] = job.memory_by_stage
     else:
@@ -97,10 +128,39 @@ def memory_answer(config: SimulationConfig) -> MemoryAnswer:
             stages = [job.memory_bytes]
         except InfeasibleError:
             stages = [job.fixed_bytes]
-    problem = memory_problem(job)
     spec = job.cluster.spec
-    help_ = advice(job, cheapest_lever(job)) if problem else ""
-    return MemoryAnswer(config.name, spec.name, spec.memory_bytes, stages, problem, help_)
+    answer = MemoryAnswer(config.name, spec.name, spec.memory_bytes, stages, problem)
+    if isinstance(job, TrainingJob) and levers is not False:
+        return _compared(answer, job, levers=bool(levers))
+    return replace(answer, advice=advice(job, cheapest_lever(job))) if problem else answer
+
+
+def _compared(answer: MemoryAnswer, job: TrainingJob, *, levers: bool) -> MemoryAnswer:
+    """The answer with what simulations say of strategies and, if asked for or needed, of levers."""
+    watch = Stopwatch(job)
+    strategies = compare_strategies(job, watch, every=levers)
+    effects = lever_effects(job, watch, every=levers) if levers or answer.problem else ()
+    helps = next((effect for effect in effects if effect.fits), None)
+    return replace(
+        answer, levers=effects, strategies=strategies, advice=effect_advice(helps) if answer.problem else ""
+    )
+
+
+def _row(effect: LeverEffect) -> dict[str, str]:
+    """One line of the table of levers."""
+    cost = effect.time_cost
+    time = "-" if cost is None else "0.0 %" if abs(cost) < SAME_TIME else f"{cost * 100:+.1f} %"
+    remark = " (changes the training)" if effect.changes_training else ""
+    return {
+        "fits": "yes" if effect.fits else "no",
+        "saves": _size(effect.saved_bytes),
+        "time": time,
+        "lever": f"{lever_text(effect.lever)}{remark}",
+    }
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="  ")
 
 
 def _size(nbytes: float) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simsys.config.base import Configurable
 from simsys.errors import UsageError
-from simsys.model.work import Batch
+from simsys.model.batch import Batch
 from simsys.rank import Team
 from simsys.serving.kv_cache import PagedKVCache
 from simsys.serving.sequences import Sequences

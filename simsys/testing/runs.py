@@ -26,8 +26,9 @@ from simsys.framework import (
 from simsys.model.work import Precision
 from simsys.parallel.layout import Layout
 from simsys.parallel.passes import forward_pass
+from simsys.parallel.plan import StepSettings, TrainingPlan
 from simsys.parallel.stages import partition
-from simsys.parallel.training import StepSettings, TrainingPlan, training_plan
+from simsys.parallel.training import training_plan
 from simsys.platform.environment import Environment
 from simsys.probes import Probe, Probes
 from simsys.serving.inbox import Inbox

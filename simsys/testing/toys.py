@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from simsys.model.model import Model
+from simsys.model.operators import OperatorKind
 from simsys.model.transformer import build_transformer
 from simsys.model.transformer_architecture import gpt_architecture
-from simsys.model.work import Model, OperatorKind
 from simsys.platform.device_spec import DeviceSpec, EfficiencyCurve
 from simsys.platform.platform import VirtualHardwarePlatform
 from simsys.platform.topology import Topology, full_mesh

@@ -1,0 +1,189 @@
+"""What levers of training save and what they cost in time, found out by simulating the job with each."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+from simsys.build.training import TrainingJob
+from simsys.check.levers import Lever, lever_text, memory_problem, pulled
+from simsys.check.training_levers import Variant, lever_pairs, single_levers
+from simsys.errors import SimsysError
+from simsys.simulation import simulate_job
+from simsys.units import Dimension, pretty
+
+MAX_SIMULATIONS = 12
+"""Of one job; levers that come later have no time."""
+MAX_PAIRS = 6
+ITERATIONS = 10
+"""At most, of a data-parallel module whose iterations differ."""
+SAME_TIME = 5e-4
+"""Times that differ by less, relatively, are called the same."""
+
+
+@dataclass(frozen=True)
+class LeverEffect:
+    """What a lever does.
+
+    Args:
+        lever: The settings.
+        saved_bytes: By how much less the fullest GPU holds.
+        fits: Whether the job fits then.
+        time_cost: Time per sample relative to that without the lever, less 1; None if it was not measured.
+    """
+
+    lever: Lever
+    saved_bytes: float
+    fits: bool
+    time_cost: float | None = None
+
+    @property
+    def changes_training(self) -> bool:
+        """Whether the model is trained differently, and not just otherwise computed."""
+        return "training.optimizer" in self.lever
+
+    def figures(self) -> str:
+        """What it saves and costs.
+
+        Example:
+            >>> LeverEffect({"training.optimizer": "sgd"}, 18.2e9, True, -0.012).figures()
+            'saves 18.2 GB, gains 1.2 % time, changes the training'
+        """
+        parts = [f"saves {pretty(self.saved_bytes, Dimension.BYTES)}"]
+        if self.time_cost is not None:
+            verb = "costs" if self.time_cost > 0 else "gains"
+            same = abs(self.time_cost) < SAME_TIME
+            parts.append("costs no time" if same else f"{verb} {percent(abs(self.time_cost))} time")
+        if self.changes_training:
+            parts.append("changes the training")
+        return ", ".join(parts)
+
+    def text(self) -> str:
+        """The settings, what they save and cost."""
+        return f"{lever_text(self.lever)} {self.figures()}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {
+            "settings": dict(self.lever),
+            "saved_bytes": self.saved_bytes,
+            "fits": self.fits,
+            "time_cost": self.time_cost,
+            "changes_training": self.changes_training,
+        }
+
+
+class Stopwatch:
+    """Simulates a job with levers, each once, at medium detail and without a limit of memory.
+
+    Args:
+        job: The job without a lever; it need not fit.
+        limit: Most simulations.
+    """
+
+    def __init__(self, job: TrainingJob, limit: int = MAX_SIMULATIONS) -> None:
+        self._job = job
+        self._left = limit
+        self._found: dict[str, float | None] = {}
+
+    def iteration_s(self, lever: Lever) -> float | None:
+        """Seconds per iteration; None if it cannot be simulated or there have been too many simulations."""
+        key = lever_text(lever)
+        if key not in self._found:
+            if not self._left:
+                return None
+            self._left -= 1
+            try:
+                self._found[key] = iteration_seconds(pulled(self._job, lever))
+            except SimsysError:
+                self._found[key] = None
+        return self._found[key]
+
+    def time_cost(self, lever: Lever) -> float | None:
+        """Time per sample relative to that without the lever, less 1."""
+        before_s, after_s = self.iteration_s({}), self.iteration_s(lever)
+        if before_s is None or after_s is None:
+            return None
+        samples = pulled(self._job, lever).global_batch_size / self._job.global_batch_size
+        return after_s / before_s / samples - 1
+
+
+def iteration_seconds(job: TrainingJob) -> float:
+    """Mean seconds per iteration at medium detail, whether the job fits into memory or not.
+
+    Of many micro-batches only some are simulated, twice: what one more of them takes in the steady state does not
+    depend on how many have been.
+
+    Raises:
+        SimsysError: If it cannot be carried out.
+    """
+    few = max(4, 2 * job.layout.pipeline)
+    micro_batches = job.settings.gradient_accumulation_steps
+    if micro_batches <= 2 * few:
+        return _simulated_seconds(job, micro_batches)
+    some_s, more_s = _simulated_seconds(job, few), _simulated_seconds(job, 2 * few)
+    return more_s + (micro_batches - 2 * few) * (more_s - some_s) / few
+
+
+def _simulated_seconds(job: TrainingJob, micro_batches: int) -> float:
+    same_every_step = job.data_parallel[0].same_every_step
+    settings = {
+        "simulation.lod": "medium",
+        "training.num_iterations": 1 if same_every_step else min(job.settings.num_iterations, ITERATIONS),
+        "training.gradient_accumulation_steps": micro_batches,
+    }
+    unlimited = replace(job, cluster=job.cluster.without_memory_limit())
+    return float(simulate_job(pulled(unlimited, settings)).metrics["mean_iteration_s"])
+
+
+def lever_effect(job: TrainingJob, lever: Lever, watch: Stopwatch) -> LeverEffect:
+    """What one lever saves and costs."""
+    return replace(_saving(job, (lever, pulled(job, lever))), time_cost=watch.time_cost(lever))
+
+
+def lever_effects(job: TrainingJob, watch: Stopwatch, *, every: bool = False) -> list[LeverEffect]:
+    """What the levers of a job do, the best first.
+
+    That is: those with which it fits, by the time they cost, what changes the training last; then those that do not
+    suffice, by what they save. Pairs come in where no lever suffices alone.
+
+    Args:
+        job: What needs memory.
+        watch: Measures the time.
+        every: Whether to measure those that do not suffice too.
+    """
+    effects = [_saving(job, variant) for variant in single_levers(job)]
+    if not any(effect.fits for effect in effects):
+        effects += [_saving(job, variant) for variant in islice(lever_pairs(job), MAX_PAIRS)]
+    helping = [effect for effect in effects if effect.saved_bytes > 0]
+    helping.sort(key=lambda effect: not effect.fits)  # while simulations last, those that suffice come first
+    measured = (
+        replace(effect, time_cost=watch.time_cost(effect.lever)) if every or effect.fits else effect
+        for effect in helping
+    )
+    return sorted(measured, key=_rank)
+
+
+def _saving(job: TrainingJob, variant: Variant) -> LeverEffect:
+    lever, changed = variant
+    saved_bytes = sum(job.memory_bytes.values()) - sum(changed.memory_bytes.values())
+    return LeverEffect(lever, saved_bytes, not memory_problem(changed))
+
+
+def _rank(effect: LeverEffect) -> tuple[bool, bool, float, float]:
+    cost = math.inf if effect.time_cost is None else effect.time_cost
+    if effect.fits:
+        return False, effect.changes_training, cost, -effect.saved_bytes
+    return True, False, -effect.saved_bytes, cost
+
+
+def percent(share: float) -> str:
+    """A share for people.
+
+    Example:
+        >>> percent(0.0412)
+        '4.1 %'
+    """
+    return f"{share * 100:.1f} %"

@@ -1,0 +1,100 @@
+"""DDP or FSDP: what each strategy of data parallelism holds and how long an iteration takes with it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from simsys.build.training import TrainingJob
+from simsys.check.effects import SAME_TIME, Stopwatch, percent
+from simsys.check.levers import memory_problem, pulled
+from simsys.check.training_levers import current_strategy, strategy_lever
+from simsys.config.parallelism import DATA_STRATEGIES
+from simsys.errors import SimsysError
+from simsys.units import Dimension, pretty
+
+
+@dataclass(frozen=True)
+class StrategyFigures:
+    """A job with one strategy of data parallelism.
+
+    Args:
+        strategy: Its name.
+        memory_bytes: What the fullest GPU holds.
+        fits: Whether that fits.
+        iteration_s: Time of an iteration; None if it was not measured.
+    """
+
+    strategy: str
+    memory_bytes: float
+    fits: bool
+    iteration_s: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return asdict(self)
+
+
+def compare_strategies(job: TrainingJob, watch: Stopwatch, *, every: bool = False) -> list[StrategyFigures]:
+    """The job with each strategy, DDP first; none without data parallelism that simsys ships.
+
+    Args:
+        job: With one of them.
+        watch: Measures the time.
+        every: Whether to measure those that do not fit too.
+    """
+    found = (_figures(job, data, watch, every=every) for data in DATA_STRATEGIES)
+    return [figures for figures in found if figures is not None]
+
+
+def strategy_advice(found: Sequence[StrategyFigures], capacity_bytes: float) -> str:
+    """Which strategy to use, in one line: the fastest that fits, and of equally fast ones what shards least.
+
+    FSDP is compared with DDP, and any other with FSDP, if they fit; else with the next best.
+    """
+    timed = {each.strategy: each.iteration_s for each in found if each.fits and each.iteration_s is not None}
+    if not timed:
+        least = min(found, key=lambda figures: figures.memory_bytes)
+        known = "it fits" if least.fits else "no strategy fits"
+        return f"advice: {least.strategy} needs least, {_bytes(least.memory_bytes)} per GPU; {known}"
+    limit_s = min(timed.values()) * (1 + SAME_TIME)
+    best, ddp = next(each for each in found if timed.get(each.strategy, math.inf) <= limit_s), found[0]
+    text = f"advice: {best.strategy} fits ({_bytes(best.memory_bytes)} of {_bytes(capacity_bytes)})"
+    best_s = timed.pop(best.strategy)
+    if timed:
+        usual = "DDP" if best.strategy == "FSDP" else "FSDP"
+        other = usual if usual in timed else min(timed, key=lambda name: timed[name])
+        text += f" and is {_compared(best_s, timed[other])} {other} (measured by simulation)"
+    if not ddp.fits:
+        text += f"; {ddp.strategy} would need {_bytes(ddp.memory_bytes)} per GPU"
+    return text
+
+
+def _compared(this_s: float, other_s: float) -> str:
+    """How much faster one is than another."""
+    ratio = other_s / this_s
+    if abs(ratio - 1) < SAME_TIME:
+        return "as fast as"
+    return f"{ratio:.1f} times as fast as" if ratio > 2 else f"{percent(ratio - 1)} faster than"
+
+
+def _figures(job: TrainingJob, data: str, watch: Stopwatch, *, every: bool) -> StrategyFigures | None:
+    """One strategy; None if there is nothing to choose, or it differs from another in name only."""
+    current = data == current_strategy(job)
+    lever = strategy_lever(job, data)
+    if lever is None or (data == "HSDP" and job.cluster.num_nodes == 1 and not current):
+        return None
+    lever = {} if current else lever
+    changed = pulled(job, lever)
+    try:
+        fits = not memory_problem(changed)
+    except SimsysError:  # options that do not fit so many ranks
+        return None
+    memory_bytes = sum(changed.memory_bytes.values())
+    return StrategyFigures(data, memory_bytes, fits, watch.iteration_s(lever) if fits or every else None)
+
+
+def _bytes(size: float) -> str:
+    return pretty(size, Dimension.BYTES)

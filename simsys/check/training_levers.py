@@ -1,0 +1,231 @@
+"""What would make training fit: one small function for each kind of lever, and which settings a job allows.
+
+A kind yields its variants in the order in which they save more, all of them with the same global batch. To add one,
+write such a function and put it into `KINDS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+from simsys.build.modules import module_options
+from simsys.build.training import DATA_PARALLEL, TrainingJob
+from simsys.check.findings import Findings, unlocated
+from simsys.check.levers import MAX_TENSOR_DEGREE, Lever, memory_problem, pulled
+from simsys.check.names import check_modules
+from simsys.check.parallelism import check_parallelism
+from simsys.config.parallelism import DATA_STRATEGIES, STRATEGY_PARTS
+from simsys.errors import SimsysError
+from simsys.framework import DataParallel
+
+Kind: TypeAlias = Callable[[TrainingJob], Iterator[Lever]]
+Variant: TypeAlias = tuple[Lever, TrainingJob]
+"""A lever, and the job with its settings."""
+
+MAX_MICRO_BATCHES = 1024
+"""More of them than this are not proposed in place of a larger batch."""
+SHARDING = ("DDP", "ZERO1", "ZERO2", "HSDP", "FSDP")
+"""Strategies of data parallelism by how much of the model states they divide."""
+
+
+def fused_attention(job: TrainingJob) -> Iterator[Lever]:
+    """Attention that never writes its scores (Dao et al. 2022)."""
+    if job.settings.attention == "unfused":
+        yield {"training.attention": "fused"}
+
+
+def sequence_parallel(job: TrainingJob) -> Iterator[Lever]:
+    """Norms and dropout divided among tensor-parallel ranks (Korthikanti et al. 2022, §4.2.2)."""
+    if job.layout.tensor > 1 and not job.config.parallelism.sequence_parallel:
+        yield {"parallelism.sequence_parallel": True}
+
+
+def zero1(job: TrainingJob) -> Iterator[Lever]:
+    """The optimizer's states divided among replicas (Rajbhandari et al. 2020, §5.1)."""
+    yield from _more_sharding(job, "ZERO1")
+
+
+def zero2(job: TrainingJob) -> Iterator[Lever]:
+    """The gradients too (Rajbhandari et al. 2020, §5.2)."""
+    yield from _more_sharding(job, "ZERO2")
+
+
+def fully_sharded(job: TrainingJob) -> Iterator[Lever]:
+    """The weights too (Rajbhandari et al. 2020, §5.3; Zhao et al. 2023)."""
+    yield from _more_sharding(job, "FSDP")
+
+
+def smaller_batch(job: TrainingJob) -> Iterator[Lever]:
+    """Fewer samples at a time, more often before the optimizer's step."""
+    given = job.settings
+    samples = given.batch_size_per_gpu * given.gradient_accumulation_steps
+    for steps in range(given.gradient_accumulation_steps + 1, MAX_MICRO_BATCHES + 1):
+        if samples % steps == 0:
+            yield {"training.batch_size_per_gpu": samples // steps, "training.gradient_accumulation_steps": steps}
+
+
+def selective_recompute(job: TrainingJob) -> Iterator[Lever]:
+    """The attention core computed again (Korthikanti et al. 2022, §5)."""
+    if job.settings.activation_recompute == "none":
+        yield {"training.activation_recompute": "selective"}
+
+
+def full_recompute(job: TrainingJob) -> Iterator[Lever]:
+    """Each block computed again (Chen et al. 2016)."""
+    if job.settings.activation_recompute != "full":
+        yield {"training.activation_recompute": "full"}
+
+
+def more_tensor(job: TrainingJob) -> Iterator[Lever]:
+    """Larger tensor-parallel groups in place of replicas, within a node (Narayanan et al. 2021, §3.2)."""
+    for degree in range(job.layout.tensor + 1, min(job.cluster.gpus_per_node, MAX_TENSOR_DEGREE) + 1):
+        yield from _fewer_replicas(job, "tp_degree", degree)
+
+
+def more_stages(job: TrainingJob) -> Iterator[Lever]:
+    """More pipeline stages in place of replicas, with at least a micro-batch for each."""
+    stages = 2 * job.layout.pipeline
+    while stages <= job.cluster.num_gpus:
+        for lever in _fewer_replicas(job, "pp_stages", stages):
+            if lever.get("training.gradient_accumulation_steps", job.settings.gradient_accumulation_steps) >= stages:
+                yield lever
+        stages *= 2
+
+
+def sgd(job: TrainingJob) -> Iterator[Lever]:
+    """One state for each weight in place of Adam's two: another training."""
+    if job.settings.optimizer == "adam":
+        yield {"training.optimizer": "sgd"}
+
+
+KINDS: tuple[Kind, ...] = (
+    fused_attention,
+    sequence_parallel,
+    zero1,
+    smaller_batch,
+    zero2,
+    fully_sharded,
+    selective_recompute,
+    full_recompute,
+    more_stages,
+    more_tensor,
+    sgd,
+)
+"""What usually costs least first; `effects` measures the cost."""
+EVERY_MICRO_BATCH = (zero2, fully_sharded)
+"""What communicates in every micro-batch, of which a pipeline has many."""
+
+
+def single_levers(job: TrainingJob) -> Iterator[Variant]:
+    """Of each kind the mildest variant with which the job fits; where there is none, the one that saves most."""
+    for kind in _kinds(job):
+        variants = list(_variants(job, kind))
+        if variants:
+            fitting = (variant for variant in variants if not memory_problem(variant[1]))
+            yield next(fitting, None) or min(variants, key=lambda variant: sum(variant[1].memory_bytes.values()))
+
+
+def lever_pairs(job: TrainingJob) -> Iterator[Variant]:
+    """Two kinds together with which the job fits, each as mild as that allows, what usually costs least first."""
+    kinds = _kinds(job)
+    for place, dear in enumerate(kinds):
+        firsts = list(_variants(job, dear))
+        for mild in kinds[:place]:
+            yield from _pair(firsts, mild)
+
+
+def strategy_lever(job: TrainingJob, data: str) -> Lever | None:
+    """Another strategy of data parallelism that simsys ships; None if the user's own module says what happens.
+
+    Options are kept if the other strategy has them too.
+    """
+    if job.settings.data_parallel is not None or job.layout.data == 1:
+        return None
+    lever: dict[str, Any] = {"parallelism.strategy": _strategy(job, data)}
+    try:
+        module_options(DATA_PARALLEL[data], DataParallel, job.settings.options, "training.options")
+    except SimsysError:
+        lever["training.options"] = {}
+    return lever
+
+
+def current_strategy(job: TrainingJob) -> str:
+    """The strategy of data parallelism that the scenario names; DDP if it names none."""
+    return next((data for data in DATA_STRATEGIES if data in job.config.parallelism.parts), "DDP")
+
+
+def _kinds(job: TrainingJob) -> Sequence[Kind]:
+    """What usually costs this job least first."""
+    late = EVERY_MICRO_BATCH if job.layout.pipeline > 1 else ()
+    return sorted(KINDS, key=lambda kind: (kind is sgd, kind in late))
+
+
+def _variants(job: TrainingJob, kind: Kind) -> Iterator[Variant]:
+    for lever in kind(job):
+        if (changed := _checked(job, lever)) is not None:
+            yield lever, changed
+
+
+def _strongest(job: TrainingJob, kind: Kind) -> Variant | None:
+    """The last variant that is allowed."""
+    for lever in reversed(list(kind(job))):
+        if (changed := _checked(job, lever)) is not None:
+            return lever, changed
+    return None
+
+
+def _checked(job: TrainingJob, lever: Lever) -> TrainingJob | None:
+    """The job with a lever's settings; None if they do not fit together."""
+    found = Findings(unlocated({}))
+    try:
+        changed = pulled(job, lever)
+        check_parallelism(changed.config, changed.cluster, changed.model, found)
+        check_modules(changed.config, found)
+        _ = changed.shards  # options may not fit so many ranks
+    except SimsysError:
+        return None
+    return None if found.errors else changed
+
+
+def _pair(firsts: list[Variant], kind: Kind) -> Iterator[Variant]:
+    for lever, job in firsts:
+        strongest = _strongest(job, kind)
+        if strongest is not None and not memory_problem(strongest[1]):
+            second, both = next(variant for variant in _variants(job, kind) if not memory_problem(variant[1]))
+            yield {**lever, **second}, both
+            return
+
+
+def _more_sharding(job: TrainingJob, data: str) -> Iterator[Lever]:
+    if SHARDING.index(data) > SHARDING.index(current_strategy(job)) and (lever := strategy_lever(job, data)):
+        yield lever
+
+
+def _fewer_replicas(job: TrainingJob, key: str, degree: int) -> Iterator[Lever]:
+    """A larger degree with as many micro-batches more as there are replicas fewer, where that comes out even."""
+    given, layout = job.config.parallelism, job.layout
+    degrees = {"tp_degree": layout.tensor, "cp_degree": layout.context, "pp_stages": layout.pipeline, key: degree}
+    replicas, rest = divmod(job.cluster.num_gpus, degrees["tp_degree"] * degrees["cp_degree"] * degrees["pp_stages"])
+    if rest or not replicas:
+        return
+    micro_batches, rest = divmod(job.settings.gradient_accumulation_steps * layout.data, replicas)
+    if rest or micro_batches > max(MAX_MICRO_BATCHES, job.settings.gradient_accumulation_steps):
+        return
+    lever: dict[str, Any] = {f"parallelism.{key}": degree}
+    if given.strategy is not None:
+        data = next((part for part in DATA_STRATEGIES if part in given.parts and replicas > 1), "")
+        lever["parallelism.strategy"] = _strategy(job, data, **{key: degree})
+    if given.dp_degree is not None:
+        lever["parallelism.dp_degree"] = replicas
+    if micro_batches != job.settings.gradient_accumulation_steps:
+        lever["training.gradient_accumulation_steps"] = micro_batches
+    yield lever
+
+
+def _strategy(job: TrainingJob, data: str, *, tp_degree: int = 0, pp_stages: int = 0) -> str:
+    """The name of a strategy: the kinds whose degrees are above 1, and a kind of data parallelism."""
+    layout = job.layout
+    tensor, stages = tp_degree or layout.tensor, pp_stages or layout.pipeline
+    degrees = {"TP": tensor, "CP": layout.context, "EP": layout.expert, "PP": stages}
+    return "_".join(part for part in STRATEGY_PARTS if degrees.get(part, 1) > 1 or part == data)

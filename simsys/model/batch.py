@@ -1,0 +1,69 @@
+"""What one pass over a model processes, in a handful of counters."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from simsys.model.operators import Pairs
+
+
+class Batch(NamedTuple):
+    """What one pass over a model processes.
+
+    Args:
+        tokens: Tokens (samples for a CNN) that go through the weights; the encoder's, if there is a decoder besides.
+        logits: Tokens that go through the head: all of them in training, one per sequence in serving; of an
+            encoder-decoder all the decoder's.
+        attention_pairs: Query-key pairs of prompt or training attention, summed over sequences.
+        prompt_context_tokens: Cached tokens read by prompt attention, summed over prompt chunks.
+        decode_context_tokens: Cached tokens read by decode attention, summed over decoding sequences.
+        decode_sequences: Sequences that decode one token each in this pass.
+        decoder_pairs: Query-key pairs of a decoder that stands beside an encoder, summed over sequences.
+        cross_pairs: Pairs of a token of that decoder and a token of the encoder, summed over sequences.
+        unfused_attention: Whether attention scores go through memory, and are kept for the backward pass. The pairs
+            are then those of the full matrix, as a causal mask leaves it as large as it is.
+    """
+
+    tokens: float = 0.0
+    logits: float = 0.0
+    attention_pairs: float = 0.0
+    prompt_context_tokens: float = 0.0
+    decode_context_tokens: float = 0.0
+    decode_sequences: float = 0.0
+    decoder_pairs: float = 0.0
+    cross_pairs: float = 0.0
+    unfused_attention: bool = False
+
+    def part(self, parts: int) -> Batch:
+        """One of so many equal parts: sequences divided among the ranks of context parallelism."""
+        counts = {name: count / parts for name, count in self._asdict().items() if name != "unfused_attention"}
+        return self._replace(**counts)
+
+    def __add__(self, other: Batch) -> Batch:  # type: ignore[override]
+        """Both batches in one pass."""
+        return Batch(
+            self.tokens + other.tokens,
+            self.logits + other.logits,
+            self.attention_pairs + other.attention_pairs,
+            self.prompt_context_tokens + other.prompt_context_tokens,
+            self.decode_context_tokens + other.decode_context_tokens,
+            self.decode_sequences + other.decode_sequences,
+            self.decoder_pairs + other.decoder_pairs,
+            self.cross_pairs + other.cross_pairs,
+            self.unfused_attention or other.unfused_attention,
+        )
+
+    def pairs(self, which: Pairs) -> float:
+        """How many of these query-key pairs there are."""
+        return self.attention_pairs if which is Pairs.OWN else getattr(self, which.value)
+
+
+def attention_pairs(tokens: float, *, context: float = 0.0, causal: bool = True) -> float:
+    """Query-key pairs of `tokens` new tokens after `context` cached ones.
+
+    Example:
+        >>> attention_pairs(4), attention_pairs(2, context=10), attention_pairs(4, causal=False)
+        (10.0, 23.0, 16.0)
+    """
+    own = tokens * (tokens + 1) / 2 if causal else tokens * tokens
+    return tokens * context + own

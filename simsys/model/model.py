@@ -1,0 +1,145 @@
+"""A neural network as simsys sees it: blocks of operators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simsys.model.batch import Batch, attention_pairs
+from simsys.model.operators import Operator
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A run of operators between which nothing else happens, such as one transformer layer.
+
+    Args:
+        name: Such as ``layer``, ``embedding`` or ``conv3_2``.
+        operators: In order of execution.
+        output_elements_per_token: Elements handed to the next block (the hidden size, for a transformer).
+        activation_elements_per_token: Elements kept for the backward pass (with fused attention).
+        replicated_activation_elements_per_token: The part of them that tensor parallelism without sequence
+            parallelism leaves whole on every rank (Korthikanti et al. 2022, §4.2.1: 10 of 34 bytes).
+        output_elements_per_logit: Elements handed on for each token of a decoder that stands beside an encoder.
+        activation_elements_per_logit: Elements kept for each such token.
+        replicated_activation_elements_per_logit: The part of them that tensor parallelism leaves whole.
+        shared_elements_per_token: Elements of each encoder token that the block reads besides its input and that
+            equal blocks in a row keep once: the output of the encoder, for cross-attention.
+        backward_flop_ratio: Work of the backward pass over that of the forward pass.
+        routed_activation_elements_per_token: What of the kept elements belongs to routed experts.
+    """
+
+    name: str
+    operators: tuple[Operator, ...]
+    output_elements_per_token: float = 0.0
+    activation_elements_per_token: float = 0.0
+    replicated_activation_elements_per_token: float = 0.0
+    output_elements_per_logit: float = 0.0
+    activation_elements_per_logit: float = 0.0
+    replicated_activation_elements_per_logit: float = 0.0
+    shared_elements_per_token: float = 0.0
+    backward_flop_ratio: float = 2.0
+    routed_activation_elements_per_token: float = 0.0
+
+    @property
+    def parameters(self) -> float:
+        """Weights of the block."""
+        return sum(operator.parameters for operator in self.operators)
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A neural network as simsys sees it.
+
+    Args:
+        name: Name in the model DB.
+        family: ``decoder``, ``encoder``, ``encoder_decoder`` or ``cnn`` (a token is a sample; also models written
+            layer by layer).
+        blocks: In order of execution; equal layers are the same object, so caches by identity work.
+        hidden_size: Width of the residual stream (0 for a CNN).
+        num_layers: Transformer layers, those of a decoder beside an encoder included (or convolution blocks).
+        num_attention_heads: Query heads (0 for a CNN).
+        num_key_value_heads: Key and value heads.
+        vocab_size: Rows of the embedding (0 for a CNN).
+        max_context_tokens: Longest sequence it accepts (0: no limit).
+        kv_elements_per_token: KV-cache elements each token of context needs, all layers.
+        sequence_length: Default training sequence length (1 for a CNN: a token is a sample).
+        decoder_sequence_length: The same for a decoder that stands beside an encoder (0: there is none).
+        tied_parameters: Weights counted in two blocks but stored once (tied embeddings).
+        source: Where the architecture numbers come from.
+    """
+
+    name: str
+    family: str
+    blocks: tuple[Block, ...]
+    hidden_size: int = 0
+    num_layers: int = 0
+    num_attention_heads: int = 0
+    num_key_value_heads: int = 0
+    vocab_size: int = 0
+    max_context_tokens: int = 0
+    kv_elements_per_token: float = 0.0
+    sequence_length: int = 1
+    decoder_sequence_length: int = 0
+    tied_parameters: float = 0.0
+    source: str = ""
+
+    @property
+    def parameters(self) -> float:
+        """Weights stored."""
+        return sum(block.parameters for block in self.blocks) - self.tied_parameters
+
+    @property
+    def active_parameters(self) -> float:
+        """Weights a single token passes through: routed experts count k of E."""
+        return (
+            sum(
+                operator.parameters * operator.experts_per_token / operator.experts
+                for block in self.blocks
+                for operator in block.operators
+            )
+            - self.tied_parameters
+        )
+
+    @property
+    def experts(self) -> int:
+        """Routed experts of a layer; 1 for a dense model."""
+        return max((operator.experts for block in self.blocks for operator in block.operators), default=1)
+
+    @property
+    def causal(self) -> bool:
+        """True if a token attends only to those before it."""
+        return self.family == "decoder"
+
+    def training_batch(
+        self,
+        sequences: int,
+        sequence_length: int,
+        decoder_sequence_length: int | None = None,
+        *,
+        fused_attention: bool = True,
+    ) -> Batch:
+        """The batch of one forward pass over `sequences` full sequences (samples for a CNN).
+
+        Fused attention (Dao et al. 2022) skips what a causal mask hides and keeps no scores; unfused attention
+        computes and stores the full square.
+
+        Args:
+            sequences: How many.
+            sequence_length: Tokens of each; those of the encoder, if the model has a decoder besides.
+            decoder_sequence_length: Tokens of each on the decoder's side (None: the model's default).
+            fused_attention: Whether attention is fused.
+        """
+        tokens = float(sequences * sequence_length)
+        pairs = attention_pairs(sequence_length, causal=self.causal and fused_attention) * sequences
+        unfused = not fused_attention
+        if not self.decoder_sequence_length:
+            return Batch(tokens, tokens, pairs, unfused_attention=unfused)
+        answer = decoder_sequence_length or self.decoder_sequence_length
+        return Batch(
+            tokens,
+            float(sequences * answer),
+            pairs,
+            decoder_pairs=attention_pairs(answer, causal=fused_attention) * sequences,
+            cross_pairs=tokens * answer,
+            unfused_attention=unfused,
+        )

@@ -1,0 +1,111 @@
+"""Operators: what one kernel of a model computes and moves, in counts that know no precision and no batch.
+
+The amounts are counts (parameters, elements, FLOP); bytes appear when a precision is chosen. All
+amounts of an operator are *per token* (per sample for a CNN), *per attention pair* (one query token
+attending to one key token) or *per context token* (one cached token whose keys and values are read),
+so one evaluation per pass is O(operators), whatever the batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class OperatorKind(StrEnum):
+    """What limits an operator, and so which efficiency curve of a device applies to it."""
+
+    GEMM = "gemm"
+    CONV = "conv"
+    ATTENTION = "attention"  # prompt (or training) attention: many queries per sequence
+    DECODE_ATTENTION = "decode_attention"  # one query per sequence over its cached keys and values
+    MEMORY = "memory"  # norms, activations, embeddings: bandwidth only
+
+
+class Split(StrEnum):
+    """How tensor parallelism divides an operator (Shoeybi et al. 2019, §3)."""
+
+    COLUMN = "column"  # output features are divided; no communication afterwards
+    ROW = "row"  # input features are divided; partial outputs are summed by an all-reduce
+    HEADS = "heads"  # attention heads are divided; KV heads at most down to one per rank
+    VOCABULARY = "vocabulary"  # rows of the embedding or head; an all-gather of logits when sampling
+    REPLICATED = "replicated"  # every rank does all of it
+
+
+class Pairs(StrEnum):
+    """Which query-key pairs an attention operator works on: a counter of `Batch`."""
+
+    OWN = "attention_pairs"  # of a decoder alone, or of an encoder
+    DECODER = "decoder_pairs"  # of the decoder's tokens among themselves, beside an encoder
+    CROSS = "cross_pairs"  # of the decoder's tokens with the encoder's
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One kernel of a block, in counts per token, pair or context token.
+
+    Args:
+        name: Short name, unique in its block, such as ``qkv`` or ``down``.
+        kind: Which resource curve applies.
+        split: How tensor parallelism divides it.
+        parameters: Weights held, all experts included.
+        rows_per_token: GEMM rows per token: 1, or experts per token for a routed expert.
+        columns: Output features n of the GEMM (0 if it is none).
+        inner: Input features k of the GEMM (0 if it is none).
+        flop_per_token: FLOP for each token; 2·n·k·rows for a GEMM.
+        elements_per_token: Activation elements read and written for each token.
+        flop_per_pair: FLOP for each query-key pair (attention).
+        elements_per_pair: Elements of scores read and written for each query-key pair if attention is not fused.
+        kept_elements_per_pair: Elements of scores kept for the backward pass, likewise.
+        pairs: Which pairs these are.
+        elements_per_key_token: Elements of keys and values read for each encoder token (cross-attention).
+        elements_per_context_token: KV-cache elements read for each cached token.
+        kv_elements_per_token: Keys and values that each token contributes to attention over a divided sequence.
+        experts: Experts among which the parameters are divided (1: dense).
+        experts_per_token: Experts each token is routed to.
+        expert_ranks: Ranks among which the experts are divided, all of whose tokens come to those of this one.
+        per_logit: True if "token" means a token that goes through the head, not every token: in the head, and in all
+            of a decoder that stands beside an encoder.
+        lookup: True if the parameters are a table of which a pass reads only the rows it looks up; those rows
+            stand in `elements_per_token`, so the parameters count as stored but never as read.
+    """
+
+    name: str
+    kind: OperatorKind
+    split: Split = Split.REPLICATED
+    parameters: float = 0.0
+    rows_per_token: float = 1.0
+    columns: int = 0
+    inner: int = 0
+    flop_per_token: float = 0.0
+    elements_per_token: float = 0.0
+    flop_per_pair: float = 0.0
+    elements_per_pair: float = 0.0
+    kept_elements_per_pair: float = 0.0
+    pairs: Pairs = Pairs.OWN
+    elements_per_key_token: float = 0.0
+    elements_per_context_token: float = 0.0
+    kv_elements_per_token: float = 0.0
+    experts: int = 1
+    experts_per_token: int = 1
+    expert_ranks: int = 1
+    per_logit: bool = False
+    lookup: bool = False
+
+    @property
+    def is_head(self) -> bool:
+        """Whether it computes logits."""
+        return self.per_logit and self.split is Split.VOCABULARY and not self.lookup
+
+    def parameters_read(self, tokens: float) -> float:
+        """Weights that one pass over `tokens` tokens reads.
+
+        Of E experts with top-k routing, the expected number touched is E·(1 − (1 − k/E)^tokens) if tokens are
+        routed independently and evenly.
+        """
+        if self.lookup:
+            return 0.0
+        if self.experts == 1:
+            return self.parameters
+        untouched: float = (1.0 - self.experts_per_token / self.experts) ** (tokens * self.expert_ranks)
+        return self.parameters * (1.0 - untouched)

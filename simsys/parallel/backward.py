@@ -1,0 +1,139 @@
+"""The backward pass of a block: its segments last first, with the exchanges that mirror those of the forward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from simsys.collectives.base import CollectiveKind
+from simsys.model.batch import Batch
+from simsys.model.operators import OperatorKind, Split
+from simsys.model.work import Precision, Work, backward_work, forward_work
+from simsys.parallel.passes import Stretch
+from simsys.parallel.plan import Part, Recompute, StepSettings
+from simsys.parallel.segments import Exchange, Segment
+
+
+def gradients_of(forward: Work, flop_ratio: float, layers_ratio: float) -> Work:
+    """The backward work of a forward one, with its share of the host's overhead."""
+    return replace(backward_work(forward, flop_ratio), layers=forward.layers * layers_ratio)
+
+
+def part_of(
+    work: Work,
+    exchange: Exchange | None,
+    batch: Batch,
+    precision: Precision,
+    *,
+    factor: float = 1.0,
+    beside: bool = False,
+) -> Part:
+    """A computation and the exchange after (or `beside`) it, if there is one, of `factor` times its usual size."""
+    if exchange is None:
+        return Part(work)
+    tokens = batch.logits if exchange.per_logit else batch.tokens
+    nbytes = factor * tokens * exchange.elements_per_token * precision.activation_bytes
+    return Part(work, exchange.kind, nbytes, exchange.over, beside)
+
+
+def recomputed(stretch: Stretch, forward: Sequence[Part], batch: Batch, settings: StepSettings) -> list[Part]:
+    """What is computed again before a block's backward pass: all of it, exchanges included, or its attention core."""
+    if settings.recompute is Recompute.FULL and stretch.checkpointed:
+        return list(forward)
+    if settings.recompute is not Recompute.SELECTIVE:
+        return []
+    parts = []
+    for segment in stretch.segments:
+        core = [operator for operator in segment.operators if operator.kind is OperatorKind.ATTENTION]
+        if core:
+            work = forward_work(core, batch, settings.precision, layers=0.0)
+            exchange = segment.exchange if segment.beside else None
+            parts.append(part_of(work, exchange, batch, settings.precision, beside=segment.beside))
+    return parts
+
+
+def backward_parts(stretch: Stretch, gradients: Sequence[Work], batch: Batch, precision: Precision) -> list[Part]:
+    """The backward pass of a block's segments, last first, with the exchanges before and after each."""
+    parts: list[Part] = []
+    previous: Segment | None = None
+    sums = any(s.exchange is not None and s.exchange.kind is CollectiveKind.ALL_REDUCE for s in stretch.segments)
+    for segment, work in zip(stretch.segments, gradients, strict=True):
+        if segment.beside:
+            parts = [*_backward_beside(segment, work, batch, precision, previous), *parts]
+        else:
+            before, after = _exchanges(segment, previous.exchange if previous and _gathers(previous) else None)
+            alone = [part_of(Work(), exchange, batch, precision) for exchange in before]
+            second = [part_of(Work(), exchange, batch, precision) for exchange in _second_inputs(segment) if sums]
+            parts = [*alone, part_of(work, after, batch, precision), *second, *parts]
+        previous = segment
+    return [part for part in parts if part.computes or part.kind is not None]
+
+
+def _backward_beside(
+    segment: Segment, work: Work, batch: Batch, precision: Precision, previous: Segment | None
+) -> list[Part]:
+    """The backward pass of a part of a ring; the gradients of keys and values go one step further, to their owner."""
+    exchange = segment.exchange
+    parts = [part_of(work, exchange, batch, precision, factor=segment.backward_factor, beside=True)]
+    begins = previous is None or not previous.beside
+    if begins and exchange is not None and exchange.over == "context":
+        parts.append(part_of(Work(), exchange, batch, precision))
+    return parts
+
+
+def joined(parts: Sequence[Part]) -> list[Part]:
+    """The same with an exchange that comes alone put behind the computation before it, if that has none."""
+    joined: list[Part] = []
+    for part in parts:
+        if part.computes or not joined or joined[-1].kind is not None:
+            joined.append(part)
+        else:
+            joined[-1] = replace(part, work=joined[-1].work)
+    return joined
+
+
+def _exchanges(segment: Segment, gather: Exchange | None) -> tuple[list[Exchange], Exchange | None]:
+    """What precedes and what follows the backward pass of a segment.
+
+    Tensor parallelism (Shoeybi et al. 2019, §3): partial sums are added up in both passes. The logits stay divided:
+    the loss needs a few numbers of each token only, which count as nothing; but the gradient of the head's input is a
+    sum over the ranks. The gradients of an embedding stay where its rows are. Sequence parallelism (Korthikanti et
+    al. 2022, §4.2.2): an all-gather becomes a reduce-scatter and vice versa, and the input of split operators, which
+    was gathered and not kept, is gathered again for the gradients of their weights. What an all-to-all sent away
+    comes back by another one.
+
+    Args:
+        segment: The operators, and what follows them in the forward pass.
+        gather: The all-gather of the segment's input, if there was one.
+    """
+    exchange = segment.exchange
+    before: list[Exchange] = []
+    if exchange is not None and exchange.kind is CollectiveKind.REDUCE_SCATTER:
+        before = [replace(exchange, kind=CollectiveKind.ALL_GATHER)]
+    elif exchange is not None and exchange.kind is CollectiveKind.ALL_TO_ALL:
+        before = [exchange]
+    if gather is not None:
+        return [*before, gather], replace(gather, kind=CollectiveKind.REDUCE_SCATTER)
+    if keeps_logits(segment):
+        return before, Exchange(CollectiveKind.ALL_REDUCE, float(segment.operators[-1].inner), per_logit=True)
+    summed = exchange is not None and exchange.kind is CollectiveKind.ALL_REDUCE and not segment.operators[-1].lookup
+    return before, exchange if summed else None
+
+
+def _second_inputs(segment: Segment) -> list[Exchange]:
+    """The sum of a second gradient: cross-attention has two inputs, the decoder's tokens and the encoder's."""
+    products = [o for o in segment.operators if o.split is Split.COLUMN and o.kind is OperatorKind.GEMM]
+    if not any(product.per_logit for product in products):
+        return []
+    return [Exchange(CollectiveKind.ALL_REDUCE, float(o.inner)) for o in products if not o.per_logit]
+
+
+def keeps_logits(segment: Segment) -> bool:
+    """Whether what follows is the gathering of logits, for which only inference has a use."""
+    return segment.exchange is not None and any(o.is_head for o in segment.operators)
+
+
+def _gathers(segment: Segment) -> bool:
+    """Whether what follows is the gathering of hidden states for the next segment."""
+    exchange = segment.exchange
+    return exchange is not None and exchange.kind is CollectiveKind.ALL_GATHER and not keeps_logits(segment)
