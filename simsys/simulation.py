@@ -58,6 +58,7 @@ def simulate_job(job: TrainingJob | ServingJob, probes: Iterable[Probe] = ()) ->
         metrics={**collector.metrics(), **_hardware_metrics(executor, collector.end_s)},
         rows=collector.rows(),
         memory_bytes=_fullest(executor).held_at_peak,
+        ranks=collector.ranks(),
         gpus=platform.gpu_statistics(),
         links=platform.link_statistics(),
         assumptions=job.assumptions(),

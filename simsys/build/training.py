@@ -231,6 +231,7 @@ class TrainingJob:
         phases, samples = self.phases, [phase.samples * self.layout.data for phase in self.phases]
         return TrainingMetrics(
             0,
+            stages=[role[0] for role in self.roles()],
             samples=[(phase.iterations, each) for phase, each in zip(phases, samples, strict=True)],
             samples_per_iteration=mean_over_iterations(phases, samples),
             tokens_per_sample=self.sequence_length,

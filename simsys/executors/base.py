@@ -224,8 +224,17 @@ class Executor(ABC):
         return self.wait(op.rank, (exchanged, self.start(op.compute)))
 
     def recv(self, op: Recv) -> Event:
-        """Wait for a message."""
-        return self._message(op.src, op.rank, op.tag, receiving=True)
+        """Wait for a message; the event's value is when it was sent."""
+        event = self._message(op.src, op.rank, op.tag, receiving=True)
+        if self.probes.waited and not event.processed:
+            started_s = self.now(op.rank)
+            event.callbacks.append(lambda arrived: self._tell_wait(op, started_s, arrived.value))
+        return event
+
+    def _tell_wait(self, op: Recv, started_s: float, sent_s: float) -> None:
+        if self.env._now > started_s:
+            for hook in self.probes.waited:
+                hook(op, started_s, sent_s, self.env._now)
 
     def allocate(self, op: Allocate) -> Event:
         """Take memory; at once."""

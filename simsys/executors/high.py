@@ -61,7 +61,7 @@ class HighDetail(Executor):
         def arrived(_: Event) -> None:
             for hook in self.probes.operation:
                 hook(op, start_s, self.env._now)
-            delivered.succeed()
+            delivered.succeed(start_s)
 
         def depart(_: Event | None = None) -> None:
             _then(self.platform.network.transfer(op.rank, op.dst, op.nbytes), arrived)

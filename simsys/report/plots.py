@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 FORMATS: Mapping[str, Mapping[str, None]] = {".png": {"Software": None}, ".svg": {"Date": None}}
 """File endings, each with the metadata to leave out because it is not the result's."""
 DPI = 150
-DATA, CHECKPOINT = "#228833", "#aa3377"
-COMPUTE, EXPOSED, HIDDEN, IDLE, LIMIT = "#4477aa", "#cc6677", "#ddaa33", "#dddddd", "#666666"
+DATA, CHECKPOINT, BUBBLE = "#228833", "#aa3377", "#bbbbbb"
+COMPUTE, EXPOSED, HIDDEN, IDLE, LIMIT = "#4477aa", "#cc6677", "#ddaa33", "#e8e8e8", "#666666"
 CDF_POINTS = 1001
 """Points of a curve, however many requests there are: the extremes and every tenth of a percent."""
 
@@ -62,7 +62,8 @@ def plot_iteration_breakdown(result: RunResult, path: Path) -> Path:
         "exposed_communication_s": (EXPOSED, "exposed communication"),
         "data_s": (DATA, "waiting for data"),
         "checkpoint_s": (CHECKPOINT, "checkpoint"),
-        "idle_s": (IDLE, "idle (waiting for other stages)"),
+        "bubble_s": (BUBBLE, "bubble (waiting for other stages)"),
+        "idle_s": (IDLE, "idle"),
     }
     for column, (color, label) in parts.items():
         if not any(result.rows[column]):

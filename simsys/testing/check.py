@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from simsys.ops import Operation
+from simsys.ops import Operation, Recv
 from simsys.parallel.schedule import Schedule
 from simsys.probes import Probe
 from simsys.testing.runs import ServingCase, ServingRun, TrainingCase, TrainingRun, cases
@@ -165,6 +165,9 @@ class Listener(Probe):
     """Hears everything and does nothing with it."""
 
     def operation(self, op: Operation, started_s: float, ended_s: float) -> None:
+        """Hear it."""
+
+    def waited(self, op: Recv, started_s: float, sent_s: float, ended_s: float) -> None:
         """Hear it."""
 
     def mark(self, rank: int, name: str, now_s: float) -> None:
