@@ -200,9 +200,16 @@ class TrainingJob:
 
     @cached_property
     def shards(self) -> Shards:
-        """How model states are divided among the ranks that hold the same weights."""
+        """How model states are divided among the ranks that hold the same weights.
+
+        Raises:
+            UsageError: If the options do not fit so many ranks, or nothing is known of the host that they name.
+        """
         module, options = self.data_parallel
-        return module.shards(options, self.layout.replicas)
+        shards = module.shards(options, self.layout.replicas)
+        if shards.on_host and not self.cluster.spec.host_update_bytes_per_s:
+            raise UsageError(f"offload: the profile of {self.cluster.spec.name} does not describe a host; add 'host'")
+        return shards
 
     @cached_property
     def expert_shards(self) -> Shards:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from simsys.model.batch import Batch
 from simsys.model.work import FP32_BYTES, Precision
 from simsys.parallel.passes import ForwardPass, Stretch
 from simsys.parallel.plan import Recompute
+
+State: TypeAlias = Literal["parameters", "gradients", "optimizer"]
+"""A model state, as `training_memory` calls its components."""
 
 OPTIMIZER_STATES = {"adam": 2, "sgd": 1}
 """Momentum and, for Adam, variance, kept in fp32 (Kingma & Ba 2015)."""
@@ -27,12 +30,14 @@ class Shards:
         optimizer: Each rank updates its shard of the weights.
         gathered: Of sharded weights, what is whole at the peak: ``"units"`` for two blocks, one that computes and
             one that is gathered meanwhile, or ``"all"``.
+        on_host: What lives in the memory of the host instead. With the optimizer, the weights in fp32 do.
     """
 
     weights: int = 1
     gradients: int = 1
     optimizer: int = 1
     gathered: Literal["units", "all"] = "units"
+    on_host: tuple[State, ...] = ()
 
 
 UNSHARDED = Shards()
@@ -123,13 +128,18 @@ def training_memory(
         expert_shards: The same for divided experts.
         usable: Share of the changing memory that the allocator can fill; the rest is lost between its blocks.
     """
-    experts = sum(chunk.expert_parameters for chunk in chunks)
-    rest = sum(chunk.parameters for chunk in chunks) - tied_parameters - experts
-    held = _model_states(rest, precision, OPTIMIZER_STATES[optimizer], shards)
-    for name, nbytes in _model_states(experts, precision, OPTIMIZER_STATES[optimizer], expert_shards).items():
-        held[name] += nbytes
-    if max(shards.weights, expert_shards.weights) > 1:
-        held["gathered"] = _gathered(chunks, rest + experts, precision, shards)
+    states = model_states(
+        chunks,
+        precision,
+        optimizer=optimizer,
+        tied_parameters=tied_parameters,
+        shards=shards,
+        expert_shards=expert_shards,
+    )
+    held = {name: 0.0 if name in shards.on_host else nbytes for name, nbytes in states.items()}
+    if max(shards.weights, expert_shards.weights) > 1 or (shards.on_host and not buffer_bytes):
+        parameters = sum(chunk.parameters for chunk in chunks) - tied_parameters
+        held["gathered"] = _gathered(chunks, parameters, precision, shards)
     passing = max(activations, key=lambda chunk: chunk.passing)
     held["buffers"] = buffer_bytes
     gathered = {"gathered": held.pop("gathered")} if "gathered" in held else {}
@@ -141,6 +151,25 @@ def training_memory(
     }
     lost = sum(changing.values()) * (1.0 / usable - 1.0)
     return {**held, **changing, "fragmentation": lost, "context": context_bytes}
+
+
+def model_states(
+    chunks: Sequence[ForwardPass],
+    precision: Precision,
+    *,
+    optimizer: str = "adam",
+    tied_parameters: float = 0.0,
+    shards: Shards = UNSHARDED,
+    expert_shards: Shards = UNSHARDED,
+) -> dict[str, float]:
+    """Weights, gradients and optimizer states of one rank in bytes, on its GPU or its host; as `training_memory`."""
+    count = OPTIMIZER_STATES[optimizer]
+    experts = sum(chunk.expert_parameters for chunk in chunks)
+    rest = sum(chunk.parameters for chunk in chunks) - tied_parameters - experts
+    held = _model_states(rest, precision, count, shards)
+    for name, nbytes in _model_states(experts, precision, count, expert_shards).items():
+        held[name] += nbytes
+    return held
 
 
 def checkpoint_bytes(parameters: float, precision: Precision, optimizer: str, shards: Shards = UNSHARDED) -> float:
@@ -172,11 +201,12 @@ def activation_elements(stretch: Stretch, batch: Batch, recompute: Recompute = R
 def _model_states(parameters: float, precision: Precision, states: int, shards: Shards) -> dict[str, float]:
     """Weights, gradients and optimizer states of one rank, in bytes.
 
-    If the optimizer is divided further than the weights, as in ZeRO-1 and -2, every rank holds the weights in the
-    precision it computes in, and the fp32 weights are one more state of the optimizer.
+    If the optimizer is divided further than the weights, as in ZeRO-1 and -2, or lives elsewhere, every rank holds the
+    weights in the precision it computes in, and the fp32 weights are one more state of the optimizer.
     """
     weight_bytes = FP32_BYTES
-    if shards.optimizer > shards.weights and precision.weight_bytes < FP32_BYTES:
+    apart = shards.optimizer > shards.weights or ("optimizer" in shards.on_host and "parameters" not in shards.on_host)
+    if apart and precision.weight_bytes < FP32_BYTES:
         weight_bytes, states = precision.weight_bytes, states + 1
     return {
         "parameters": parameters * weight_bytes / shards.weights,
@@ -186,9 +216,20 @@ def _model_states(parameters: float, precision: Precision, states: int, shards: 
 
 
 def _gathered(chunks: Sequence[ForwardPass], parameters: float, precision: Precision, shards: Shards) -> float:
-    """Bytes of weights that are whole for a while, and of one block's gradients before they are scattered."""
+    """Bytes of weights that are whole for a while, and of one block's gradients before they are scattered.
+
+    What is on its way from or to the host comes on top: two blocks' shards in fp32, and one block's gradients' shards.
+    """
     stretches = (stretch for chunk in chunks for stretch in chunk.stretches)
     largest = max(sum(operator.parameters for operator in stretch.operators) for stretch in stretches)
-    whole = parameters if shards.gathered == "all" else min(2 * largest, parameters)
-    unscattered = largest * FP32_BYTES if shards.gradients > 1 else 0.0
-    return whole * precision.weight_bytes + unscattered
+    units = min(2 * largest, parameters)
+    nbytes = 0.0
+    if shards.weights > 1 or "parameters" in shards.on_host:
+        nbytes += (parameters if shards.gathered == "all" else units) * precision.weight_bytes
+    if shards.gradients > 1 or "gradients" in shards.on_host:
+        nbytes += largest * FP32_BYTES
+    if "parameters" in shards.on_host:
+        nbytes += units * FP32_BYTES / shards.weights
+    if "gradients" in shards.on_host:
+        nbytes += largest * FP32_BYTES / shards.gradients
+    return nbytes

@@ -82,6 +82,7 @@ class TrainingPlan:
         handed_bytes: For each chunk, what a micro-batch hands to the next one in the model.
         returned_bytes: For each chunk, the gradient that a micro-batch hands back to the one before.
         shared_gradient_bytes: Gradients of weights that the first and the last stage both hold (tied embeddings).
+        host_update_bytes: What the host reads and writes if the weight update is done there, in one pass.
     """
 
     chunks: tuple[tuple[Block, ...], ...]
@@ -90,6 +91,7 @@ class TrainingPlan:
     handed_bytes: tuple[float, ...] = ()
     returned_bytes: tuple[float, ...] = ()
     shared_gradient_bytes: float = 0.0
+    host_update_bytes: float = 0.0
 
     @property
     def blocks(self) -> tuple[Block, ...]:
