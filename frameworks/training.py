@@ -68,7 +68,7 @@ class Training(TrainingFramework):
             ends = self.rank.layout.ends(self.rank.index, "pipeline")
             yield self.rank.all_reduce(shared, over=ends, name="tied embeddings")
         self.rank.mark("optimizer")
-        yield self.rank.compute(self.plan.optimizer, name="optimizer")
+        yield self.data_parallel.update()
         if event := self.data_parallel.after_optimizer():
             yield event
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from enum import StrEnum
 
 from simsys.collectives.base import CollectiveKind
 from simsys.model.batch import Batch
@@ -80,6 +81,24 @@ class Recv:
     def of(self, micro_batch: Hashable) -> Recv:
         """The wait for the message of one micro-batch, where this is that of a pass."""
         return Recv(self.rank, self.src, (self.tag, micro_batch), self.name)
+
+
+class HostChannel(StrEnum):
+    """What a rank's host does for it, one piece of work after another on each channel."""
+
+    TO_HOST = "to_host"
+    FROM_HOST = "from_host"
+    UPDATE = "update_on_host"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HostWork:
+    """Bytes that go to the host of a rank or come from it, or that its processors read and write there."""
+
+    rank: int
+    channel: HostChannel
+    nbytes: float
+    name: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,4 +187,4 @@ class Program:
     name: str
 
 
-Operation = Compute | Collective | Overlapped | Send | Recv | Allocate | Release | Forward | Program
+Operation = Compute | Collective | Overlapped | Send | Recv | HostWork | Allocate | Release | Forward | Program

@@ -29,7 +29,7 @@ from simsys.model.model import Model
 from simsys.model.work import FP32_BYTES, Precision
 from simsys.parallel.activations import ChunkMemory, Recompute, chunk_memory
 from simsys.parallel.layout import Layout
-from simsys.parallel.memory import Shards, checkpoint_bytes, training_memory
+from simsys.parallel.memory import Shards, checkpoint_bytes, training_memory, whole_bytes
 from simsys.parallel.passes import ForwardPass, forward_pass
 from simsys.parallel.plan import StepSettings, TrainingPlan
 from simsys.parallel.schedule import Action, Schedule, peak_in_flight
@@ -178,6 +178,9 @@ class TrainingJob:
 
     def _activations(self, phase: BatchPhase, chunks: Sequence[ForwardPass]) -> list[ChunkMemory]:
         """What a micro-batch holds in each chunk of a stage."""
+        weight_bytes, gradient_bytes = whole_bytes(self.shards, self.precision)
+        if self.shards.weights == 1 and self.buffer_bytes(chunks):
+            weight_bytes = gradient_bytes = 0.0  # the buckets are on their way
         return [
             chunk_memory(
                 chunk,
@@ -185,8 +188,9 @@ class TrainingJob:
                 self.precision,
                 vocab_size=self.model.vocab_size / self.layout.tensor,
                 recompute=Recompute(self.settings.activation_recompute),
-                gathered=self.shards.gathered if self.shards.weights > 1 else "none",
-                scattered=self.shards.weights > 1 and self.shards.gradients > 1,
+                gathered=self.shards.gathered if weight_bytes or gradient_bytes else "none",
+                weight_bytes=weight_bytes,
+                gradient_bytes=gradient_bytes,
                 tied_parameters=self.tied_parameters,
             )
             for chunk in chunks
@@ -212,9 +216,16 @@ class TrainingJob:
 
     @cached_property
     def shards(self) -> Shards:
-        """How model states are divided among the ranks that hold the same weights."""
+        """How model states are divided among the ranks that hold the same weights.
+
+        Raises:
+            UsageError: If the options do not fit so many ranks, or nothing is known of the host that they name.
+        """
         module, options = self.data_parallel
-        return module.shards(options, self.layout.replicas)
+        shards = module.shards(options, self.layout.replicas)
+        if shards.on_host and not self.cluster.spec.host_update_bytes_per_s:
+            raise UsageError(f"offload: the profile of {self.cluster.spec.name} does not describe a host; add 'host'")
+        return shards
 
     @cached_property
     def expert_shards(self) -> Shards:

@@ -27,6 +27,8 @@ MAX_MICRO_BATCHES = 1024
 """More of them than this are not proposed in place of a larger batch."""
 SHARDING = ("DDP", "ZERO1", "ZERO2", "HSDP", "FSDP")
 """Strategies of data parallelism by how much of the model states they divide."""
+OFFLOADS = ("none", "optimizer", "parameters")
+"""What lives in the memory of the host, by how much it is; a data-parallel module may not have all of them."""
 
 
 def fused_attention(job: TrainingJob) -> Iterator[Lever]:
@@ -93,6 +95,14 @@ def more_stages(job: TrainingJob) -> Iterator[Lever]:
         stages *= 2
 
 
+def offload(job: TrainingJob) -> Iterator[Lever]:
+    """The optimizer's states in the memory of the host, or the weights too (Ren et al. 2021)."""
+    current = getattr(job.data_parallel[1], "offload", None)
+    if current in OFFLOADS:
+        for more in OFFLOADS[OFFLOADS.index(current) + 1 :]:
+            yield {"training.options": {**job.settings.options, "offload": more}}
+
+
 def sgd(job: TrainingJob) -> Iterator[Lever]:
     """One state for each weight in place of Adam's two: another training."""
     if job.settings.optimizer == "adam":
@@ -110,6 +120,7 @@ KINDS: tuple[Kind, ...] = (
     full_recompute,
     more_stages,
     more_tensor,
+    offload,
     sgd,
 )
 """What usually costs least first; `effects` measures the cost."""

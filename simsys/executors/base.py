@@ -14,8 +14,22 @@ from simsys.collectives.choose import Choose
 from simsys.errors import DeadlockError, UsageError
 from simsys.executors.communicator import Communicator, Meeting
 from simsys.executors.cost import PassCost, WorkCost
+from simsys.executors.streams import Stream
 from simsys.model.work import Precision
-from simsys.ops import Allocate, Collective, Compute, Forward, Operation, Overlapped, Program, Recv, Release, Send
+from simsys.ops import (
+    Allocate,
+    Collective,
+    Compute,
+    Forward,
+    HostChannel,
+    HostWork,
+    Operation,
+    Overlapped,
+    Program,
+    Recv,
+    Release,
+    Send,
+)
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
 from simsys.platform.environment import At
@@ -62,6 +76,7 @@ class Executor(ABC):
         self._stand_in = {rank: self.stand_in(role, rank) for role in roles for rank in role}
         self._work_cost = WorkCost(model.per_layer_s)
         self._communicators: dict[Group, Communicator] = {}
+        self._streams: dict[tuple[int, Group | HostChannel], Stream] = {}
         self._pass_costs: dict[ForwardPass, PassCost] = {}
         self._mail: dict[tuple[tuple[int, int, Hashable], bool], deque[Event]] = {}
         self._handlers: dict[type, Callable[[Any], Event]] = {
@@ -71,6 +86,7 @@ class Executor(ABC):
             Forward: self.forward,
             Send: self.send,
             Recv: self.recv,
+            HostWork: self.host_work,
             Allocate: self.allocate,
             Release: self.release,
             Program: self.program,
@@ -135,22 +151,13 @@ class Executor(ABC):
         """
         return max(self.env._now, self.platform.devices[rank].free_at_s)
 
-    def start_after(self, op: Collective, event: Event) -> Event:
-        """Join a collective when `event` has fired, as on a stream that waits for another one."""
-        if event.processed:
-            return self.start(op)
+    def start_after(self, op: Collective | HostWork, event: Event) -> Event:
+        """Join a collective or let the host work when `event` has fired, as on a stream that waits for another one."""
+        if isinstance(op, HostWork):
+            return self.host_work(op, event)
         if self.communicator(op.group).trivial(op.nbytes):
             return event
-        ready_s, ended = self.now(op.rank), Event(self.env)
-
-        def end(_: Event) -> None:
-            ended.succeed()
-
-        def join(_: Event) -> None:
-            self._join(op, max(ready_s, self.env._now)).callbacks.append(end)
-
-        event.callbacks.append(join)
-        return ended
+        return self._stream((op.rank, op.group), self._join).issue(op, self.now(op.rank), event)
 
     def wait(self, rank: int, events: Iterable[Event]) -> Event:
         """An event that fires when all `events` have."""
@@ -210,7 +217,28 @@ class Executor(ABC):
         """Join a collective; it starts when every member has joined and the group's last one has ended."""
         if self.communicator(op.group).trivial(op.nbytes):
             return self.env.done
+        stream = self._streams.get((op.rank, op.group)) if self._streams else None
+        if stream is not None and stream.held_up:
+            return stream.issue(op, self.now(op.rank))
         return self._join(op, self.now(op.rank))
+
+    def host_work(self, op: HostWork, after: Event | None = None) -> Event:
+        """Queue work on a channel of the rank's host, which nobody else uses: its end is known when it begins."""
+        if not op.nbytes:
+            return self.env.done if after is None else after
+        return self._stream((op.rank, op.channel), self._begin_on_host).issue(op, self.now(op.rank), after)
+
+    def _begin_on_host(self, op: HostWork, ready_s: float) -> Event:
+        start_s, end_s = self.platform.devices[op.rank].host[op.channel].carry(ready_s, op.nbytes)
+        for hook in self.probes.operation:
+            hook(op, start_s, end_s)
+        return At(self.env, end_s)
+
+    def _stream(self, key: tuple[int, Group | HostChannel], begin: Callable[[Any, float], Event]) -> Stream:
+        found = self._streams.get(key)
+        if found is None:
+            found = self._streams[key] = Stream(self.env, begin)
+        return found
 
     def _join(self, op: Collective, ready_s: float) -> Event:
         meeting = self.communicator(op.group).join(op, ready_s)

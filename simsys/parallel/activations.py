@@ -39,8 +39,8 @@ class BlockMemory:
         kept: From its forward until its backward pass.
         recomputed: More, while the backward pass computes again what was not kept.
         logits: More, at the end of the forward and during the backward pass, for the loss.
-        weights: The block's weights in the precision it computes in, if they have to be gathered.
-        gradients: Its gradients before they are reduced.
+        weights: More, the block's weights while they are whole, if they are kept in shards.
+        gradients: More, its gradients before they are reduced, likewise.
     """
 
     kept: int = 0
@@ -82,10 +82,13 @@ def block_memories(
     *,
     vocab_size: float = 0.0,
     recompute: Recompute = Recompute.NONE,
+    weight_bytes: float = 0.0,
+    gradient_bytes: float = 0.0,
 ) -> tuple[BlockMemory, ...]:
     """What a micro-batch holds in one block of a stretch, or in its two halves if its experts are divided.
 
-    What a layer keeps counts with its first half; either half makes again the whole layer.
+    What a layer keeps counts with its first half; either half makes again the whole layer. Arguments as for
+    `chunk_memory`.
     """
     held = activation_elements(stretch, batch, recompute)
     more = activation_elements(stretch, batch) - held
@@ -98,8 +101,8 @@ def block_memories(
                 kept=0 if index else ceil(held * precision.activation_bytes),
                 recomputed=ceil(more * precision.activation_bytes),
                 logits=ceil(logits * FP32_BYTES * LOGIT_COPIES),
-                weights=ceil(parameters * precision.weight_bytes),
-                gradients=ceil(parameters * FP32_BYTES),
+                weights=ceil(parameters * weight_bytes),
+                gradients=ceil(parameters * gradient_bytes),
             )
         )
     return tuple(made)
@@ -113,7 +116,8 @@ def chunk_memory(
     vocab_size: float = 0.0,
     recompute: Recompute = Recompute.NONE,
     gathered: Gathered = "none",
-    scattered: bool = False,
+    weight_bytes: float = 0.0,
+    gradient_bytes: float = 0.0,
     tied_parameters: float = 0.0,
 ) -> ChunkMemory:
     """What a micro-batch holds in a chunk.
@@ -125,21 +129,29 @@ def chunk_memory(
         vocab_size: The rank's share of the vocabulary; counted if the chunk has the head.
         recompute: What is computed again in the backward pass, and so not kept.
         gathered: What is whole of weights that are sharded.
-        scattered: Whether a block's gradients are whole only until they are reduced.
+        weight_bytes: Bytes per weight while they are whole.
+        gradient_bytes: Bytes per gradient of a block before they are reduced, if they are kept in shards.
         tied_parameters: Weights of the last block that stand in the first one too and count there.
     """
     blocks = [
         block
         for stretch in chunk.stretches
-        for block in block_memories(stretch, batch, precision, vocab_size=vocab_size, recompute=recompute)
+        for block in block_memories(
+            stretch,
+            batch,
+            precision,
+            vocab_size=vocab_size,
+            recompute=recompute,
+            weight_bytes=weight_bytes,
+            gradient_bytes=gradient_bytes,
+        )
         * stretch.repeat
     ]
     if tied_parameters:
-        tied_bytes, gradient_bytes = (ceil(tied_parameters * each) for each in (precision.weight_bytes, FP32_BYTES))
-        last = blocks[-1]
-        blocks[-1] = replace(last, weights=last.weights - tied_bytes, gradients=last.gradients - gradient_bytes)
+        last, tied = blocks[-1], [ceil(tied_parameters * nbytes) for nbytes in (weight_bytes, gradient_bytes)]
+        blocks[-1] = replace(last, weights=last.weights - tied[0], gradients=last.gradients - tied[1])
     shared = ceil(chunk.shared_elements_per_token * batch.tokens * precision.activation_bytes)
-    moments = _moments(blocks, shared, gathered, scattered)
+    moments = _moments(blocks, shared, gathered)
     return ChunkMemory(
         kept=shared + sum(block.kept for block in blocks),
         shared=shared,
@@ -148,14 +160,12 @@ def chunk_memory(
     )
 
 
-def _moments(
-    blocks: Sequence[BlockMemory], shared: int, gathered: Gathered, scattered: bool
-) -> Iterator[Mapping[str, int]]:
+def _moments(blocks: Sequence[BlockMemory], shared: int, gathered: Gathered) -> Iterator[Mapping[str, int]]:
     """What is held at every moment of the forward and of the backward pass, which goes through the blocks in reverse.
 
     The backward pass gives back what each block has kept, so a block that is made again finds less of the rest.
     """
-    kept, weights = shared, [block.weights if gathered != "none" else 0 for block in blocks]
+    kept, weights = shared, [block.weights for block in blocks]
     last = len(blocks) - 1
     for index, block in enumerate(blocks):
         kept += block.kept
@@ -166,7 +176,7 @@ def _moments(
         whole = sum(weights[first : index + 1])
         yield _moment(kept, block.recomputed, block.logits, whole, gathered)
         kept -= block.kept
-        if scattered:
+        if block.gradients:
             yield _moment(kept, 0, 0, whole + block.gradients, gathered)
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from simsys.model.work import FP32_BYTES, Precision
 from simsys.parallel.activations import ChunkMemory
 from simsys.parallel.passes import ForwardPass
+
+State: TypeAlias = Literal["parameters", "gradients", "optimizer"]
+"""A model state, as `training_memory` calls its components."""
 
 OPTIMIZER_STATES = {"adam": 2, "sgd": 1}
 """Momentum and, for Adam, variance, kept in fp32 (Kingma & Ba 2015)."""
@@ -25,12 +28,14 @@ class Shards:
         optimizer: Each rank updates its shard of the weights.
         gathered: Of sharded weights, what is whole at the peak: ``"units"`` for two blocks, one that computes and
             one that is gathered meanwhile, or ``"all"``.
+        on_host: What lives in the memory of the host instead. With the optimizer, the weights in fp32 do.
     """
 
     weights: int = 1
     gradients: int = 1
     optimizer: int = 1
     gathered: Literal["units", "all"] = "units"
+    on_host: tuple[State, ...] = ()
 
 
 UNSHARDED = Shards()
@@ -68,11 +73,15 @@ def training_memory(
         expert_shards: The same for divided experts.
         usable: Share of the changing memory that the allocator can fill; the rest is lost between its blocks.
     """
-    experts = sum(chunk.expert_parameters for chunk in chunks)
-    rest = sum(chunk.parameters for chunk in chunks) - tied_parameters - experts
-    held = _model_states(rest, precision, OPTIMIZER_STATES[optimizer], shards)
-    for name, nbytes in _model_states(experts, precision, OPTIMIZER_STATES[optimizer], expert_shards).items():
-        held[name] += nbytes
+    states = model_states(
+        chunks,
+        precision,
+        optimizer=optimizer,
+        tied_parameters=tied_parameters,
+        shards=shards,
+        expert_shards=expert_shards,
+    )
+    held = {name: 0.0 if name in shards.on_host else nbytes for name, nbytes in states.items()}
     held["buffers"] = buffer_bytes
     busiest = max(activations, key=lambda chunk: chunk.passing)
     kept = sum(count * chunk.kept for count, chunk in zip(in_flight, activations, strict=True))
@@ -81,6 +90,42 @@ def training_memory(
     lost = sum(changing.values()) * (1.0 / usable - 1.0)
     parts = {**held, **changing, "fragmentation": lost, "context": context_bytes}
     return {name: ceil(nbytes) for name, nbytes in parts.items()}
+
+
+def whole_bytes(shards: Shards, precision: Precision) -> tuple[float, float]:
+    """Bytes per weight of a block while it is gathered, and per gradient before it is reduced; 0 if none is in shards.
+
+    What is on its way from or to the host comes on top: shards in fp32.
+    """
+    weights = gradients = 0.0
+    if shards.weights > 1 or "parameters" in shards.on_host:
+        weights = precision.weight_bytes
+    if "parameters" in shards.on_host:
+        weights += FP32_BYTES / shards.weights
+    if (shards.weights > 1 and shards.gradients > 1) or "gradients" in shards.on_host:
+        gradients = FP32_BYTES
+    if "gradients" in shards.on_host:
+        gradients += FP32_BYTES / shards.gradients
+    return weights, gradients
+
+
+def model_states(
+    chunks: Sequence[ForwardPass],
+    precision: Precision,
+    *,
+    optimizer: str = "adam",
+    tied_parameters: float = 0.0,
+    shards: Shards = UNSHARDED,
+    expert_shards: Shards = UNSHARDED,
+) -> dict[str, float]:
+    """Weights, gradients and optimizer states of one rank in bytes, on its GPU or its host; as `training_memory`."""
+    count = OPTIMIZER_STATES[optimizer]
+    experts = sum(chunk.expert_parameters for chunk in chunks)
+    rest = sum(chunk.parameters for chunk in chunks) - tied_parameters - experts
+    held = _model_states(rest, precision, count, shards)
+    for name, nbytes in _model_states(experts, precision, count, expert_shards).items():
+        held[name] += nbytes
+    return held
 
 
 def checkpoint_bytes(parameters: float, precision: Precision, optimizer: str, shards: Shards = UNSHARDED) -> float:
@@ -99,11 +144,12 @@ def checkpoint_bytes(parameters: float, precision: Precision, optimizer: str, sh
 def _model_states(parameters: float, precision: Precision, states: int, shards: Shards) -> dict[str, float]:
     """Weights, gradients and optimizer states of one rank, in bytes.
 
-    If the optimizer is divided further than the weights, as in ZeRO-1 and -2, every rank holds the weights in the
-    precision it computes in, and the fp32 weights are one more state of the optimizer.
+    If the optimizer is divided further than the weights, as in ZeRO-1 and -2, or lives elsewhere, every rank holds the
+    weights in the precision it computes in, and the fp32 weights are one more state of the optimizer.
     """
     weight_bytes = FP32_BYTES
-    if shards.optimizer > shards.weights and precision.weight_bytes < FP32_BYTES:
+    apart = shards.optimizer > shards.weights or ("optimizer" in shards.on_host and "parameters" not in shards.on_host)
+    if apart and precision.weight_bytes < FP32_BYTES:
         weight_bytes, states = precision.weight_bytes, states + 1
     return {
         "parameters": parameters * weight_bytes / shards.weights,

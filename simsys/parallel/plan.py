@@ -77,6 +77,7 @@ class TrainingPlan:
         returned_bytes: For each chunk, the gradient that a micro-batch hands back to the one before.
         shared_gradient_bytes: Gradients of weights that the first and the last stage both hold (tied embeddings).
         memory: For each chunk, what a micro-batch holds in it; nothing if left out.
+        host_update_bytes: What the host reads and writes if the weight update is done there, in one pass.
     """
 
     chunks: tuple[tuple[Block, ...], ...]
@@ -86,6 +87,7 @@ class TrainingPlan:
     returned_bytes: tuple[float, ...] = ()
     shared_gradient_bytes: float = 0.0
     memory: tuple[ChunkMemory, ...] = ()
+    host_update_bytes: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.memory:

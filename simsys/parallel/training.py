@@ -49,12 +49,9 @@ def training_plan(
     rest = sum(chunk.parameters for chunk in chunks) - experts - tied_parameters
     if tied_parameters:
         blocks[-1] = _untie(blocks[-1], tied_parameters, settings)
-    update = update_work(
-        settings.optimizer,
-        rest / settings.optimizer_shards + experts / settings.expert_optimizer_shards,
-        fused=settings.fused_optimizer,
-        half_copy=precision.weight_bytes < 4,
-    )
+    updated = rest / settings.optimizer_shards + experts / settings.expert_optimizer_shards
+    half_copy = precision.weight_bytes < 4
+    update = update_work(settings.optimizer, updated, fused=settings.fused_optimizer, half_copy=half_copy)
     if tensor > 1 and settings.scatter_gather and not settings.sequence_parallel:
         blocks = [_gathering(made, chunk, batch, precision) for made, chunk in zip(blocks, chunks, strict=True)]
     sharing = tensor if settings.scatter_gather or settings.sequence_parallel else 1
@@ -68,6 +65,7 @@ def training_plan(
             chunk_memory(chunk, batch, precision, vocab_size=vocab_size, recompute=settings.recompute)
             for chunk in chunks
         ),
+        host_update_bytes=update_work(settings.optimizer, updated, half_copy=half_copy).nbytes,
     )
 
 
