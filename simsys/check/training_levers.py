@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from simsys.build.modules import module_options
-from simsys.build.training import DATA_PARALLEL, TrainingJob
+from simsys.build.training import TrainingJob
+from simsys.build.training_setup import DATA_PARALLEL
 from simsys.check.findings import Findings, unlocated
 from simsys.check.levers import MAX_TENSOR_DEGREE, Lever, memory_problem, pulled
 from simsys.check.names import check_modules
