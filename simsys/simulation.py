@@ -10,6 +10,7 @@ from simsys.build.serving import ServingJob, build_serving
 from simsys.build.training import TrainingJob, build_training
 from simsys.config.experiment import SimulationConfig
 from simsys.executors import LEVELS, Executor
+from simsys.metrics.memory import MemoryTimeline
 from simsys.metrics.result import RunResult
 from simsys.platform.memory import DeviceMemory
 from simsys.probes import Probe, Probes
@@ -45,6 +46,8 @@ def simulate_job(job: TrainingJob | ServingJob, probes: Iterable[Probe] = ()) ->
     collector = job.collector()
     platform = job.cluster.platform()
     level = LEVELS[config.simulation.lod]
+    timelines = [MemoryTimeline()] if config.simulation.collect_events else []
+    probes = [*probes, *timelines]
     executor = level(platform, job.execution_model(), job.roles(), Probes([collector, *probes]))
     observers = [probe for probe in probes if not probe.counts_only]
     job.start(executor, observed=bool(observers))
@@ -59,6 +62,7 @@ def simulate_job(job: TrainingJob | ServingJob, probes: Iterable[Probe] = ()) ->
         rows=collector.rows(),
         memory_bytes=_fullest(executor).held_at_peak,
         ranks=collector.ranks(),
+        memory_timeline=timelines[0].columns() if timelines else {},
         gpus=platform.gpu_statistics(),
         links=platform.link_statistics(),
         assumptions=job.assumptions(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_training_mixes import GPT2, config_of
 
+from simsys import DistributedAISimulator
 from simsys.build.training import build_training
+from simsys.errors import OutOfMemoryError, UsageError
 from simsys.metrics.memory import MemoryTimeline
 from simsys.metrics.result import RunResult
+from simsys.report.plots import plot_memory
 from simsys.simulation import simulate, simulate_job
 
 
@@ -99,6 +103,22 @@ def test_memory_over_time_rises_and_falls_with_the_passes(lod: str) -> None:
     assert rises == 3, "once in each iteration"
 
 
+def test_it_is_written_and_drawn_if_events_are_collected(tmp_path: Path) -> None:
+    config = config_of(1, 2, 1)
+    settings = config.simulation.model_copy(update={"collect_events": True})
+    simulator = DistributedAISimulator(config.model_copy(update={"simulation": settings}))
+    result = simulator.run()
+    simulator.export_results(tmp_path)
+    written = (tmp_path / config.name / f"{config.name}_memory.csv").read_text().splitlines()
+    assert written[0] == "rank,time_s,in_use_bytes"
+    assert len(written) == 1 + len(result.memory_timeline["rank"])
+    assert [path.name for path in simulator.visualize(tmp_path)][-1] == "memory.png"
+    plain = DistributedAISimulator(config)
+    assert plain.run().memory_timeline == {}
+    with pytest.raises(UsageError, match="memory over time needs simulation"):
+        plot_memory(plain.run(), tmp_path / "memory.png")
+
+
 def test_a_pipeline_holds_less_on_its_later_stages() -> None:
     result = simulate(config_of(1, 4, 1, micro_batches=8))
     peaks = list(result.ranks["peak_memory_bytes"])
@@ -106,8 +126,6 @@ def test_a_pipeline_holds_less_on_its_later_stages() -> None:
 
 
 def test_memory_that_is_not_there_ends_the_run_with_a_shortage() -> None:
-    from simsys.errors import OutOfMemoryError
-
     config = config_of(1, 1, 1, model={"name": GPT2[0]}, hardware={"gpu": {"extends": "H100", "memory": "3 GB"}})
     with pytest.raises(OutOfMemoryError, match="is out of memory"):
         simulate(config)
