@@ -28,7 +28,7 @@ from simsys.model.batch import Batch
 from simsys.model.model import Model
 from simsys.model.work import FP32_BYTES, Precision
 from simsys.parallel.layout import Layout
-from simsys.parallel.memory import ChunkMemory, Shards, checkpoint_bytes, chunk_memory, training_memory
+from simsys.parallel.memory import ChunkMemory, Shards, checkpoint_bytes, chunk_memory, model_states, training_memory
 from simsys.parallel.passes import ForwardPass, forward_pass
 from simsys.parallel.plan import Recompute, StepSettings, TrainingPlan
 from simsys.parallel.schedule import Action, Schedule, peak_in_flight
@@ -160,6 +160,22 @@ class TrainingJob:
             )
             for stage, chunks in enumerate(self.stages)
         ]
+
+    @property
+    def host_bytes(self) -> float:
+        """Model states of one GPU that live in the memory of its host, in the stage that has most of them."""
+        return max(sum(self._host_states(chunks)) for chunks in self.stages)
+
+    def _host_states(self, chunks: Sequence[ForwardPass]) -> list[float]:
+        states = model_states(
+            chunks,
+            self.precision,
+            optimizer=self.settings.optimizer,
+            tied_parameters=self.tied_parameters,
+            shards=self.shards,
+            expert_shards=self.expert_shards,
+        )
+        return [states[name] for name in self.shards.on_host]
 
     @property
     def tied_parameters(self) -> float:
