@@ -277,6 +277,41 @@ def test_scenarios_take_the_same_time_at_both_levels_and_longer_than_without(str
     assert seconds(offload, "medium") > seconds("none", "medium")
 
 
+@pytest.mark.parametrize("steps", [2, 4])
+@pytest.mark.parametrize(
+    ("strategy", "degrees", "options"),
+    [
+        ("TP_FSDP", {"tp_degree": 2}, {"offload": "parameters"}),
+        ("TP_FSDP", {"tp_degree": 2}, {"offload": "parameters", "backward_prefetch": False, "no_sync": True}),
+        ("PP_FSDP", {"pp_stages": 2}, {"offload": "parameters", "forward_prefetch": False}),
+        ("PP_FSDP", {"pp_stages": 2}, {"offload": "optimizer", "reshard_after_forward": False}),
+        ("HSDP", {}, {"offload": "parameters", "shard_size": 4}),
+        ("TP_ZERO2", {"tp_degree": 2}, {"offload": "optimizer"}),
+        ("PP_ZERO2", {"pp_stages": 4}, {"offload": "optimizer"}),
+        ("TP_PP_ZERO1", {"tp_degree": 2, "pp_stages": 2}, {"offload": "optimizer"}),
+    ],
+)
+def test_mixes_of_parallelism_take_the_same_time_where_links_are_not_shared(
+    strategy: str, degrees: dict[str, int], options: dict[str, Any], steps: int
+) -> None:
+    times = []
+    for lod in LEVELS:
+        config = SimulationConfig(
+            hardware={"profile": "mi300x-platform"},
+            model={"name": "GPT2-Small"},
+            parallelism={"strategy": strategy, **degrees},
+            training={
+                "batch_size_per_gpu": 1,
+                "num_iterations": 2,
+                "gradient_accumulation_steps": steps,
+                "options": options,
+            },
+            simulation={"lod": lod},
+        )
+        times.append(simulate(config).metrics["mean_iteration_s"])
+    assert times[0] == pytest.approx(times[1], rel=1e-9)
+
+
 # --- memory and settings ------------------------------------------------------------------------------------------
 
 
