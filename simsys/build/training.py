@@ -10,7 +10,7 @@ from simsys.build.batches import iteration_assumptions, mean_over_iterations
 from simsys.build.checkpoints import build_checkpoints
 from simsys.build.cluster import Cluster, build_cluster
 from simsys.build.model import build_model
-from simsys.build.training_memory import memory_by_stage
+from simsys.build.training_memory import host_bytes, memory_by_stage
 from simsys.build.training_setup import TrainingSetup
 from simsys.collectives.choose import named
 from simsys.config.experiment import SimulationConfig
@@ -43,6 +43,11 @@ class TrainingJob(TrainingSetup):
     def memory_by_stage(self) -> list[dict[str, int]]:
         """For each pipeline stage, what one of its GPUs has to hold in the phase that needs most, by component."""
         return memory_by_stage(self)
+
+    @property
+    def host_bytes(self) -> float:
+        """Model states of one GPU that live in the memory of its host, in the stage that has most of them."""
+        return host_bytes(self)
 
     @property
     def memory_bytes(self) -> dict[str, int]:

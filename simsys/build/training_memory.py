@@ -8,7 +8,7 @@ from functools import lru_cache
 from simsys.build.batches import BatchPhase
 from simsys.build.training_setup import TrainingSetup
 from simsys.parallel.activations import ChunkMemory, Recompute, chunk_memory
-from simsys.parallel.memory import training_memory, whole_bytes
+from simsys.parallel.memory import model_states, training_memory, whole_bytes
 from simsys.parallel.passes import ForwardPass
 from simsys.parallel.schedule import Schedule, peak_in_flight
 
@@ -63,3 +63,20 @@ def _activations(setup: TrainingSetup, phase: BatchPhase, chunks: Sequence[Forwa
         )
         for chunk in chunks
     ]
+
+
+def host_bytes(setup: TrainingSetup) -> float:
+    """Model states of one GPU that live in the memory of its host, in the stage that has most of them."""
+    return max(sum(_host_states(setup, chunks)) for chunks in setup.stages)
+
+
+def _host_states(setup: TrainingSetup, chunks: Sequence[ForwardPass]) -> list[float]:
+    states = model_states(
+        chunks,
+        setup.precision,
+        optimizer=setup.settings.optimizer,
+        tied_parameters=setup.tied_parameters,
+        shards=setup.shards,
+        expert_shards=setup.expert_shards,
+    )
+    return [states[name] for name in setup.shards.on_host]

@@ -14,6 +14,7 @@ from simsys.collectives.choose import Choose
 from simsys.errors import DeadlockError, UsageError
 from simsys.executors.communicator import Communicator, Meeting
 from simsys.executors.cost import PassCost, WorkCost
+from simsys.executors.host import Hosts
 from simsys.executors.streams import Stream
 from simsys.model.work import Precision
 from simsys.ops import (
@@ -21,7 +22,6 @@ from simsys.ops import (
     Collective,
     Compute,
     Forward,
-    HostChannel,
     HostWork,
     Operation,
     Overlapped,
@@ -76,7 +76,8 @@ class Executor(ABC):
         self._stand_in = {rank: self.stand_in(role, rank) for role in roles for rank in role}
         self._work_cost = WorkCost(model.per_layer_s)
         self._communicators: dict[Group, Communicator] = {}
-        self._streams: dict[tuple[int, Group | HostChannel], Stream] = {}
+        self._streams: dict[tuple[int, Group], Stream] = {}
+        self._hosts = Hosts(platform, self.probes)
         self._pass_costs: dict[ForwardPass, PassCost] = {}
         self._mail: dict[tuple[tuple[int, int, Hashable], bool], deque[Event]] = {}
         self._handlers: dict[type, Callable[[Any], Event]] = {
@@ -157,7 +158,8 @@ class Executor(ABC):
             return self.host_work(op, event)
         if self.communicator(op.group).trivial(op.nbytes):
             return event
-        return self._stream((op.rank, op.group), self._join).issue(op, self.now(op.rank), event)
+        stream = self._streams.setdefault((op.rank, op.group), Stream(self.env, self._join))
+        return stream.issue(op, self.now(op.rank), event)
 
     def wait(self, rank: int, events: Iterable[Event]) -> Event:
         """An event that fires when all `events` have."""
@@ -223,22 +225,8 @@ class Executor(ABC):
         return self._join(op, self.now(op.rank))
 
     def host_work(self, op: HostWork, after: Event | None = None) -> Event:
-        """Queue work on a channel of the rank's host, which nobody else uses: its end is known when it begins."""
-        if not op.nbytes:
-            return self.env.done if after is None else after
-        return self._stream((op.rank, op.channel), self._begin_on_host).issue(op, self.now(op.rank), after)
-
-    def _begin_on_host(self, op: HostWork, ready_s: float) -> Event:
-        start_s, end_s = self.platform.devices[op.rank].host[op.channel].carry(ready_s, op.nbytes)
-        for hook in self.probes.operation:
-            hook(op, start_s, end_s)
-        return At(self.env, end_s)
-
-    def _stream(self, key: tuple[int, Group | HostChannel], begin: Callable[[Any, float], Event]) -> Stream:
-        found = self._streams.get(key)
-        if found is None:
-            found = self._streams[key] = Stream(self.env, begin)
-        return found
+        """Let the rank's host work."""
+        return self._hosts.issue(op, self.now(op.rank), after)
 
     def _join(self, op: Collective, ready_s: float) -> Event:
         meeting = self.communicator(op.group).join(op, ready_s)

@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from simsys.metrics.iteration_log import IterationLog
+from simsys.metrics.iteration_log import HOST, IterationLog
 from simsys.metrics.serving import ServingLog, serving_metrics
 from simsys.metrics.training import mean_parts, training_metrics
-from simsys.ops import Collective, Compute, Operation, Recv
+from simsys.ops import Collective, Compute, HostWork, Operation, Recv
 from simsys.parallel.layout import Group
 from simsys.probes import Probe
 from simsys.serving.requests import RequestTable
@@ -85,6 +85,8 @@ class TrainingMetrics(MetricsCollector):
         elif op.rank in self.logs:
             if isinstance(op, Compute):
                 self.logs[op.rank].computation(op.name, started_s, ended_s)
+            elif isinstance(op, HostWork):
+                self.logs[op.rank].exchange(HOST, started_s, ended_s)
             else:
                 self.logs[op.rank].message(started_s, ended_s)
 

@@ -7,9 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from simsys.metrics.split import Piece, TimeSplit
+from simsys.parallel.layout import GROUPS
 
 MESSAGES = "pipeline"
 """The axis that messages between ranks count for."""
+HOST = "host"
+"""What copies from and to the host, and updates there, count for."""
+COMMUNICATION = (*GROUPS, HOST)
+"""All that exposed communication may count for, in the order in which it is told."""
 _COMPUTE, _BUBBLE = "compute", "bubble"
 
 
@@ -21,8 +26,8 @@ class IterationLog:
 
     - data and checkpoint: at its ends, all ranks wait for batches or stop;
     - computation;
-    - exposed communication of an axis: a collective of one of the rank's groups runs, of several the one that began
-      first; or a message that the rank waits for is under way (`MESSAGES`);
+    - exposed communication of an axis: a collective of one of the rank's groups runs, or its host works (`HOST`), of
+      several what began first; or a message that the rank waits for is under way (`MESSAGES`);
     - bubble: it waits for a message that has not been sent yet;
     - exposed communication: a message that it has sent is under way;
     - bubble, if there are other stages: it waits for them to join a collective along the pipeline, or to end;

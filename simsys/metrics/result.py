@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from simsys.parallel.layout import GROUPS
+from simsys.metrics.iteration_log import COMMUNICATION
 
 if TYPE_CHECKING:
     import pandas
@@ -57,7 +57,7 @@ class RunResult:
     @property
     def exposed_s(self) -> dict[str, float]:
         """The exposed communication of an iteration by the axis that it is due to, in seconds; empty in serving."""
-        names = {axis: f"exposed_{axis}_s" for axis in GROUPS}
+        names = {axis: f"exposed_{axis}_s" for axis in COMMUNICATION}
         return {axis: self.metrics[name] for axis, name in names.items() if name in self.metrics}
 
     def table(self) -> pandas.DataFrame:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from simsys.metrics.iteration_log import IterationLog
-from simsys.parallel.layout import GROUPS
+from simsys.metrics.iteration_log import COMMUNICATION, IterationLog
 
 
 def training_metrics(
@@ -68,7 +67,7 @@ def training_metrics(
 
 def exposed_by_axis(log: IterationLog, axes: Collection[str]) -> dict[str, float]:
     """The mean exposed communication along each of `axes`."""
-    return {f"exposed_{axis}_s": log.exposed_along(axis) for axis in GROUPS if axis in axes}
+    return {f"exposed_{axis}_s": log.exposed_along(axis) for axis in COMMUNICATION if axis in axes}
 
 
 def mean_parts(log: IterationLog, axes: Collection[str]) -> dict[str, float]:
