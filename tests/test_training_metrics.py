@@ -46,6 +46,7 @@ EXPECTED = {
     "mean_iteration_s": 1.5,
     "first_iteration_s": 1.0,
     "last_iteration_s": 2.0,
+    "steady_iteration_s": 2.0,
     "compute_s": 0.8,
     "optimizer_s": 0.15,
     "communication_s": 1.0,

@@ -119,7 +119,7 @@ def _requests(result: RunResult) -> str:
 
 def _training(result: RunResult) -> Iterator[str]:
     metrics = result.metrics
-    yield from _row("iteration", f"{_time(metrics['mean_iteration_s'])} (mean of {metrics['iterations']:,})")
+    yield from _row("iteration", _iteration(metrics))
     yield from _row("computation", _time(metrics["compute_s"]))
     exposed = f"{_time(metrics['exposed_communication_s'])} exposed ({_percent(metrics['communication_ratio'])})"
     yield from _row("communication", f"{_time(metrics['communication_s'])}, {exposed}")
@@ -137,6 +137,13 @@ def _training(result: RunResult) -> Iterator[str]:
     yield from _row("throughput", ", ".join(_training_rates(metrics)))
     compute = pretty(metrics["model_flop_per_s_per_gpu"], Dimension.FLOP_PER_SECOND)
     yield from _row("compute", f"{compute} per GPU on {metrics['num_gpus']:,} GPUs, {_utilization(metrics)}")
+
+
+def _iteration(metrics: Mapping[str, Any]) -> str:
+    """Its mean, and what differs from that: the first one, and the others."""
+    mean, first, steady = (_time(metrics[f"{which}_iteration_s"]) for which in ("mean", "first", "steady"))
+    differs = f"; first {first}, steady {steady}" if len({mean, first, steady}) > 1 else ""
+    return f"{mean} (mean of {metrics['iterations']:,}{differs})"
 
 
 def _utilization(metrics: Mapping[str, Any]) -> str:
