@@ -98,7 +98,7 @@ class MediumDetail(Executor):
             self._tell(op, meeting.ready_s[op.rank], course)
             self._hold(op, meeting.ready_s[op.rank], course.end_s)
         for (src, dst, tag), (sent_s, arrived_s) in outcome.undelivered.items():
-            self.env.fire_at(arrived_s, self._message(src, dst, tag, receiving=False), sent_s)
+            self.env.fire_at(arrived_s, self.mail.event(src, dst, tag, receiving=False), sent_s)
         for event in meeting.events.values():
             event.succeed()
 
@@ -182,7 +182,7 @@ class MediumDetail(Executor):
 
     def send(self, op: Send) -> Event:
         """One event when the message has arrived over an idle route."""
-        event = self._message(op.rank, op.dst, op.tag, receiving=False)
+        event = self.mail.event(op.rank, op.dst, op.tag, receiving=False)
         start_s = self.now(op.rank)
         latency_s, bytes_per_s = self.platform.network.idle_path([(op.rank, op.dst)])
         end_s = start_s + latency_s + op.nbytes / bytes_per_s
