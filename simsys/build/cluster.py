@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from simsys.build.device import build_device_spec, host_update_rate
-from simsys.config.cluster import HardwareConfig, NetworkConfig
+from simsys.config.cluster import DeviceException, HardwareConfig, NetworkConfig
 from simsys.config.hardware import FabricProfile, GpuProfile, NodeProfile, load_fabric, load_gpu, load_node
+from simsys.errors import InfeasibleError, UsageError
 from simsys.platform.device_spec import DeviceSpec
 from simsys.platform.nodes import Fabric, Nics, NodeInside, nodes_on_fabric
 from simsys.platform.platform import VirtualHardwarePlatform
@@ -27,6 +29,7 @@ class Cluster:
         gpus_per_node: GPUs in each.
         topology: Links.
         usd_per_gpu_hour: Price of one GPU; 0 if unknown.
+        exceptions: GPUs that differ from `spec`, by number.
     """
 
     gpu: GpuProfile
@@ -35,6 +38,7 @@ class Cluster:
     gpus_per_node: int
     topology: Topology
     usd_per_gpu_hour: float
+    exceptions: Mapping[int, DeviceSpec] = field(default_factory=dict, hash=False)
 
     @property
     def num_gpus(self) -> int:
@@ -43,11 +47,40 @@ class Cluster:
 
     def platform(self) -> VirtualHardwarePlatform:
         """A platform with a clock at zero."""
-        return VirtualHardwarePlatform([self.spec] * self.num_gpus, self.topology)
+        return VirtualHardwarePlatform(self.specs, self.topology)
+
+    @property
+    def specs(self) -> list[DeviceSpec]:
+        """What each GPU can do; equal ones are the same object."""
+        return [self.exceptions.get(gpu, self.spec) for gpu in range(self.num_gpus)]
+
+    @property
+    def smallest(self) -> DeviceSpec:
+        """The GPU with the least memory."""
+        return min((self.spec, *self.exceptions.values()), key=lambda spec: spec.memory_bytes)
+
+    def kinds(self) -> list[int]:
+        """For each GPU, a number that is the same for equal ones."""
+        numbers: dict[int, int] = {}
+        return [numbers.setdefault(id(spec), len(numbers)) for spec in self.specs]
+
+    def mean_peak_flop_per_s(self, dtype: str) -> float:
+        """Dense peak in a dtype, the mean over all GPUs.
+
+        Raises:
+            InfeasibleError: If some GPU cannot compute in it.
+        """
+        lacking = next((spec for spec in self.specs if dtype not in spec.peak_flop_per_s), None)
+        if lacking is not None:
+            raise InfeasibleError(
+                f"{lacking.name} has no {dtype} arithmetic; it has {', '.join(lacking.peak_flop_per_s)}"
+            )
+        return sum(spec.peak_flop_per_s[dtype] for spec in self.specs) / self.num_gpus
 
     def without_memory_limit(self) -> Cluster:
         """The same GPUs with memory for anything, to say how long a job would take that does not fit."""
-        return replace(self, spec=replace(self.spec, memory_bytes=math.inf))
+        unlimited = {gpu: replace(spec, memory_bytes=math.inf) for gpu, spec in self.exceptions.items()}
+        return replace(self, spec=replace(self.spec, memory_bytes=math.inf), exceptions=unlimited)
 
 
 def build_cluster(hardware: HardwareConfig, network: NetworkConfig) -> Cluster:
@@ -73,7 +106,35 @@ def build_cluster(hardware: HardwareConfig, network: NetworkConfig) -> Cluster:
         nics=nics,
         fabric=_fabric(hardware, network, nics, fabric),
     )
-    return Cluster(gpu, spec, hardware.num_nodes, gpus_per_node, topology, _price(gpu, node))
+    cluster = Cluster(gpu, spec, hardware.num_nodes, gpus_per_node, topology, _price(gpu, node))
+    return replace(cluster, exceptions=_exceptions(hardware, cluster))
+
+
+def _exceptions(hardware: HardwareConfig, cluster: Cluster) -> dict[int, DeviceSpec]:
+    """What differs, by GPU; what differs alike is the same object.
+
+    Raises:
+        UsageError: If there is no such GPU or node.
+    """
+    made: dict[tuple[str | None, float], DeviceSpec] = {}
+    found: dict[int, DeviceSpec] = {}
+    for each in hardware.exceptions:
+        key = each.gpu, each.speed
+        if key not in made:
+            base = cluster.spec if each.gpu is None else build_device_spec(load_gpu(each.gpu))
+            made[key] = replace(base, speed=each.speed)
+        for gpu in _named_gpus(each, cluster):
+            found[gpu] = made[key]
+    return found
+
+
+def _named_gpus(each: DeviceException, cluster: Cluster) -> list[int]:
+    for names, count, what in ((each.gpus, cluster.num_gpus, "GPU"), (each.nodes, cluster.num_nodes, "node")):
+        beyond = [number for number in names if number >= count]
+        if beyond:
+            raise UsageError(f"there is no {what} {beyond[0]}; the cluster has {what}s 0 to {count - 1}")
+    size = cluster.gpus_per_node
+    return [*each.gpus, *(node * size + gpu for node in each.nodes for gpu in range(size))]
 
 
 def _inside(node: NodeProfile | None, gpu: GpuProfile) -> NodeInside:

@@ -74,7 +74,7 @@ class ServingJob:
     def usable_bytes(self) -> float:
         """Memory of a GPU that the engine may use."""
         share = self.settings.gpu_memory_utilization or self.engine.gpu_memory_utilization
-        return self.cluster.spec.memory_bytes * share
+        return self.cluster.smallest.memory_bytes * share
 
     @cached_property
     def num_blocks(self) -> int:

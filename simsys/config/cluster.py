@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from simsys.config.base import FrozenModel, invalid
 from simsys.units import BytesPerSecond, NonNegativeSeconds
@@ -27,8 +27,28 @@ def _quantity(value: Any, unit: str) -> str:
     return f"{value} {unit}"
 
 
+class DeviceException(FrozenModel):
+    """GPUs that differ from the others: slower by a `speed` below 1, or of another model.
+
+    They are named by their numbers in the cluster (`gpus`) or by those of their nodes (`nodes`), from 0.
+    """
+
+    gpus: list[NonNegativeInt] = Field(default_factory=list)
+    nodes: list[NonNegativeInt] = Field(default_factory=list)
+    speed: Annotated[float, Field(gt=0, le=100)] = 1.0
+    gpu: str | None = None
+
+    @model_validator(mode="after")
+    def _names_something(self) -> Self:
+        if not self.gpus and not self.nodes:
+            raise invalid("say which GPUs differ: gpus: [3] or nodes: [0]")
+        if self.speed == 1.0 and self.gpu is None:
+            raise invalid("say how they differ: speed: 0.8 or gpu: A100")
+        return self
+
+
 class HardwareConfig(FrozenModel):
-    """The cluster: a node profile, or a GPU and how many of them a node has.
+    """The cluster: a node profile, or a GPU and how many of them a node has; `exceptions` differ from the others.
 
     Aliases: ``gpu_model`` for ``gpu``, ``num_gpus_per_node`` for ``gpus_per_node``, ``compute_tflops`` (peak in
     TFLOP/s at 16 bit), ``memory_gb``, ``network_bandwidth_gbps`` (GB/s) for ``network_bandwidth``.
@@ -40,6 +60,7 @@ class HardwareConfig(FrozenModel):
     gpus_per_node: PositiveInt | None = None
     fabric: str | None = None
     network_bandwidth: BytesPerSecond | None = None
+    exceptions: list[DeviceException] = Field(default_factory=list)
 
     @model_validator(mode="before")
     @classmethod

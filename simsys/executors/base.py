@@ -32,6 +32,7 @@ from simsys.ops import (
 )
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
+from simsys.platform.device_spec import DeviceSpec
 from simsys.platform.environment import At
 from simsys.platform.platform import VirtualHardwarePlatform
 from simsys.probes import Probes
@@ -79,6 +80,7 @@ class Executor(ABC):
         self._streams: dict[tuple[int, Group], Stream] = {}
         self._hosts = Hosts(platform, self.probes)
         self._processes = Processes(self.env)
+        self._team_specs: dict[Group, DeviceSpec] = {}
         self._pass_costs: dict[tuple[ForwardPass, int], PassCost] = {}
         self.mail = Mail(self.env, self._stand_in)
         self._handlers: dict[type, Callable[[Any], Event]] = {
@@ -277,7 +279,10 @@ class Executor(ABC):
 
     def pass_cost(self, op: Forward) -> PassCost:
         """The cost model of a forward pass, made on first use."""
-        spec = self.platform.devices[op.rank].spec
+        spec = self._team_specs.get(op.team)
+        if spec is None:  # a team is as fast as its slowest GPU
+            specs = (self.platform.devices[rank].spec for rank in op.team.ranks)
+            spec = self._team_specs[op.team] = min(specs, key=lambda each: each.speed)
         found = self._pass_costs.get((op.plan, id(spec)))
         if found is None:
             found = PassCost(op.plan, spec, self.model.precision, self.model.per_layer_s)

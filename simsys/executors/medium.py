@@ -34,6 +34,7 @@ class MediumDetail(Executor):
         self._programs: dict[Group, ProgramMeeting] = {}
         self._times_of: dict[Pass, PassTimes] = {}
         self._uses: dict[int, tuple[object, MemoryUse]] = {}  # by identity of the passes, which it holds
+        self._meets: dict[int, tuple[object, bool]] = {}  # likewise
         self._hops_s: dict[tuple[int, int, float], float] = {}
 
     @staticmethod
@@ -86,6 +87,8 @@ class MediumDetail(Executor):
     def _run_programs(self, meeting: ProgramMeeting) -> None:
         """Evaluate, advance every member's GPU, and deliver the messages that are for what comes after."""
         try:
+            if any(self._meets_others(op) for op in meeting.programs):
+                raise StuckError
             outcome = longest_paths(meeting.programs, meeting.ready_s, self._pass_times, self._hop_seconds)
         except StuckError:  # a message may come from what follows another rank's program: play them, event by event
             for op in meeting.programs:
@@ -117,6 +120,14 @@ class MediumDetail(Executor):
         for name, nbytes in use.peak.items():
             memory.free(name, nbytes - use.end.get(name, 0.0))
         self._tell_memory(op.rank, end_s)
+
+    def _meets_others(self, op: Program) -> bool:
+        """Whether some pass has a collective with ranks of other roles, which may come later than this one."""
+        found = self._meets.get(id(op.passes))
+        if found is None:
+            groups = {each.group for a_pass in set(op.passes) for each in a_pass.collectives}
+            found = self._meets[id(op.passes)] = op.passes, any(self._members(group) > 1 for group in groups)
+        return found[1]
 
     def _play_and_tell(self, op: Program, ended: Event) -> Generator[Event, Any, None]:
         yield from self._play(op)
