@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from typing import Literal
 
 from pydantic import PositiveInt
 
+from frameworks.offload import HostOptimizer
 from simsys.errors import UsageError
-from simsys.framework import Block, DataParallel, Event, Group, Rank, Shards, TrainingPlan, register
+from simsys.framework import Block, DataParallel, Event, Group, Rank, Shards, State, TrainingPlan, register
 
 Unit = tuple[Block, int]
 """A block and its place in its chunk; equal layers are the same block."""
@@ -31,6 +33,11 @@ class FSDP(DataParallel):
         `backward_prefetch` ask for the next unit's weights before a unit computes; without them nothing overlaps the
         all-gathers. `shard_size` divides the model among so many ranks only and reduces the gradients' shards over
         the replicas (hybrid shard). `no_sync` keeps whole gradients until the last micro-batch.
+
+        `offload` names what lives in the memory of the host: ``optimizer`` (and with it the gradients' shards and the
+        weights in fp32; Ren et al. 2021), or ``parameters`` too, as ``CPUOffload`` and ``CPUOffloadPolicy`` do. Then
+        a shard of the weights is copied to the GPU before each all-gather, in fp32, and cast there
+        (``all_gather_inputs`` of torch/distributed/fsdp/_fully_shard/_fsdp_param.py).
         """
 
         reshard_after_forward: bool = True
@@ -38,6 +45,7 @@ class FSDP(DataParallel):
         backward_prefetch: bool = True
         shard_size: PositiveInt | None = None
         no_sync: bool = False
+        offload: Literal["none", "optimizer", "parameters"] = "none"
 
     same_every_step = True
     options: Options
@@ -48,6 +56,11 @@ class FSDP(DataParallel):
         self.coming: deque[Unit] = deque()
         self.gathered: dict[Unit, Event] = {}
         self.pending: list[Event] = []
+        self.used_bytes = 0.0
+        """Of the unit that has run backward, until its weights are given back."""
+        self.host: HostOptimizer | None = None
+        if options.offload != "none":
+            self.host = HostOptimizer(rank, plan, {block.over: self.sharers(block)[0].size for block in plan.blocks})
 
     @classmethod
     def shards(cls, options: Options, ranks: int) -> Shards:
@@ -60,10 +73,21 @@ class FSDP(DataParallel):
             gradients=1 if options.no_sync else size,
             optimizer=size,
             gathered="units" if options.reshard_after_forward else "all",
+            on_host=cls.on_host(options),
         )
+
+    @staticmethod
+    def on_host(options: Options) -> tuple[State, ...]:
+        """The states that live on the host; whole gradients stay on the GPU until they are reduced."""
+        if options.offload == "none":
+            return ()
+        gradients: tuple[State, ...] = () if options.no_sync else ("gradients",)
+        parameters: tuple[State, ...] = ("parameters",) if options.offload == "parameters" else ()
+        return (*parameters, *gradients, "optimizer")
 
     def begin_pass(self, blocks: Sequence[Block], *, forward: bool, last_micro_batch: bool) -> None:
         """Note the units in the order in which they come."""
+        self.give_back()
         places = range(len(blocks)) if forward else reversed(range(len(blocks)))
         self.coming = deque(zip(blocks, places, strict=True))
 
@@ -76,11 +100,15 @@ class FSDP(DataParallel):
         """Give the unit's weights back."""
         if self.options.reshard_after_forward and self.coming:
             del self.gathered[self.unit]
+            self.used_bytes = self.whole_bytes(block)
+            self.give_back()
 
     def before_backward(self, block: Block, *, last_micro_batch: bool) -> Event:
         """Wait for the unit's weights, which are given back afterwards in any case; ask for the next unit's."""
+        self.give_back()
         unit, event = self.unshard(prefetch=self.options.backward_prefetch)
         del self.gathered[unit]
+        self.used_bytes = self.whole_bytes(block)
         return event
 
     def after_backward(self, block: Block, *, last_micro_batch: bool) -> None:
@@ -88,15 +116,33 @@ class FSDP(DataParallel):
         if self.options.no_sync and not last_micro_batch:
             return
         sharers, replicas = self.sharers(block)
+        if nbytes := self.unreduced_bytes(block):
+            self.rank.allocate(nbytes, name="gathered")
+            self.rank.release(nbytes, name="gathered")
+        self.give_back()
         event = self.rank.reduce_scatter(block.gradient_bytes, over=sharers, name="gradients")
         shard_bytes = block.gradient_bytes / sharers.size
         event = self.rank.all_reduce(shard_bytes, over=replicas, name="gradient shards", after=event)
+        if self.host is not None:
+            event = self.host.add(shard_bytes, after=event)
         self.pending.append(event)
 
     def finish(self) -> Event:
         """Wait for all gradients."""
+        self.give_back()
         pending, self.pending = self.pending, []
         return self.rank.wait(pending)
+
+    def update(self) -> Event:
+        """Update the rank's shard, where the optimizer lives."""
+        if self.host is None:
+            return super().update()
+        return self.host.update(self.plan) if self.offloads_parameters else self.host.update_and_fetch(self.plan)
+
+    @property
+    def offloads_parameters(self) -> bool:
+        """Whether the weights live on the host."""
+        return self.options.offload == "parameters"
 
     def unshard(self, *, prefetch: bool) -> tuple[Unit, Event]:
         """The unit that comes next, and the event of its weights being there."""
@@ -109,9 +155,35 @@ class FSDP(DataParallel):
     def gather(self, unit: Unit) -> Event:
         """All-gather a unit's weights, unless they are there or on their way."""
         if unit not in self.gathered:
-            sharers, _ = self.sharers(unit[0])
-            self.gathered[unit] = self.rank.all_gather(unit[0].parameter_bytes, over=sharers, name="parameters")
+            block, (sharers, _) = unit[0], self.sharers(unit[0])
+            if nbytes := self.whole_bytes(block):
+                self.rank.allocate(nbytes, name="gathered")
+            there = None
+            if self.offloads_parameters:  # in fp32, as the gradients are
+                there = self.rank.from_host(block.gradient_bytes / sharers.size, name="parameter shards")
+            self.gathered[unit] = self.rank.all_gather(
+                block.parameter_bytes, over=sharers, name="parameters", after=there
+            )
         return self.gathered[unit]
+
+    def whole_bytes(self, block: Block) -> float:
+        """What a gathered block takes, with its shard on the way from the host; nothing if every rank holds it."""
+        size = self.sharers(block)[0].size
+        staged = block.gradient_bytes / size if self.offloads_parameters else 0.0
+        return block.parameter_bytes + staged if size > 1 or self.offloads_parameters else 0.0
+
+    def unreduced_bytes(self, block: Block) -> float:
+        """What a block's gradients take before they are kept in shards, and a shard on the way to the host."""
+        size = self.sharers(block)[0].size
+        if self.options.no_sync or (size == 1 and self.host is None):
+            return 0.0
+        return block.gradient_bytes * (1.0 + (1.0 / size if self.host is not None else 0.0))
+
+    def give_back(self) -> None:
+        """Free the weights of the unit that has run."""
+        if self.used_bytes:
+            self.rank.release(self.used_bytes, name="gathered")
+        self.used_bytes = 0.0
 
     def sharers(self, block: Block) -> tuple[Group, Group]:
         """The ranks that share a block's weights, and those that hold the same shard of them."""

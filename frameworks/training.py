@@ -22,6 +22,9 @@ from simsys.framework import (
 )
 from simsys.parallel.plan import Part
 
+Held = list[tuple[str, int]]
+"""Memory by what it is for, in bytes."""
+
 
 class Partner(NamedTuple):
     """The other end of a pass's messages: its rank, and their tag, to which the micro-batch is added."""
@@ -65,7 +68,7 @@ class Training(TrainingFramework):
             ends = self.rank.layout.ends(self.rank.index, "pipeline")
             yield self.rank.all_reduce(shared, over=ends, name="tied embeddings")
         self.rank.mark("optimizer")
-        yield self.rank.compute(self.plan.optimizer, name="optimizer")
+        yield self.data_parallel.update()
         if event := self.data_parallel.after_optimizer():
             yield event
 
@@ -90,10 +93,14 @@ class Training(TrainingFramework):
         blocks, hooks = self.plan.chunks[action.chunk], self.data_parallel
         if event := hooks.begin_pass(blocks, forward=True, last_micro_batch=action in self.last):
             yield event
+        self.take(self.plan.memory[action.chunk].shared, "activations")
         for block in blocks:
             if event := hooks.before_forward(block):
                 yield event
+            self.take(block.memory.kept, "activations")
+            self.take(block.memory.logits, "logits")
             yield from self.run(block.forward, "forward")
+            self.give(block.memory.logits, "logits")
             if event := hooks.after_forward(block):
                 yield event
 
@@ -105,9 +112,16 @@ class Training(TrainingFramework):
         for block in blocks:
             if event := hooks.before_backward(block, last_micro_batch=last):
                 yield event
+            self.take(block.memory.recomputed, "recomputed")
+            self.take(block.memory.logits, "logits")
             yield from self.run(block.backward, "backward")
+            self.give(block.memory.logits, "logits")
+            self.give(block.memory.recomputed, "recomputed")
+            self.give(block.memory.kept, "activations")
             if not block.weight and (event := hooks.after_backward(block, last_micro_batch=last)):
                 yield event
+
+        self.give(self.plan.memory[action.chunk].shared, "activations")
 
     def weight_pass(self, action: Action) -> Steps:
         """The gradients of weights that were put off."""
@@ -127,6 +141,16 @@ class Training(TrainingFramework):
             if part.kind is not None:
                 yield self.rank.collective(part.kind, part.nbytes, over=part.over, name=f"{part.over} {part.kind}")
 
+    def take(self, nbytes: float, name: str) -> None:
+        """Memory for a while, if any is needed."""
+        if nbytes:
+            self.rank.allocate(nbytes, name=name)
+
+    def give(self, nbytes: float, name: str) -> None:
+        """Give it back."""
+        if nbytes:
+            self.rank.release(nbytes, name=name)
+
     def plan_passes(self, actions: Iterable[Action]) -> tuple[Pass, ...]:
         """Actions at which nothing but the passes themselves happens."""
         kinds = product(ActionKind, range(len(self.plan.chunks)))
@@ -136,11 +160,26 @@ class Training(TrainingFramework):
     def plan_pass(self, kind: ActionKind, chunk: int) -> Pass:
         """A pass of any micro-batch through a chunk."""
         source, target = self.partners(kind, chunk)
+        takes, gives = self.memory_changes(kind, chunk)
         return self.rank.plan_pass(
             self.operations(kind, chunk),
             receive=(source.rank, source.tag) if source else None,
             send=(target.rank, self.message_bytes(kind, chunk), target.tag) if target else None,
+            takes=takes,
+            gives=gives,
         )
+
+    def memory_changes(self, kind: ActionKind, chunk: int) -> tuple[Held, Held]:
+        """What a whole pass takes at its beginning and gives back at its end."""
+        memory = self.plan.memory[chunk]
+        kept = [("activations", memory.kept)]
+        if kind is ActionKind.FORWARD:
+            logits = [("logits", memory.logits)]
+            return kept + logits, logits
+        if kind is ActionKind.WEIGHT:
+            return [], []
+        passing = [("logits" if memory.logits else "recomputed", memory.passing)]
+        return passing, passing + kept
 
     def operations(self, kind: ActionKind, chunk: int) -> Iterator[PassOperation]:
         """What a pass computes and exchanges, block by block."""

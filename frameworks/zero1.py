@@ -6,10 +6,11 @@ all-gathered after the optimizer: together the volume of an all-reduce (Rajbhand
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from frameworks.ddp import BucketedGradients
-from simsys.framework import Event, Shards, register
+from frameworks.offload import HostOptimizer
+from simsys.framework import Event, Rank, Shards, TrainingPlan, register
 
 
 @register("zero1")
@@ -20,14 +21,37 @@ class ZeRO1(BucketedGradients):
     no second copy of the gradients.
     """
 
+    class Options(BucketedGradients.Options):
+        """With `offload: optimizer` the optimizer's states and the weights in fp32 live on the host (Ren et al. 2021).
+
+        The rank's shard of the gradients goes there, is used there, and the updated weights come back.
+        """
+
+        offload: Literal["none", "optimizer"] = "none"
+
+    options: Options
+
+    def __init__(self, rank: Rank, plan: TrainingPlan, options: Options) -> None:
+        super().__init__(rank, plan, options)
+        self.host: HostOptimizer | None = None
+        if options.offload != "none":
+            self.host = HostOptimizer(rank, plan, {block.over: rank.group(block.over).size for block in plan.blocks})
+
     @classmethod
     def shards(cls, options: Any, ranks: int) -> Shards:
         """The optimizer's states are divided."""
-        return Shards(optimizer=ranks)
+        return Shards(optimizer=ranks, on_host=() if options.offload == "none" else ("optimizer",))
 
     def exchange(self, nbytes: float, over: str) -> list[Event]:
         """Reduce one bucket to shards; the backward pass does not wait."""
-        return [self.rank.reduce_scatter(nbytes, over=over, name="gradients")]
+        event = self.rank.reduce_scatter(nbytes, over=over, name="gradients")
+        if self.host is not None:
+            event = self.host.add(nbytes / self.host.sharers[over], after=event)
+        return [event]
+
+    def update(self) -> Event:
+        """Update the rank's shard, where the optimizer lives."""
+        return super().update() if self.host is None else self.host.update_and_fetch(self.plan)
 
     def after_optimizer(self) -> Event:
         """Collect the weights that the other ranks have updated, in the precision that the passes compute in."""

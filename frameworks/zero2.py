@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from frameworks.zero1 import ZeRO1
-from simsys.framework import Block, Shards, register
+from simsys.framework import Block, Shards, State, register
 
 
 @register("zero2")
@@ -22,7 +22,8 @@ class ZeRO2(ZeRO1):
     @classmethod
     def shards(cls, options: Any, ranks: int) -> Shards:
         """The gradients and the optimizer's states are divided."""
-        return Shards(gradients=ranks, optimizer=ranks)
+        on_host: tuple[State, ...] = () if options.offload == "none" else ("gradients", "optimizer")
+        return Shards(gradients=ranks, optimizer=ranks, on_host=on_host)
 
     @classmethod
     def buffer_bytes(cls, options: Any, gradient_bytes: float) -> float:

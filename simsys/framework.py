@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from simsys.config.base import Configurable, FrozenModel
 from simsys.ops import Pass, PassOperation
 from simsys.parallel.layout import Group
-from simsys.parallel.memory import Shards
+from simsys.parallel.memory import Shards, State
 from simsys.parallel.plan import Block, TrainingPlan
 from simsys.parallel.schedule import Action, ActionKind, Schedule, passes, require_one_chunk
 from simsys.rank import Rank, Team
@@ -33,6 +33,7 @@ FRAMEWORKS = Registry(
     "framework module",
     "frameworks",
     "simsys.frameworks",
+    helpers=("offload",),
     aliases={"1f1b": "one_f_one_b", "interleaved_1f1b": "interleaved", "zb_h1": "zero_bubble"},
 )
 register = FRAMEWORKS.register
@@ -79,6 +80,10 @@ class DataParallel(Configurable):
 
     def finish(self) -> Event | Steps | None:
         """All backward passes are done; the optimizer comes next. May be a generator of the events to wait for."""
+
+    def update(self) -> Event:
+        """Update this rank's share of the weights; by default its GPU does."""
+        return self.rank.compute(self.plan.optimizer, name="optimizer")
 
     def after_optimizer(self) -> Event | None:
         """This rank's share of the weights is updated; the step ends."""
@@ -142,6 +147,7 @@ __all__ = [
     "Scheduler",
     "Sequences",
     "Shards",
+    "State",
     "Steps",
     "Team",
     "TrainingFramework",

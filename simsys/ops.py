@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from enum import StrEnum
 
 from simsys.collectives.base import CollectiveKind
 from simsys.model.batch import Batch
@@ -82,9 +83,27 @@ class Recv:
         return Recv(self.rank, self.src, (self.tag, micro_batch), self.name)
 
 
+class HostChannel(StrEnum):
+    """What a rank's host does for it, one piece of work after another on each channel."""
+
+    TO_HOST = "to_host"
+    FROM_HOST = "from_host"
+    UPDATE = "update_on_host"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HostWork:
+    """Bytes that go to the host of a rank or come from it, or that its processors read and write there."""
+
+    rank: int
+    channel: HostChannel
+    nbytes: float
+    name: str
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Allocate:
-    """Memory taken on a rank's GPU under a name."""
+    """Memory taken on a rank's GPU under a name, on top of what the name holds."""
 
     rank: int
     nbytes: float
@@ -93,9 +112,10 @@ class Allocate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Release:
-    """Memory given back, by name."""
+    """Memory given back by name: so many bytes, or all (None)."""
 
     rank: int
+    nbytes: float | None
     name: str
 
 
@@ -137,11 +157,15 @@ class Pass:
         run: Computations and collectives, alone or side by side.
         receive: What it waits for, if anything.
         send: What it sends off at its end, without waiting for the delivery.
+        takes: Memory taken at its beginning.
+        gives: Memory given back at its end.
     """
 
     run: tuple[PassOperation, ...]
     receive: Recv | None = None
     send: Send | None = None
+    takes: tuple[Allocate, ...] = ()
+    gives: tuple[Release, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -163,4 +187,4 @@ class Program:
     name: str
 
 
-Operation = Compute | Collective | Overlapped | Send | Recv | Allocate | Release | Forward | Program
+Operation = Compute | Collective | Overlapped | Send | Recv | HostWork | Allocate | Release | Forward | Program

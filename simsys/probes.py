@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
-from simsys.ops import Operation
+from simsys.ops import Operation, Recv
 
 
 class Probe:
@@ -24,6 +24,13 @@ class Probe:
         """An operation runs from `started_s` to `ended_s`; told once, as soon as its end is known.
 
         The end may lie ahead of the clock, and operations are not told in order of time.
+        """
+
+    def waited(self, op: Recv, started_s: float, sent_s: float, ended_s: float) -> None:
+        """A rank has waited for a message, which was sent at `sent_s`; not told if it was there already.
+
+        Passes that are told as sums are told as one wait. What the rank computes meanwhile, if it did not stop for the
+        message at once, is told as an operation.
         """
 
     def memory(self, rank: int, in_use_bytes: float, now_s: float) -> None:
@@ -64,6 +71,7 @@ class Probes:
     """The probes of one run, indexed by hook: ``for hook in probes.operation: hook(…)``."""
 
     operation: tuple[Callable[[Operation, float, float], None], ...]
+    waited: tuple[Callable[[Recv, float, float, float], None], ...]
     memory: tuple[Callable[[int, float, float], None], ...]
     mark: tuple[Callable[[int, str, float], None], ...]
     repeated: tuple[Callable[[int, int, float, float, int], None], ...]

@@ -17,6 +17,8 @@ from simsys.ops import (
     Collective,
     Compute,
     Forward,
+    HostChannel,
+    HostWork,
     Operation,
     Overlapped,
     Pass,
@@ -39,8 +41,8 @@ class Starter(Protocol):
     def start(self, op: Operation) -> Event:
         """Start an operation; the event fires when it is done."""
 
-    def start_after(self, op: Collective, event: Event) -> Event:
-        """Start a collective that begins once `event` has fired."""
+    def start_after(self, op: Collective | HostWork, event: Event) -> Event:
+        """Start a collective, or work of the host, that begins once `event` has fired."""
 
     def wait(self, rank: int, events: Iterable[Event]) -> Event:
         """An event that fires when all `events` have."""
@@ -68,6 +70,8 @@ class Rank:
         # Operations are built once and reused.
         self._computes: dict[tuple[Work, str], Compute] = {}
         self._collectives: dict[Hashable, Collective] = {}
+        self._allocations: dict[tuple[float, str], Allocate] = {}
+        self._releases: dict[tuple[float | None, str], Release] = {}
         self._overlapped: dict[tuple[Compute, Collective], Overlapped] = {}
 
     @property
@@ -89,9 +93,11 @@ class Rank:
         """Sum `nbytes` over the ranks of a group."""
         return self.collective(CollectiveKind.ALL_REDUCE, nbytes, over=over, name=name, after=after)
 
-    def all_gather(self, nbytes: float, *, over: str | Group, name: str = "all_gather") -> Event:
+    def all_gather(
+        self, nbytes: float, *, over: str | Group, name: str = "all_gather", after: Event | None = None
+    ) -> Event:
         """Collect shards; `nbytes` is the whole output."""
-        return self.collective(CollectiveKind.ALL_GATHER, nbytes, over=over, name=name)
+        return self.collective(CollectiveKind.ALL_GATHER, nbytes, over=over, name=name, after=after)
 
     def reduce_scatter(self, nbytes: float, *, over: str | Group, name: str = "reduce_scatter") -> Event:
         """Sum and keep one shard; `nbytes` is the whole input."""
@@ -119,8 +125,9 @@ class Rank:
             nbytes: The full buffer.
             over: The group, or what kind of group it is: a name in `simsys.parallel.layout.GROUPS`.
             name: What it is for.
-            after: What must have happened before it begins, besides the computation issued so far: the collective
-                of another group whose result it goes on with.
+            after: What must have happened before it begins, besides the computation issued so far, such as the
+                collective of another group whose result it goes on with. Collectives of the group that are issued
+                later wait too.
         """
         op = self.plan_collective(kind, nbytes, over=over, name=name)
         return self._executor.start(op) if after is None else self._executor.start_after(op, after)
@@ -159,6 +166,8 @@ class Rank:
         *,
         receive: tuple[int, Hashable] | None = None,
         send: tuple[int, float, Hashable] | None = None,
+        takes: Iterable[tuple[str, float]] = (),
+        gives: Iterable[tuple[str, float]] = (),
     ) -> Pass:
         """A pass of a program, for any micro-batch; make it once and use it for all.
 
@@ -169,11 +178,15 @@ class Rank:
             run: Planned operations.
             receive: Source and tag of the message it waits for.
             send: Destination, bytes and tag of the message it ends with.
+            takes: Memory that it takes at its beginning, by name.
+            gives: Memory that it gives back at its end.
         """
         return Pass(
             tuple(run),
             None if receive is None else Recv(self.index, *receive, "recv"),
             None if send is None else Send(self.index, *send, "send"),
+            tuple(Allocate(self.index, nbytes, name) for name, nbytes in takes if nbytes),
+            tuple(Release(self.index, nbytes, name) for name, nbytes in gives if nbytes),
         )
 
     def plan_compute(self, work: Work, *, name: str = "compute") -> Compute:
@@ -210,13 +223,41 @@ class Rank:
         """Wait for the next message from `src` with the same tag."""
         return self._executor.start(Recv(self.index, src, tag, name))
 
-    def allocate(self, nbytes: float, *, name: str) -> Event:
-        """Take memory on this rank's GPU; raises OutOfMemoryError if it does not fit."""
-        return self._executor.start(Allocate(self.index, nbytes, name))
+    def to_host(self, nbytes: float, *, name: str = "to_host", after: Event | None = None) -> Event:
+        """Copy `nbytes` from the GPU to its host.
 
-    def release(self, *, name: str) -> Event:
-        """Give memory back."""
-        return self._executor.start(Release(self.index, name))
+        Copies in one direction follow one another. They begin when the computation issued so far has ended.
+
+        Args:
+            nbytes: How much.
+            name: What it is for.
+            after: What must have happened before it begins; copies that are issued later wait too.
+        """
+        return self._host(HostChannel.TO_HOST, nbytes, name, after)
+
+    def from_host(self, nbytes: float, *, name: str = "from_host", after: Event | None = None) -> Event:
+        """Copy `nbytes` from the host to the GPU; as `to_host`."""
+        return self._host(HostChannel.FROM_HOST, nbytes, name, after)
+
+    def update_on_host(self, nbytes: float, *, name: str = "update_on_host", after: Event | None = None) -> Event:
+        """Let the host's processors read and write `nbytes` of its memory, such as an optimizer's; as `to_host`."""
+        return self._host(HostChannel.UPDATE, nbytes, name, after)
+
+    def allocate(self, nbytes: float, *, name: str) -> Event:
+        """Take memory, on top of what the name holds; raises OutOfMemoryError if it does not fit."""
+        key = nbytes, name
+        op = self._allocations.get(key)
+        if op is None:
+            op = self._allocations[key] = Allocate(self.index, nbytes, name)
+        return self._executor.start(op)
+
+    def release(self, nbytes: float | None = None, *, name: str) -> Event:
+        """Give back so many bytes, or all, of what a name holds."""
+        key = nbytes, name
+        op = self._releases.get(key)
+        if op is None:
+            op = self._releases[key] = Release(self.index, nbytes, name)
+        return self._executor.start(op)
 
     def wait(self, events: Iterable[Event]) -> Event:
         """An event that fires when all of `events` have."""
@@ -225,6 +266,10 @@ class Rank:
     def mark(self, name: str) -> None:
         """Name a phase for the probes; changes nothing."""
         self._executor.mark(self.index, name)
+
+    def _host(self, channel: HostChannel, nbytes: float, name: str, after: Event | None) -> Event:
+        op = HostWork(self.index, channel, nbytes, name)
+        return self._executor.start(op) if after is None else self._executor.start_after(op, after)
 
 
 class Team:

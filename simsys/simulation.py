@@ -10,7 +10,9 @@ from simsys.build.serving import ServingJob, build_serving
 from simsys.build.training import TrainingJob, build_training
 from simsys.config.experiment import SimulationConfig
 from simsys.executors import LEVELS, Executor
+from simsys.metrics.memory import MemoryTimeline
 from simsys.metrics.result import RunResult
+from simsys.platform.memory import DeviceMemory
 from simsys.probes import Probe, Probes
 
 
@@ -44,6 +46,8 @@ def simulate_job(job: TrainingJob | ServingJob, probes: Iterable[Probe] = ()) ->
     collector = job.collector()
     platform = job.cluster.platform()
     level = LEVELS[config.simulation.lod]
+    timelines = [MemoryTimeline()] if config.simulation.collect_events else []
+    probes = [*probes, *timelines]
     executor = level(platform, job.execution_model(), job.roles(), Probes([collector, *probes]))
     observers = [probe for probe in probes if not probe.counts_only]
     job.start(executor, observed=bool(observers))
@@ -56,7 +60,9 @@ def simulate_job(job: TrainingJob | ServingJob, probes: Iterable[Probe] = ()) ->
         contention=executor.contention,
         metrics={**collector.metrics(), **_hardware_metrics(executor, collector.end_s)},
         rows=collector.rows(),
-        memory_bytes=job.memory_bytes,
+        memory_bytes=_fullest(executor).held_at_peak,
+        ranks=collector.ranks(),
+        memory_timeline=timelines[0].columns() if timelines else {},
         gpus=platform.gpu_statistics(),
         links=platform.link_statistics(),
         assumptions=job.assumptions(),
@@ -76,11 +82,18 @@ def build_job(config: SimulationConfig) -> TrainingJob | ServingJob:
     return build_training(config) if config.training is not None else build_serving(config)
 
 
+def _fullest(executor: Executor) -> DeviceMemory:
+    """The memory of the GPU, of those that were simulated, that held most."""
+    return max(
+        (executor.platform.devices[rank].memory for rank in executor.ranks()), key=lambda memory: memory.peak_bytes
+    )
+
+
 def _hardware_metrics(executor: Executor, end_s: float) -> dict[str, float]:
     """Busy share and peak memory of the GPUs that were simulated."""
     devices = [executor.platform.devices[rank] for rank in executor.ranks()]
     return {
         "gpu_utilization": sum(device.busy_s for device in devices) / len(devices) / end_s if end_s else 0.0,
-        "peak_memory_bytes": max(device.memory.peak_bytes for device in devices),
+        "peak_memory_bytes": _fullest(executor).peak_bytes,
         "memory_capacity_bytes": max(device.memory.capacity_bytes for device in devices),
     }

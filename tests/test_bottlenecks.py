@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -75,6 +76,13 @@ def the(kind: str, result: RunResult) -> Bottleneck:
 
 def texts(found: Bottleneck) -> str:
     return "\n".join([found.evidence, *found.recommendations])
+
+
+def test_the_axis_with_most_of_the_exposed_communication_is_named_if_there_are_several() -> None:
+    result = training(exposed_s=0.4)
+    assert "axis" not in the("network", result).evidence
+    metrics = {**result.metrics, "exposed_tensor_s": 0.1, "exposed_data_s": 0.3, "exposed_pipeline_s": 0.0}
+    assert the("network", replace(result, metrics=metrics)).evidence.endswith("; 75 % of it along the data axis")
 
 
 # --- training -----------------------------------------------------------------------------------------------------

@@ -889,7 +889,7 @@ def test_sequence_parallelism(file: Path, text: str, parallelism: str, expected:
 @pytest.mark.parametrize(
     ("model", "context", "expected"),
     [
-        ("GPT2-Medium", 3, "6 parts, not 1024 tokens; cp_degree: 2 or 4 or sequence_length: 1020 would fit"),
+        ("GPT2-Medium", 6, "12 parts, not 1024 tokens; cp_degree: 2 or sequence_length: 1020 would fit"),
         ("GPT2-Medium, sequence_length: 511", 2, "4 parts, not 511 tokens; sequence_length: 508 or 512 would fit"),
         (
             "T5-Large, decoder_sequence_length: 113",

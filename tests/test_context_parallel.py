@@ -33,12 +33,12 @@ def test_activations_are_divided_and_weights_are_not(context: int, recompute: st
     assert divided["parameters"] == alone["parameters"]
 
 
-@pytest.mark.parametrize("context", [2, 4, 8])
-def test_keys_and_values_go_around_once_forward_and_twice_and_a_step_backward(context: int) -> None:
+@pytest.mark.parametrize(("context", "tensor"), [(2, 1), (4, 1), (8, 1), (2, 4)])
+def test_keys_and_values_go_around_once_forward_and_twice_and_a_step_backward(context: int, tensor: int) -> None:
     """Liu et al. 2023, section 3: c-1 steps; backward their gradients go along, and c-th to their owner."""
-    _, operations = recorded(config_of(1, 1, 1, context=context, micro_batches=MICRO_BATCHES))
+    _, operations = recorded(config_of(tensor, 1, 1, context=context, micro_batches=MICRO_BATCHES))
     around = [op for op in operations if op["verb"] == "send_recv"]
-    kv_bytes = 2 * 2.0 * SAMPLES * SEQUENCE / context * HIDDEN
+    kv_bytes = 2 * 2.0 * SAMPLES * SEQUENCE / context * HIDDEN / tensor  # each rank those of its heads
     assert {len(op["group"]) for op in around} == {context}
     per_layer = (context - 1) * (1 + 2) + 1
     mine = sum(op["nbytes"] for op in around if op["rank"] == 0)
@@ -65,6 +65,11 @@ def test_long_attention_hides_the_ring_and_short_attention_does_not() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        (
+            {"context": 2, "model": {"name": "T5-Large", "decoder_sequence_length": 114}},
+            "parallelism.cp_degree: context parallelism divides sequences into 2 x cp_degree = 4 parts, "
+            "not 114 tokens; decoder_sequence_length: 112 or 116 would fit",
+        ),
         ({"context": 2, "sequence": 250}, "parallelism.cp_degree: context parallelism divides sequences into 2 x"),
         (
             {"context": 8, "gpus": 4},

@@ -13,9 +13,9 @@ from simsys.model.operators import OperatorKind, Pairs
 from simsys.model.transformer import build_transformer
 from simsys.model.transformer_architecture import TransformerArchitecture
 from simsys.model.work import Precision, forward_work
-from simsys.parallel.memory import chunk_memory
+from simsys.parallel.activations import Recompute, chunk_memory
 from simsys.parallel.passes import ForwardPass, forward_pass
-from simsys.parallel.plan import Part, Recompute, StepSettings, TrainingPlan
+from simsys.parallel.plan import Part, StepSettings, TrainingPlan
 from simsys.parallel.stages import partition
 from simsys.parallel.training import model_flop, training_plan
 
@@ -157,7 +157,7 @@ def test_parameters_are_those_of_the_matrices(changes: dict[str, bool], final_no
 
 
 def activations(chunk: Model | ForwardPass, fused: bool = True, recompute: Recompute = NONE, **how: int) -> float:
-    """Bytes of activations of a micro-batch."""
+    """Bytes of activations that a micro-batch keeps."""
     plan = chunk if isinstance(chunk, ForwardPass) else forward_pass(chunk, how["tensor"], bool(how["by_tokens"]))
     return chunk_memory(plan, batch_of(toy(), fused=fused), Precision(), recompute=recompute).kept
 
@@ -270,5 +270,29 @@ def test_sequence_parallelism_gathers_and_scatters_each_side_by_itself() -> None
     assert exchanges(head.backward) == {(AG, "decoder"): 1, (RS, "decoder"): 1}
 
 
+@pytest.mark.parametrize("tensor", [1, T])
+def test_context_parallelism_sends_keys_and_values_of_each_side_around(tensor: int) -> None:
+    """Liu et al. 2023, §3: the decoder's own to its attention, the encoder's to cross-attention."""
+    parts, model = 4, toy()
+    settings, batch = StepSettings(precision=Precision()), batch_of(model)
+    plan = training_plan([forward_pass(model, tensor, context_degree=parts)], batch.part(parts), settings)
+    assert parts * tensor * plan.flop == pytest.approx(plan_of(model).flop, rel=1e-12)
+    layer, decoder_layer = plan.blocks[1], plan.blocks[-2]
+    of_source, of_target = (2 * 2.0 * elements / parts / tensor for elements in (SBH, UBH))
+    assert sent(layer.forward) == {of_source: parts - 1}
+    assert sent(decoder_layer.forward) == {of_source: parts - 1, of_target: parts - 1}
+    backward = {2 * of_source: parts - 1, of_source: 1, 2 * of_target: parts - 1, of_target: 1}
+    assert sent(decoder_layer.backward) == backward
+    sums = Counter(part.nbytes for part in decoder_layer.backward if part.kind is AR)
+    assert sums == ({2.0 * UBH / parts: 3, 2.0 * SBH / parts: 1} if tensor > 1 else {})
+
+
+def sent(parts: tuple[Part, ...]) -> Counter[float]:
+    """How many messages of how many bytes go around."""
+    return Counter(part.nbytes for part in parts if part.kind is CollectiveKind.SEND_RECV)
+
+
 def test_one_gradient_for_every_weight_and_the_shared_table_counts_once() -> None:
-    assert plan_of(UNEVEN).gradient_bytes == pytest.approx(4 * UNEVEN.parameters, rel=1e-12)
+    plan = plan_of(UNEVEN)
+    assert plan.gradient_bytes == pytest.approx(4 * UNEVEN.parameters, rel=1e-12)
+    assert all(rows > 0 for block in plan.blocks for rows, _, _ in block.matrices)

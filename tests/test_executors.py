@@ -19,11 +19,12 @@ from simsys.framework import FRAMEWORKS, DataParallel, Schedule, TrainingFramewo
 from simsys.model.batch import Batch
 from simsys.model.transformer import build_transformer, gpt_architecture
 from simsys.model.work import Work
-from simsys.ops import Compute, Send
+from simsys.ops import Compute, Recv, Send
 from simsys.parallel.layout import Layout
 from simsys.parallel.passes import forward_pass
 from simsys.parallel.plan import Block, Part, TrainingPlan
 from simsys.platform.topology import Topology, full_mesh, ring, single_switch
+from simsys.probes import Probe
 from simsys.rank import Rank, Team
 
 B, L = BANDWIDTH, LATENCY
@@ -391,6 +392,61 @@ def test_overlapping_with_no_one_else_is_a_computation(level: str) -> None:
     assert simulate(level, program, Layout(data=2)).end_s == pytest.approx(0.75, rel=1e-9)
 
 
+class Waits(Probe):
+    """Waits for messages: rank, start, moment of sending and end."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[int, float, float, float]] = []
+
+    def waited(self, op: Recv, started_s: float, sent_s: float, ended_s: float) -> None:
+        self.told.append((op.rank, started_s, sent_s, ended_s))
+
+
+@both_levels
+@pytest.mark.parametrize("planned", [False, True])
+@pytest.mark.parametrize(
+    ("sender_s", "receiver_s", "waits"), [(2.0, 1.0, [(1, 1.0, 2.0)]), (2.0, 2.0, [(1, 2.0, 2.0)]), (1.0, 9.0, [])]
+)
+def test_probes_hear_how_long_a_message_is_waited_for_and_when_it_was_sent(
+    level: str, planned: bool, sender_s: float, receiver_s: float, waits: list[tuple[int, float, float]]
+) -> None:
+    """A rank works, then waits for a message that another one sends after its own work."""
+    hop_s = 5e9 / B + L
+
+    def program(rank: Rank) -> Iterator[Any]:
+        first = rank.index == 0
+        work = work_of(sender_s if first else receiver_s)
+        if planned:
+            own = rank.plan_pass([rank.plan_compute(work)], send=(1, 5e9, "a") if first else None)
+            other = [] if first else [rank.plan_pass([], receive=(0, "a"))]
+            yield rank.program([own, *other], [0, *[0 for _ in other]], over="pipeline")
+        else:
+            yield rank.compute(work)
+            yield rank.send(1, 5e9, tag="a") if first else rank.recv(0, tag="a")
+
+    probe = Waits()
+    simulate(level, program, Layout(pipeline=2), probes=[probe])
+    assert probe.told == [
+        (rank, pytest.approx(start_s), pytest.approx(sent_s), pytest.approx(sent_s + hop_s))
+        for rank, start_s, sent_s in waits
+    ]
+
+
+@both_levels
+def test_the_value_of_a_message_is_when_it_was_sent(level: str) -> None:
+    values = []
+
+    def program(rank: Rank) -> Iterator[Any]:
+        if rank.index == 0:
+            yield rank.compute(work_of(2.0))
+            yield rank.send(1, 5e9)
+        else:
+            values.append((yield rank.recv(0)))
+
+    simulate(level, program, Layout(pipeline=2))
+    assert values == [pytest.approx(2.0)]
+
+
 # --- equality of the levels on random programs -------------------------------------------------------------------
 
 LAYOUT = Layout(tensor=2, data=2, pipeline=2)
@@ -561,8 +617,12 @@ def test_a_collective_that_one_rank_never_joins_is_a_deadlock_that_names_it(leve
         if rank.index != 2:
             yield rank.all_reduce(1e9, over="data", name="gradients")
 
-    with pytest.raises(DeadlockError, match=r"all_reduce 'gradients' of ranks 0, 1, 2, 3: 1 never joined"):
+    with pytest.raises(
+        DeadlockError, match=r"all_reduce 'gradients' of ranks 0, 1, 2, 3: rank 2 never joined"
+    ) as caught:
         simulate(level, program, Layout(data=4), roles=alone(4))
+    assert "ranks 0, 1, 3 wait at tests/test_executors.py:" in str(caught.value)
+    assert ".program)" in str(caught.value)
 
 
 @both_levels

@@ -78,6 +78,8 @@ def test_the_files_and_their_names(experiment: Path, tmp_path: Path, name: str) 
     rows = "iterations" if name == "gpt2" else "requests"
     files = carried_out(experiment, name, tmp_path / "out")
     endings = ["config.yaml", "results.json", "bottlenecks.json", f"{rows}.csv"]
+    if name == "gpt2":
+        endings.append("ranks.csv")
     assert list(files) == [f"{name}_{ending}" for ending in endings]
     assert sorted(files) == sorted(path.name for path in (tmp_path / "out" / name).iterdir())
 
@@ -127,7 +129,7 @@ def test_a_hugging_face_file_is_found_from_the_new_place(tmp_path: Path) -> None
 def test_the_results_are_those_of_the_run(experiment: Path, tmp_path: Path, name: str) -> None:
     config = SimulationConfig.from_yaml(experiment, name)
     result = DistributedAISimulator(config).run()
-    _, results, _, rows = write_results(config, result, tmp_path)
+    _, results, _, rows, *_ = write_results(config, result, tmp_path)
     assert json.loads(results.read_text(encoding="utf-8")) == json.loads(json.dumps(result.as_dict()))
     with rows.open(encoding="utf-8", newline="") as file:
         table = list(csv.DictReader(file))
@@ -135,6 +137,14 @@ def test_the_results_are_those_of_the_run(experiment: Path, tmp_path: Path, name
     assert len(table) == {"gpt2": 3, "llama": 20, "traced": 3}[name]
     column = "started_s" if name == "gpt2" else "finished_s"
     assert [float(row[column]) for row in table] == list(result.rows[column]), "every digit is kept"
+
+
+def test_the_ranks_are_those_of_the_run(experiment: Path, tmp_path: Path) -> None:
+    result = DistributedAISimulator(config := SimulationConfig.from_yaml(experiment, "gpt2")).run()
+    *_, ranks = write_results(config, result, tmp_path)
+    with ranks.open(encoding="utf-8", newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert {name: float(text) for name, text in row.items()} == {name: each[0] for name, each in result.ranks.items()}
 
 
 def test_nothing_of_the_machine_is_in_the_results(experiment: Path, tmp_path: Path) -> None:
@@ -156,7 +166,7 @@ def test_results_do_not_depend_on_the_hash_seed(experiment: Path, tmp_path: Path
         subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": seed}, check=True, capture_output=True)
         files = sorted(path for path in (tmp_path / seed).rglob("*") if path.is_file())
         found.append({path.relative_to(tmp_path / seed): path.read_bytes() for path in files})
-    assert len(found[0]) == 12
+    assert len(found[0]) == 13
     assert found[0] == found[1] == found[2]
 
 

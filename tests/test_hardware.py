@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simsys.build.cluster import build_cluster
 from simsys.build.device import build_device_spec
+from simsys.config.cluster import HardwareConfig, NetworkConfig
 from simsys.config.hardware import (
     ALIASES,
     GpuProfile,
@@ -144,6 +146,8 @@ def test_shipped_node_holds_a_shipped_gpu_and_does_not_exceed_its_links(name: st
     assert gpu.name == node.gpu  # by its full name
     assert node.interconnect.bandwidth <= gpu.link.bandwidth
     assert node.nics.bandwidth <= gpu.pcie.bandwidth
+    assert node.host is not None
+    assert gpu.pcie.bandwidth < node.host.memory_bandwidth < node.gpus_per_node * gpu.memory_bandwidth
     assert 4 <= node.gpus_per_node <= 8
 
 
@@ -187,6 +191,26 @@ def test_runtime_form_holds_si_units() -> None:
     assert spec.floor_s == {"decode_attention": 8e-6}
     assert spec.usd_per_hour == 6.88
     assert build_device_spec(load_gpu({"extends": "H100-SXM", "price": None})).usd_per_hour == 0.0
+
+
+@pytest.mark.parametrize(
+    ("hardware", "gigabytes_per_s"),
+    [
+        ({"profile": "dgx-a100"}, 409.6 / 8),
+        ({"profile": "dgx-h100"}, 614.4 / 8),
+        ({"profile": "dgx-h100", "gpus_per_node": 2}, 614.4 / 8),  # fewer GPUs keep their share
+        ({"profile": "dgx-h100", "num_nodes": 4}, 614.4 / 8),
+        ({"gpu": "H100-SXM"}, 100.0),
+        ({"gpu": {"extends": "H100-SXM", "host": {"memory_bandwidth": "200 GB/s"}}}, 200.0),
+    ],
+)
+def test_gpus_share_the_hosts_of_their_nodes(hardware: dict[str, Any], gigabytes_per_s: float) -> None:
+    spec = build_cluster(HardwareConfig(**hardware), NetworkConfig()).spec
+    assert spec.host_update_bytes_per_s == pytest.approx(0.45 * gigabytes_per_s * 1e9, rel=1e-12)
+
+
+def test_a_profile_need_not_describe_a_host() -> None:
+    assert build_device_spec(load_gpu({"extends": "H100-SXM", "host": None})).host_update_bytes_per_s == 0.0
 
 
 # --- names --------------------------------------------------------------------------------------------------------

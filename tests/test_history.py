@@ -97,3 +97,13 @@ def test_a_history_is_empty_before_a_run_and_ignores_other_phases() -> None:
     assert probe.event_history == []
     probe.mark(0, "backward", 1.0)
     assert probe.event_history == []
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_work_of_the_host_is_communication(level: str) -> None:
+    def copies(rank: Rank) -> Iterator[Any]:
+        yield rank.from_host(1e6, name="weights")
+
+    probe = EventHistory()
+    simulate(level, copies, Layout(), probes=[probe])
+    assert [event.event_type for event in probe.event_history] == [E.COMM_START, E.COMM_END]

@@ -70,7 +70,7 @@ BETWEEN: dict[str, dict[str, Any]] = {
         "batch_schedule": [{"from_iteration": 15, "gradient_accumulation_steps": 8, "batch_size_per_gpu": 1}],
     },
 }
-PARTS = ("compute_s", "exposed_communication_s", "data_s", "checkpoint_s", "idle_s")
+PARTS = ("compute_s", "exposed_communication_s", "bubble_s", "data_s", "checkpoint_s", "idle_s")
 
 
 def assert_same(told: RunResult, simulated: RunResult) -> None:
@@ -154,7 +154,7 @@ def test_both_levels_agree_and_the_parts_add_up(name: str, parallelism: dict[str
     high, medium = (
         train(8, lod, training=between, hardware=joined_pairwise, **parallelism) for lod in ("high", "medium")
     )
-    for column in ("started_s", "iteration_s", "compute_s", "data_s", "checkpoint_s", "samples"):
+    for column in ("started_s", "iteration_s", "samples", *PARTS):
         assert list(medium.rows[column]) == pytest.approx(list(high.rows[column]), rel=1e-9, abs=1e-12), column
     for result in (high, medium):
         for index, seconds in enumerate(result.rows["iteration_s"]):

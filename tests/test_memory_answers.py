@@ -108,3 +108,14 @@ def test_the_table_of_levers_is_an_option(option: str, shown: bool) -> None:
     assert ("advice: " in text) is shown
     assert ("training.optimizer: sgd (changes the training)" in text) is shown
     assert max(map(len, text.splitlines())) <= 100
+
+
+def test_what_lives_on_the_host_is_told_apart() -> None:
+    name, options = ["llama3-8b-fsdp-64xH100"], ["training.options={offload: parameters}"]
+    (plain,), (offloaded,) = (memory_answers(TRAINING, each, name, levers=False) for each in ([], options))
+    states = ("parameters", "gradients", "optimizer")
+    assert plain.host_bytes == 0.0
+    assert offloaded.host_bytes == pytest.approx(sum(plain.stages[0][state] for state in states), rel=1e-12)
+    assert sum(offloaded.stages[0][state] for state in states) == 0.0
+    assert "in the memory of the host" in offloaded.text()
+    assert "in the memory of the host" not in plain.text()

@@ -35,8 +35,8 @@ def training(iterations: int = 3, scale_s: float = 0.1) -> RunResult:
         "communication_s": scale_s,
         "communication_ratio": 0.33,
     }
-    parts_s = {"iteration_s": 1.75, "compute_s": 1.0, "exposed_communication_s": 0.5, "idle_s": 0.125}
-    parts_s |= {"data_s": 0.125, "checkpoint_s": 0.0}
+    parts_s = {"iteration_s": 1.75, "compute_s": 1.0, "exposed_communication_s": 0.5, "idle_s": 0.0625}
+    parts_s |= {"bubble_s": 0.0625, "data_s": 0.125, "checkpoint_s": 0.0}
     rows = {name: [share * scale_s] * iterations for name, share in parts_s.items()}
     return RunResult("train", "training", "medium", "fifo", metrics, rows, {"weights": 40 * GIB, "buckets": 0.0})
 

@@ -50,6 +50,7 @@ def test_quick_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "small_scale_results.json",
         "small_scale_bottlenecks.json",
         "small_scale_iterations.csv",
+        "small_scale_ranks.csv",
     }
     assert all(path.stat().st_size for path in [*images, *files])
     (written,) = (path for path in files if path.name.endswith("_bottlenecks.json"))

@@ -80,6 +80,20 @@ def test_what_overlaps_is_written_down_in_both_parts() -> None:
     assert mine == parts * 2
 
 
+def test_work_of_the_host_is_written_down_by_its_channel() -> None:
+    def process(rank: Rank) -> Generator[Any, Any, None]:
+        there = rank.to_host(8.0, name="gradients")
+        updated = rank.update_on_host(56.0, name="optimizer", after=there)
+        yield rank.from_host(4.0, name="weights", after=updated)
+
+    mine = [op for op in run(process).operations if op["rank"] == 0]
+    assert mine == [
+        {"rank": 0, "verb": "to_host", "name": "gradients", "nbytes": 8.0},
+        {"rank": 0, "verb": "update_on_host", "name": "optimizer", "nbytes": 56.0},
+        {"rank": 0, "verb": "from_host", "name": "weights", "nbytes": 4.0},
+    ]
+
+
 def test_a_forward_pass_is_written_down_with_its_batch() -> None:
     executor = recording()
     team = Team(LAYOUT.group(0, "data"), forward_pass(toy_model()), executor)
@@ -103,7 +117,7 @@ def test_partners_still_have_to_meet() -> None:
         if rank.index == 0:
             yield rank.all_gather(8.0, over="data")
 
-    with pytest.raises(DeadlockError, match=r"all_gather .* of ranks 0, 1: 1 never joined"):
+    with pytest.raises(DeadlockError, match=r"all_gather .* of ranks 0, 1: rank 1 never joined"):
         run(process)
 
 

@@ -70,11 +70,21 @@ def test_hfu_is_said_if_it_is_another_than_mfu(hfu: float, text: str) -> None:
     assert text in summary_text(replace(run, metrics={**run.metrics, "mfu": 0.4, "hfu": hfu}))
 
 
-@pytest.mark.parametrize(("idle_s", "rows"), [(0.0, 0), (0.25, 1)])
-def test_idle_time_is_said_if_there_is_any(idle_s: float, rows: int) -> None:
+@pytest.mark.parametrize(("seconds", "rows"), [(0.0, 0), (0.25, 1)])
+@pytest.mark.parametrize(("what", "others"), [("idle", "ranks"), ("bubble", "stages")])
+def test_waiting_is_said_if_there_is_any(what: str, others: str, seconds: float, rows: int) -> None:
     run = result("training")
-    text = summary_text(replace(run, metrics={**run.metrics, "mean_iteration_s": 1.0, "idle_s": idle_s}))
-    assert text.count("  idle            250 ms waiting for other stages or ranks (25.0 %)\n") == rows
+    text = summary_text(replace(run, metrics={**run.metrics, "mean_iteration_s": 1.0, f"{what}_s": seconds}))
+    assert text.count(f"  {what:<16}250 ms waiting for other {others} (25.0 %)\n") == rows
+
+
+def test_exposed_communication_is_told_by_axis_if_there_are_several() -> None:
+    run = result("training")
+    several = replace(
+        run, metrics={**run.metrics, "exposed_data_s": 0.125, "exposed_tensor_s": 0.5, "exposed_pipeline_s": 0.0}
+    )
+    assert "\n    exposed " not in summary_text(run)
+    assert "\n    exposed       tensor 500 ms, data 125 ms\n" in summary_text(several)
 
 
 @pytest.mark.parametrize(

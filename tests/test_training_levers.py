@@ -8,6 +8,7 @@ import pytest
 
 from simsys.build.training import TrainingJob, build_training
 from simsys.check import check_config
+from simsys.check.effects import Stopwatch, lever_effects
 from simsys.check.levers import Lever, changed, lever_text, memory_problem
 from simsys.check.training_levers import (
     KINDS,
@@ -20,6 +21,7 @@ from simsys.check.training_levers import (
     lever_pairs,
     more_stages,
     more_tensor,
+    offload,
     selective_recompute,
     sequence_parallel,
     sgd,
@@ -49,6 +51,7 @@ def job_of(*args: Any, **settings: Any) -> TrainingJob:
 
 TP = {"strategy": "TP_DDP", "tp_degree": 2}
 PP = {"strategy": "PP_DDP", "pp_stages": 2, "dp_degree": 4}
+OPTIMIZER_AWAY, WEIGHTS_AWAY = ({"training.options": {"offload": each}} for each in ("optimizer", "parameters"))
 
 
 @pytest.mark.parametrize(
@@ -118,6 +121,15 @@ PP = {"strategy": "PP_DDP", "pp_stages": 2, "dp_degree": 4}
             ],
         ),
         (more_stages, {"parallelism": PP, "gradient_accumulation_steps": 1}, []),  # fewer micro-batches than stages
+        (offload, {}, []),
+        (offload, {"parallelism": {"strategy": "FSDP"}}, [OPTIMIZER_AWAY, WEIGHTS_AWAY]),
+        (offload, {"parallelism": {"strategy": "FSDP"}, "options": {"offload": "optimizer"}}, [WEIGHTS_AWAY]),
+        (offload, {"parallelism": {"strategy": "FSDP"}, "options": {"offload": "parameters"}}, []),
+        (
+            offload,
+            {"parallelism": {"strategy": "HSDP"}, "options": {"shard_size": 4}},
+            [{"training.options": {"shard_size": 4, "offload": each}} for each in ("optimizer", "parameters")],
+        ),
         (sgd, {}, [{"training.optimizer": "sgd"}]),
         (sgd, {"optimizer": "sgd"}, []),
     ],
@@ -157,6 +169,10 @@ SCENARIOS = {
     "experts": config_of("Mixtral-8x7B", nodes=4, parallelism={"strategy": "FSDP"}),
     "a cnn": config_of("ResNet-50", batch_size_per_gpu=4096, parallelism={"strategy": "DDP"}),
     "fits": config_of(parallelism=TP),
+    "only the host has room": config_of(
+        "Llama3-70B", parallelism={"strategy": "FSDP"}, batch_size_per_gpu=1, activation_recompute="full"
+    ),
+    "zero": config_of("Llama3-8B", parallelism={"strategy": "ZERO2"}, batch_size_per_gpu=1),
 }
 
 
@@ -200,6 +216,22 @@ def test_of_each_kind_there_is_at_most_one_and_of_it_the_mildest_that_fits(name:
             milder = list(kind(job))[: list(kind(job)).index(lever)]
             fitting = [other for other in milder if check_config(changed(job.config, other)) == []]
             assert fitting == []
+
+
+def test_offloading_saves_memory_for_time() -> None:
+    job = build_training(SCENARIOS["only the host has room"])
+    (effect,) = (effect for effect in lever_effects(job, Stopwatch(job)) if "training.options" in effect.lever)
+    assert effect.lever == OPTIMIZER_AWAY  # the mildest that fits
+    assert effect.fits
+    assert effect.saved_bytes > 0.9 * 14 * job.model.parameters / 8
+    assert effect.time_cost is not None
+    assert effect.time_cost > 0.1
+
+
+def test_zero_keeps_its_weights_on_the_gpu() -> None:
+    job = build_training(SCENARIOS["zero"])
+    offloads = [lever for lever, _ in single_levers(job) if "training.options" in lever]
+    assert offloads == [OPTIMIZER_AWAY]
 
 
 def test_what_a_check_refuses_is_no_lever() -> None:

@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from simsys import DistributedAISimulator, SimulationConfig
 from simsys.collectives import CollectiveKind
 from simsys.metrics.collector import TrainingMetrics
+from simsys.metrics.iteration_log import IterationLog
 from simsys.metrics.result import RunResult
-from simsys.metrics.training import IterationLog, exposed_seconds, training_metrics
+from simsys.metrics.training import mean_parts, training_metrics
 from simsys.model.work import Work
-from simsys.ops import Collective, Compute, Send
+from simsys.ops import Collective, Compute, Recv, Send
 from simsys.parallel.layout import Layout
 
 FACTS = {
@@ -35,7 +34,8 @@ def log() -> IterationLog:
         compute=[0.6, 1.0],
         optimizer=[0.1, 0.2],
         communication=[0.5, 1.5],
-        exposed=[0.4, 0.8],
+        exposed=[{"data": 0.1, "tensor": 0.3}, {"tensor": 0.8}],
+        bubble=[0.0, 0.05],
         data=[0.0, 0.0],
         checkpoint=[0.0, 0.0],
     )
@@ -46,15 +46,19 @@ EXPECTED = {
     "mean_iteration_s": 1.5,
     "first_iteration_s": 1.0,
     "last_iteration_s": 2.0,
+    "steady_iteration_s": 2.0,
     "compute_s": 0.8,
     "optimizer_s": 0.15,
     "communication_s": 1.0,
     "exposed_communication_s": 0.6,  # (0.4 + 0.8) / 2: what the computation does not hide
     "communication_ratio": 0.6 / 1.5,
+    "exposed_data_s": 0.05,
+    "exposed_tensor_s": 0.55,
+    "bubble_s": 0.025,
     "data_s": 0.0,
     "checkpoint_s": 0.0,
     "checkpoint_bytes": 0.0,
-    "idle_s": 0.1,  # (0.0 + 0.2) / 2
+    "idle_s": 0.075,  # (0.0 + 0.15) / 2
     "samples_per_s": 32 / 1.5,
     "tokens_per_s": 32 * 1024 / 1.5,
     "tokens_per_s_per_gpu": 32 * 1024 / 1.5 / 4,
@@ -75,7 +79,8 @@ def test_rows_have_one_entry_per_iteration() -> None:
     assert rows["iteration"] == [0, 1]
     assert rows["iteration_s"] == [1.0, 2.0]
     assert rows["exposed_communication_s"] == [0.4, 0.8]
-    assert rows["idle_s"] == pytest.approx([0.0, 0.2])
+    assert rows["bubble_s"] == [0.0, 0.05]
+    assert rows["idle_s"] == pytest.approx([0.0, 0.15])
     assert rows["idle_s"][0] == 0.0, "rounding is no idling"
     assert len(set(map(len, rows.values()))) == 1
 
@@ -87,27 +92,31 @@ def test_repeated_iterations_are_like_the_last_one() -> None:
     assert rows["started_s"] == [0.0, 1.0, 3.0, 5.0, 7.0]
     for name in ("iteration_s", "compute_s", "optimizer_s", "communication_s", "exposed_communication_s", "idle_s"):
         assert rows[name][1:] == pytest.approx([rows[name][1]] * 4), name
+    assert rows["bubble_s"] == [0.0, 0.05, 0.05, 0.05, 0.05]
+    assert repeated.exposed_along("data") == pytest.approx(0.1 / 5)
+
+
+def test_the_parts_of_a_rank_add_up_whoever_communicates() -> None:
+    parts = mean_parts(log(), {"data", "tensor", "pipeline"})
+    assert list(parts) == [
+        "compute_s",
+        "optimizer_s",
+        "exposed_tensor_s",
+        "exposed_data_s",
+        "exposed_pipeline_s",
+        "bubble_s",
+        "idle_s",
+        "data_s",
+        "checkpoint_s",
+    ]
+    assert parts["exposed_pipeline_s"] == 0.0
+    assert sum(parts.values()) - parts["optimizer_s"] == pytest.approx(1.5)
 
 
 def test_at_full_speed_the_mfu_is_one() -> None:
-    one_second = IterationLog([0.0], [1.0], [1.0], [0.0], [0.0], [0.0], [0.0], [0.0])
+    one_second = IterationLog([0.0], [1.0], [1.0], [0.0], [0.0], [{}], [0.0], [0.0], [0.0])
     figures = training_metrics(one_second, **{**FACTS, "model_flop_per_iteration": 40e12})
     assert figures["mfu"] == 1.0
-
-
-whole_seconds = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 6)), max_size=12)
-
-
-@given(whole_seconds, whole_seconds)
-def test_exposed_is_every_second_of_an_exchange_without_a_computation(
-    exchanges: list[tuple[int, int]], computations: list[tuple[int, int]]
-) -> None:
-    busy, hidden = (
-        {second for start, length in spans for second in range(start, start + length)}
-        for spans in (exchanges, computations)
-    )
-    ends = [[(start, start + length) for start, length in spans] for spans in (exchanges, computations)]
-    assert exposed_seconds(*ends) == len(busy - hidden)
 
 
 def test_the_collector_adds_up_the_operations_of_its_rank_within_an_iteration() -> None:
@@ -150,8 +159,42 @@ def test_collectives_of_its_groups_count_whoever_joins_first_and_so_do_messages_
     collector.mark(1, "iteration_end", 8.0)
     rows = collector.rows()
     assert rows["communication_s"] == [2.5]  # ranks 2 and 3 are not in its tensor-parallel group
-    assert rows["exposed_communication_s"] == [2.0]
-    assert rows["idle_s"] == [6.0]  # it waits for messages as for the stages that send them
+    assert rows["exposed_communication_s"] == [2.5]
+    assert rows["idle_s"] == [5.5]
+    metrics = collector.metrics()
+    assert [metrics[f"exposed_{axis}_s"] for axis in ("tensor", "data", "pipeline")] == [1.0, 1.0, 0.5]
+    assert "exposed_expert_s" not in metrics
+
+
+def test_every_stage_has_a_row_with_its_own_times_and_memory() -> None:
+    collector = TrainingMetrics(0, stages=[0, 2], **FACTS)
+    collector.memory(0, 70.0, 0.0)
+    collector.memory(2, 50.0, 0.0)
+    collector.memory(2, 20.0, 0.0)
+    collector.memory(1, 90.0, 0.0)  # nobody's row
+    for rank in (0, 1, 2):
+        collector.mark(rank, "iteration_start", 0.0)
+    collector.operation(Compute(0, Work(), "forward"), 0.0, 3.0)
+    collector.waited(Recv(2, 0, "tag", "recv"), 0.0, 3.0, 4.0)
+    collector.operation(Compute(2, Work(), "forward"), 4.0, 8.0)
+    collector.operation(Compute(1, Work(), "forward"), 0.0, 8.0)
+    for rank in (0, 1, 2):
+        collector.mark(rank, "iteration_end", 8.0)
+        collector.repeated(rank, 3, 8.0, 8.0, 0)
+    assert collector.ranks() == {
+        "rank": [0, 2],
+        "stage": [0, 1],
+        "compute_s": [3.0, 4.0],
+        "optimizer_s": [0.0, 0.0],
+        "exposed_pipeline_s": [0.0, 1.0],
+        "bubble_s": [5.0, 3.0],  # stage 0 waits at the end
+        "idle_s": [0.0, 0.0],
+        "data_s": [0.0, 0.0],
+        "checkpoint_s": [0.0, 0.0],
+        "peak_memory_bytes": [70.0, 50.0],
+    }
+    assert collector.metrics()["bubble_s"] == 5.0
+    assert collector.rows()["bubble_s"] == [5.0] * 4
 
 
 def run(lod: str, parallelism: dict[str, Any], **training: Any) -> RunResult:
@@ -190,10 +233,10 @@ def test_both_levels_of_detail_agree_on_every_figure(
     )
     assert figures(medium) == pytest.approx(figures(high), rel=1e-9)
     metrics = high.metrics
-    parts = metrics["compute_s"] + metrics["exposed_communication_s"] + metrics["idle_s"]
+    parts = sum(metrics[f"{part}_s"] for part in ("compute", "exposed_communication", "bubble", "idle"))
     assert parts == pytest.approx(metrics["mean_iteration_s"])
     assert 0.0 < metrics["optimizer_s"] < metrics["compute_s"]
-    assert (metrics["idle_s"] > 0.0) == ("pp_stages" in kinds)
+    assert (metrics["bubble_s"] > 0.0) == ("pp_stages" in kinds)
 
 
 def test_mfu_counts_the_model_and_hfu_what_is_computed() -> None:

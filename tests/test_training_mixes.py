@@ -126,6 +126,30 @@ def check_levels(**mix: Any) -> None:
     for column in ("iteration_s", "compute_s"):
         assert list(medium.rows[column]) == pytest.approx(list(high.rows[column]), rel=1e-9), column
     assert medium.metrics["mfu"] == pytest.approx(high.metrics["mfu"], rel=1e-9)
+    check_parts(high, medium)
+
+
+def check_parts(high: RunResult, medium: RunResult) -> None:
+    """On every stage's rank the parts add up to the iteration, and both levels agree on each."""
+    mean_s = high.metrics["mean_iteration_s"]
+    within = {"rel": 1e-9, "abs": 1e-9 * mean_s}
+    assert list(medium.ranks) == list(high.ranks)
+    for column, values in high.ranks.items():
+        assert list(medium.ranks[column]) == pytest.approx(list(values), **within), column
+    for result in (high, medium):
+        parts = {
+            name: values for name, values in result.ranks.items() if name.endswith("_s") and name != "optimizer_s"
+        }
+        for row in zip(*parts.values(), strict=True):
+            assert sum(row) == pytest.approx(mean_s, rel=1e-9)
+        own = {name: values[0] for name, values in parts.items() if name in result.metrics}
+        assert own == {name: result.metrics[name] for name in own}
+        assert sum(result.exposed_s.values()) == pytest.approx(result.metrics["exposed_communication_s"])
+        for index, seconds in enumerate(result.rows["iteration_s"]):
+            names = ("compute_s", "exposed_communication_s", "bubble_s", "idle_s")
+            assert sum(result.rows[name][index] for name in names) == pytest.approx(seconds, rel=1e-9)
+    for column in ("exposed_communication_s", "bubble_s", "idle_s", "communication_s"):
+        assert list(medium.rows[column]) == pytest.approx(list(high.rows[column]), **within), column
 
 
 @settings(max_examples=40)
@@ -152,6 +176,9 @@ BART = {"name": "BART-Large", "sequence_length": SEQUENCE, "decoder_sequence_len
         {"data": 4, "strategy": "FSDP"},
         {"tensor": 4},
         {"tensor": 4, "sequence_parallel": True},
+        {"context": 2},
+        {"context": 2, "tensor": 2},
+        {"context": 2, "tensor": 2, "sequence_parallel": True, "tp_overlap": True},
         {"stages": 4},
         {"stages": 4, "schedule": "zero_bubble"},
         {"stages": 3, "schedule": "interleaved", "virtual_stages": 4, "micro_batches": 6},

@@ -12,8 +12,9 @@ from simsys.model.model import Model
 from simsys.model.operators import OperatorKind
 from simsys.model.transformer import build_transformer, gpt_architecture
 from simsys.model.work import Precision, forward_work
+from simsys.parallel.activations import Recompute
 from simsys.parallel.passes import forward_pass
-from simsys.parallel.plan import Part, Recompute, StepSettings, TrainingPlan
+from simsys.parallel.plan import Part, StepSettings, TrainingPlan
 from simsys.parallel.training import model_flop, training_plan
 
 LAYERS, HIDDEN, VOCABULARY, SEQUENCE, SAMPLES = 6, 512, 8192, 256, 3

@@ -47,13 +47,16 @@ def train(
     steps: int = 1,
     algorithm: str = "ring",
     optimizer: Work | None = None,
+    host_update_bytes: float = 0.0,
     **options: Any,
 ) -> Run:
     """Run training steps of blocks with a data-parallel module; every pipeline stage has the same chunks."""
     module = FRAMEWORKS.get(name, DataParallel)
     settings = module.Options(**options)
     blocks = tuple(tuple(chunk) for chunk in chunks)
-    plan = TrainingPlan(blocks, micro_batches, optimizer or Work(), (1e6,) * len(blocks), (1e6,) * len(blocks))
+    handed = (1e6,) * len(blocks)
+    work = optimizer or Work()
+    plan = TrainingPlan(blocks, micro_batches, work, handed, handed, host_update_bytes=host_update_bytes)
     order = FRAMEWORKS.get(schedule, Schedule)()
 
     def program(rank: Rank) -> Iterator[Any]:

@@ -143,9 +143,19 @@ def _training_network(result: RunResult) -> Bottleneck:
     return Bottleneck(
         "network",
         min(1.0, share),
-        f"{_time(exposed_s)} of {_time(whole_s)} per iteration are exposed communication ({_percent(share)}){bound}",
+        f"{_time(exposed_s)} of {_time(whole_s)} per iteration are exposed communication ({_percent(share)}){bound}"
+        f"{_mostly(result)}",
         remedies,
     )
+
+
+def _mostly(result: RunResult) -> str:
+    """To which axis most of the exposed communication is due, if there are several."""
+    exposed = {axis: seconds for axis, seconds in result.exposed_s.items() if seconds}
+    if len(exposed) < 2:
+        return ""
+    axis = max(exposed, key=exposed.__getitem__)
+    return f"; {_percent(exposed[axis] / sum(exposed.values()))} of it along the {axis} axis"
 
 
 # --- serving ------------------------------------------------------------------------------------------------------

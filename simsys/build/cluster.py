@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from simsys.build.device import build_device_spec
+from simsys.build.device import build_device_spec, host_update_rate
 from simsys.config.cluster import HardwareConfig, NetworkConfig
 from simsys.config.hardware import FabricProfile, GpuProfile, NodeProfile, load_fabric, load_gpu, load_node
 from simsys.platform.device_spec import DeviceSpec
@@ -61,6 +61,8 @@ def build_cluster(hardware: HardwareConfig, network: NetworkConfig) -> Cluster:
     node = load_node(hardware.profile) if hardware.profile is not None else None
     gpu = load_gpu(hardware.gpu if hardware.gpu is not None else node.gpu)  # type: ignore[union-attr]
     spec = build_device_spec(gpu)
+    if node is not None and node.host is not None:
+        spec = replace(spec, host_update_bytes_per_s=host_update_rate(node.host, node.gpus_per_node))
     gpus_per_node = hardware.gpus_per_node or (node.gpus_per_node if node else 1)
     fabric = load_fabric(hardware.fabric or DEFAULT_FABRIC)
     nics = _nics(hardware, node, fabric, gpus_per_node)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simsys.config.hardware_schema import CurvePoint, GpuProfile
+from simsys.config.hardware_schema import CurvePoint, GpuProfile, Host
 from simsys.platform.device_spec import DeviceSpec, EfficiencyCurve
 
 
@@ -25,7 +25,13 @@ def build_device_spec(gpu: GpuProfile) -> DeviceSpec:
         usd_per_hour=gpu.price.usd_per_hour if gpu.price else 0.0,
         curves=curves,
         floor_s={str(kind): floor for kind, floor in gpu.kernel_floor.items()},
+        host_update_bytes_per_s=host_update_rate(gpu.host) if gpu.host else 0.0,
     )
+
+
+def host_update_rate(host: Host, gpus: int = 1) -> float:
+    """Bytes/s that an optimizer on the host reads and writes for each of the GPUs that share it."""
+    return host.memory_bandwidth * host.optimizer_efficiency / gpus
 
 
 def _curve(points: tuple[CurvePoint, ...]) -> EfficiencyCurve:

@@ -144,7 +144,7 @@ class ServingJob:
                     executor.platform.devices[rank].memory.allocate(name, nbytes)
             order = range(replica, len(self.requests), self.layout.data)
             scheduler = self._scheduler(executor, sequences, order)
-            executor.env.process(scheduler.serve(Team(group, self.plan, executor)))
+            executor.run(group.ranks[0], scheduler.serve(Team(group, self.plan, executor)))
 
     def _scheduler(self, executor: Executor, sequences: Sequences, order: range) -> Scheduler:
         settings = self.settings

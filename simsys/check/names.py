@@ -9,7 +9,8 @@ from typing import get_args
 from simsys.build.device import build_device_spec
 from simsys.build.modules import module_options
 from simsys.build.serving import SCHEDULER_LIMITS
-from simsys.build.training import data_parallel_module, training_precision
+from simsys.build.training import training_precision
+from simsys.build.training_setup import data_parallel_module
 from simsys.check.findings import Findings
 from simsys.collectives.choose import named
 from simsys.config.document import KeyPath

@@ -46,7 +46,7 @@ def check_parallelism(config: SimulationConfig, cluster: Cluster | None, model: 
             found.error(TENSOR, problem)
     if model is not None:
         _check_pipeline(config, cluster, model, found)
-    check_sequences(config, model, found)
+    check_sequences(config, cluster.num_gpus if cluster is not None else 0, model, found)
     check_experts(config, _replicas(given, cluster), model, found)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import gcd
 
 from simsys.check.findings import Findings
 from simsys.check.nearest import divisors_near, either, nearest_multiples
@@ -12,6 +13,7 @@ from simsys.model.operators import OperatorKind
 
 SEQUENCE, CONTEXT = ("parallelism", "sequence_parallel"), ("parallelism", "cp_degree")
 OVERLAP = ("parallelism", "tp_overlap")
+LENGTHS = ("sequence_length", "decoder_sequence_length")
 NAMES = {
     SEQUENCE: "sequence parallelism",
     CONTEXT: "context parallelism",
@@ -19,8 +21,15 @@ NAMES = {
 }
 
 
-def check_sequences(config: SimulationConfig, model: Model | None, found: Findings) -> None:
-    """Book what is wrong; a model that is unknown (None) is not checked against."""
+def check_sequences(config: SimulationConfig, gpus: int, model: Model | None, found: Findings) -> None:
+    """Book what is wrong.
+
+    Args:
+        config: The scenario.
+        gpus: GPUs of the cluster; 0 if unknown.
+        model: The model; if it is unknown (None), lengths are not checked.
+        found: Where problems are booked.
+    """
     given = config.parallelism
     if config.training is None:
         kinds = ((SEQUENCE, given.sequence_parallel), (OVERLAP, given.tp_overlap), (CONTEXT, given.cp_degree > 1))
@@ -38,15 +47,15 @@ def check_sequences(config: SimulationConfig, model: Model | None, found: Findin
         )
         found.error(OVERLAP, f"{message} above 1, or remove it")
     if given.cp_degree > 1 and model is not None:
-        _check_context_parallel(given.cp_degree, model, lengths, found)
+        sharing = gpus // (given.tp_degree * given.pp_stages)
+        _check_context_parallel(given.cp_degree, sharing, model, lengths, found)
 
 
 def _lengths(config: SimulationConfig, model: Model | None) -> dict[str, int]:
     """Tokens of a sequence, and of a decoder's beside an encoder, by setting; none if the model is unknown."""
     if model is None:
         return {}
-    keys = ("sequence_length", "decoder_sequence_length")
-    lengths = {key: getattr(config.model, key) or getattr(model, key) for key in keys}
+    lengths = {key: getattr(config.model, key) or getattr(model, key) for key in LENGTHS}
     return {key: length for key, length in lengths.items() if length}
 
 
@@ -65,7 +74,9 @@ def _check_sequence_parallel(
             found.error(SEQUENCE, f"{message}; {' or '.join(advice)} would fit")
 
 
-def _check_context_parallel(context: int, model: Model, lengths: Mapping[str, int], found: Findings) -> None:
+def _check_context_parallel(
+    context: int, gpus: int, model: Model, lengths: Mapping[str, int], found: Findings
+) -> None:
     """Each rank gets an early and a late part of every sequence, so that a causal mask leaves all equally busy."""
     attends = any(
         operator.kind is OperatorKind.ATTENTION and operator.kv_elements_per_token
@@ -78,7 +89,8 @@ def _check_context_parallel(context: int, model: Model, lengths: Mapping[str, in
     for key, length in lengths.items():
         if length % (2 * context):
             message = f"context parallelism divides sequences into 2 x cp_degree = {2 * context} parts"
-            degrees = [each for each in divisors_near(length // 2, context) if each > 1] if length % 2 == 0 else []
+            halves, odd = divmod(gcd(*lengths.values()), 2)
+            degrees = [each for each in divisors_near(halves, context, gpus) if each > 1 and not odd]
             advice = [either("cp_degree", degrees)] if degrees else []
             advice += _fitting_lengths(key, 2 * context, length, model.max_context_tokens)
             found.error(CONTEXT, f"{message}, not {length} tokens; {' or '.join(advice) or 'cp_degree: 1'} would fit")

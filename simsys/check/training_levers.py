@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from simsys.build.modules import module_options
-from simsys.build.training import DATA_PARALLEL, TrainingJob
+from simsys.build.training import TrainingJob
+from simsys.build.training_setup import DATA_PARALLEL
 from simsys.check.findings import Findings, unlocated
 from simsys.check.levers import MAX_TENSOR_DEGREE, Lever, memory_problem, pulled
 from simsys.check.names import check_modules
@@ -27,6 +28,8 @@ MAX_MICRO_BATCHES = 1024
 """More of them than this are not proposed in place of a larger batch."""
 SHARDING = ("DDP", "ZERO1", "ZERO2", "HSDP", "FSDP")
 """Strategies of data parallelism by how much of the model states they divide."""
+OFFLOADS = ("none", "optimizer", "parameters")
+"""What lives in the memory of the host, by how much it is; a data-parallel module may not have all of them."""
 
 
 def fused_attention(job: TrainingJob) -> Iterator[Lever]:
@@ -93,6 +96,14 @@ def more_stages(job: TrainingJob) -> Iterator[Lever]:
         stages *= 2
 
 
+def offload(job: TrainingJob) -> Iterator[Lever]:
+    """The optimizer's states in the memory of the host, or the weights too (Ren et al. 2021)."""
+    current = getattr(job.data_parallel[1], "offload", None)
+    if current in OFFLOADS:
+        for more in OFFLOADS[OFFLOADS.index(current) + 1 :]:
+            yield {"training.options": {**job.settings.options, "offload": more}}
+
+
 def sgd(job: TrainingJob) -> Iterator[Lever]:
     """One state for each weight in place of Adam's two: another training."""
     if job.settings.optimizer == "adam":
@@ -110,6 +121,7 @@ KINDS: tuple[Kind, ...] = (
     full_recompute,
     more_stages,
     more_tensor,
+    offload,
     sgd,
 )
 """What usually costs least first; `effects` measures the cost."""

@@ -151,6 +151,18 @@ class Efficiency(FrozenModel):
     memory: Curves
 
 
+class Host(FrozenModel):
+    """The processors and the memory beside GPUs.
+
+    Args:
+        memory_bandwidth: Peak bandwidth of that memory.
+        optimizer_efficiency: Share of it that an optimizer on the processors reaches.
+    """
+
+    memory_bandwidth: BytesPerSecond
+    optimizer_efficiency: Fraction
+
+
 class GpuProfile(Profile):
     """One GPU model.
 
@@ -161,6 +173,7 @@ class GpuProfile(Profile):
         memory_bandwidth: Peak bandwidth of that memory.
         link: To the other GPUs of a node.
         pcie: To the host.
+        host: One GPU's share of a host, where no node profile says more.
         tdp: Thermal design power.
         price: Of one GPU.
         efficiency: Shares of the peaks that kernels reach.
@@ -173,6 +186,7 @@ class GpuProfile(Profile):
     memory_bandwidth: BytesPerSecond
     link: GpuLink
     pcie: Link
+    host: Host | None = None
     tdp: Watts
     price: Price | None = None
     efficiency: Efficiency
@@ -192,12 +206,13 @@ class Nics(Link):
 
 
 class NodeProfile(Profile):
-    """One machine: its GPUs, what joins them, and its network cards."""
+    """One machine: its GPUs, what joins them, its network cards, and its host, which the GPUs share."""
 
     gpu: str
     gpus_per_node: Count
     interconnect: Interconnect
     nics: Nics
+    host: Host | None = None
     price: Price | None = None
 
 

@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from simpy.events import Event
+from simpy.events import Event, Process
 
 from simsys.collectives.choose import Choose
-from simsys.errors import DeadlockError, UsageError
 from simsys.executors.communicator import Communicator, Meeting
 from simsys.executors.cost import PassCost, WorkCost
+from simsys.executors.deadlock import Processes, deadlock, ranks_shown
+from simsys.executors.host import Hosts
+from simsys.executors.mail import Mail
+from simsys.executors.streams import Stream
 from simsys.model.work import Precision
-from simsys.ops import Allocate, Collective, Compute, Forward, Operation, Overlapped, Program, Recv, Release, Send
+from simsys.ops import (
+    Allocate,
+    Collective,
+    Compute,
+    Forward,
+    HostWork,
+    Operation,
+    Overlapped,
+    Program,
+    Recv,
+    Release,
+    Send,
+)
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
 from simsys.platform.environment import At
@@ -62,8 +76,11 @@ class Executor(ABC):
         self._stand_in = {rank: self.stand_in(role, rank) for role in roles for rank in role}
         self._work_cost = WorkCost(model.per_layer_s)
         self._communicators: dict[Group, Communicator] = {}
-        self._pass_costs: dict[ForwardPass, PassCost] = {}
-        self._mail: dict[tuple[tuple[int, int, Hashable], bool], deque[Event]] = {}
+        self._streams: dict[tuple[int, Group], Stream] = {}
+        self._hosts = Hosts(platform, self.probes)
+        self._processes = Processes(self.env)
+        self._pass_costs: dict[tuple[ForwardPass, int], PassCost] = {}
+        self.mail = Mail(self.env, self._stand_in)
         self._handlers: dict[type, Callable[[Any], Event]] = {
             Compute: self.compute,
             Collective: self.collective,
@@ -71,6 +88,7 @@ class Executor(ABC):
             Forward: self.forward,
             Send: self.send,
             Recv: self.recv,
+            HostWork: self.host_work,
             Allocate: self.allocate,
             Release: self.release,
             Program: self.program,
@@ -111,8 +129,12 @@ class Executor(ABC):
         for each, micro_batch in zip(op.passes, op.micro_batches, strict=True):
             if each.receive is not None:
                 yield self.start(each.receive.of(micro_batch))
+            for change in each.takes:
+                self.start(change)
             for operation in each.run:
                 yield self.start(operation)
+            for given in each.gives:
+                self.start(given)
             if each.send is not None:
                 self.start(each.send.of(micro_batch))
 
@@ -131,22 +153,14 @@ class Executor(ABC):
         """
         return max(self.env._now, self.platform.devices[rank].free_at_s)
 
-    def start_after(self, op: Collective, event: Event) -> Event:
-        """Join a collective when `event` has fired, as on a stream that waits for another one."""
-        if event.processed:
-            return self.start(op)
+    def start_after(self, op: Collective | HostWork, event: Event) -> Event:
+        """Join a collective or let the host work when `event` has fired, as on a stream that waits for another one."""
+        if isinstance(op, HostWork):
+            return self.host_work(op, event)
         if self.communicator(op.group).trivial(op.nbytes):
             return event
-        ready_s, ended = self.now(op.rank), Event(self.env)
-
-        def end(_: Event) -> None:
-            ended.succeed()
-
-        def join(_: Event) -> None:
-            self._join(op, max(ready_s, self.env._now)).callbacks.append(end)
-
-        event.callbacks.append(join)
-        return ended
+        stream = self._streams.setdefault((op.rank, op.group), Stream(self.env, self._join))
+        return stream.issue(op, self.now(op.rank), event)
 
     def wait(self, rank: int, events: Iterable[Event]) -> Event:
         """An event that fires when all `events` have."""
@@ -206,7 +220,14 @@ class Executor(ABC):
         """Join a collective; it starts when every member has joined and the group's last one has ended."""
         if self.communicator(op.group).trivial(op.nbytes):
             return self.env.done
+        stream = self._streams.get((op.rank, op.group)) if self._streams else None
+        if stream is not None and stream.held_up:
+            return stream.issue(op, self.now(op.rank))
         return self._join(op, self.now(op.rank))
+
+    def host_work(self, op: HostWork, after: Event | None = None) -> Event:
+        """Let the rank's host work."""
+        return self._hosts.issue(op, self.now(op.rank), after)
 
     def _join(self, op: Collective, ready_s: float) -> Event:
         meeting = self.communicator(op.group).join(op, ready_s)
@@ -220,16 +241,29 @@ class Executor(ABC):
         return self.wait(op.rank, (exchanged, self.start(op.compute)))
 
     def recv(self, op: Recv) -> Event:
-        """Wait for a message."""
-        return self._message(op.src, op.rank, op.tag, receiving=True)
+        """Wait for a message; the event's value is when it was sent."""
+        event = self.mail.event(op.src, op.rank, op.tag, receiving=True)
+        if self.probes.waited and not event.processed:
+            started_s = self.now(op.rank)
+            event.callbacks.append(lambda arrived: self._tell_wait(op, started_s, arrived.value))
+        return event
+
+    def _tell_wait(self, op: Recv, started_s: float, sent_s: float) -> None:
+        if self.env._now > started_s:
+            for hook in self.probes.waited:
+                hook(op, started_s, sent_s, self.env._now)
 
     def allocate(self, op: Allocate) -> Event:
         """Take memory; at once."""
-        return self._memory(op, lambda memory: memory.allocate(op.name, op.nbytes))
+        self.platform.devices[op.rank].memory.allocate(op.name, op.nbytes)
+        self._tell_memory(op.rank, self.now(op.rank))
+        return self.env.done
 
     def release(self, op: Release) -> Event:
         """Give memory back; at once."""
-        return self._memory(op, lambda memory: memory.free(op.name))
+        self.platform.devices[op.rank].memory.free(op.name, op.nbytes)
+        self._tell_memory(op.rank, self.now(op.rank))
+        return self.env.done
 
     def communicator(self, group: Group) -> Communicator:
         """The communicator of a group, made on first use."""
@@ -243,47 +277,36 @@ class Executor(ABC):
 
     def pass_cost(self, op: Forward) -> PassCost:
         """The cost model of a forward pass, made on first use."""
-        found = self._pass_costs.get(op.plan)
+        spec = self.platform.devices[op.rank].spec
+        found = self._pass_costs.get((op.plan, id(spec)))
         if found is None:
-            spec = self.platform.devices[op.rank].spec
-            found = self._pass_costs[op.plan] = PassCost(op.plan, spec, self.model.precision, self.model.per_layer_s)
+            found = PassCost(op.plan, spec, self.model.precision, self.model.per_layer_s)
+            self._pass_costs[op.plan, id(spec)] = found
         return found
 
+    def run(self, rank: int, steps: Generator[Any, Any, None]) -> Process:
+        """Run the process of a rank."""
+        return self._processes.start(rank, steps)
+
     def check_finished(self) -> None:
-        """Raise DeadlockError if an operation still waits for a partner when nothing can happen any more."""
-        waiting = [
-            f"{meeting.op.kind} {meeting.op.name!r} of ranks {_shown(group.ranks)}: {meeting.missing} never joined"
-            for group, communicator in self._communicators.items()
-            for meeting in communicator.waiting()
-        ]
-        waiting += [
-            f"rank {dst} waits for a message from rank {src} (tag {tag!r}) that was never sent"
-            for ((src, dst, tag), receiving), unmatched in self._mail.items()
-            if receiving and unmatched
-        ]
-        if waiting:
-            raise DeadlockError("deadlock: nothing can happen any more, but\n  " + "\n  ".join(waiting))
+        """Raise DeadlockError if something still waits when nothing can happen any more.
 
-    def _message(self, src: int, dst: int, tag: Hashable, *, receiving: bool) -> Event:
-        """The event shared by a send and the matching recv, in order, whichever side comes first."""
-        try:
-            key = self._stand_in[src], self._stand_in[dst], tag
-        except KeyError as error:
-            raise UsageError(f"a message from rank {src} to rank {dst}: there is no rank {error}") from None
-        other_side = self._mail.get((key, not receiving))
-        if other_side:
-            return other_side.popleft()
-        event = Event(self.env)
-        self._mail.setdefault((key, receiving), deque()).append(event)
-        return event
+        The message names operations that wait for a partner, and where the ranks' processes wait.
+        """
+        error = deadlock(self._unmatched(), self._processes)
+        if error is not None:
+            raise error
 
-    def _memory(self, op: Allocate | Release, change: Callable[[Any], object]) -> Event:
-        memory = self.platform.devices[op.rank].memory
-        change(memory)
+    def _unmatched(self) -> Iterator[str]:
+        """Collectives that some rank has not joined, and messages that were not sent."""
+        for group, communicator in self._communicators.items():
+            members = sorted({self._stand_in[rank] for rank in group.ranks})
+            for meeting, absent in communicator.waiting(members):
+                op = meeting.op
+                yield f"{op.kind} {op.name!r} of {ranks_shown(group.ranks)}: {ranks_shown(absent)} never joined"
+        for src, dst, tag in self.mail.awaited():
+            yield f"rank {dst} waits for a message from rank {src} (tag {tag!r}) that was never sent"
+
+    def _tell_memory(self, rank: int, now_s: float) -> None:
         for hook in self.probes.memory:
-            hook(op.rank, memory.in_use_bytes, self.now(op.rank))
-        return self.env.done
-
-
-def _shown(ranks: Sequence[int]) -> str:
-    return ", ".join(map(str, ranks[:8])) + (f" … ({len(ranks)} in all)" if len(ranks) > 8 else "")
+            hook(rank, self.platform.devices[rank].memory.in_use_bytes, now_s)

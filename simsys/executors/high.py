@@ -55,13 +55,13 @@ class HighDetail(Executor):
 
     def send(self, op: Send) -> Event:
         """Transfer over the links of the route once the rank's computation is done."""
-        delivered = self._message(op.rank, op.dst, op.tag, receiving=False)
+        delivered = self.mail.event(op.rank, op.dst, op.tag, receiving=False)
         start_s = self.now(op.rank)
 
         def arrived(_: Event) -> None:
             for hook in self.probes.operation:
                 hook(op, start_s, self.env._now)
-            delivered.succeed()
+            delivered.succeed(start_s)
 
         def depart(_: Event | None = None) -> None:
             _then(self.platform.network.transfer(op.rank, op.dst, op.nbytes), arrived)

@@ -7,16 +7,18 @@ FIFO server that nobody else uses, this changes no time.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 from simpy.events import Event
 
 from simsys.executors.base import Executor
 from simsys.executors.communicator import Meeting
-from simsys.executors.programs import PassTimes, ProgramMeeting, ProgramTimes, StuckError, longest_paths
+from simsys.executors.memory_use import MemoryUse, memory_use
+from simsys.executors.pass_times import PassTimes
+from simsys.executors.programs import Course, ProgramMeeting, StuckError, longest_paths
 from simsys.model.work import Work
-from simsys.ops import Collective, Compute, Forward, Pass, PassOperation, Program, Send
+from simsys.ops import Collective, Compute, Forward, Operation, Pass, PassOperation, Program, Send
 from simsys.parallel.layout import Group
 from simsys.platform.environment import At
 
@@ -31,6 +33,7 @@ class MediumDetail(Executor):
         super().__init__(*args, **kwargs)
         self._programs: dict[Group, ProgramMeeting] = {}
         self._times_of: dict[Pass, PassTimes] = {}
+        self._uses: dict[int, tuple[object, MemoryUse]] = {}  # by identity of the passes, which it holds
         self._hops_s: dict[tuple[int, int, float], float] = {}
 
     @staticmethod
@@ -89,37 +92,60 @@ class MediumDetail(Executor):
                 self.env.process(self._play_and_tell(op, meeting.events[op.rank]))
             return
         for op in meeting.programs:
-            device = self.platform.devices[op.rank]
-            start_s, times = meeting.ready_s[op.rank], outcome.totals[op.rank]
-            device.free_at_s = outcome.end_s[op.rank]
-            device.busy_s += times.compute_s
-            self._tell(op, start_s, times)
-        for (src, dst, tag), arrival_s in outcome.undelivered.items():
-            self.env.fire_at(arrival_s, self._message(src, dst, tag, receiving=False))
+            device, course = self.platform.devices[op.rank], outcome.courses[op.rank]
+            device.free_at_s = course.end_s
+            device.busy_s += course.times.compute_s
+            self._tell(op, meeting.ready_s[op.rank], course)
+            self._hold(op, meeting.ready_s[op.rank], course.end_s)
+        for (src, dst, tag), (sent_s, arrived_s) in outcome.undelivered.items():
+            self.env.fire_at(arrived_s, self.mail.event(src, dst, tag, receiving=False), sent_s)
         for event in meeting.events.values():
             event.succeed()
+
+    def _hold(self, op: Program, start_s: float, end_s: float) -> None:
+        """Take what the passes hold at their peak for as long as they last, and keep what they leave behind."""
+        _, use = self._uses.get(id(op.passes)) or (None, None)
+        if use is None:
+            use = memory_use(op.passes)
+            self._uses[id(op.passes)] = op.passes, use
+        if not use.peak:
+            return
+        memory = self.platform.devices[op.rank].memory
+        for name, nbytes in use.peak.items():
+            memory.allocate(name, nbytes)
+        self._tell_memory(op.rank, start_s)
+        for name, nbytes in use.peak.items():
+            memory.free(name, nbytes - use.end.get(name, 0.0))
+        self._tell_memory(op.rank, end_s)
 
     def _play_and_tell(self, op: Program, ended: Event) -> Generator[Event, Any, None]:
         yield from self._play(op)
         ended.succeed()
 
     def _pass_times(self, each: Pass) -> PassTimes:
-        """Computation and communication of a pass, added up once."""
+        """What a pass spends its time on, added up once."""
         found = self._times_of.get(each)
         if found is None:
-            parts = [self._operation_times(op) for op in each.run]
-            sums = (sum(column) for column in zip((0.0, 0.0, 0.0), *parts, strict=True))
-            found = self._times_of[each] = PassTimes(*sums)
+            found = self._times_of[each] = PassTimes()
+            for op in each.run:
+                self._add(op, found)
         return found
 
-    def _operation_times(self, op: PassOperation) -> PassTimes:
+    def _add(self, op: PassOperation, times: PassTimes) -> None:
         if isinstance(op, Compute):
-            return PassTimes(self._work_cost.seconds(op.work, self.platform.devices[op.rank].spec), 0.0, 0.0)
-        if isinstance(op, Collective):
-            return PassTimes(0.0, self.communicator(op.group).seconds(op.kind, op.nbytes), 0.0)
-        compute_s = self._operation_times(op.compute).compute_s
-        exchange_s = self._operation_times(op.collective).exchange_s
-        return PassTimes(compute_s, max(0.0, exchange_s - compute_s), min(compute_s, exchange_s))
+            times.compute(self._compute_seconds(op))
+        elif isinstance(op, Collective):
+            times.exchange(op, self._collective_seconds(op))
+        else:
+            compute_s, exchange_s = self._compute_seconds(op.compute), self._collective_seconds(op.collective)
+            times.compute(compute_s)
+            times.exchange(op.collective, max(0.0, exchange_s - compute_s), min(compute_s, exchange_s))
+
+    def _compute_seconds(self, op: Compute) -> float:
+        return self._work_cost.seconds(op.work, self.platform.devices[op.rank].spec)
+
+    def _collective_seconds(self, op: Collective) -> float:
+        return self.communicator(op.group).seconds(op.kind, op.nbytes)
 
     def _hop_seconds(self, op: Send) -> float:
         key = op.rank, op.dst, op.nbytes
@@ -129,32 +155,38 @@ class MediumDetail(Executor):
             found = self._hops_s[key] = latency_s + op.nbytes / bytes_per_s
         return found
 
-    def _tell(self, op: Program, start_s: float, times: ProgramTimes) -> None:
-        """Tell the probes the sums: one computation, one exchange that lasts beyond it, and one message."""
-        computed_s = start_s + times.compute_s
-        for hook in self.probes.operation:
-            hook(Compute(op.rank, Work(), op.name), start_s, computed_s)
-            if times.exchange_s or times.hidden_s:
-                exchange = next(_collectives(op))
-                hook(exchange, computed_s - times.hidden_s, computed_s + times.exchange_s)
-            if times.message_s:
-                message = next(each.send for each in op.passes if each.send is not None)
-                hook(message, start_s, start_s + times.message_s)
+    def _tell(self, op: Program, start_s: float, course: Course) -> None:
+        """Tell the probes sums, one after another: computation, communication along each axis, waiting.
+
+        What of the communication is hidden ends with the computation; all messages are told as one that arrives with
+        the last.
+        """
+        now_s = computed_s = start_s + course.times.compute_s
+        told: list[tuple[Operation, float, float]] = [(Compute(op.rank, Work(), op.name), start_s, computed_s)]
+        for each in course.times.exchanges.values():
+            if each.beside_s:
+                told.append((each.op, computed_s - each.beside_s, computed_s))
+            if each.alone_s:
+                told.append((each.op, now_s, now_s + each.alone_s))
+                now_s += each.alone_s
+        if course.message_s:
+            message = next(each.send for each in op.passes if each.send is not None)
+            told.append((message, course.last_s - course.message_s, course.last_s))
+        for one in told:
+            for hook in self.probes.operation:
+                hook(*one)
+        if course.waited_s:
+            awaited = next(each.receive for each in op.passes if each.receive is not None)
+            for wait_hook in self.probes.waited:
+                wait_hook(awaited, now_s, course.end_s - course.in_flight_s, course.end_s)
 
     def send(self, op: Send) -> Event:
         """One event when the message has arrived over an idle route."""
-        event = self._message(op.rank, op.dst, op.tag, receiving=False)
+        event = self.mail.event(op.rank, op.dst, op.tag, receiving=False)
         start_s = self.now(op.rank)
         latency_s, bytes_per_s = self.platform.network.idle_path([(op.rank, op.dst)])
         end_s = start_s + latency_s + op.nbytes / bytes_per_s
         for hook in self.probes.operation:
             hook(op, start_s, end_s)
-        self.env.fire_at(end_s, event)
+        self.env.fire_at(end_s, event, start_s)
         return event
-
-
-def _collectives(op: Program) -> Iterator[Collective]:
-    """The collectives of a program's passes."""
-    for each in (operation for a_pass in op.passes for operation in a_pass.run):
-        if not isinstance(each, Compute):
-            yield each if isinstance(each, Collective) else each.collective

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from simpy.events import Event
 
+from simsys.executors.pass_times import PassTimes
 from simsys.ops import Pass, Program, Send
 from simsys.platform.environment import Environment
 
@@ -20,31 +21,40 @@ Walker = Generator[tuple[Box, Hashable], None, None]
 """Follows one rank; yields what it has to wait for."""
 
 
-class PassTimes(NamedTuple):
-    """Computation of one pass, communication that it waits for, and communication beside computation, in seconds."""
-
-    compute_s: float
-    exchange_s: float
-    hidden_s: float
-
-
 @dataclass(slots=True)
-class ProgramTimes:
-    """Sums over the passes of one rank, in seconds."""
+class Course:
+    """How one rank goes through its program; times in seconds.
 
-    compute_s: float = 0.0
-    exchange_s: float = 0.0
-    hidden_s: float = 0.0
+    Args:
+        end_s: How far it has come, in the end when it is through.
+        times: What all passes spend their time on.
+        message_s: How long all messages take that it sends.
+        waited_s: How long it waits for messages.
+        in_flight_s: For how much of that they are under way.
+        last_s: When the last message that it sends arrives.
+        through: Whether it is.
+    """
+
+    end_s: float
+    times: PassTimes = field(default_factory=PassTimes)
     message_s: float = 0.0
+    waited_s: float = 0.0
+    in_flight_s: float = 0.0
+    last_s: float = 0.0
+    through: bool = False
 
 
 @dataclass(slots=True)
 class Outcome:
-    """End and sums of every rank, and messages that nobody has received yet with their times of arrival."""
+    """How every rank goes through its program.
 
-    end_s: dict[int, float] = field(default_factory=dict)
-    totals: dict[int, ProgramTimes] = field(default_factory=dict)
-    undelivered: dict[tuple[int, int, Hashable], float] = field(default_factory=dict)
+    Args:
+        courses: By rank.
+        undelivered: When messages that nobody receives were sent and when they arrive, by source, destination and tag.
+    """
+
+    courses: dict[int, Course] = field(default_factory=dict)
+    undelivered: dict[tuple[int, int, Hashable], tuple[float, float]] = field(default_factory=dict)
 
 
 class StuckError(Exception):
@@ -80,12 +90,13 @@ class ProgramMeeting:
 
 
 class _Costs(NamedTuple):
-    """What a walker has to know of a pass; boxes are None where there is no message."""
+    """What a walker has to know of a pass; boxes are None where there is no message, hops are in seconds."""
 
     seconds: float
     inbox: Box | None
+    inward_s: float
     outbox: Box | None
-    hop_s: float
+    outward_s: float
 
 
 def longest_paths(
@@ -103,69 +114,86 @@ def longest_paths(
         hop_seconds: Duration of a message.
 
     Raises:
-        StuckError: If ranks wait for messages that none of the programs sends, or two messages that are on their way
-            at once have the same tag and micro-batch.
+        StuckError: If ranks wait for messages that none of the programs sends, or messages cannot be told apart:
+            two with the same tag and micro-batch are on their way at once, or those of one tag differ in size.
     """
     outcome = Outcome()
-    boxes: dict[Channel, Box] = {}
+    channels: dict[Channel, Box] = {}
     runnable: list[Walker] = []
-    for op in programs:
-        costs, outcome.totals[op.rank] = _costs(op, boxes, pass_times, hop_seconds)
-        runnable.append(_follow(op, ready_s[op.rank], costs, runnable, outcome.end_s))
+    counts = [Counter(op.passes) for op in programs]
+    hops_s = _hops(counts, hop_seconds)
+    for op, passes in zip(programs, counts, strict=True):
+        course = outcome.courses[op.rank] = Course(ready_s[op.rank])
+        costs = {each: _cost(op.rank, each, pass_times(each), channels, hops_s) for each in passes}
+        for each, count in passes.items():
+            course.times.add(pass_times(each), count)
+            course.message_s += count * costs[each].outward_s
+        runnable.append(_follow(op, costs, course, runnable))
     while runnable:
         walker = runnable.pop()
         missing = next(walker, None)
         if missing is not None:
             inbox, micro_batch = missing
             inbox[micro_batch] = walker
-    if len(outcome.end_s) < len(programs):
+    if not all(course.through for course in outcome.courses.values()):
         raise StuckError
-    for (src, dst, tag), box in boxes.items():
-        outcome.undelivered.update({(src, dst, (tag, micro_batch)): time_s for micro_batch, time_s in box.items()})
+    for channel, box in channels.items():
+        for micro_batch, arrived_s in box.items():
+            outcome.undelivered[*channel[:2], (channel[2], micro_batch)] = arrived_s - hops_s[channel], arrived_s
     return outcome
 
 
-def _costs(
-    op: Program,
-    boxes: dict[Channel, Box],
-    pass_times: Callable[[Pass], PassTimes],
-    hop_seconds: Callable[[Send], float],
-) -> tuple[dict[Pass, _Costs], ProgramTimes]:
-    """What each kind of pass costs, and all passes together."""
-    costs, totals = {}, ProgramTimes()
-    for each, count in Counter(op.passes).items():
-        times, receive, send = pass_times(each), each.receive, each.send
-        inbox = None if receive is None else boxes.setdefault((receive.src, op.rank, receive.tag), {})
-        outbox = None if send is None else boxes.setdefault((op.rank, send.dst, send.tag), {})
-        hop_s = 0.0 if send is None else hop_seconds(send)
-        costs[each] = _Costs(times.compute_s + times.exchange_s, inbox, outbox, hop_s)
-        totals.compute_s += count * times.compute_s
-        totals.exchange_s += count * times.exchange_s
-        totals.hidden_s += count * times.hidden_s
-        totals.message_s += count * hop_s
-    return costs, totals
+def _hops(counts: Iterable[Mapping[Pass, int]], hop_seconds: Callable[[Send], float]) -> dict[Channel, float]:
+    """How long a message takes in each channel."""
+    hops_s: dict[Channel, float] = {}
+    for send in (each.send for passes in counts for each in passes):
+        if send is not None:
+            hop_s = hop_seconds(send)
+            if hops_s.setdefault((send.rank, send.dst, send.tag), hop_s) != hop_s:
+                raise StuckError
+    return hops_s
 
 
-def _follow(
-    op: Program, now_s: float, costs: Mapping[Pass, _Costs], runnable: list[Walker], end_s: dict[int, float]
-) -> Walker:
+def _cost(
+    rank: int, each: Pass, times: PassTimes, channels: dict[Channel, Box], hops_s: Mapping[Channel, float]
+) -> _Costs:
+    receive, send = each.receive, each.send
+    inward = None if receive is None else (receive.src, rank, receive.tag)
+    outward = None if send is None else (rank, send.dst, send.tag)
+    return _Costs(
+        times.seconds,
+        None if inward is None else channels.setdefault(inward, {}),
+        0.0 if inward is None else hops_s.get(inward, 0.0),
+        None if outward is None else channels.setdefault(outward, {}),
+        0.0 if outward is None else hops_s[outward],
+    )
+
+
+def _follow(op: Program, costs: Mapping[Pass, _Costs], course: Course, runnable: list[Walker]) -> Walker:
     """Go through the passes of a rank and wake those who wait for its messages; the loop that takes the time."""
+    now_s, waited_s, in_flight_s, last_s = course.end_s, 0.0, 0.0, 0.0
     for each, micro_batch in zip(op.passes, op.micro_batches, strict=True):
-        seconds, inbox, outbox, hop_s = costs[each]
+        seconds, inbox, inward_s, outbox, outward_s = costs[each]
         if inbox is not None:
-            arrival_s = inbox.pop(micro_batch, None)
-            if arrival_s is None:
+            arrived_s = inbox.pop(micro_batch, None)
+            if arrived_s is None:
                 yield inbox, micro_batch
-                arrival_s = inbox.pop(micro_batch)
-            if arrival_s > now_s:
-                now_s = arrival_s
+                arrived_s = inbox.pop(micro_batch)
+            wait_s = arrived_s - now_s
+            if wait_s > 0.0:
+                now_s = arrived_s
+                waited_s += wait_s
+                in_flight_s += wait_s if wait_s < inward_s else inward_s
         now_s += seconds
         if outbox is not None:
-            arrival_s = now_s + hop_s
-            found = outbox.setdefault(micro_batch, arrival_s)
-            if found is not arrival_s:
+            arrived_s = now_s + outward_s
+            if arrived_s > last_s:
+                last_s = arrived_s
+            found = outbox.setdefault(micro_batch, arrived_s)
+            if found is not arrived_s:
                 if isinstance(found, float):
                     raise StuckError
-                outbox[micro_batch] = arrival_s
+                outbox[micro_batch] = arrived_s
                 runnable.append(found)
-    end_s[op.rank] = now_s
+    course.end_s, course.waited_s, course.in_flight_s, course.last_s = now_s, waited_s, in_flight_s, last_s
+    course.through = True

@@ -13,7 +13,19 @@ from simpy.events import Event
 from simsys.errors import UsageError
 from simsys.executors.base import ExecutionModel, Executor
 from simsys.executors.communicator import Meeting
-from simsys.ops import Allocate, Collective, Compute, Forward, Operation, Overlapped, Program, Recv, Release, Send
+from simsys.ops import (
+    Allocate,
+    Collective,
+    Compute,
+    Forward,
+    HostWork,
+    Operation,
+    Overlapped,
+    Program,
+    Recv,
+    Release,
+    Send,
+)
 from simsys.platform.platform import VirtualHardwarePlatform
 from simsys.probes import Probes
 
@@ -63,11 +75,15 @@ class Recording(Executor):
         self.operations.append(describe(op))
         return super().start(op)
 
-    def start_after(self, op: Collective, event: Event) -> Event:
+    def start_after(self, op: Collective | HostWork, event: Event) -> Event:
         """Nothing takes time, so there is nothing to wait for."""
         return self.start(op)
 
     def compute(self, op: Compute) -> Event:
+        """Takes no time."""
+        return self.env.done
+
+    def host_work(self, op: HostWork, after: Event | None = None) -> Event:
         """Takes no time."""
         return self.env.done
 
@@ -81,7 +97,7 @@ class Recording(Executor):
 
     def send(self, op: Send) -> Event:
         """Arrives at once; the receiver may wait for it before or after."""
-        return self._message(op.rank, op.dst, op.tag, receiving=False).succeed()
+        return self.mail.event(op.rank, op.dst, op.tag, receiving=False).succeed(self.env.now)
 
 
 def describe(op: Operation) -> dict[str, Any]:
@@ -108,10 +124,12 @@ def describe(op: Operation) -> dict[str, Any]:
         return _entry(op, "send", nbytes=op.nbytes, peer=op.dst, tag=op.tag)
     if isinstance(op, Recv):
         return _entry(op, "recv", peer=op.src, tag=op.tag)
+    if isinstance(op, HostWork):
+        return _entry(op, op.channel.value, nbytes=op.nbytes)
     if isinstance(op, Allocate):
         return _entry(op, "allocate", nbytes=op.nbytes)
     assert isinstance(op, Release)
-    return _entry(op, "release")
+    return _entry(op, "release", **({} if op.nbytes is None else {"nbytes": op.nbytes}))
 
 
 def _entry(op: Operation, verb: str, **details: Any) -> dict[str, Any]:

@@ -6,9 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from simsys.metrics.iteration_log import HOST, IterationLog
 from simsys.metrics.serving import ServingLog, serving_metrics
-from simsys.metrics.training import IterationLog, training_metrics
-from simsys.ops import Collective, Compute, Operation
+from simsys.metrics.training import mean_parts, training_metrics
+from simsys.ops import Collective, Compute, HostWork, Operation, Recv
 from simsys.parallel.layout import Group
 from simsys.probes import Probe
 from simsys.serving.requests import RequestTable
@@ -25,6 +26,10 @@ class MetricsCollector(Probe, ABC):
     def rows(self) -> Mapping[str, Sequence[Any]]:
         """Columns of the table of iterations or requests."""
 
+    def ranks(self) -> Mapping[str, Sequence[Any]]:
+        """Columns of the table of observed ranks; none if they are not told apart."""
+        return {}
+
     @property
     @abstractmethod
     def end_s(self) -> float:
@@ -32,10 +37,11 @@ class MetricsCollector(Probe, ABC):
 
 
 class TrainingMetrics(MetricsCollector):
-    """Times of iterations and their parts, on one observed rank.
+    """Times of iterations and their parts, on one rank of every pipeline stage.
 
     Args:
-        rank: The rank; ranks of one role are alike.
+        rank: The rank whose times are those of the run; ranks of one stage are alike.
+        stages: For each stage, the rank that is observed; by default `rank` alone.
         samples: Numbers of iterations that follow one another, each with the samples of one of them; if empty,
             all have the same.
         samples_per_iteration: Global batch size, its mean if it changes.
@@ -47,36 +53,62 @@ class TrainingMetrics(MetricsCollector):
         checkpoint_bytes: Size of a checkpoint; 0 if none is taken.
     """
 
-    def __init__(self, rank: int, *, samples: Sequence[tuple[int, float]] = (), **facts: float) -> None:
+    def __init__(
+        self,
+        rank: int,
+        *,
+        stages: Sequence[int] = (),
+        samples: Sequence[tuple[int, float]] = (),
+        **facts: float,
+    ) -> None:
         self.rank = rank
         self.samples = samples
         self.facts = facts
-        self.log = IterationLog()
-        self._takes_part: dict[Group, bool] = {}
+        self.logs = {each: IterationLog(pipelined=len(stages) > 1) for each in stages or [rank]}
+        self._members: dict[Group, list[IterationLog]] = {}
+        self._peak_bytes = dict.fromkeys(self.logs, 0.0)
+
+    @property
+    def log(self) -> IterationLog:
+        """The iterations of the rank."""
+        return self.logs[self.rank]
 
     def operation(self, op: Operation, started_s: float, ended_s: float) -> None:
-        """Note what the rank computes, sends, and exchanges within its groups, whichever member joins first."""
+        """Note what a rank computes, sends, and exchanges within its groups, whichever member joins first."""
         if isinstance(op, Collective):
-            takes_part = self._takes_part.get(op.group)
-            if takes_part is None:
-                takes_part = self._takes_part[op.group] = self.rank in op.group.ranks
-            if takes_part:
-                self.log.exchange(started_s, ended_s)
-        elif op.rank == self.rank:
+            logs = self._members.get(op.group)
+            if logs is None:
+                logs = [self.logs[rank] for rank in op.group.ranks if rank in self.logs]
+                self._members[op.group] = logs
+            for log in logs:
+                log.exchange(op.group.axis, started_s, ended_s)
+        elif op.rank in self.logs:
             if isinstance(op, Compute):
-                self.log.computation(op.name, started_s, ended_s)
+                self.logs[op.rank].computation(op.name, started_s, ended_s)
+            elif isinstance(op, HostWork):
+                self.logs[op.rank].exchange(HOST, started_s, ended_s)
             else:
-                self.log.message(started_s, ended_s)
+                self.logs[op.rank].message(started_s, ended_s)
+
+    def waited(self, op: Recv, started_s: float, sent_s: float, ended_s: float) -> None:
+        """Note that a rank waits for a message."""
+        if op.rank in self.logs:
+            self.logs[op.rank].waited(started_s, sent_s, ended_s)
+
+    def memory(self, rank: int, in_use_bytes: float, now_s: float) -> None:
+        """Note the most that a rank holds."""
+        if in_use_bytes > self._peak_bytes.get(rank, in_use_bytes):
+            self._peak_bytes[rank] = in_use_bytes
 
     def mark(self, rank: int, name: str, now_s: float) -> None:
         """Begin and end iterations."""
-        if rank == self.rank:
-            self.log.mark(name, now_s)
+        if rank in self.logs:
+            self.logs[rank].mark(name, now_s)
 
     def repeated(self, rank: int, count: int, started_s: float, iteration_s: float, like: int) -> None:
         """Iterations that need not be simulated."""
-        if rank == self.rank:
-            self.log.repeat(count, started_s, iteration_s, like)
+        if rank in self.logs:
+            self.logs[rank].repeat(count, started_s, iteration_s, like)
 
     def metrics(self) -> Mapping[str, Any]:
         """Figures of the whole run."""
@@ -87,6 +119,17 @@ class TrainingMetrics(MetricsCollector):
         rows = self.log.rows()
         sizes = self.samples or [(len(rows["iteration"]), self.facts["samples_per_iteration"])]
         return {**rows, "samples": [each for count, each in sizes for _ in range(count)]}
+
+    def ranks(self) -> Mapping[str, Sequence[Any]]:
+        """One row per observed rank, with the means of its iterations' parts and the most memory in use."""
+        axes = {axis for log in self.logs.values() for axis in log.axes}
+        rows = [mean_parts(log, axes) for log in self.logs.values()]
+        return {
+            "rank": list(self.logs),
+            "stage": list(range(len(rows))),
+            **{name: [row[name] for row in rows] for name in rows[0]},
+            "peak_memory_bytes": list(self._peak_bytes.values()),
+        }
 
     @property
     def end_s(self) -> float:

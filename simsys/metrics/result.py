@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from simsys.metrics.iteration_log import COMMUNICATION
+
 if TYPE_CHECKING:
     import pandas
 
@@ -21,7 +23,11 @@ class RunResult:
         contention: How links are shared.
         metrics: Figures by name, units in the names.
         rows: One column per name, one row per iteration or request.
-        memory_bytes: What a GPU holds, by component.
+        memory_bytes: What the fullest GPU held when it held most, by component.
+        ranks: One column per name, one row per observed rank, the first of every pipeline stage: the means of what
+            its iterations consist of, which add up to them, and its peak memory; none in serving.
+        memory_timeline: One column per name, one row per change of what is in use on a simulated GPU; only if events
+            are collected.
         gpus: One column per name, one row per GPU; at medium only stand-ins are busy.
         links: One column per name, one row per link that carried anything; none at medium.
         assumptions: Defaults and data that the figures rest on, for people.
@@ -38,6 +44,8 @@ class RunResult:
     metrics: Mapping[str, Any]
     rows: Mapping[str, Sequence[Any]]
     memory_bytes: Mapping[str, float] = field(default_factory=dict)
+    ranks: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    memory_timeline: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     gpus: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     links: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     assumptions: Sequence[str] = ()
@@ -45,6 +53,12 @@ class RunResult:
     events: int = 0
     wall_s: float = 0.0
     cpu_s: float = 0.0
+
+    @property
+    def exposed_s(self) -> dict[str, float]:
+        """The exposed communication of an iteration by the axis that it is due to, in seconds; empty in serving."""
+        names = {axis: f"exposed_{axis}_s" for axis in COMMUNICATION}
+        return {axis: self.metrics[name] for axis, name in names.items() if name in self.metrics}
 
     def table(self) -> pandas.DataFrame:
         """The rows as a pandas table."""

@@ -9,8 +9,9 @@ from simsys.collectives.base import CollectiveKind
 from simsys.model.batch import Batch
 from simsys.model.operators import OperatorKind, Split
 from simsys.model.work import Precision, Work, backward_work, forward_work
+from simsys.parallel.activations import Recompute
 from simsys.parallel.passes import Stretch
-from simsys.parallel.plan import Part, Recompute, StepSettings
+from simsys.parallel.plan import Part, StepSettings
 from simsys.parallel.segments import Exchange, Segment
 
 
@@ -56,14 +57,15 @@ def backward_parts(stretch: Stretch, gradients: Sequence[Work], batch: Batch, pr
     """The backward pass of a block's segments, last first, with the exchanges before and after each."""
     parts: list[Part] = []
     previous: Segment | None = None
+    sums = any(s.exchange is not None and s.exchange.kind is CollectiveKind.ALL_REDUCE for s in stretch.segments)
     for segment, work in zip(stretch.segments, gradients, strict=True):
         if segment.beside:
             parts = [*_backward_beside(segment, work, batch, precision, previous), *parts]
         else:
             before, after = _exchanges(segment, previous.exchange if previous and _gathers(previous) else None)
             alone = [part_of(Work(), exchange, batch, precision) for exchange in before]
-            sums = [part_of(Work(), exchange, batch, precision) for exchange in _second_inputs(segment)]
-            parts = [*alone, part_of(work, after, batch, precision), *sums, *parts]
+            second = [part_of(Work(), exchange, batch, precision) for exchange in _second_inputs(segment) if sums]
+            parts = [*alone, part_of(work, after, batch, precision), *second, *parts]
         previous = segment
     return [part for part in parts if part.computes or part.kind is not None]
 
@@ -121,15 +123,10 @@ def _exchanges(segment: Segment, gather: Exchange | None) -> tuple[list[Exchange
 
 def _second_inputs(segment: Segment) -> list[Exchange]:
     """The sum of a second gradient: cross-attention has two inputs, the decoder's tokens and the encoder's."""
-    exchange = segment.exchange
-    if exchange is None or exchange.kind is not CollectiveKind.ALL_REDUCE:
+    products = [o for o in segment.operators if o.split is Split.COLUMN and o.kind is OperatorKind.GEMM]
+    if not any(product.per_logit for product in products):
         return []
-    products = (o for o in segment.operators if o.split is Split.COLUMN and o.kind is OperatorKind.GEMM)
-    return [
-        Exchange(CollectiveKind.ALL_REDUCE, float(o.inner), per_logit=o.per_logit)
-        for o in products
-        if o.per_logit != exchange.per_logit
-    ]
+    return [Exchange(CollectiveKind.ALL_REDUCE, float(o.inner)) for o in products if not o.per_logit]
 
 
 def keeps_logits(segment: Segment) -> bool:

@@ -28,18 +28,23 @@ def ring_attention(segments: Sequence[Segment], degree: int) -> list[Segment]:
         return list(segments)
     cut: list[Segment] = []
     for segment in segments:
-        operators = segment.operators
-        place = next((i for i, op in enumerate(operators) if op.kind is OperatorKind.ATTENTION), None)
-        if place is None:
-            cut.append(segment)
-            continue
-        attention = operators[place]
-        part, answers = divided(attention, degree), attention.per_logit and attention.pairs is not Pairs.CROSS
-        passed_on = Exchange(CollectiveKind.SEND_RECV, attention.kv_elements_per_token, answers, over="context")
-        cut.append(Segment(operators[:place]))
-        cut += _around((part,), passed_on, degree, TWICE)
-        cut.append(replace(segment, operators=(part, *operators[place + 1 :])))
+        pending: list[Operator] = []
+        for operator in segment.operators:
+            if operator.kind is OperatorKind.ATTENTION:
+                part = divided(operator, degree)
+                cut.append(Segment(tuple(pending)))
+                cut += _around((part,), _passed_on(operator), degree, TWICE)
+                pending = [part]
+            else:
+                pending.append(operator)
+        cut.append(replace(segment, operators=tuple(pending)))
     return cut
+
+
+def _passed_on(attention: Operator) -> Exchange:
+    """The keys and values that go one step further; those of cross-attention are the encoder's."""
+    of_decoder = attention.pairs is Pairs.DECODER
+    return Exchange(CollectiveKind.SEND_RECV, attention.kv_elements_per_token, per_logit=of_decoder, over="context")
 
 
 def overlapped(segments: Sequence[Segment], degree: int) -> list[Segment]:

@@ -179,9 +179,11 @@ def weight_matrices(operators: Iterable[Operator], width: float) -> Iterator[Mat
         width: Features that the block hands on: the length of a row of an embedding.
     """
     for operator in operators:
+        if not operator.parameters:
+            continue
         if operator.lookup and width:
             yield operator.parameters / width, width, 1
-        elif operator.columns and operator.inner and operator.parameters:
+        elif operator.columns and operator.inner:
             rows = min(float(operator.columns), operator.parameters / operator.inner)  # a vocabulary may be padded
             count = 1 if operator.experts == 1 else round(operator.parameters / (operator.columns * operator.inner))
             yield rows, float(operator.inner), count

@@ -57,6 +57,18 @@ class Stretch:
         return (operator for segment in self.segments for operator in segment.operators)
 
 
+def apart(stretch: Stretch) -> list[tuple[Stretch, str]]:
+    """A stretch by the kind of group that holds the same weights: divided experts apart from the rest."""
+    sent = [i for i, s in enumerate(stretch.segments) if s.exchange is not None and s.exchange.over == "expert"]
+    if not sent:
+        return [(stretch, "data")]
+    first = sent[0] + 1
+    return [
+        (replace(stretch, segments=stretch.segments[:first]), "data"),
+        (replace(stretch, name=f"{stretch.name} experts", segments=stretch.segments[first:]), "expert_data"),
+    ]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ForwardPass:
     """One rank's share of the whole model, or of a piece of it: stretches in order.

@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from simsys.collectives.base import CollectiveKind
 from simsys.model.work import Precision, Work
+from simsys.parallel.activations import NOTHING, BlockMemory, ChunkMemory, Recompute
 from simsys.parallel.compression import Matrix
-
-
-class Recompute(StrEnum):
-    """What the backward pass computes again instead of having kept it (Chen et al. 2016)."""
-
-    NONE = "none"
-    SELECTIVE = "selective"  # the attention core, from queries, keys and values (Korthikanti et al. 2022, §5)
-    FULL = "full"  # each block, from its input
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,6 +49,7 @@ class Block:
         parameter_bytes: Bytes of this rank's weights of the block, in the precision it computes in; weights that
             stand in two blocks count with the first.
         over: The kind of group that holds the same weights: ``data`` or, for divided experts, ``expert_data``.
+        memory: What a micro-batch holds in it.
         matrices: This rank's weights that are matrices; the others are vectors (biases, norms).
     """
 
@@ -67,6 +60,7 @@ class Block:
     weight: tuple[Part, ...] = ()
     parameter_bytes: float = 0.0
     over: str = "data"
+    memory: BlockMemory = NOTHING
     matrices: tuple[Matrix, ...] = ()
 
 
@@ -82,6 +76,8 @@ class TrainingPlan:
         handed_bytes: For each chunk, what a micro-batch hands to the next one in the model.
         returned_bytes: For each chunk, the gradient that a micro-batch hands back to the one before.
         shared_gradient_bytes: Gradients of weights that the first and the last stage both hold (tied embeddings).
+        memory: For each chunk, what a micro-batch holds in it; nothing if left out.
+        host_update_bytes: What the host reads and writes if the weight update is done there, in one pass.
     """
 
     chunks: tuple[tuple[Block, ...], ...]
@@ -90,6 +86,12 @@ class TrainingPlan:
     handed_bytes: tuple[float, ...] = ()
     returned_bytes: tuple[float, ...] = ()
     shared_gradient_bytes: float = 0.0
+    memory: tuple[ChunkMemory, ...] = ()
+    host_update_bytes: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.memory:
+            object.__setattr__(self, "memory", (ChunkMemory(),) * len(self.chunks))
 
     @property
     def blocks(self) -> tuple[Block, ...]:

@@ -9,10 +9,11 @@ from simsys.collectives.base import CollectiveKind
 from simsys.model.batch import Batch
 from simsys.model.model import Model
 from simsys.model.work import Precision, Work, forward_work
+from simsys.parallel.activations import BlockMemory, block_memories, chunk_memory
 from simsys.parallel.backward import backward_parts, gradients_of, joined, keeps_logits, part_of, recomputed
 from simsys.parallel.compression import weight_matrices
 from simsys.parallel.optimizer import update_work
-from simsys.parallel.passes import ForwardPass, Stretch
+from simsys.parallel.passes import ForwardPass, Stretch, apart
 from simsys.parallel.plan import Block, Part, StepSettings, TrainingPlan
 
 
@@ -23,6 +24,7 @@ def training_plan(
     *,
     tied_parameters: float = 0.0,
     tensor: int = 1,
+    vocab_size: float = 0.0,
 ) -> TrainingPlan:
     """Turn a rank's share of the model into a training step.
 
@@ -32,22 +34,24 @@ def training_plan(
         settings: How it computes and stores.
         tied_parameters: Weights that stand in two blocks of the stage but are stored and updated once.
         tensor: Tensor-parallel degree; the ranks of a stage share what they hand on.
+        vocab_size: The rank's share of the vocabulary.
     """
     precision = settings.precision
     blocks = [
-        tuple(block for stretch in chunk.stretches for block in _blocks(stretch, batch, settings) * stretch.repeat)
+        tuple(
+            block
+            for stretch in chunk.stretches
+            for block in _blocks(stretch, batch, settings, vocab_size) * stretch.repeat
+        )
         for chunk in chunks
     ]
     experts = sum(chunk.expert_parameters for chunk in chunks)
     rest = sum(chunk.parameters for chunk in chunks) - experts - tied_parameters
     if tied_parameters:
         blocks[-1] = _untie(blocks[-1], tied_parameters, settings)
-    update = update_work(
-        settings.optimizer,
-        rest / settings.optimizer_shards + experts / settings.expert_optimizer_shards,
-        fused=settings.fused_optimizer,
-        half_copy=precision.weight_bytes < 4,
-    )
+    updated = rest / settings.optimizer_shards + experts / settings.expert_optimizer_shards
+    half_copy = precision.weight_bytes < 4
+    update = update_work(settings.optimizer, updated, fused=settings.fused_optimizer, half_copy=half_copy)
     if tensor > 1 and settings.scatter_gather and not settings.sequence_parallel:
         blocks = [_gathering(made, chunk, batch, precision) for made, chunk in zip(blocks, chunks, strict=True)]
     sharing = tensor if settings.scatter_gather or settings.sequence_parallel else 1
@@ -57,6 +61,11 @@ def training_plan(
         update,
         handed_bytes=tuple(_handed_bytes(chunk, batch, precision) / sharing for chunk in chunks),
         returned_bytes=tuple(_returned_bytes(chunk, batch, precision) / sharing for chunk in chunks),
+        memory=tuple(
+            chunk_memory(chunk, batch, precision, vocab_size=vocab_size, recompute=settings.recompute)
+            for chunk in chunks
+        ),
+        host_update_bytes=update_work(settings.optimizer, updated, half_copy=half_copy).nbytes,
     )
 
 
@@ -95,18 +104,16 @@ def model_flop(model: Model, batch: Batch) -> float:
     )
 
 
-def _blocks(stretch: Stretch, batch: Batch, settings: StepSettings) -> tuple[Block, ...]:
+def _blocks(stretch: Stretch, batch: Batch, settings: StepSettings, vocab_size: float) -> tuple[Block, ...]:
     """One block of a stretch, or two if it has experts that are divided among ranks."""
-    sent = [i for i, s in enumerate(stretch.segments) if s.exchange is not None and s.exchange.over == "expert"]
-    if not sent:
-        return (_block(stretch, batch, settings, "data"),)
-    first = sent[0] + 1
-    alike = replace(stretch, segments=stretch.segments[:first])
-    experts = replace(stretch, name=f"{stretch.name} experts", segments=stretch.segments[first:])
-    return _block(alike, batch, settings, "data"), _block(experts, batch, settings, "expert_data")
+    memories = block_memories(stretch, batch, settings.precision, vocab_size=vocab_size, recompute=settings.recompute)
+    return tuple(
+        _block(half, batch, settings, over, memory)
+        for (half, over), memory in zip(apart(stretch), memories, strict=True)
+    )
 
 
-def _block(stretch: Stretch, batch: Batch, settings: StepSettings, over: str) -> Block:
+def _block(stretch: Stretch, batch: Batch, settings: StepSettings, over: str, memory: BlockMemory) -> Block:
     """Segments of a stretch that belong to one set of ranks, with their forward and backward work."""
     precision = settings.precision
     works = [forward_work(s.operators, batch, precision, layers=s.layers) for s in stretch.segments]
@@ -125,6 +132,7 @@ def _block(stretch: Stretch, batch: Batch, settings: StepSettings, over: str) ->
         tuple(forward),
         tuple(joined(backward)),
         over=over,
+        memory=memory,
         gradient_bytes=held * settings.gradient_bytes_per_parameter,
         weight=tuple(Part(work) for work in reversed(gradients)) if settings.split_backward else (),
         parameter_bytes=held * precision.weight_bytes,

@@ -80,6 +80,8 @@ class DeviceSpec:
         usd_per_hour: Price of one device; 0 if unknown.
         curves: Efficiency by kernel kind, then by dtype or ``default``.
         floor_s: Shortest time of a kernel, by kind; 0 where there is none.
+        host_update_bytes_per_s: What an optimizer on the host reads and writes for this device: its share of the
+            bandwidth of the host's memory, times the part of it that such an optimizer reaches; 0 if unknown.
     """
 
     name: str
@@ -94,6 +96,7 @@ class DeviceSpec:
     usd_per_hour: float
     curves: Mapping[str, Mapping[str, EfficiencyCurve]] = field(hash=False)
     floor_s: Mapping[str, float] = field(hash=False)
+    host_update_bytes_per_s: float = 0.0
 
 
 def kernel_seconds(spec: DeviceSpec, kernel: Kernel) -> float:

@@ -59,9 +59,9 @@ class Environment(simpy.Environment):
         """Return an event that fires at the absolute `time_s`."""
         return At(self, time_s, callback)
 
-    def fire_at(self, time_s: float, event: Event) -> None:
-        """Let an untriggered `event` succeed at the absolute `time_s`."""
-        event._ok, event._value = True, None
+    def fire_at(self, time_s: float, event: Event, value: Any = None) -> None:
+        """Let an untriggered `event` succeed with a value at the absolute `time_s`."""
+        event._ok, event._value = True, value
         heappush(self._queue, (time_s, NORMAL, next(self._eid), event))
 
     @property

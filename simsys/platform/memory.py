@@ -19,54 +19,64 @@ class DeviceMemory:
     def __init__(self, capacity_bytes: float, name: str = "device") -> None:
         self.capacity_bytes = capacity_bytes
         self.name = name
-        self.in_use_bytes = 0.0
-        self.peak_bytes = 0.0
-        self._allocations: dict[str, float] = {}
+        self.in_use_bytes = 0
+        self.peak_bytes = 0
+        self._held: dict[str, int] = {}
+        self._held_at_peak: dict[str, int] = {}
 
     @property
-    def allocations(self) -> dict[str, float]:
-        """Bytes by allocation id, in order of allocation."""
-        return dict(self._allocations)
+    def held(self) -> dict[str, int]:
+        """Bytes by what they are for, in order of allocation."""
+        return dict(self._held)
 
-    def allocate(self, allocation_id: str, nbytes: float) -> None:
-        """Reserve `nbytes` under a name.
+    @property
+    def held_at_peak(self) -> dict[str, int]:
+        """The same when most was in use for the first time."""
+        return dict(self._held_at_peak)
+
+    def allocate(self, name: str, nbytes: float) -> None:
+        """Take memory; further bytes of the same name come on top. Parts of a byte are rounded up.
 
         Raises:
             OutOfMemoryError: If they do not fit; the message lists the largest allocations.
-            InternalError: If the name is in use.
             UsageError: If `nbytes` is negative or not finite.
         """
         if not 0.0 <= nbytes < math.inf:
-            raise UsageError(
-                f"{self.name}: {allocation_id} needs a size that is finite and not negative, not {nbytes!r}"
-            )
-        if allocation_id in self._allocations:
-            raise InternalError(f"{self.name}: allocation {allocation_id!r} exists already")
-        # Summed anew at every change: adding and subtracting would leave rounding behind.
-        needed_bytes = math.fsum((*self._allocations.values(), nbytes))
-        if needed_bytes > self.capacity_bytes:
-            raise OutOfMemoryError(self._shortage(allocation_id, nbytes))
-        self._allocations[allocation_id] = nbytes
-        self.in_use_bytes = needed_bytes
-        self.peak_bytes = max(self.peak_bytes, self.in_use_bytes)
+            raise UsageError(f"{self.name}: {name} needs a size that is finite and not negative, not {nbytes!r}")
+        whole = math.ceil(nbytes)  # so that sums are exact
+        in_use_bytes = self.in_use_bytes + whole
+        if in_use_bytes > self.capacity_bytes:
+            raise OutOfMemoryError(self._shortage(name, whole))
+        self._held[name] = self._held.get(name, 0) + whole
+        self.in_use_bytes = in_use_bytes
+        if in_use_bytes > self.peak_bytes:
+            self.peak_bytes = in_use_bytes
+            self._held_at_peak = dict(self._held)
 
-    def free(self, allocation_id: str) -> float:
-        """Release an allocation and return its size in bytes.
+    def free(self, name: str, nbytes: float | None = None) -> int:
+        """Give back `nbytes`, or all, of what a name holds; return how many.
 
         Raises:
-            InternalError: If there is no such allocation.
+            InternalError: If it does not hold so much.
         """
-        if allocation_id not in self._allocations:
-            raise InternalError(f"{self.name}: there is no allocation {allocation_id!r}")
-        nbytes = self._allocations.pop(allocation_id)
-        self.in_use_bytes = math.fsum(self._allocations.values())
-        return nbytes
+        held = self._held.get(name)
+        if held is None:
+            raise InternalError(f"{self.name}: there is no allocation {name!r}")
+        whole = held if nbytes is None else math.ceil(nbytes)
+        if whole > held:
+            raise InternalError(f"{self.name}: {whole} bytes of {name!r} cannot be given back, it holds {held}")
+        if whole == held:
+            del self._held[name]
+        else:
+            self._held[name] = held - whole
+        self.in_use_bytes -= whole
+        return whole
 
     def _shortage(self, allocation_id: str, nbytes: float) -> str:
         def size(value: float) -> str:
             return pretty(value, Dimension.BYTES)
 
-        largest = sorted(self._allocations.items(), key=lambda item: -item[1])[:4]
+        largest = sorted(self._held.items(), key=lambda item: -item[1])[:4]
         held = ", ".join(f"{name} {size(held)}" for name, held in largest) or "nothing"
         return (
             f"{self.name} is out of memory: {allocation_id} needs {size(nbytes)}, "

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import os
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -19,7 +21,9 @@ def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> 
     """Write a run's files into ``folder/<name>``, replacing those of an earlier run.
 
     They are ``<name>_config.yaml``, which run again gives the same files byte by byte, ``<name>_results.json``,
-    ``<name>_bottlenecks.json`` and ``<name>_iterations.csv`` or ``<name>_requests.csv``.
+    ``<name>_bottlenecks.json``, ``<name>_iterations.csv`` or ``<name>_requests.csv``, and of training
+    ``<name>_ranks.csv``: for one rank of every pipeline stage, what its time is spent on (`RunResult.ranks`).
+    If events are collected, ``<name>_memory.csv`` says what was in use on each simulated GPU, and from when.
 
     Returns:
         The files.
@@ -30,13 +34,14 @@ def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> 
     target = folder / config.name
     rows = "iterations" if config.kind == "training" else "requests"
     bottlenecks = {"schema_version": 1, "bottlenecks": [found.as_dict() for found in find_bottlenecks(result)]}
+    tables = {rows: result.rows, "ranks": result.ranks, "memory": result.memory_timeline}
     return write_files(
         target,
         {
             f"{config.name}_config.yaml": lambda file: file.write(config_yaml(config, target)),
             f"{config.name}_results.json": lambda file: file.write(json_text(result.as_dict())),
             f"{config.name}_bottlenecks.json": lambda file: file.write(json_text(bottlenecks)),
-            f"{config.name}_{rows}.csv": lambda file: _write_rows(file, result),
+            **{f"{config.name}_{name}.csv": partial(_write_table, table) for name, table in tables.items() if table},
         },
     )
 
@@ -65,7 +70,7 @@ def _moved(path: str, old: Path, new: Path) -> str:
     return path if absolute.is_absolute() else Path(os.path.relpath(old / absolute, new)).as_posix()
 
 
-def _write_rows(file: TextIO, result: RunResult) -> None:
+def _write_table(table: Mapping[str, Sequence[Any]], file: TextIO) -> None:
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(result.rows)
-    writer.writerows(zip(*result.rows.values(), strict=True))
+    writer.writerow(table)
+    writer.writerows(zip(*table.values(), strict=True))

@@ -34,6 +34,7 @@ class MemoryAnswer:
         advice: What would make it fit.
         levers: In training, what saves memory, the best first.
         strategies: In data-parallel training, the job with each strategy.
+        host_bytes: In training, model states per GPU that live in the memory of its host.
     """
 
     name: str
@@ -44,6 +45,7 @@ class MemoryAnswer:
     advice: str = ""
     levers: Sequence[LeverEffect] = ()
     strategies: Sequence[StrategyFigures] = ()
+    host_bytes: float = 0.0
 
     @property
     def fullest(self) -> int:
@@ -64,6 +66,7 @@ class MemoryAnswer:
             "capacity_bytes": self.capacity_bytes,
             "fits": not self.problem,
             "stages": [dict(stage) for stage in self.stages],
+            "host_bytes": self.host_bytes,
             "problem": self.problem,
             "advice": self.advice,
             "levers": [effect.as_dict() for effect in self.levers],
@@ -84,6 +87,8 @@ class MemoryAnswer:
         if len(self.stages) > 1:
             sizes = ", ".join(_size(sum(stage.values())) for stage in self.stages[:8])
             lines += ["", f"  by stage: {sizes}{' …' if len(self.stages) > 8 else ''}"]
+        if self.host_bytes:
+            lines += ["", f"  in the memory of the host, per GPU: {_size(self.host_bytes)}"]
         if self.problem:
             lines += ["", *_wrapped(self.advice)]
         if self.levers:
@@ -130,6 +135,8 @@ def memory_answer(config: SimulationConfig, *, levers: bool | None = None) -> Me
             stages = [job.fixed_bytes]
     spec = job.cluster.spec
     answer = MemoryAnswer(config.name, spec.name, spec.memory_bytes, stages, problem)
+    if isinstance(job, TrainingJob):
+        answer = replace(answer, host_bytes=job.host_bytes)
     if isinstance(job, TrainingJob) and levers is not False:
         return _compared(answer, job, levers=bool(levers))
     return replace(answer, advice=advice(job, cheapest_lever(job))) if problem else answer

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 FORMATS: Mapping[str, Mapping[str, None]] = {".png": {"Software": None}, ".svg": {"Date": None}}
 """File endings, each with the metadata to leave out because it is not the result's."""
 DPI = 150
-DATA, CHECKPOINT = "#228833", "#aa3377"
-COMPUTE, EXPOSED, HIDDEN, IDLE, LIMIT = "#4477aa", "#cc6677", "#ddaa33", "#dddddd", "#666666"
+DATA, CHECKPOINT, BUBBLE = "#228833", "#aa3377", "#bbbbbb"
+COMPUTE, EXPOSED, HIDDEN, IDLE, LIMIT = "#4477aa", "#cc6677", "#ddaa33", "#e8e8e8", "#666666"
 CDF_POINTS = 1001
 """Points of a curve, however many requests there are: the extremes and every tenth of a percent."""
 
@@ -40,7 +40,8 @@ def plot_run(result: RunResult, folder: Path) -> list[Path]:
     """
     utilization = plot_resource_utilization(result, folder / "resource_utilization.png")
     if result.kind == "training":
-        return [plot_iteration_breakdown(result, folder / "iteration_breakdown.png"), utilization]
+        memory = [plot_memory(result, folder / "memory.png")] if result.memory_timeline else []
+        return [plot_iteration_breakdown(result, folder / "iteration_breakdown.png"), utilization, *memory]
     return [plot_latencies(result, folder / "latencies.png"), utilization]
 
 
@@ -62,7 +63,8 @@ def plot_iteration_breakdown(result: RunResult, path: Path) -> Path:
         "exposed_communication_s": (EXPOSED, "exposed communication"),
         "data_s": (DATA, "waiting for data"),
         "checkpoint_s": (CHECKPOINT, "checkpoint"),
-        "idle_s": (IDLE, "idle (waiting for other stages)"),
+        "bubble_s": (BUBBLE, "bubble (waiting for other stages)"),
+        "idle_s": (IDLE, "idle"),
     }
     for column, (color, label) in parts.items():
         if not any(result.rows[column]):
@@ -88,6 +90,28 @@ def plot_resource_utilization(result: RunResult, path: Path) -> Path:
     figure, (shares, memory) = _figure(7.0, 4.5, rows=2)
     _draw_shares(shares, result)
     _draw_memory(memory, result)
+    return _write(figure, path)
+
+
+def plot_memory(result: RunResult, path: Path) -> Path:
+    """Draw what was in use on the observed rank of every pipeline stage over time.
+
+    Raises:
+        UsageError: If events were not collected, or the file's ending is unknown.
+        OutputError: If the file could not be written.
+    """
+    columns = result.memory_timeline
+    if not columns:
+        raise UsageError("memory over time needs simulation.collect_events: true")
+    scale, unit = _time_unit(result.simulated_s)
+    figure, (axes,) = _figure(7.0, 4.0)
+    points = list(zip(columns["rank"], columns["time_s"], columns["in_use_bytes"], strict=True))
+    for stage, rank in enumerate(result.ranks["rank"]):
+        times, nbytes = zip(*((time_s * scale, size / GIB) for of, time_s, size in points if of == rank), strict=True)
+        axes.step(times, nbytes, where="post", linewidth=0.8, label=f"stage {stage}")
+    axes.axhline(result.metrics["memory_capacity_bytes"] / GIB, color=LIMIT, linestyle="--", label="capacity")
+    axes.set(xlabel=f"time ({unit})", ylabel="memory in use (GiB)", title=result.name, ylim=(0.0, None))
+    axes.legend(loc="lower right", fontsize="small")
     return _write(figure, path)
 
 

@@ -119,13 +119,17 @@ def _requests(result: RunResult) -> str:
 
 def _training(result: RunResult) -> Iterator[str]:
     metrics = result.metrics
-    yield from _row("iteration", f"{_time(metrics['mean_iteration_s'])} (mean of {metrics['iterations']:,})")
+    yield from _row("iteration", _iteration(metrics))
     yield from _row("computation", _time(metrics["compute_s"]))
     exposed = f"{_time(metrics['exposed_communication_s'])} exposed ({_percent(metrics['communication_ratio'])})"
     yield from _row("communication", f"{_time(metrics['communication_s'])}, {exposed}")
-    idle = _percent(metrics["idle_s"] / metrics["mean_iteration_s"])
-    if idle != _percent(0.0):
-        yield from _row("idle", f"{_time(metrics['idle_s'])} waiting for other stages or ranks ({idle})")
+    by_axis = {axis: _time(seconds) for axis, seconds in result.exposed_s.items() if seconds}
+    if len(by_axis) > 1:
+        yield from _row("  exposed", ", ".join(f"{axis} {seconds}" for axis, seconds in by_axis.items()))
+    for label, what in (("bubble", "waiting for other stages"), ("idle", "waiting for other ranks")):
+        share = _percent(metrics[f"{label}_s"] / metrics["mean_iteration_s"])
+        if share != _percent(0.0):
+            yield from _row(label, f"{_time(metrics[f'{label}_s'])} {what} ({share})")
     for label, name, what in (("data", "data_s", "waiting for batches"), ("checkpoints", "checkpoint_s", "stopped")):
         if metrics[name]:
             share = _percent(metrics[name] / metrics["mean_iteration_s"])
@@ -133,6 +137,13 @@ def _training(result: RunResult) -> Iterator[str]:
     yield from _row("throughput", ", ".join(_training_rates(metrics)))
     compute = pretty(metrics["model_flop_per_s_per_gpu"], Dimension.FLOP_PER_SECOND)
     yield from _row("compute", f"{compute} per GPU on {metrics['num_gpus']:,} GPUs, {_utilization(metrics)}")
+
+
+def _iteration(metrics: Mapping[str, Any]) -> str:
+    """Its mean, and what differs from that: the first one, and the others."""
+    mean, first, steady = (_time(metrics[f"{which}_iteration_s"]) for which in ("mean", "first", "steady"))
+    differs = f"; first {first}, steady {steady}" if len({mean, first, steady}) > 1 else ""
+    return f"{mean} (mean of {metrics['iterations']:,}{differs})"
 
 
 def _utilization(metrics: Mapping[str, Any]) -> str:

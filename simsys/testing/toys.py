@@ -14,10 +14,14 @@ from simsys.serving.requests import RequestTable
 
 TOY_LINK_BYTES_PER_S = 1e9
 TOY_LINK_LATENCY_S = 1e-6
+TOY_HOST_BYTES_PER_S = 10e9
 
 
 def toy_device() -> DeviceSpec:
-    """A GPU without losses: 1 TFLOP/s in every dtype, 100 GB/s, 10 GB of memory; all efficiencies are 1."""
+    """A GPU without losses: 1 TFLOP/s in every dtype, 100 GB/s, 10 GB of memory; all efficiencies are 1.
+
+    Its host is reached at 1 GB/s in each direction after 1 us, and updates at 10 GB/s.
+    """
     perfect = {"default": EfficiencyCurve(rows=(1.0,), compute=(1.0,), memory=(1.0,))}
     return DeviceSpec(
         name="toy",
@@ -32,6 +36,7 @@ def toy_device() -> DeviceSpec:
         usd_per_hour=1.0,
         curves={kind.value: perfect for kind in OperatorKind},
         floor_s={},
+        host_update_bytes_per_s=TOY_HOST_BYTES_PER_S,
     )
 
 

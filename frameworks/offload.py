@@ -1,0 +1,55 @@
+"""Model states in the memory of the host: what FSDP and ZeRO have in common when they offload.
+
+The update runs on the host's processors, which is bound by the bandwidth of its memory (Ren et al. 2021,
+"ZeRO-Offload", §4 and 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from simsys.framework import Event, Rank, TrainingPlan
+
+ROUNDING = 1e-9
+"""Bytes are summed up from shards, so that a whole may lack this share of itself."""
+SUM_TRANSFERS = 3
+"""A sum of gradients: two are read, one is written."""
+
+
+class HostOptimizer:
+    """The optimizer of one rank, which works on the host with the gradients that arrive there.
+
+    Args:
+        rank: The verbs.
+        plan: The work of one training step.
+        sharers: Among how many ranks the weights of a kind of group are divided for the update.
+    """
+
+    def __init__(self, rank: Rank, plan: TrainingPlan, sharers: Mapping[str, int]) -> None:
+        self.rank = rank
+        self.sharers = sharers
+        self.shard_bytes = sum(block.gradient_bytes / sharers[block.over] for block in plan.blocks)
+        self.arrived_bytes = 0.0
+
+    def add(self, nbytes: float, *, after: Event) -> Event:
+        """Copy a shard of the gradients, summed over the ranks at `after`, to the host.
+
+        What arrives after a whole set of them is of a later micro-batch, and is added to the sum on the host, as
+        PyTorch does (``foreach_reduce`` of torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py).
+        """
+        event = self.rank.to_host(nbytes, name="gradient shards", after=after)
+        if self.arrived_bytes > (1.0 - ROUNDING) * self.shard_bytes:
+            event = self.rank.update_on_host(SUM_TRANSFERS * nbytes, name="gradient sum", after=event)
+        self.arrived_bytes += nbytes
+        return event
+
+    def update(self, plan: TrainingPlan) -> Event:
+        """Update the shard of the weights."""
+        self.arrived_bytes = 0.0
+        return self.rank.update_on_host(plan.host_update_bytes, name="optimizer")
+
+    def update_and_fetch(self, plan: TrainingPlan) -> Event:
+        """Update the shard, and copy it back in the precision that the passes compute in."""
+        by_group = plan.parameter_bytes_by_group.items()
+        nbytes = sum(each / self.sharers[over] for over, each in by_group)
+        return self.rank.from_host(nbytes, name="updated parameters", after=self.update(plan))

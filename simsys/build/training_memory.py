@@ -1,0 +1,82 @@
+"""What the GPUs of a training scenario have to hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from simsys.build.batches import BatchPhase
+from simsys.build.training_setup import TrainingSetup
+from simsys.parallel.activations import ChunkMemory, Recompute, chunk_memory
+from simsys.parallel.memory import model_states, training_memory, whole_bytes
+from simsys.parallel.passes import ForwardPass
+from simsys.parallel.schedule import Schedule, peak_in_flight
+
+
+def memory_by_stage(setup: TrainingSetup) -> list[dict[str, int]]:
+    """For each pipeline stage, what one of its GPUs has to hold in the phase that needs most, by component."""
+    by_phase = [_memory(setup, phase) for phase in setup.phases]
+    return [max(stage, key=lambda parts: sum(parts.values())) for stage in zip(*by_phase, strict=True)]
+
+
+def _memory(setup: TrainingSetup, phase: BatchPhase) -> list[dict[str, int]]:
+    return [
+        training_memory(
+            chunks,
+            _activations(setup, phase, chunks),
+            setup.precision,
+            in_flight=_in_flight(type(setup.schedule), stage, len(setup.stages), phase.micro_batches, len(chunks)),
+            optimizer=setup.settings.optimizer,
+            tied_parameters=setup.tied_parameters,
+            context_bytes=setup.engine.memory_context,
+            buffer_bytes=setup.buffer_bytes(chunks),
+            shards=setup.shards,
+            expert_shards=setup.expert_shards,
+            usable=setup.engine.gpu_memory_utilization,
+        )
+        for stage, chunks in enumerate(setup.stages)
+    ]
+
+
+@lru_cache(maxsize=4096)
+def _in_flight(schedule: type[Schedule], stage: int, stages: int, micro_batches: int, chunks: int) -> tuple[int, ...]:
+    """Schedules are stateless, so that what is asked for again, with other settings, need not be counted again."""
+    return peak_in_flight(schedule().actions(stage, stages, micro_batches, chunks))
+
+
+def _activations(setup: TrainingSetup, phase: BatchPhase, chunks: Sequence[ForwardPass]) -> list[ChunkMemory]:
+    """What a micro-batch holds in each chunk of a stage."""
+    weight_bytes, gradient_bytes = whole_bytes(setup.shards, setup.precision)
+    if setup.shards.weights == 1 and setup.buffer_bytes(chunks):
+        weight_bytes = gradient_bytes = 0.0  # the buckets are on their way
+    return [
+        chunk_memory(
+            chunk,
+            setup.micro_batch(phase),
+            setup.precision,
+            vocab_size=setup.model.vocab_size / setup.layout.tensor,
+            recompute=Recompute(setup.settings.activation_recompute),
+            gathered=setup.shards.gathered if weight_bytes or gradient_bytes else "none",
+            weight_bytes=weight_bytes,
+            gradient_bytes=gradient_bytes,
+            tied_parameters=setup.tied_parameters,
+        )
+        for chunk in chunks
+    ]
+
+
+def host_bytes(setup: TrainingSetup) -> float:
+    """Model states of one GPU that live in the memory of its host, in the stage that has most of them."""
+    return max(sum(_host_states(setup, chunks)) for chunks in setup.stages)
+
+
+def _host_states(setup: TrainingSetup, chunks: Sequence[ForwardPass]) -> list[float]:
+    states = model_states(
+        chunks,
+        setup.precision,
+        optimizer=setup.settings.optimizer,
+        tied_parameters=setup.tied_parameters,
+        shards=setup.shards,
+        expert_shards=setup.expert_shards,
+    )
+    return [states[name] for name in setup.shards.on_host]

@@ -1,0 +1,188 @@
+"""A training scenario, resolved: how the model, the batch and the model states are divided."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import gcd
+from typing import Any
+
+from simsys.build.batches import BatchPhase, batch_phases
+from simsys.build.cluster import Cluster
+from simsys.build.modules import module_options
+from simsys.config.experiment import SimulationConfig
+from simsys.config.hardware import EngineProfile
+from simsys.config.parallelism import ParallelismConfig
+from simsys.config.training import TrainingConfig
+from simsys.errors import UsageError
+from simsys.framework import FRAMEWORKS, DataParallel
+from simsys.model.batch import Batch
+from simsys.model.model import Model
+from simsys.model.work import FP32_BYTES, Precision
+from simsys.parallel.activations import Recompute
+from simsys.parallel.layout import Layout
+from simsys.parallel.memory import Shards
+from simsys.parallel.passes import ForwardPass, forward_pass
+from simsys.parallel.plan import StepSettings, TrainingPlan
+from simsys.parallel.schedule import Schedule
+from simsys.parallel.segments import Experts
+from simsys.parallel.stages import partition
+from simsys.parallel.training import training_plan
+
+DATA_PARALLEL = {"DDP": "ddp", "ZERO1": "zero1", "ZERO2": "zero2", "FSDP": "fsdp", "HSDP": "fsdp"}
+"""Which data-parallel module a part of a strategy's name stands for."""
+
+
+@dataclass(frozen=True)
+class TrainingSetup:
+    """A training scenario, resolved."""
+
+    config: SimulationConfig
+    settings: TrainingConfig
+    cluster: Cluster
+    model: Model
+    engine: EngineProfile
+    layout: Layout
+    precision: Precision
+
+    @property
+    def sequence_length(self) -> int:
+        """Tokens per sample, those of the encoder if there are two sides; 1 for a model without sequences."""
+        return self.config.model.sequence_length or self.model.sequence_length
+
+    @cached_property
+    def phases(self) -> list[BatchPhase]:
+        """Iterations with one size of batch, in order."""
+        return batch_phases(self.settings)
+
+    @property
+    def global_batch_size(self) -> int:
+        """Samples of the first iteration."""
+        return self.phases[0].samples * self.layout.data
+
+    def micro_batch(self, phase: BatchPhase) -> Batch:
+        """What one forward pass on one rank processes."""
+        return self._batch(phase.batch_size_per_gpu, fused=self.settings.attention == "fused").part(
+            self.layout.context
+        )
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """The order of micro-batches in the pipeline."""
+        name = self.config.parallelism.schedule if self.layout.pipeline > 1 else "1f1b"
+        return FRAMEWORKS.get(name, Schedule)()
+
+    @cached_property
+    def stages(self) -> list[list[ForwardPass]]:
+        """For each pipeline stage, the chunks of layers that one of its ranks runs."""
+        given = self.config.parallelism
+        whole = self.forward_pass(expert_load(given))
+        if self.layout.pipeline == 1:
+            return [[whole]]
+        return partition(whole, self.layout.pipeline, given.virtual_stages, given.stage_layers)
+
+    def forward_pass(self, load: float) -> ForwardPass:
+        """One rank's share of the whole model, if its experts have so many times the mean of the tokens."""
+        return forward_pass(
+            self.model,
+            self.layout.tensor,
+            self.config.parallelism.sequence_parallel,
+            experts=Experts(self.layout.expert, load) if self.layout.expert > 1 else None,
+            context_degree=self.layout.context,
+            overlap=self.config.parallelism.tp_overlap,
+        )
+
+    @cached_property
+    def plans(self) -> list[list[TrainingPlan]]:
+        """For each phase and pipeline stage, the work of one step on one rank."""
+        return [self._stage_plans(phase) for phase in self.phases]
+
+    def _stage_plans(self, phase: BatchPhase) -> list[TrainingPlan]:
+        settings = StepSettings(
+            precision=self.precision,
+            micro_batches=phase.micro_batches,
+            optimizer=self.settings.optimizer,
+            fused_optimizer=self.settings.fused_optimizer,
+            optimizer_shards=self.shards.optimizer,
+            expert_optimizer_shards=self.expert_shards.optimizer,
+            scatter_gather=self.config.parallelism.scatter_gather,
+            sequence_parallel=self.config.parallelism.sequence_parallel,
+            backward_layers_ratio=self.engine.backward_per_layer_factor,
+            split_backward=self.schedule.splits_backward,
+            recompute=Recompute(self.settings.activation_recompute),
+        )
+        tied, stages = self.model.tied_parameters / self.layout.tensor, len(self.stages)
+        plans = [
+            training_plan(
+                chunks,
+                self.micro_batch(phase),
+                settings,
+                tied_parameters=tied if stages == 1 else 0.0,
+                tensor=self.layout.tensor,
+                vocab_size=self.model.vocab_size / self.layout.tensor,
+            )
+            for chunks in self.stages
+        ]
+        if stages > 1 and tied:
+            shared = tied * settings.gradient_bytes_per_parameter / self.shards.gradients
+            for end in (0, -1):
+                plans[end] = replace(plans[end], shared_gradient_bytes=shared)
+        return plans
+
+    @property
+    def tied_parameters(self) -> float:
+        """A rank's share of the weights that stand in two blocks of its stage."""
+        return self.model.tied_parameters / self.layout.tensor if self.layout.pipeline == 1 else 0.0
+
+    def buffer_bytes(self, chunks: Sequence[ForwardPass]) -> float:
+        """What a rank with these layers collects gradients in."""
+        module, options = self.data_parallel
+        parameters = sum(chunk.parameters for chunk in chunks) - self.tied_parameters
+        return module.buffer_bytes(options, FP32_BYTES * parameters)
+
+    @cached_property
+    def data_parallel(self) -> tuple[type[DataParallel], Any]:
+        """The data-parallel module and its options; a hybrid shard is what fits into a node unless told otherwise."""
+        own, given = self.settings.data_parallel, self.settings.options
+        name = own or data_parallel_module(self.config.parallelism)
+        if own is None and "HSDP" in self.config.parallelism.parts:
+            in_node = max(1, self.cluster.gpus_per_node // self.layout.tensor)
+            given = {"shard_size": gcd(self.layout.replicas, in_node), **given}
+        return module_options(name, DataParallel, given, "training.options")
+
+    @cached_property
+    def shards(self) -> Shards:
+        """How model states are divided among the ranks that hold the same weights.
+
+        Raises:
+            UsageError: If the options do not fit so many ranks, or nothing is known of the host that they name.
+        """
+        module, options = self.data_parallel
+        shards = module.shards(options, self.layout.replicas)
+        if shards.on_host and not self.cluster.spec.host_update_bytes_per_s:
+            raise UsageError(f"offload: the profile of {self.cluster.spec.name} does not describe a host; add 'host'")
+        return shards
+
+    @cached_property
+    def expert_shards(self) -> Shards:
+        """The same for experts that are divided among ranks."""
+        module, options = self.data_parallel
+        return module.shards(options, self.layout.replicas // self.layout.expert)
+
+    def _batch(self, samples: int, *, fused: bool) -> Batch:
+        answer = self.config.model.decoder_sequence_length
+        return self.model.training_batch(samples, self.sequence_length, answer, fused_attention=fused)
+
+
+def expert_load(parallelism: ParallelismConfig) -> float:
+    """Tokens of the busiest expert-parallel rank over the mean, once what exceeds the capacity has been dropped."""
+    capacity = parallelism.expert_capacity_factor
+    return parallelism.expert_skew if capacity is None else min(parallelism.expert_skew, capacity)
+
+
+def data_parallel_module(parallelism: ParallelismConfig) -> str:
+    """The data-parallel module that a strategy names; without a strategy, replicas train with DDP."""
+    if parallelism.strategy == "None":
+        return "none"
+    return next((module for kind, module in DATA_PARALLEL.items() if kind in parallelism.parts), "ddp")

@@ -1,0 +1,174 @@
+"""The iterations of one rank, and what their time is spent on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from simsys.metrics.split import Piece, TimeSplit
+from simsys.parallel.layout import GROUPS
+
+MESSAGES = "pipeline"
+"""The axis that messages between ranks count for."""
+HOST = "host"
+"""What copies from and to the host, and updates there, count for."""
+COMMUNICATION = (*GROUPS, HOST)
+"""All that exposed communication may count for, in the order in which it is told."""
+_COMPUTE, _BUBBLE = "compute", "bubble"
+
+
+@dataclass
+class IterationLog:
+    """Start, end and parts of every iteration of one rank, in seconds.
+
+    Every moment of an iteration counts once, for the first of these that applies:
+
+    - data and checkpoint: at its ends, all ranks wait for batches or stop;
+    - computation;
+    - exposed communication of an axis: a collective of one of the rank's groups runs, or its host works (`HOST`), of
+      several what began first; or a message that the rank waits for is under way (`MESSAGES`);
+    - bubble: it waits for a message that has not been sent yet;
+    - exposed communication: a message that it has sent is under way;
+    - bubble, if there are other stages: it waits for them to join a collective along the pipeline, or to end;
+    - idle: whatever else it waits for.
+
+    Args:
+        started_s: When each iteration began.
+        ended_s: When it ended.
+        compute: What the rank computed in it, the optimizer included.
+        optimizer: The optimizer's part of that.
+        communication: What collectives of the rank's groups and messages that it sent took.
+        exposed: The communication that computation did not hide, by axis.
+        bubble: How long it waited for other stages.
+        data: How long the rank waited for its batches.
+        checkpoint: How long it stopped for a checkpoint.
+        pipelined: Whether there are other stages.
+    """
+
+    started_s: list[float] = field(default_factory=list)
+    ended_s: list[float] = field(default_factory=list)
+    compute: list[float] = field(default_factory=list)
+    optimizer: list[float] = field(default_factory=list)
+    communication: list[float] = field(default_factory=list)
+    exposed: list[Mapping[str, float]] = field(default_factory=list)
+    bubble: list[float] = field(default_factory=list)
+    data: list[float] = field(default_factory=list)
+    checkpoint: list[float] = field(default_factory=list)
+    pipelined: bool = False
+    _computations: list[Piece] = field(default_factory=list)
+    _exchanges: list[Piece] = field(default_factory=list)
+    _waits: list[Piece] = field(default_factory=list)
+    _sends: list[Piece] = field(default_factory=list)
+    _optimizer_s: float = 0.0
+    _loaded_s: float = 0.0
+    _stopped_s: float | None = None
+
+    def computation(self, name: str, started_s: float, ended_s: float) -> None:
+        """The rank computes."""
+        self._computations.append((started_s, ended_s, _COMPUTE))
+        if name == "optimizer":
+            self._optimizer_s += ended_s - started_s
+
+    def exchange(self, axis: str, started_s: float, ended_s: float) -> None:
+        """A collective of one of the rank's groups."""
+        self._exchanges.append((started_s, ended_s, axis))
+
+    def message(self, started_s: float, ended_s: float) -> None:
+        """A message that the rank sends."""
+        self._sends.append((started_s, ended_s, MESSAGES))
+
+    def waited(self, started_s: float, sent_s: float, ended_s: float) -> None:
+        """The rank waits for a message, until `sent_s` for its being sent."""
+        sent_s = max(started_s, sent_s)
+        if sent_s > started_s:
+            self._waits.append((started_s, sent_s, _BUBBLE))
+        self._waits.append((sent_s, ended_s, MESSAGES))
+
+    def mark(self, name: str, now_s: float) -> None:
+        """Begin an iteration, or end it and book what it consisted of."""
+        if name == "iteration_start":
+            self.started_s.append(now_s)
+            self._loaded_s, self._stopped_s = now_s, None
+        elif name == "data_loaded":
+            self._loaded_s = now_s
+            return
+        elif name == "checkpoint":
+            self._stopped_s = now_s
+            return
+        elif name == "iteration_end":
+            self._book(now_s)
+        else:
+            return
+        self._computations, self._exchanges, self._waits, self._sends = [], [], [], []
+        self._optimizer_s = 0.0
+
+    def _book(self, ended_s: float) -> None:
+        worked_s = ended_s if self._stopped_s is None else self._stopped_s
+        self.ended_s.append(ended_s)
+        self.data.append(self._loaded_s - self.started_s[-1])
+        self.checkpoint.append(ended_s - worked_s)
+        self.compute.append(_total(self._computations))
+        self.optimizer.append(self._optimizer_s)
+        self.communication.append(_total(self._exchanges) + _total(self._sends))
+        split = TimeSplit(self._loaded_s, worked_s)
+        split.take(self._computations)
+        parts: dict[str, float] = {}
+        for pieces in (self._exchanges, self._waits, self._sends):
+            for purpose, seconds in split.take(pieces).items():
+                parts[purpose] = parts.get(purpose, 0.0) + seconds
+        bubble_s = parts.pop(_BUBBLE, 0.0)
+        if self.pipelined:
+            joined_s = {start_s for start_s, _, axis in self._exchanges if axis == MESSAGES}
+            bubble_s += split.before(joined_s | {worked_s})
+        self.exposed.append(parts)
+        self.bubble.append(_rest(ended_s - self.started_s[-1], bubble_s))
+
+    def repeat(self, count: int, started_s: float, iteration_s: float, like: int) -> None:
+        """Book `count` iterations that are like the one with the number `like`."""
+        self.started_s += [started_s + index * iteration_s for index in range(count)]
+        self.ended_s += [started_s + (index + 1) * iteration_s for index in range(count)]
+        columns = self.compute, self.optimizer, self.communication, self.bubble, self.data, self.checkpoint
+        for column in columns:
+            column += [column[like]] * count
+        self.exposed += [self.exposed[like]] * count
+
+    @property
+    def axes(self) -> set[str]:
+        """The axes along which the rank communicated."""
+        return {axis for parts in self.exposed for axis in parts}
+
+    def exposed_along(self, axis: str) -> float:
+        """Exposed communication along an axis, the mean over all iterations."""
+        return sum(parts.get(axis, 0.0) for parts in self.exposed) / len(self.exposed)
+
+    def rows(self) -> Mapping[str, Sequence[Any]]:
+        """One row per iteration.
+
+        It is the sum of computation, exposed communication, bubble, data, checkpoint and idle time.
+        """
+        durations = [end - start for start, end in zip(self.started_s, self.ended_s, strict=True)]
+        exposed = [sum(parts.values()) for parts in self.exposed]
+        parts = zip(self.compute, exposed, self.bubble, self.data, self.checkpoint, strict=True)
+        return {
+            "iteration": list(range(len(durations))),
+            "started_s": self.started_s,
+            "iteration_s": durations,
+            "compute_s": self.compute,
+            "optimizer_s": self.optimizer,
+            "communication_s": self.communication,
+            "exposed_communication_s": exposed,
+            "bubble_s": self.bubble,
+            "data_s": self.data,
+            "checkpoint_s": self.checkpoint,
+            "idle_s": [_rest(total, total - sum(each)) for total, each in zip(durations, parts, strict=True)],
+        }
+
+
+def _rest(whole_s: float, part_s: float) -> float:
+    """A part of the whole; 0 if it is no more than rounding."""
+    return part_s if part_s > 1e-12 * whole_s else 0.0
+
+
+def _total(pieces: Iterable[Piece]) -> float:
+    return sum(end_s - start_s for start_s, end_s, _ in pieces)

@@ -1,0 +1,80 @@
+"""What a stretch of time is spent on, if every moment shall count once."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from itertools import pairwise
+
+Span = tuple[float, float]
+"""Start and end, in seconds."""
+Piece = tuple[float, float, str]
+"""Start and end in seconds, and what for."""
+
+
+class TimeSplit:
+    """Deals a stretch of time out to what goes on in it.
+
+    Args:
+        start_s: Where it begins.
+        end_s: Where it ends.
+
+    Example:
+        >>> split = TimeSplit(0.0, 10.0)
+        >>> split.take([(1.0, 4.0, "computation")])
+        {'computation': 3.0}
+        >>> split.take([(3.0, 6.0, "data"), (5.0, 8.0, "tensor")])
+        {'data': 2.0, 'tensor': 2.0}
+        >>> split.before([10.0])
+        2.0
+    """
+
+    def __init__(self, start_s: float, end_s: float) -> None:
+        self._start_s, self._end_s = start_s, end_s
+        self._taken: list[Span] = []  # apart from each other and in order
+
+    def take(self, pieces: Iterable[Piece]) -> dict[str, float]:
+        """Take what is left of the time of `pieces`, and say how much that is for each purpose.
+
+        A moment of several pieces counts for the one that began first.
+        """
+        seconds: dict[str, float] = {}
+        added: list[Span] = []
+        reached_s, first, taken = self._start_s, 0, self._taken
+        for start_s, end_s, purpose in sorted(pieces):
+            start_s, end_s = max(start_s, reached_s), min(end_s, self._end_s)
+            free_s = 0.0
+            if end_s > start_s:
+                reached_s = end_s
+                while first < len(taken) and taken[first][1] <= start_s:
+                    first += 1
+                free_s = _free_seconds(taken, first, start_s, end_s)
+                added.append((start_s, end_s))
+            seconds[purpose] = seconds.get(purpose, 0.0) + free_s
+        self._taken = _merged([*taken, *added])
+        return seconds
+
+    def before(self, times_s: Container[float]) -> float:
+        """How much is left right before any of `times_s`, at which something begins or all ends."""
+        edges = [(self._start_s, self._start_s), *self._taken, (self._end_s, self._end_s)]
+        return sum(start_s - end_s for (_, end_s), (start_s, _) in pairwise(edges) if start_s in times_s)
+
+
+def _free_seconds(taken: list[Span], index: int, start_s: float, end_s: float) -> float:
+    """How much of a span is left, if `index` is the first of the taken ones that ends behind its start."""
+    free_s = 0.0
+    while index < len(taken) and taken[index][0] < end_s:
+        free_s += max(0.0, taken[index][0] - start_s)
+        start_s = taken[index][1]
+        index += 1
+    return free_s + max(0.0, end_s - start_s)
+
+
+def _merged(spans: Iterable[Span]) -> list[Span]:
+    """The same time as spans that are apart, in order."""
+    merged: list[Span] = []
+    for start_s, end_s in sorted(spans):
+        if merged and start_s <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(merged[-1][1], end_s)
+        else:
+            merged.append((start_s, end_s))
+    return merged

@@ -1,0 +1,198 @@
+"""What micro-batches hold in memory on their way through blocks: activations, logits, weights gathered for a while.
+
+Activations follow Korthikanti et al. 2022, table 2. All sizes are whole bytes, so that their sums are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from math import ceil
+from typing import Literal
+
+from simsys.model.batch import Batch
+from simsys.model.work import FP32_BYTES, Precision
+from simsys.parallel.passes import ForwardPass, Stretch, apart
+
+LOGIT_COPIES = 2
+"""The loss keeps the logits and their gradient."""
+
+Gathered = Literal["none", "units", "all"]
+"""Of sharded weights, what is whole for a while: nothing (they are not sharded), two blocks, one that computes and one
+that is gathered meanwhile, or all."""
+
+
+class Recompute(StrEnum):
+    """What the backward pass computes again instead of having kept it (Chen et al. 2016)."""
+
+    NONE = "none"
+    SELECTIVE = "selective"  # the attention core, from queries, keys and values (Korthikanti et al. 2022, §5)
+    FULL = "full"  # each block, from its input
+
+
+@dataclass(frozen=True, slots=True)
+class BlockMemory:
+    """What one micro-batch holds in a block, in bytes.
+
+    Args:
+        kept: From its forward until its backward pass.
+        recomputed: More, while the backward pass computes again what was not kept.
+        logits: More, at the end of the forward and during the backward pass, for the loss.
+        weights: More, the block's weights while they are whole, if they are kept in shards.
+        gradients: More, its gradients before they are reduced, likewise.
+    """
+
+    kept: int = 0
+    recomputed: int = 0
+    logits: int = 0
+    weights: int = 0
+    gradients: int = 0
+
+
+NOTHING = BlockMemory()
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkMemory:
+    """What one micro-batch holds in a chunk of blocks, in bytes.
+
+    Args:
+        kept: From its forward until its backward pass.
+        shared: The part of it that belongs to no block alone.
+        logits: More, at the end of the forward pass.
+        peak: What its passes hold at the fullest moment, by component.
+    """
+
+    kept: int = 0
+    shared: int = 0
+    logits: int = 0
+    peak: Mapping[str, int] = field(default_factory=dict, hash=False)
+
+    @property
+    def passing(self) -> int:
+        """What its passes need for a while beyond what is kept."""
+        return max(0, sum(self.peak.values()) - self.kept)
+
+
+def block_memories(
+    stretch: Stretch,
+    batch: Batch,
+    precision: Precision,
+    *,
+    vocab_size: float = 0.0,
+    recompute: Recompute = Recompute.NONE,
+    weight_bytes: float = 0.0,
+    gradient_bytes: float = 0.0,
+) -> tuple[BlockMemory, ...]:
+    """What a micro-batch holds in one block of a stretch, or in its two halves if its experts are divided.
+
+    What a layer keeps counts with its first half; either half makes again the whole layer. Arguments as for
+    `chunk_memory`.
+    """
+    held = activation_elements(stretch, batch, recompute)
+    more = activation_elements(stretch, batch) - held
+    logits = vocab_size * batch.logits if any(operator.is_head for operator in stretch.operators) else 0.0
+    made = []
+    for index, (half, _) in enumerate(apart(stretch)):
+        parameters = sum(operator.parameters for operator in half.operators)
+        made.append(
+            BlockMemory(
+                kept=0 if index else ceil(held * precision.activation_bytes),
+                recomputed=ceil(more * precision.activation_bytes),
+                logits=ceil(logits * FP32_BYTES * LOGIT_COPIES),
+                weights=ceil(parameters * weight_bytes),
+                gradients=ceil(parameters * gradient_bytes),
+            )
+        )
+    return tuple(made)
+
+
+def chunk_memory(
+    chunk: ForwardPass,
+    batch: Batch,
+    precision: Precision,
+    *,
+    vocab_size: float = 0.0,
+    recompute: Recompute = Recompute.NONE,
+    gathered: Gathered = "none",
+    weight_bytes: float = 0.0,
+    gradient_bytes: float = 0.0,
+    tied_parameters: float = 0.0,
+) -> ChunkMemory:
+    """What a micro-batch holds in a chunk.
+
+    Args:
+        chunk: The rank's share of the layers.
+        batch: One micro-batch; attention scores are kept if its attention is not fused.
+        precision: What activations are kept in.
+        vocab_size: The rank's share of the vocabulary; counted if the chunk has the head.
+        recompute: What is computed again in the backward pass, and so not kept.
+        gathered: What is whole of weights that are sharded.
+        weight_bytes: Bytes per weight while they are whole.
+        gradient_bytes: Bytes per gradient of a block before they are reduced, if they are kept in shards.
+        tied_parameters: Weights of the last block that stand in the first one too and count there.
+    """
+    blocks = [
+        block
+        for stretch in chunk.stretches
+        for block in block_memories(
+            stretch,
+            batch,
+            precision,
+            vocab_size=vocab_size,
+            recompute=recompute,
+            weight_bytes=weight_bytes,
+            gradient_bytes=gradient_bytes,
+        )
+        * stretch.repeat
+    ]
+    if tied_parameters:
+        last, tied = blocks[-1], [ceil(tied_parameters * nbytes) for nbytes in (weight_bytes, gradient_bytes)]
+        blocks[-1] = replace(last, weights=last.weights - tied[0], gradients=last.gradients - tied[1])
+    shared = ceil(chunk.shared_elements_per_token * batch.tokens * precision.activation_bytes)
+    moments = _moments(blocks, shared, gathered)
+    return ChunkMemory(
+        kept=shared + sum(block.kept for block in blocks),
+        shared=shared,
+        logits=max(block.logits for block in blocks),
+        peak=max(moments, key=lambda moment: sum(moment.values())),
+    )
+
+
+def _moments(blocks: Sequence[BlockMemory], shared: int, gathered: Gathered) -> Iterator[Mapping[str, int]]:
+    """What is held at every moment of the forward and of the backward pass, which goes through the blocks in reverse.
+
+    The backward pass gives back what each block has kept, so a block that is made again finds less of the rest.
+    """
+    kept, weights = shared, [block.weights for block in blocks]
+    last = len(blocks) - 1
+    for index, block in enumerate(blocks):
+        kept += block.kept
+        first = 0 if gathered == "all" else index
+        yield _moment(kept, 0, block.logits, sum(weights[first : index + 2]), gathered)
+    for index in range(last, -1, -1):
+        block, first = blocks[index], 0 if gathered == "all" else max(0, index - 1)
+        whole = sum(weights[first : index + 1])
+        yield _moment(kept, block.recomputed, block.logits, whole, gathered)
+        kept -= block.kept
+        if block.gradients:
+            yield _moment(kept, 0, 0, whole + block.gradients, gathered)
+
+
+def _moment(kept: int, recomputed: int, logits: int, whole: int, gathered: Gathered) -> dict[str, int]:
+    sharded = {} if gathered == "none" else {"gathered": whole}
+    return {**sharded, "activations": kept, "recomputed": recomputed, "logits": logits}
+
+
+def activation_elements(stretch: Stretch, batch: Batch, recompute: Recompute = Recompute.NONE) -> float:
+    """Elements that a rank keeps of one block and one micro-batch until its backward pass."""
+    if recompute is Recompute.FULL and stretch.checkpointed:
+        return stretch.input_elements_per_token * batch.tokens + stretch.input_elements_per_logit * batch.logits
+    elements = stretch.activation_elements_per_token * batch.tokens
+    elements += stretch.activation_elements_per_logit * batch.logits
+    if batch.unfused_attention and recompute is Recompute.NONE:
+        elements += sum(
+            operator.kept_elements_per_pair * batch.pairs(operator.pairs) for operator in stretch.operators
+        )
+    return elements

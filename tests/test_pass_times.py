@@ -1,0 +1,40 @@
+"""Sums over the operations of passes."""
+
+from __future__ import annotations
+
+from simsys.collectives import CollectiveKind
+from simsys.executors.pass_times import PassTimes
+from simsys.ops import Collective
+from simsys.parallel.layout import Layout
+
+LAYOUT = Layout(tensor=2, data=2)
+TENSOR, DATA = (
+    Collective(0, CollectiveKind.ALL_REDUCE, LAYOUT.group(0, axis), 8.0, axis) for axis in ("tensor", "data")
+)
+
+
+def test_a_pass_takes_its_computation_and_what_is_not_beside_it() -> None:
+    times = PassTimes()
+    times.compute(3.0)
+    times.exchange(TENSOR, 0.5, 1.0)
+    times.exchange(DATA, 0.25)
+    assert times.seconds == 3.75
+
+
+def test_collectives_are_told_apart_by_axis_and_those_of_no_time_are_none() -> None:
+    times = PassTimes()
+    times.exchange(TENSOR, 1.0)
+    times.exchange(TENSOR, 1.0, 0.5)
+    times.exchange(DATA, 0.0)
+    assert {axis: (each.alone_s, each.beside_s) for axis, each in times.exchanges.items()} == {"tensor": (2.0, 0.5)}
+
+
+def test_passes_are_counted() -> None:
+    one, many = PassTimes(), PassTimes()
+    one.compute(2.0)
+    one.exchange(TENSOR, 1.0, 0.25)
+    many.add(one, 3)
+    many.add(one, 1)
+    assert many.compute_s == 8.0
+    assert many.seconds == 4 * one.seconds
+    assert many.exchanges["tensor"].beside_s == 1.0
