@@ -223,7 +223,7 @@ def layouts(draw: st.DrawFn) -> tuple[dict[str, Any], int]:
     return given, micro_batches
 
 
-@settings(max_examples=40)
+@settings(max_examples=30)
 @given(layout=layouts(), recompute=st.booleans())
 def test_flop_of_an_iteration_are_those_of_narayanan_2021_in_every_layout(
     layout: tuple[dict[str, Any], int], recompute: bool
