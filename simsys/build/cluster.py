@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from simsys.build.device import build_device_spec, host_update_rate
+from simsys.collectives.nccl import NcclTuning
 from simsys.config.cluster import DeviceException, HardwareConfig, NetworkConfig
 from simsys.config.hardware import FabricProfile, GpuProfile, NodeProfile, load_fabric, load_gpu, load_node
 from simsys.errors import InfeasibleError, UsageError
@@ -30,6 +31,7 @@ class Cluster:
         topology: Links.
         usd_per_gpu_hour: Price of one GPU; 0 if unknown.
         exceptions: GPUs that differ from `spec`, by number.
+        tuning: What NCCL's protocols cost on it; none if that is not known.
     """
 
     gpu: GpuProfile
@@ -39,6 +41,7 @@ class Cluster:
     topology: Topology
     usd_per_gpu_hour: float
     exceptions: Mapping[int, DeviceSpec] = field(default_factory=dict, hash=False)
+    tuning: NcclTuning | None = None
 
     @property
     def num_gpus(self) -> int:
@@ -107,7 +110,7 @@ def build_cluster(hardware: HardwareConfig, network: NetworkConfig) -> Cluster:
         fabric=_fabric(hardware, network, nics, fabric),
     )
     cluster = Cluster(gpu, spec, hardware.num_nodes, gpus_per_node, topology, _price(gpu, node))
-    return replace(cluster, exceptions=_exceptions(hardware, cluster))
+    return replace(cluster, exceptions=_exceptions(hardware, cluster), tuning=_tuning(gpu, node))
 
 
 def _exceptions(hardware: HardwareConfig, cluster: Cluster) -> dict[int, DeviceSpec]:
@@ -143,6 +146,13 @@ def _inside(node: NodeProfile | None, gpu: GpuProfile) -> NodeInside:
         return NodeInside(link.kind, link.bandwidth, link.latency)
     kind = "pcie_switch" if gpu.link.kind == "pcie" else "nvswitch"
     return NodeInside(kind, gpu.link.bandwidth, gpu.link.latency)
+
+
+def _tuning(gpu: GpuProfile, node: NodeProfile | None) -> NcclTuning | None:
+    if gpu.nccl is None:
+        return None
+    in_switch = node is not None and node.interconnect.in_switch_reduction
+    return NcclTuning(gpu.nccl, "pci" if _inside(node, gpu).kind == "pcie_switch" else "nvlink", in_switch)
 
 
 def _nics(hardware: HardwareConfig, node: NodeProfile | None, fabric: FabricProfile, gpus_per_node: int) -> Nics:

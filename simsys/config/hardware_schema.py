@@ -168,6 +168,7 @@ class GpuProfile(Profile):
 
     Args:
         vendor: Who makes it.
+        nccl: Generation whose constants NCCL's tuning model has for it; left out, transfers cost what the links say.
         peak: Peak rate by dtype, for the dtypes it has.
         memory: Device memory that the driver shows; GiB where the vendor's "GB" are GiB.
         memory_bandwidth: Peak bandwidth of that memory.
@@ -181,6 +182,7 @@ class GpuProfile(Profile):
     """
 
     vendor: str
+    nccl: Literal["volta", "ampere", "hopper", "blackwell"] | None = None
     peak: Annotated[dict[DType, Peak], Field(min_length=1)]
     memory: Bytes
     memory_bandwidth: BytesPerSecond
@@ -194,9 +196,13 @@ class GpuProfile(Profile):
 
 
 class Interconnect(Link):
-    """What joins the GPUs of a node: bandwidth per GPU after protocol overhead, latency per hop."""
+    """What joins the GPUs of a node: bandwidth per GPU after protocol overhead, latency per hop.
+
+    `in_switch_reduction` says that its switches can add up what the GPUs send (NVLink SHARP).
+    """
 
     kind: Literal["nvswitch", "nvlink_mesh", "pcie_switch"]
+    in_switch_reduction: bool = False
 
 
 class Nics(Link):

@@ -59,19 +59,22 @@ class Flight:
     equal links costs one event per hop, whatever the number of ranks.
     """
 
-    __slots__ = ("_end_s", "_env", "_event", "_in_flight")
+    __slots__ = ("_end_s", "_env", "_event", "_in_flight", "_pause_s")
 
-    def __init__(self, env: Environment, routes: Iterable[Sequence[Link]], nbytes: float) -> None:
+    def __init__(
+        self, env: Environment, routes: Iterable[Sequence[Link]], nbytes: float, pause_s: float = 0.0
+    ) -> None:
         self._env = env
         self._event = Event(env)
         self._end_s = env.now
         self._in_flight = 0
+        self._pause_s = pause_s
         now = env.now
         self._advance([(route, 0, now, nbytes) for route in routes])
 
     @property
     def event(self) -> Event:
-        """Fires when every transfer has arrived."""
+        """Fires when every transfer has arrived, and the pause after that is over."""
         return self._event
 
     def _advance(self, arrivals: list[_Arrival]) -> None:
@@ -106,7 +109,7 @@ class Flight:
 
     def _finish(self) -> None:
         """Schedule the user's own event at the end: no extra event for the completion."""
-        self._env.fire_at(self._end_s, self._event)
+        self._env.fire_at(self._end_s + self._pause_s, self._event)
 
 
 class Network:
@@ -138,9 +141,9 @@ class Network:
             return At(self.env, self.env.now + sum(link.latency_s for link in route))
         return Flight(self.env, (route,), nbytes).event
 
-    def transfer_all(self, routes: Iterable[Sequence[Link]], nbytes: float) -> Event:
-        """Send `nbytes` over each of `routes` at once, in this order; fires when all have arrived."""
-        return Flight(self.env, routes, nbytes).event
+    def transfer_all(self, routes: Iterable[Sequence[Link]], nbytes: float, pause_s: float = 0.0) -> Event:
+        """Send `nbytes` over each of `routes` at once, in this order; fires `pause_s` after all have arrived."""
+        return Flight(self.env, routes, nbytes, pause_s).event
 
     def idle_path(self, pairs: Iterable[tuple[int, int]]) -> tuple[float, float]:
         """Latency in seconds and bytes/s of the slowest transfer when all `pairs` transfer at once on idle links.
