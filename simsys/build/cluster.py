@@ -110,7 +110,7 @@ def build_cluster(hardware: HardwareConfig, network: NetworkConfig) -> Cluster:
         fabric=_fabric(hardware, network, nics, fabric),
     )
     cluster = Cluster(gpu, spec, hardware.num_nodes, gpus_per_node, topology, _price(gpu, node))
-    return replace(cluster, exceptions=_exceptions(hardware, cluster), tuning=_tuning(gpu, node))
+    return replace(cluster, exceptions=_exceptions(hardware, cluster), tuning=_tuning(gpu, node, network))
 
 
 def _exceptions(hardware: HardwareConfig, cluster: Cluster) -> dict[int, DeviceSpec]:
@@ -148,11 +148,11 @@ def _inside(node: NodeProfile | None, gpu: GpuProfile) -> NodeInside:
     return NodeInside(kind, gpu.link.bandwidth, gpu.link.latency)
 
 
-def _tuning(gpu: GpuProfile, node: NodeProfile | None) -> NcclTuning | None:
-    if gpu.nccl is None:
+def _tuning(gpu: GpuProfile, node: NodeProfile | None, network: NetworkConfig) -> NcclTuning | None:
+    if gpu.nccl is None or network.tuning == "none":
         return None
-    in_switch = node is not None and node.interconnect.in_switch_reduction
-    return NcclTuning(gpu.nccl, "pci" if _inside(node, gpu).kind == "pcie_switch" else "nvlink", in_switch)
+    reduces = node is not None and bool(node.interconnect.in_switch_reduction)
+    return NcclTuning(gpu.nccl, "pci" if _inside(node, gpu).kind == "pcie_switch" else "nvlink", reduces)
 
 
 def _nics(hardware: HardwareConfig, node: NodeProfile | None, fabric: FabricProfile, gpus_per_node: int) -> Nics:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import TypeAlias
 
 from simsys.collectives import ALGORITHMS, Algorithm, CollectiveKind, Path, get_algorithm
 from simsys.collectives.base import Span
@@ -17,25 +18,30 @@ PathsOf = Callable[[Algorithm], Sequence[Path]]
 Choose = Callable[[CollectiveKind, int, PathsOf, Span], Sequence[Plan]]
 """The plans to compare for (kind, group size, paths, place on the nodes), of which `best` takes the cheapest."""
 
+Names: TypeAlias = tuple[str, ...]
+
+ONE_NODE = Span()
+"""A group inside one node."""
+
 FLAT = ("ring", "tree")
 """What is compared if transfers cost what the links say; of equally cheap ones the first wins."""
 
 SPANNING = ("hierarchical",)
 """And besides in groups that fill several nodes."""
 
-NCCL_INSIDE = ("ring", "nvls")
+NCCL_INSIDE: Names = ("ring", "nvls")
 """What NCCL compares within a node."""
 
-NCCL_SPANNING = ("ring/double_tree", "nvls/double_tree", "rail_ring")
+NCCL_SPANNING: Names = ("ring/double_tree", "nvls/double_tree", "rail_ring")
 """And in groups that fill several nodes: stand-ins for its trees and NVLS trees, and its rings."""
 
-NCCL_ELSE = ("ring", "double_tree")
+NCCL_ELSE: Names = ("ring", "double_tree")
 """And in groups that have one rank in each node, or are spread unevenly."""
 
-NCCL_SCATTERING = ("hierarchical", "rail_ring")
+NCCL_SCATTERING: Names = ("hierarchical", "rail_ring")
 """And there for all-gather and reduce-scatter, the first in place of PAT, which takes few steps too."""
 
-NCCL_ALWAYS = {
+NCCL_ALWAYS: dict[CollectiveKind, Names] = {
     CollectiveKind.ALL_TO_ALL: ("direct",),
     CollectiveKind.SEND_RECV: ("ring",),
     CollectiveKind.BROADCAST: ("double_tree",),
@@ -49,7 +55,7 @@ def best(plans: Sequence[Plan], nbytes: float) -> Plan:
     return plans[0] if len(plans) == 1 else min(plans, key=lambda plan: plan.estimate(nbytes))
 
 
-def cheapest(kind: CollectiveKind, size: int, paths_of: PathsOf, span: Span = Span()) -> list[Plan]:
+def cheapest(kind: CollectiveKind, size: int, paths_of: PathsOf, span: Span = ONE_NODE) -> list[Plan]:
     """Ring, tree and, for a group that fills several nodes, hierarchical, where transfers cost what the links say.
 
     So the tree serves small messages in large groups, where latency decides.
@@ -68,7 +74,7 @@ def cheapest(kind: CollectiveKind, size: int, paths_of: PathsOf, span: Span = Sp
 
 
 def as_nccl(
-    tuning: NcclTuning, kind: CollectiveKind, size: int, paths_of: PathsOf, span: Span = Span()
+    tuning: NcclTuning, kind: CollectiveKind, size: int, paths_of: PathsOf, span: Span = ONE_NODE
 ) -> list[Plan]:
     """What NCCL would compare, each algorithm with each protocol; its tuning model ranks them by time in the same way.
 
@@ -122,7 +128,7 @@ def named(name: str, tuning: NcclTuning | None = None) -> Choose:
     if tuning is not None and not tuning.in_switch_reduction and "nvls" in name.split("/"):
         raise UsageError("nvls needs switches that reduce, as nodes of Hopper and later have (in_switch_reduction)")
 
-    def choose(kind: CollectiveKind, size: int, paths_of: PathsOf, span: Span = Span()) -> Sequence[Plan]:
+    def choose(kind: CollectiveKind, size: int, paths_of: PathsOf, span: Span = ONE_NODE) -> Sequence[Plan]:
         if kind not in wanted.kinds or not wanted.suits(span):
             return everything(kind, size, paths_of, span)
         fitting = wanted.for_nodes(span.per_node).variants()

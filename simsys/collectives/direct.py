@@ -70,6 +70,4 @@ class Direct(Algorithm):
 
 def _shifted(size: int, each: int, ranks: int, places: int) -> list[tuple[int, int]]:
     """Every rank to the one so many ranks (whole nodes) on, and there so many places on, around the node."""
-    return [
-        (rank, (rank // each * each + ranks) % size + (rank % each + places) % each) for rank in range(size)
-    ]
+    return [(rank, (rank // each * each + ranks) % size + (rank % each + places) % each) for rank in range(size)]

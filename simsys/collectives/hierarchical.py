@@ -49,7 +49,7 @@ class Hierarchical(Algorithm):
         self.across = across if across is not None else Ring()
         self.pattern = self.across.pattern
         kinds = {kind for kind in BY_STAGES if kind in self.inside.kinds & self.across.kinds}
-        inner = SCATTERING <= self.inside.kinds or ROOTED <= self.inside.kinds
+        inner = self.inside.kinds >= SCATTERING or self.inside.kinds >= ROOTED
         if inner and CollectiveKind.ALL_REDUCE in self.across.kinds:
             kinds |= {CollectiveKind.ALL_REDUCE, CollectiveKind.BARRIER}
         if not kinds:
@@ -84,7 +84,7 @@ class Hierarchical(Algorithm):
         if kind != CollectiveKind.ALL_REDUCE:
             return self._inside(kind, size) + self._across(kind, size)
         first, last = CollectiveKind.REDUCE_SCATTER, CollectiveKind.ALL_GATHER
-        if not SCATTERING <= self.inside.kinds:
+        if not self.inside.kinds >= SCATTERING:
             first, last = CollectiveKind.REDUCE, CollectiveKind.BROADCAST
         return self._inside(first, size) + self._across(kind, size) + self._inside(last, size)
 
@@ -104,7 +104,7 @@ class Hierarchical(Algorithm):
     def _across(self, kind: CollectiveKind, size: int) -> tuple[Phase, ...]:
         """Among the ranks with the same place in every node, all places at once; or among the first ones only."""
         each = self.per_node
-        rooted = kind in ROOTED or (kind == CollectiveKind.ALL_REDUCE and not SCATTERING <= self.inside.kinds)
+        rooted = kind in ROOTED or (kind == CollectiveKind.ALL_REDUCE and not self.inside.kinds >= SCATTERING)
         places = range(1 if rooted else each)
         share = 1.0 if rooted or kind == CollectiveKind.ALL_TO_ALL else 1.0 / each
         return tuple(

@@ -22,9 +22,9 @@ def unchanged(path: Path) -> Path:
 class Plan:
     """A way to carry out one kind of collective in one group, for messages of any size.
 
-    With a fixed cost of A seconds (overhead and latencies) and W seconds of moving bytes, it takes A + W + ramp·√(A·W).
-    The last term is that of chunks which follow one another: in more of them the steps overlap better and their
-    latencies weigh more, and the best number of chunks leaves 2·√(A·W) if all of A is paid again for every chunk.
+    With A seconds of overhead and latencies and W seconds of moving bytes, it takes A + W + ramp·√(A·W). The last term
+    is that of chunks which follow one another: in more of them the steps overlap better and latencies weigh more, and
+    the best number of chunks leaves 2·√(A·W) if all of A is paid again for every chunk.
 
     Args:
         algorithm: Whose steps are taken.

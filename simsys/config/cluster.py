@@ -95,9 +95,14 @@ class HardwareConfig(FrozenModel):
 
 
 class NetworkConfig(FrozenModel):
-    """How the nodes (or, in nodes of one GPU, the GPUs) are joined. Alias: ``base_latency_us``."""
+    """How the nodes (or, in nodes of one GPU, the GPUs) are joined. Alias: ``base_latency_us``.
+
+    `tuning` says what collectives cost besides the links: ``nccl`` adds its protocols where their constants for the
+    GPU are known, with ``none`` they take what the links say.
+    """
 
     topology_type: TopologyType = "switch"
+    tuning: Literal["nccl", "none"] = "nccl"
     base_latency: NonNegativeSeconds | None = None
     link_bandwidth: BytesPerSecond | None = None
 

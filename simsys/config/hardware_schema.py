@@ -202,7 +202,7 @@ class Interconnect(Link):
     """
 
     kind: Literal["nvswitch", "nvlink_mesh", "pcie_switch"]
-    in_switch_reduction: bool = False
+    in_switch_reduction: bool | None = None
 
 
 class Nics(Link):

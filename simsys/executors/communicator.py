@@ -114,6 +114,10 @@ class Communicator:
             found = self._chosen[key] = best(plans, nbytes)
         return found
 
+    def algorithm(self, kind: CollectiveKind, nbytes: float) -> Algorithm:
+        """The algorithm that carries out this collective."""
+        return self.plan(kind, nbytes).algorithm
+
     def phases(self, algorithm: Algorithm, kind: CollectiveKind) -> tuple[Phase, ...]:
         """The algorithm's steps for this group, in indexes within the group."""
         key = algorithm.label, kind
