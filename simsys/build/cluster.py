@@ -28,6 +28,7 @@ class Cluster:
         num_nodes: Nodes.
         gpus_per_node: GPUs in each.
         topology: Links.
+        nics_per_node: Network cards in each node.
         usd_per_gpu_hour: Price of one GPU; 0 if unknown.
         exceptions: GPUs that differ from `spec`, by number.
     """
@@ -37,6 +38,7 @@ class Cluster:
     num_nodes: int
     gpus_per_node: int
     topology: Topology
+    nics_per_node: int
     usd_per_gpu_hour: float
     exceptions: Mapping[int, DeviceSpec] = field(default_factory=dict, hash=False)
 
@@ -44,6 +46,11 @@ class Cluster:
     def num_gpus(self) -> int:
         """GPUs in all."""
         return self.num_nodes * self.gpus_per_node
+
+    @property
+    def num_nics(self) -> int:
+        """Network cards in all."""
+        return self.num_nodes * self.nics_per_node
 
     def platform(self) -> VirtualHardwarePlatform:
         """A platform with a clock at zero."""
@@ -106,7 +113,7 @@ def build_cluster(hardware: HardwareConfig, network: NetworkConfig) -> Cluster:
         nics=nics,
         fabric=_fabric(hardware, network, nics, fabric),
     )
-    cluster = Cluster(gpu, spec, hardware.num_nodes, gpus_per_node, topology, _price(gpu, node))
+    cluster = Cluster(gpu, spec, hardware.num_nodes, gpus_per_node, topology, nics.count, _price(gpu, node))
     return replace(cluster, exceptions=_exceptions(hardware, cluster))
 
 
