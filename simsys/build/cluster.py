@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from simsys.build.device import build_device_spec, host_update_rate
-from simsys.config.cluster import DeviceException, HardwareConfig, NetworkConfig
+from simsys.build.exceptions import device_exceptions
+from simsys.config.cluster import HardwareConfig, NetworkConfig
 from simsys.config.hardware import FabricProfile, GpuProfile, NodeProfile, load_fabric, load_gpu, load_node
-from simsys.errors import InfeasibleError, UsageError
+from simsys.errors import InfeasibleError
 from simsys.platform.device_spec import DeviceSpec
 from simsys.platform.nodes import Fabric, Nics, NodeInside, nodes_on_fabric
 from simsys.platform.platform import VirtualHardwarePlatform
@@ -114,34 +115,7 @@ def build_cluster(hardware: HardwareConfig, network: NetworkConfig) -> Cluster:
         fabric=_fabric(hardware, network, nics, fabric),
     )
     cluster = Cluster(gpu, spec, hardware.num_nodes, gpus_per_node, topology, nics.count, _price(gpu, node))
-    return replace(cluster, exceptions=_exceptions(hardware, cluster))
-
-
-def _exceptions(hardware: HardwareConfig, cluster: Cluster) -> dict[int, DeviceSpec]:
-    """What differs, by GPU; what differs alike is the same object.
-
-    Raises:
-        UsageError: If there is no such GPU or node.
-    """
-    made: dict[tuple[str | None, float], DeviceSpec] = {}
-    found: dict[int, DeviceSpec] = {}
-    for each in hardware.exceptions:
-        key = each.gpu, each.speed
-        if key not in made:
-            base = cluster.spec if each.gpu is None else build_device_spec(load_gpu(each.gpu))
-            made[key] = replace(base, speed=each.speed)
-        for gpu in _named_gpus(each, cluster):
-            found[gpu] = made[key]
-    return found
-
-
-def _named_gpus(each: DeviceException, cluster: Cluster) -> list[int]:
-    for names, count, what in ((each.gpus, cluster.num_gpus, "GPU"), (each.nodes, cluster.num_nodes, "node")):
-        beyond = [number for number in names if number >= count]
-        if beyond:
-            raise UsageError(f"there is no {what} {beyond[0]}; the cluster has {what}s 0 to {count - 1}")
-    size = cluster.gpus_per_node
-    return [*each.gpus, *(node * size + gpu for node in each.nodes for gpu in range(size))]
+    return replace(cluster, exceptions=device_exceptions(hardware, cluster))
 
 
 def _inside(node: NodeProfile | None, gpu: GpuProfile) -> NodeInside:
