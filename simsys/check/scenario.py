@@ -98,7 +98,10 @@ def check_scenario(
     check_modules(config, found)
     cluster = None
     if spec is not None:
-        cluster = found.attempt(("hardware",), lambda: build_cluster(config.hardware, config.network))
+        hardware, network = config.hardware, config.network
+        cluster = found.attempt(
+            ("network",), lambda: build_cluster(hardware, network, config.folder), error_at=("hardware",)
+        )
     check_parallelism(config, cluster, model, found)
     shortest = check_workload(config, model, found)
     if not found.errors and cluster is not None and model is not None and engine is not None:
