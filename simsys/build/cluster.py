@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from simsys.build.device import build_device_spec, host_update_rate
 from simsys.build.exceptions import device_exceptions
+from simsys.build.network import build_topology
 from simsys.config.cluster import HardwareConfig, NetworkConfig
 from simsys.config.hardware import FabricProfile, GpuProfile, NodeProfile, load_fabric, load_gpu, load_node
+from simsys.config.hardware_schema import Interconnect
 from simsys.errors import InfeasibleError
 from simsys.platform.device_spec import DeviceSpec
-from simsys.platform.nodes import Fabric, Nics, NodeInside, nodes_on_fabric
+from simsys.platform.nodes import Nics, NodeInside, PcieTree
 from simsys.platform.platform import VirtualHardwarePlatform
 from simsys.platform.topology import Topology
 
@@ -91,12 +94,17 @@ class Cluster:
         return replace(self, spec=replace(self.spec, memory_bytes=math.inf), exceptions=unlimited)
 
 
-def build_cluster(hardware: HardwareConfig, network: NetworkConfig) -> Cluster:
+def build_cluster(hardware: HardwareConfig, network: NetworkConfig, folder: Path | None = None) -> Cluster:
     """Return the cluster that a scenario describes.
+
+    Args:
+        hardware: GPUs and nodes.
+        network: What joins them.
+        folder: Where the path of a file of edges starts; by default the current folder.
 
     Raises:
         UnknownNameError: If there is no such profile.
-        ConfigError: If an inline GPU does not fit the schema.
+        ConfigError: If an inline GPU does not fit the schema, or the network does not fit the nodes.
         UsageError: If the topology cannot be built.
     """
     node = load_node(hardware.profile) if hardware.profile is not None else None
@@ -107,12 +115,14 @@ def build_cluster(hardware: HardwareConfig, network: NetworkConfig) -> Cluster:
     gpus_per_node = hardware.gpus_per_node or (node.gpus_per_node if node else 1)
     fabric = load_fabric(hardware.fabric or DEFAULT_FABRIC)
     nics = _nics(hardware, node, fabric, gpus_per_node)
-    topology = nodes_on_fabric(
+    topology = build_topology(
+        network,
+        fabric,
         hardware.num_nodes,
         gpus_per_node,
-        inside=_inside(node, gpu),
-        nics=nics,
-        fabric=_fabric(hardware, network, nics, fabric),
+        _inside(node, gpu),
+        nics,
+        folder or Path(),
     )
     cluster = Cluster(gpu, spec, hardware.num_nodes, gpus_per_node, topology, nics.count, _price(gpu, node))
     return replace(cluster, exceptions=device_exceptions(hardware, cluster))
@@ -121,9 +131,19 @@ def build_cluster(hardware: HardwareConfig, network: NetworkConfig) -> Cluster:
 def _inside(node: NodeProfile | None, gpu: GpuProfile) -> NodeInside:
     if node is not None:
         link = node.interconnect
-        return NodeInside(link.kind, link.bandwidth, link.latency)
+        return NodeInside(link.kind, link.bandwidth, link.latency, _pcie_tree(link))
     kind = "pcie_switch" if gpu.link.kind == "pcie" else "nvswitch"
     return NodeInside(kind, gpu.link.bandwidth, gpu.link.latency)
+
+
+def _pcie_tree(link: Interconnect) -> PcieTree | None:
+    if link.gpus_per_switch is None:
+        return None
+    uplink, sockets = link.uplink or link, link.socket_link
+    tree = PcieTree(link.gpus_per_switch, uplink.bandwidth, uplink.latency, link.sockets or 1)
+    if sockets is None:
+        return tree
+    return replace(tree, socket_bytes_per_s=sockets.bandwidth, socket_latency_s=sockets.latency)
 
 
 def _nics(hardware: HardwareConfig, node: NodeProfile | None, fabric: FabricProfile, gpus_per_node: int) -> Nics:
@@ -134,12 +154,6 @@ def _nics(hardware: HardwareConfig, node: NodeProfile | None, fabric: FabricProf
         # Fewer GPUs than the node has keep their share of its NICs.
         return Nics(min(node.nics.count, gpus_per_node), node.nics.bandwidth, node.nics.latency)
     return Nics(gpus_per_node, fabric.bandwidth, fabric.latency)
-
-
-def _fabric(hardware: HardwareConfig, network: NetworkConfig, nics: Nics, fabric: FabricProfile) -> Fabric:
-    bandwidth = network.link_bandwidth or hardware.network_bandwidth or nics.count * nics.bytes_per_s
-    latency_s = network.base_latency if network.base_latency is not None else fabric.latency
-    return Fabric(network.topology_type, bandwidth, latency_s)
 
 
 def _price(gpu: GpuProfile, node: NodeProfile | None) -> float:

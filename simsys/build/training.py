@@ -165,7 +165,7 @@ def build_training(config: SimulationConfig) -> TrainingJob:
     Raises:
         SimsysError: If it names something unknown or does not fit together.
     """
-    cluster = build_cluster(config.hardware, config.network)
+    cluster = build_cluster(config.hardware, config.network, config.folder)
     return training_job(config, cluster, build_model(config.model, config.folder))
 
 

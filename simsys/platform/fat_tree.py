@@ -128,7 +128,8 @@ def _shape(
         raise TopologyError("oversubscription", f"oversubscription must be positive, not {oversubscription!r}")
     check_count("radix", radix)
     if leaf_size is None:
-        leaf_size = max(1, math.floor(radix * oversubscription / (1.0 + oversubscription)) // per_leaf)
+        most = max(1, math.floor(radix * oversubscription / (1.0 + oversubscription)) // per_leaf)
+        leaf_size = math.ceil(nodes / math.ceil(nodes / most))  # as even as their number allows
     check_count("leaf_size", leaf_size)
     leaves = math.ceil(nodes / leaf_size) * rails
     down = leaf_size * per_leaf

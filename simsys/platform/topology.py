@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from simsys.errors import InfeasibleError, UsageError
@@ -129,6 +129,11 @@ class Topology:
         """Vertices on the route, both ends included."""
         return [src, *(self.links[index].dst for index in self.route(src, dst))]
 
+    def check_gpu(self, gpu: int) -> None:
+        """Raise UsageError unless there is such a GPU."""
+        if not 0 <= gpu < self.num_gpus:
+            raise UsageError(f"{self.name} has GPUs 0 to {self.num_gpus - 1}, not {gpu!r}")
+
     def vertex_name(self, vertex: int) -> str:
         """What to call a vertex in reports, such as ``gpu 3 of node 1`` or ``leaf 2``."""
         if vertex < self.num_gpus:
@@ -158,6 +163,11 @@ class Topology:
     def _check_vertex(self, vertex: int) -> None:
         if not 0 <= vertex < self.num_vertices:
             raise UsageError(f"{self.name} has vertices 0 to {self.num_vertices - 1}, not {vertex!r}")
+
+
+def with_nodes(graph: Topology, node_size: int, routing: Routing | None) -> Topology:
+    """A graph of GPUs, `node_size` of which make up a node each; `routing` replaces its own unless it is None."""
+    return replace(graph, node_size=node_size, routing=routing or graph.routing)
 
 
 def full_mesh(n: int, bytes_per_s: float, latency_s: float) -> Topology:
