@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from simsys.build.device import build_device_spec, host_update_rate
+from simsys.build.exceptions import device_exceptions
+from simsys.build.network import build_topology
 from simsys.collectives.nccl import NcclTuning
-from simsys.config.cluster import DeviceException, HardwareConfig, NetworkConfig
+from simsys.config.cluster import HardwareConfig, NetworkConfig
 from simsys.config.hardware import FabricProfile, GpuProfile, NodeProfile, load_fabric, load_gpu, load_node
-from simsys.errors import InfeasibleError, UsageError
+from simsys.config.hardware_schema import Interconnect
+from simsys.errors import InfeasibleError
 from simsys.platform.device_spec import DeviceSpec
-from simsys.platform.nodes import Fabric, Nics, NodeInside, nodes_on_fabric
+from simsys.platform.nodes import Nics, NodeInside, PcieTree
 from simsys.platform.platform import VirtualHardwarePlatform
 from simsys.platform.topology import Topology
 
@@ -29,6 +33,7 @@ class Cluster:
         num_nodes: Nodes.
         gpus_per_node: GPUs in each.
         topology: Links.
+        nics_per_node: Network cards in each node.
         usd_per_gpu_hour: Price of one GPU; 0 if unknown.
         exceptions: GPUs that differ from `spec`, by number.
         tuning: What NCCL's protocols cost on it; none if that is not known.
@@ -39,6 +44,7 @@ class Cluster:
     num_nodes: int
     gpus_per_node: int
     topology: Topology
+    nics_per_node: int
     usd_per_gpu_hour: float
     exceptions: Mapping[int, DeviceSpec] = field(default_factory=dict, hash=False)
     tuning: NcclTuning | None = None
@@ -47,6 +53,11 @@ class Cluster:
     def num_gpus(self) -> int:
         """GPUs in all."""
         return self.num_nodes * self.gpus_per_node
+
+    @property
+    def num_nics(self) -> int:
+        """Network cards in all."""
+        return self.num_nodes * self.nics_per_node
 
     def platform(self) -> VirtualHardwarePlatform:
         """A platform with a clock at zero."""
@@ -86,12 +97,17 @@ class Cluster:
         return replace(self, spec=replace(self.spec, memory_bytes=math.inf), exceptions=unlimited)
 
 
-def build_cluster(hardware: HardwareConfig, network: NetworkConfig) -> Cluster:
+def build_cluster(hardware: HardwareConfig, network: NetworkConfig, folder: Path | None = None) -> Cluster:
     """Return the cluster that a scenario describes.
+
+    Args:
+        hardware: GPUs and nodes.
+        network: What joins them.
+        folder: Where the path of a file of edges starts; by default the current folder.
 
     Raises:
         UnknownNameError: If there is no such profile.
-        ConfigError: If an inline GPU does not fit the schema.
+        ConfigError: If an inline GPU does not fit the schema, or the network does not fit the nodes.
         UsageError: If the topology cannot be built.
     """
     node = load_node(hardware.profile) if hardware.profile is not None else None
@@ -102,48 +118,23 @@ def build_cluster(hardware: HardwareConfig, network: NetworkConfig) -> Cluster:
     gpus_per_node = hardware.gpus_per_node or (node.gpus_per_node if node else 1)
     fabric = load_fabric(hardware.fabric or DEFAULT_FABRIC)
     nics = _nics(hardware, node, fabric, gpus_per_node)
-    topology = nodes_on_fabric(
+    topology = build_topology(
+        network,
+        fabric,
         hardware.num_nodes,
         gpus_per_node,
-        inside=_inside(node, gpu),
-        nics=nics,
-        fabric=_fabric(hardware, network, nics, fabric),
+        _inside(node, gpu),
+        nics,
+        folder or Path(),
     )
-    cluster = Cluster(gpu, spec, hardware.num_nodes, gpus_per_node, topology, _price(gpu, node))
-    return replace(cluster, exceptions=_exceptions(hardware, cluster), tuning=_tuning(gpu, node, network))
-
-
-def _exceptions(hardware: HardwareConfig, cluster: Cluster) -> dict[int, DeviceSpec]:
-    """What differs, by GPU; what differs alike is the same object.
-
-    Raises:
-        UsageError: If there is no such GPU or node.
-    """
-    made: dict[tuple[str | None, float], DeviceSpec] = {}
-    found: dict[int, DeviceSpec] = {}
-    for each in hardware.exceptions:
-        key = each.gpu, each.speed
-        if key not in made:
-            base = cluster.spec if each.gpu is None else build_device_spec(load_gpu(each.gpu))
-            made[key] = replace(base, speed=each.speed)
-        for gpu in _named_gpus(each, cluster):
-            found[gpu] = made[key]
-    return found
-
-
-def _named_gpus(each: DeviceException, cluster: Cluster) -> list[int]:
-    for names, count, what in ((each.gpus, cluster.num_gpus, "GPU"), (each.nodes, cluster.num_nodes, "node")):
-        beyond = [number for number in names if number >= count]
-        if beyond:
-            raise UsageError(f"there is no {what} {beyond[0]}; the cluster has {what}s 0 to {count - 1}")
-    size = cluster.gpus_per_node
-    return [*each.gpus, *(node * size + gpu for node in each.nodes for gpu in range(size))]
+    cluster = Cluster(gpu, spec, hardware.num_nodes, gpus_per_node, topology, nics.count, _price(gpu, node))
+    return replace(cluster, exceptions=device_exceptions(hardware, cluster), tuning=_tuning(gpu, node, network))
 
 
 def _inside(node: NodeProfile | None, gpu: GpuProfile) -> NodeInside:
     if node is not None:
         link = node.interconnect
-        return NodeInside(link.kind, link.bandwidth, link.latency)
+        return NodeInside(link.kind, link.bandwidth, link.latency, _pcie_tree(link))
     kind = "pcie_switch" if gpu.link.kind == "pcie" else "nvswitch"
     return NodeInside(kind, gpu.link.bandwidth, gpu.link.latency)
 
@@ -152,7 +143,17 @@ def _tuning(gpu: GpuProfile, node: NodeProfile | None, network: NetworkConfig) -
     if gpu.nccl is None or network.tuning == "none":
         return None
     reduces = node is not None and bool(node.interconnect.in_switch_reduction)
-    return NcclTuning(gpu.nccl, "pci" if _inside(node, gpu).kind == "pcie_switch" else "nvlink", reduces)
+    return NcclTuning(gpu.nccl, "pci" if _inside(node, gpu).kind.startswith("pcie") else "nvlink", reduces)
+
+
+def _pcie_tree(link: Interconnect) -> PcieTree | None:
+    if link.gpus_per_switch is None:
+        return None
+    uplink, sockets = link.uplink or link, link.socket_link
+    tree = PcieTree(link.gpus_per_switch, uplink.bandwidth, uplink.latency, link.sockets or 1)
+    if sockets is None:
+        return tree
+    return replace(tree, socket_bytes_per_s=sockets.bandwidth, socket_latency_s=sockets.latency)
 
 
 def _nics(hardware: HardwareConfig, node: NodeProfile | None, fabric: FabricProfile, gpus_per_node: int) -> Nics:
@@ -163,12 +164,6 @@ def _nics(hardware: HardwareConfig, node: NodeProfile | None, fabric: FabricProf
         # Fewer GPUs than the node has keep their share of its NICs.
         return Nics(min(node.nics.count, gpus_per_node), node.nics.bandwidth, node.nics.latency)
     return Nics(gpus_per_node, fabric.bandwidth, fabric.latency)
-
-
-def _fabric(hardware: HardwareConfig, network: NetworkConfig, nics: Nics, fabric: FabricProfile) -> Fabric:
-    bandwidth = network.link_bandwidth or hardware.network_bandwidth or nics.count * nics.bytes_per_s
-    latency_s = network.base_latency if network.base_latency is not None else fabric.latency
-    return Fabric(network.topology_type, bandwidth, latency_s)
 
 
 def _price(gpu: GpuProfile, node: NodeProfile | None) -> float:

@@ -173,7 +173,7 @@ def build_serving(config: SimulationConfig) -> ServingJob:
     Raises:
         SimsysError: If it names something unknown or does not fit together.
     """
-    cluster = build_cluster(config.hardware, config.network)
+    cluster = build_cluster(config.hardware, config.network, config.folder)
     return serving_job(config, cluster, build_model(config.model, config.folder))
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from simsys.build.batches import iteration_assumptions, mean_over_iterations
+from simsys.build.campaign import run_campaign
 from simsys.build.checkpoints import build_checkpoints
 from simsys.build.cluster import Cluster, build_cluster
 from simsys.build.model import build_model
@@ -102,6 +103,11 @@ class TrainingJob(TrainingSetup):
         """
         return sum(plan.flop for plan in plans) * self.layout.tensor * self.layout.replicas
 
+    def campaign(self, iteration_s: float) -> dict[str, float]:
+        """What failures leave of weeks of training, if an iteration takes so long; nothing if none are described."""
+        failures = self.settings.failures
+        return {} if failures is None else run_campaign(self, failures, iteration_s)
+
     def roles(self) -> tuple[tuple[int, ...], ...]:
         """Ranks that work alike; where GPUs differ, of a module of the user's own every rank works for itself."""
         if self.settings.data_parallel is not None and self.cluster.exceptions:
@@ -160,7 +166,7 @@ def build_training(config: SimulationConfig) -> TrainingJob:
     Raises:
         SimsysError: If it names something unknown or does not fit together.
     """
-    cluster = build_cluster(config.hardware, config.network)
+    cluster = build_cluster(config.hardware, config.network, config.folder)
     return training_job(config, cluster, build_model(config.model, config.folder))
 
 

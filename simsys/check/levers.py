@@ -82,7 +82,7 @@ def pulled(job: Job, lever: Lever) -> Job:
     config = changed(job.config, lever)
     if not any(path.startswith("hardware.") for path in lever):
         return cast(Job, job_of(config, job.cluster, job.model))
-    return cast(Job, job_of(config, build_cluster(config.hardware, config.network), job.model))
+    return cast(Job, job_of(config, build_cluster(config.hardware, config.network, config.folder), job.model))
 
 
 def _does_not_fit(job: TrainingJob | ServingJob, components: Mapping[str, float]) -> str:

@@ -28,6 +28,7 @@ STAND_INS: Mapping[str, Any] = {
 """What replaces a section that cannot do without the settings that are wrong."""
 
 DECIDED_BY = {
+    "network": ("hardware", "network", "training"),
     "parallelism": ("hardware", "model", "parallelism", "training"),
     "serving": ("hardware", "model"),
     "training": ("hardware", "model"),

@@ -100,7 +100,10 @@ def check_scenario(
     check_modules(config, found)
     cluster = None
     if spec is not None:
-        cluster = found.attempt(("hardware",), lambda: build_cluster(config.hardware, config.network))
+        hardware, network = config.hardware, config.network
+        cluster = found.attempt(
+            ("network",), lambda: build_cluster(hardware, network, config.folder), error_at=("hardware",)
+        )
     if cluster is not None and cluster.exceptions:
         check_exceptions(config, cluster, found)
     check_parallelism(config, cluster, model, found)

@@ -6,10 +6,40 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
-from simsys.config.base import FrozenModel, invalid
+from simsys.config.base import FrozenModel, invalid, invalid_at
+from simsys.config.edges import Edges
 from simsys.units import BytesPerSecond, NonNegativeSeconds
 
-TopologyType = Literal["switch", "full_mesh", "ring", "tree", "torus_2d"]
+TopologyType = Literal[
+    "switch",
+    "full_mesh",
+    "ring",
+    "tree",
+    "torus_2d",
+    "torus_3d",
+    "fat_tree",
+    "rail_optimized",
+    "dragonfly",
+    "custom",
+]
+
+Ports = Annotated[int, Field(strict=True, ge=1, le=1024)]
+"""Of a switch, or switches that each of them is joined with; far more than there are."""
+
+_CLOS = ("fat_tree", "rail_optimized")
+SETTINGS_OF: dict[str, tuple[str, ...]] = {
+    "dims": ("torus_2d", "torus_3d"),
+    "leaf_size": _CLOS,
+    "oversubscription": _CLOS,
+    "radix": _CLOS,
+    "pxn": ("rail_optimized",),
+    "nodes_per_router": ("dragonfly",),
+    "routers_per_group": ("dragonfly",),
+    "global_links_per_router": ("dragonfly",),
+    "edges": ("custom",),
+    "edges_file": ("custom",),
+}
+"""Settings that only some topologies have."""
 
 
 def _take(data: dict[str, Any], alias: str, key: str) -> Any:
@@ -97,6 +127,17 @@ class HardwareConfig(FrozenModel):
 class NetworkConfig(FrozenModel):
     """How the nodes (or, in nodes of one GPU, the GPUs) are joined. Alias: ``base_latency_us``.
 
+    `routing` says which of several shortest paths a transfer takes: ``ecmp`` (the default of fat_tree,
+    rail_optimized, dragonfly and custom) picks one by a hash of its source and destination, ``shortest`` (of the
+    others) takes the first; in a torus that is dimension order.
+
+    Of a torus, `dims` are its sides, in nodes. Of a fat tree and of rails, `leaf_size` are the nodes below a leaf
+    switch, `oversubscription` is the bandwidth of a leaf's downlinks over that of its uplinks, and `radix` are the
+    ports of a switch; with `pxn`, traffic for another rail first goes to the GPU of its own node that is on that rail
+    (as in NCCL), without it over a spine. A dragonfly has `nodes_per_router`, `routers_per_group` and
+    `global_links_per_router`. A custom graph has `edges`, or an `edges_file` beside the experiment: between GPUs
+    (``gpu0`` …; insides of nodes and NICs are then drawn too) or between nodes (``node0`` …).
+
     `tuning` says what collectives cost besides the links: ``nccl`` adds its protocols where their constants for the
     GPU are known, with ``none`` they take what the links say.
     """
@@ -105,6 +146,17 @@ class NetworkConfig(FrozenModel):
     tuning: Literal["nccl", "none"] = "nccl"
     base_latency: NonNegativeSeconds | None = None
     link_bandwidth: BytesPerSecond | None = None
+    routing: Literal["shortest", "ecmp"] | None = None
+    dims: tuple[PositiveInt, ...] | None = None
+    leaf_size: PositiveInt | None = None
+    oversubscription: Annotated[float, Field(strict=True, ge=0.1, le=1000)] | None = None
+    radix: Ports | None = None
+    pxn: bool | None = None
+    nodes_per_router: PositiveInt | None = None
+    routers_per_group: Ports | None = None
+    global_links_per_router: Ports | None = None
+    edges: Edges | None = None
+    edges_file: Annotated[str, Field(min_length=1)] | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -113,3 +165,17 @@ class NetworkConfig(FrozenModel):
             data = dict(data)
             data["base_latency"] = _quantity(_take(data, "base_latency_us", "base_latency"), "us")
         return data
+
+    @model_validator(mode="after")
+    def _settings_of_its_own(self) -> Self:
+        for name, types in SETTINGS_OF.items():
+            value = getattr(self, name)
+            if value is not None and self.topology_type not in types:
+                message = f"{name} belongs to topology_type {' or '.join(types)}, not to {self.topology_type}"
+                raise invalid_at((name,), message, value)
+        sides = {"torus_2d": 2, "torus_3d": 3}.get(self.topology_type)
+        if self.dims is not None and len(self.dims) != sides:
+            raise invalid_at(("dims",), f"a {self.topology_type} has {sides} sides, not {len(self.dims)}", self.dims)
+        if self.topology_type == "custom" and (self.edges is None) == (self.edges_file is None):
+            raise invalid("a custom topology needs edges, a list such as [{from: gpu0, to: sw0}], or an edges_file")
+        return self

@@ -12,6 +12,7 @@ from simsys.config.iterations import (
     BatchScheduleEntry,
     CheckpointConfig,
     DataLoadingConfig,
+    FailuresConfig,
     check_batch_schedule,
     check_checkpoint,
 )
@@ -54,6 +55,7 @@ class TrainingConfig(FrozenModel):
     batch_schedule: list[BatchScheduleEntry] = Field(default_factory=list)
     checkpoint: CheckpointConfig | None = None
     data_loading: DataLoadingConfig | None = None
+    failures: FailuresConfig | None = None
 
     @model_validator(mode="after")
     def _precision_fits(self) -> Self:

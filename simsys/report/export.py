@@ -23,7 +23,8 @@ def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> 
     They are ``<name>_config.yaml``, which run again gives the same files byte by byte, ``<name>_results.json``,
     ``<name>_bottlenecks.json``, ``<name>_iterations.csv`` or ``<name>_requests.csv``, and of training
     ``<name>_ranks.csv``: for one rank of every pipeline stage, what its time is spent on (`RunResult.ranks`).
-    If events are collected, ``<name>_memory.csv`` says what was in use on each simulated GPU, and from when.
+    If events are collected, ``<name>_memory.csv`` says what was in use on each simulated GPU, and from when. At high,
+    ``<name>_links.csv`` says what each link carried that carried anything, and how busy it was.
 
     Returns:
         The files.
@@ -34,7 +35,8 @@ def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> 
     target = folder / config.name
     rows = "iterations" if config.kind == "training" else "requests"
     bottlenecks = {"schema_version": 1, "bottlenecks": [found.as_dict() for found in find_bottlenecks(result)]}
-    tables = {rows: result.rows, "ranks": result.ranks, "memory": result.memory_timeline}
+    links = result.links if any(result.links.values()) else {}
+    tables = {rows: result.rows, "ranks": result.ranks, "memory": result.memory_timeline, "links": links}
     return write_files(
         target,
         {
@@ -56,9 +58,10 @@ def config_yaml(config: SimulationConfig, folder: Path) -> str:
 
     Settings without a value are left out. Relative paths, which start from the original's folder, are rewritten.
     """
-    data = config.model_dump(mode="json", exclude_none=True)
+    data = config.model_dump(mode="json", exclude_none=True, by_alias=True)
     start = folder.resolve()
-    for section, key in ((data.get("workload", {}).get("trace"), "path"), (data["model"], "huggingface")):
+    trace = data.get("workload", {}).get("trace")
+    for section, key in ((trace, "path"), (data["model"], "huggingface"), (data["network"], "edges_file")):
         if section and key in section:
             section[key] = _moved(section[key], config.folder.resolve(), start)
     return yaml_text(data)
