@@ -127,34 +127,38 @@ def _busy(size: int, rooted: bool, up: bool, first: int, last: int) -> Pairs:
 @lru_cache(maxsize=64)
 def _levels(size: int) -> tuple[Pairs, ...]:
     """Parent and child of both trees, level by level from the roots."""
-    first = _tree(size)
-    if size % 2:
-        second = [(tuple((node + 1) % size for node in pair), depth) for pair, depth in first]
-    else:
-        second = [(tuple(size - 1 - node for node in pair), depth) for pair, depth in first]
-    both = [((pair[0], pair[1]), depth) for pair, depth in (*first, *second)]
-    return tuple(tuple(pair for pair, at in both if at == depth) for depth in range(1, 1 + (size - 1).bit_length()))
+    levels: tuple[list[tuple[int, int]], ...] = tuple([] for _ in range((size - 1).bit_length()))
+    for parents in two_trees(size):
+        for child, parent in parents.items():
+            depth, node = 0, parent
+            while node in parents:
+                depth, node = depth + 1, parents[node]
+            levels[depth].append((parent, child))
+    return tuple(map(tuple, levels))
 
 
 def _levels_below_root(size: int) -> tuple[Pairs, ...]:
     """Rank 0 above the two trees of the others."""
     others = size - 1
-    second_root = 1 if others % 2 and others > 1 else others - 1
+    roots = [next(rank for rank in range(others) if rank not in parents) for parents in two_trees(others)]
     shifted = tuple(tuple((src + 1, dst + 1) for src, dst in level) for level in _levels(others))
-    return (((0, 1), (0, second_root + 1)), *shifted)
+    return (tuple((0, root + 1) for root in roots), *shifted)
 
 
-def _tree(size: int) -> list[tuple[tuple[int, int], int]]:
-    """(parent, child) and the child's depth: the lowest set bit of a rank says its height, as in NCCL's trees."""
-    parents = {rank: _parent(rank, size) for rank in range(1, size)}
-    depths = {0: 0}
+def two_trees(size: int) -> tuple[dict[int, int], dict[int, int]]:
+    """The parents of all ranks but the root, in both trees.
 
-    def depth(rank: int) -> int:
-        if rank not in depths:
-            depths[rank] = depth(parents[rank]) + 1
-        return depths[rank]
+    In the first the lowest set bit of a rank says its height, so that odd ranks are leaves; the second is the first
+    in a mirror, or shifted by one rank if their number is odd, as in NCCL (src/graph/trees.cc).
 
-    return [((parent, rank), depth(rank)) for rank, parent in parents.items()]
+    Example:
+        >>> two_trees(4)
+        ({1: 2, 2: 0, 3: 2}, {2: 1, 1: 3, 0: 1})
+    """
+    first = {rank: _parent(rank, size) for rank in range(1, size)}
+    if size % 2:
+        return first, {(rank + 1) % size: (parent + 1) % size for rank, parent in first.items()}
+    return first, {size - 1 - rank: size - 1 - parent for rank, parent in first.items()}
 
 
 def _parent(rank: int, size: int) -> int:

@@ -8,7 +8,9 @@ rank, g-1 of which stay inside the node (bandwidth B1 of a GPU) while one leaves
     all-reduce                    2(N-1) · (L + S/N · max((g-1)/(g·B1), 1/(g·B2)))
     all-gather, reduce-scatter     (N-1) · (the same)
 
-Group indexes are node by node: index n·g + i is place i of node n. Ring k goes through node n from place k-n on.
+Group indexes are node by node: index n·g + i is place i of node n. Ring k goes upwards through nodes of even number,
+from place k on and to place k-1, and downwards through the others. So it always enters a node at the place at which it
+left the one before (rail by rail), except, if the number of nodes is odd, from the last one to the first.
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ class RailRing(Algorithm):
 
     def make_phases(self, kind: CollectiveKind, size: int) -> tuple[Phase, ...]:
         """One phase: all rings turn at once."""
-        rings = [_ring(size, self.per_node, first) for first in range(self.per_node)]
+        # from place 1 on, so that a card which two ranks share receives from another one's first and from one's second
+        rings = [_ring(size, self.per_node, first + 1) for first in range(self.per_node)]
         if size % self.per_node:
             raise UsageError(f"a group of {size} ranks does not fill nodes of {self.per_node}")
         pairs = [(ring[i], ring[(i + 1) % size]) for ring in rings for i in range(size)]
@@ -57,5 +60,6 @@ class RailRing(Algorithm):
 
 
 def _ring(size: int, each: int, first: int) -> list[int]:
-    """The order of one ring: through every node from the place at which it came in."""
-    return [node * each + (first - node + i) % each for node in range(size // each) for i in range(each)]
+    """The order of one ring: up through one node and down through the next."""
+    up = [(first + i) % each for i in range(each)]
+    return [node * each + place for node in range(size // each) for place in (up[::-1] if node % 2 else up)]
