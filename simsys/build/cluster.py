@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 from simsys.build.device import build_device_spec, host_update_rate
 from simsys.config.cluster import HardwareConfig, NetworkConfig
 from simsys.config.hardware import FabricProfile, GpuProfile, NodeProfile, load_fabric, load_gpu, load_node
+from simsys.platform.contention import NETWORKS
 from simsys.platform.device_spec import DeviceSpec
+from simsys.platform.network import Network
 from simsys.platform.nodes import Fabric, Nics, NodeInside, nodes_on_fabric
 from simsys.platform.platform import VirtualHardwarePlatform
 from simsys.platform.topology import Topology
@@ -26,6 +29,7 @@ class Cluster:
         num_nodes: Nodes.
         gpus_per_node: GPUs in each.
         topology: Links.
+        network: How transfers share them.
         usd_per_gpu_hour: Price of one GPU; 0 if unknown.
     """
 
@@ -34,6 +38,7 @@ class Cluster:
     num_nodes: int
     gpus_per_node: int
     topology: Topology
+    network: type[Network[Any]]
     usd_per_gpu_hour: float
 
     @property
@@ -43,7 +48,7 @@ class Cluster:
 
     def platform(self) -> VirtualHardwarePlatform:
         """A platform with a clock at zero."""
-        return VirtualHardwarePlatform([self.spec] * self.num_gpus, self.topology)
+        return VirtualHardwarePlatform([self.spec] * self.num_gpus, self.topology, network=self.network)
 
     def without_memory_limit(self) -> Cluster:
         """The same GPUs with memory for anything, to say how long a job would take that does not fit."""
@@ -73,7 +78,8 @@ def build_cluster(hardware: HardwareConfig, network: NetworkConfig) -> Cluster:
         nics=nics,
         fabric=_fabric(hardware, network, nics, fabric),
     )
-    return Cluster(gpu, spec, hardware.num_nodes, gpus_per_node, topology, _price(gpu, node))
+    sharing = NETWORKS[network.contention, network.switching]
+    return Cluster(gpu, spec, hardware.num_nodes, gpus_per_node, topology, sharing, _price(gpu, node))
 
 
 def _inside(node: NodeProfile | None, gpu: GpuProfile) -> NodeInside:

@@ -9,6 +9,8 @@ from pydantic import PositiveInt, model_validator
 from simsys.config.base import FrozenModel, invalid
 from simsys.units import BytesPerSecond, NonNegativeSeconds
 
+Contention = Literal["fifo", "fair"]
+Switching = Literal["cut_through", "store_and_forward"]
 TopologyType = Literal["switch", "full_mesh", "ring", "tree", "torus_2d"]
 
 
@@ -74,11 +76,16 @@ class HardwareConfig(FrozenModel):
 
 
 class NetworkConfig(FrozenModel):
-    """How the nodes (or, in nodes of one GPU, the GPUs) are joined. Alias: ``base_latency_us``."""
+    """How the nodes (or, in nodes of one GPU, the GPUs) are joined, and how transfers share links.
+
+    Alias: ``base_latency_us``.
+    """
 
     topology_type: TopologyType = "switch"
     base_latency: NonNegativeSeconds | None = None
     link_bandwidth: BytesPerSecond | None = None
+    contention: Contention = "fifo"
+    switching: Switching = "cut_through"
 
     @model_validator(mode="before")
     @classmethod
@@ -87,3 +94,11 @@ class NetworkConfig(FrozenModel):
             data = dict(data)
             data["base_latency"] = _quantity(_take(data, "base_latency_us", "base_latency"), "us")
         return data
+
+    @model_validator(mode="after")
+    def _switching_of_the_model(self) -> Self:
+        if self.contention == "fair" and self.switching != "cut_through":
+            raise invalid(
+                "fair contention shares all links of a route at once; with switching: store_and_forward, give contention: fifo"
+            )
+        return self

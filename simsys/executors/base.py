@@ -93,11 +93,11 @@ class Executor(ABC):
             Program: self.program,
         }
 
-    contention: ClassVar[str]
-    """How this level shares links, for results."""
-
     may_repeat: ClassVar[bool] = False
     """Whether identical training iterations may be told instead of simulated."""
+
+    contention: str
+    """How this level shares links, for results."""
 
     @staticmethod
     @abstractmethod

@@ -7,7 +7,8 @@ process group.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator
+from typing import Any
 
 from simpy.events import Event
 
@@ -16,11 +17,10 @@ from simsys.collectives.choose import Choose
 from simsys.errors import UsageError
 from simsys.ops import Collective
 from simsys.parallel.layout import Group
-from simsys.platform.environment import Environment
-from simsys.platform.network import Link, Network
-
-Step = tuple[Sequence[Sequence[Link]], float]
-"""One step of a collective: the routes taken at once, and the bytes on each."""
+from simsys.platform.environment import Callback, Environment
+from simsys.platform.network import Network
+from simsys.platform.schedule import Schedule
+from simsys.platform.traffic import Account
 
 
 class Meeting:
@@ -46,7 +46,7 @@ class Communicator:
         env: The environment.
     """
 
-    def __init__(self, group: Group, members: int, network: Network, choose: Choose, env: Environment) -> None:
+    def __init__(self, group: Group, members: int, network: Network[Any], choose: Choose, env: Environment) -> None:
         self.group = group
         self.queue: deque[Meeting] = deque()
         """Complete meetings that wait for the running one (used by executors that simulate the steps)."""
@@ -59,7 +59,9 @@ class Communicator:
         self._paths: dict[tuple[str, CollectiveKind], tuple[Path, ...]] = {}
         self._phases: dict[tuple[str, CollectiveKind], tuple[Phase, ...]] = {}
         self._seconds: dict[tuple[CollectiveKind, float], float] = {}
-        self._steps: dict[tuple[CollectiveKind, float], list[Step]] = {}
+        self._schedules: dict[tuple[CollectiveKind, float], Schedule[Any]] = {}
+        self._accounts: dict[tuple[CollectiveKind, float], Account] = {}
+        self._account_of: dict[tuple[str, CollectiveKind], Account] = {}
 
     def trivial(self, nbytes: float) -> bool:
         """True if there is nothing to communicate."""
@@ -106,17 +108,42 @@ class Communicator:
             self._phases[key] = algorithm.phases(kind, self.group.size)
         return self._phases[key]
 
-    def steps(self, kind: CollectiveKind, nbytes: float) -> list[Step]:
-        """The steps of a collective: the routes taken at once and the bytes on each, one entry per step."""
+    def start(self, kind: CollectiveKind, nbytes: float, done: Callback) -> None:
+        """Carry out a collective on the links, from now on, and then call `done`."""
+        self.count(kind, nbytes)
+        self.schedule(kind, nbytes).start(done)
+
+    def schedule(self, kind: CollectiveKind, nbytes: float) -> Schedule[Any]:
+        """The steps of a collective on the links."""
         key = kind, nbytes
-        found = self._steps.get(key)
+        found = self._schedules.get(key)
         if found is None:
-            algorithm = self.algorithm(kind, nbytes)
-            found = self._steps[key] = []
-            for phase in self.phases(algorithm, kind):
-                routes = [self._network.route(src, dst) for src, dst in self._pairs(phase)]
-                found += [(routes, phase.fraction * nbytes)] * phase.repeat
+            phases = self.phases(self.algorithm(kind, nbytes), kind)
+            steps = ((self._pairs(phase), phase.fraction * nbytes, phase.repeat) for phase in phases)
+            found = self._schedules[key] = self._network.schedule(steps)
         return found
+
+    def count(self, kind: CollectiveKind, nbytes: float, times: int = 1) -> None:
+        """Count such collectives in the communication graph."""
+        key = kind, nbytes
+        account = self._accounts.get(key)
+        if account is None:
+            account = self._accounts[key] = self._account(self.algorithm(kind, nbytes), kind)
+        account.nbytes += times * nbytes
+
+    def _account(self, algorithm: Algorithm, kind: CollectiveKind) -> Account:
+        """One account of all sizes: they differ by a factor."""
+        key = algorithm.name, kind
+        found = self._account_of.get(key)
+        if found is None:
+            found = self._network.traffic.account(lambda: self._shares(algorithm, kind))
+            self._account_of[key] = found
+        return found
+
+    def _shares(self, algorithm: Algorithm, kind: CollectiveKind) -> Iterator[tuple[int, int, float]]:
+        for phase in self.phases(algorithm, kind):
+            for src, dst in self._pairs(phase):
+                yield src, dst, phase.repeat * phase.fraction
 
     def _pairs(self, phase: Phase) -> list[tuple[int, int]]:
         ranks = self.group.ranks
