@@ -123,3 +123,52 @@ class NaiveStoreAndForward(NaiveNetwork):
                 yield self.env.timeout(nbytes / link.bytes_per_s)
             yield self.env.timeout(link.latency_s)
         arrived.succeed()
+
+
+class NaiveFairNetwork:
+    """Every rate is found anew at every arrival and departure, by filling all links at the same pace."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.links = topology.links
+        self.route = topology.route
+
+    def arrivals(self, plan: Sequence[Message]) -> list[float]:
+        """When the last byte of each message has arrived."""
+        order = sorted(range(len(plan)), key=lambda index: plan[index].start_s)
+        left: dict[int, float] = {}
+        ends: dict[int, float] = {}
+        now = 0.0
+        while order or left:
+            rates = self.rates({index: self.route(plan[index].src, plan[index].dst) for index in left})
+            next_end = min((now + left[index] / rates[index] for index in left), default=float("inf"))
+            next_start = plan[order[0]].start_s if order else float("inf")
+            then = min(next_end, next_start)
+            for index in list(left):
+                if now + left[index] / rates[index] <= then * (1 + 1e-14):
+                    del left[index]
+                    route = self.route(plan[index].src, plan[index].dst)
+                    ends[index] = then + sum(self.links[link].latency_s for link in route)
+                else:
+                    left[index] -= rates[index] * (then - now)
+            while order and plan[order[0]].start_s <= then:
+                left[order[0]] = plan[order[0]].nbytes
+                order.pop(0)
+            now = then
+        return [ends[index] for index in range(len(plan))]
+
+    def rates(self, routes: dict[int, Sequence[int]]) -> dict[int, float]:
+        """Max-min fair rates: again and again, the fullest link decides for the flows on it that have no rate yet."""
+        rates: dict[int, float] = {}
+        while len(rates) < len(routes):
+            shares = {}
+            for link, spec in enumerate(self.links):
+                on_it = [flow for flow, route in routes.items() if link in route]
+                waiting = [flow for flow in on_it if flow not in rates]
+                if waiting:
+                    taken = sum(rates[flow] for flow in on_it if flow in rates)
+                    shares[link] = (spec.bytes_per_s - taken) / len(waiting)
+            fullest = min(shares, key=lambda link: shares[link])
+            for flow, route in routes.items():
+                if fullest in route and flow not in rates:
+                    rates[flow] = shares[fullest]
+        return rates

@@ -1,4 +1,4 @@
-"""Collectives that nobody disturbs take one event; those that somebody does go on as if each step had been simulated."""
+"""Collectives that nobody disturbs take one event; others go on as if each of their steps had been simulated."""
 
 from __future__ import annotations
 
@@ -68,9 +68,7 @@ def random_rounds(topology: Topology, rng: random.Random, groups: Sequence[Seque
     elif kind < 0.8:
         steps = [([(ranks[0], other)], nbytes, 1) for other in ranks[1:]] + [(around, nbytes / 2, size)]
     else:
-        steps = [
-            ([(ranks[i], ranks[(i + shift) % size]) for i in range(size)], nbytes, 1) for shift in range(1, size)
-        ]
+        steps = [([(ranks[i], ranks[(i + shift) % size]) for i in range(size)], nbytes, 1) for shift in range(1, size)]
     return Rounds(rng.uniform(0.0, 60.0), steps)
 
 

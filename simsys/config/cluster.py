@@ -99,6 +99,6 @@ class NetworkConfig(FrozenModel):
     def _switching_of_the_model(self) -> Self:
         if self.contention == "fair" and self.switching != "cut_through":
             raise invalid(
-                "fair contention shares all links of a route at once; with switching: store_and_forward, give contention: fifo"
+                "contention: fair has no queues of whole transfers; for switching: store_and_forward, set contention: fifo"
             )
         return self

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from simpy.events import Event
 
-from simsys.platform.environment import At, Callback, Environment
+from simsys.platform.environment import LATE, At, Callback, Environment
 from simsys.platform.link import Link
 from simsys.platform.schedule import Route, Step
 from simsys.platform.server import CalendarServer
@@ -199,5 +199,9 @@ class Flight:
         return enter
 
     def _finish(self) -> None:
-        """Schedule the user's own event at the end: no extra event for the completion."""
-        self._env.fire_at(self._end_s, self.event)
+        """Schedule the user's own event at the end: no extra event for the completion.
+
+        What follows from the arrival comes after transfers that are on their way and reach a link at the same moment.
+        That is not rare: the head of the next transfer on a link is right behind this one's tail.
+        """
+        self._env.fire_at(self._end_s, self.event, priority=LATE)

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 
 from simsys.platform.topology import LinkSpec
 
+
 class Link(ABC):
     """One direction of a link.
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 
 from simpy.events import Event
 
-from simsys.platform.environment import At, Callback, Environment
+from simsys.platform.environment import LATE, Callback, Environment
 from simsys.platform.flight import CalendarLink, Flight
 from simsys.platform.schedule import Carry, Schedule, Step, SteppedRun
 
@@ -102,7 +102,9 @@ class QuietSchedule(Schedule[CalendarLink]):
     def _run_quietly(self, done: Callback, index: int, taken: int, seconds: float) -> None:
         now = self.env._now
         run = self._claim.run = QuietRun(self, self._claim, done, index, taken, now, now + seconds)
-        At(self.env, run.end_s, run.ended)
+        end = Event(self.env)
+        end.callbacks.append(run.ended)
+        self.env.fire_at(run.end_s, end, priority=LATE)
 
     def _seconds_left(self, run: SteppedRun[CalendarLink]) -> float:
         """How long the steps that are left take on idle links; 0 if that is not known."""
