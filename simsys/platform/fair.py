@@ -72,11 +72,13 @@ class FairNetwork(Network[FairLink]):
         for flow in self._came:
             for link in flow.route:
                 lowest = min(lowest, link.bytes_per_s / len(link.flows))
+        ends, serial = self._ends, self._serial
         for flow, bytes_per_s, limit in fair_rates(self._changed, lowest):
-            if abs(bytes_per_s - flow.bytes_per_s) > 1e-14 * bytes_per_s:
+            if bytes_per_s != flow.bytes_per_s:
                 flow.change(bytes_per_s, limit, now)
-                self._serial += 1
-                heappush(self._ends, (flow.end_s, self._serial, flow))
+                serial += 1
+                heappush(ends, (flow.end_s, serial, flow))
+        self._serial = serial
         self._changed, self._came, self._lowest_bytes_per_s = {}, [], float("inf")
         self._await_next_end()
 

@@ -94,21 +94,21 @@ class Flow:
         """Whether its rate is being found."""
 
     def change(self, bytes_per_s: float, limit: FairLink, now_s: float) -> None:
-        """Go on at another rate."""
-        self._advance(now_s)
+        """Go on at another rate; what has been lost to others up to now is put down to the link that decided."""
+        elapsed_s = now_s - self.since_s
+        left_bytes = self.left_bytes
+        if elapsed_s > 0.0:
+            before = self.bytes_per_s
+            left_bytes -= before * elapsed_s
+            if left_bytes < 0.0:  # by a rounding
+                left_bytes = 0.0
+            self.left_bytes, self.since_s = left_bytes, now_s
+            self.limit.queued_s += elapsed_s * (1.0 - before / self._alone_bytes_per_s)
         self.bytes_per_s, self.limit = bytes_per_s, limit
-        self.end_s = now_s + self.left_bytes / bytes_per_s
+        self.end_s = now_s + left_bytes / bytes_per_s
 
     def finish(self, now_s: float) -> None:
         """The last byte is sent; it arrives the latency of the route later."""
-        self._advance(now_s)
+        self.change(self.bytes_per_s, self.limit, now_s)
         self.end_s = -1.0  # as no entry in a calendar
         self._batch.arrives(now_s + sum([link.latency_s for link in self.route]))
-
-    def _advance(self, now_s: float) -> None:
-        """Send at the present rate until now; what it has lost to others is put down to the link that decides."""
-        elapsed_s = now_s - self.since_s
-        if elapsed_s > 0.0:
-            self.left_bytes = max(0.0, self.left_bytes - self.bytes_per_s * elapsed_s)
-            self.limit.queued_s += elapsed_s * (1.0 - self.bytes_per_s / self._alone_bytes_per_s)
-            self.since_s = now_s
