@@ -99,6 +99,6 @@ class NetworkConfig(FrozenModel):
     def _switching_of_the_model(self) -> Self:
         if self.contention == "fair" and self.switching != "cut_through":
             raise invalid(
-                "contention: fair has no queues of whole transfers; for switching: store_and_forward, set contention: fifo"
+                "contention: fair knows no queues of transfers; for switching: store_and_forward, set contention: fifo"
             )
         return self

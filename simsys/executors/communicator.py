@@ -15,6 +15,7 @@ from simpy.events import Event
 from simsys.collectives.base import Algorithm, CollectiveKind, Path, Phase
 from simsys.collectives.choose import Choose
 from simsys.errors import UsageError
+from simsys.executors.images import Images
 from simsys.ops import Collective
 from simsys.parallel.layout import Group
 from simsys.platform.environment import Callback, Environment
@@ -44,16 +45,28 @@ class Communicator:
         network: Carries the transfers.
         choose: Picks the algorithm.
         env: The environment.
+        images: Finds groups that do the same, whose bytes are counted with those of this one.
     """
 
-    def __init__(self, group: Group, members: int, network: Network[Any], choose: Choose, env: Environment) -> None:
+    def __init__(
+        self,
+        group: Group,
+        members: int,
+        network: Network[Any],
+        choose: Choose,
+        env: Environment,
+        images: Images | None = None,
+    ) -> None:
         self.group = group
+        self.members = members
+        """How many of the ranks run a process."""
         self.queue: deque[Meeting] = deque()
         """Complete meetings that wait for the running one (used by executors that simulate the steps)."""
         self.free_at_s = 0.0
         self.busy = False
         self._per_node = network.topology.ranks_per_node(group.ranks)
-        self._members, self._network, self._choose, self._env = members, network, choose, env
+        self._network, self._choose, self._env = network, choose, env
+        self._images = images or Images({rank: rank for rank in group.ranks})
         self._calls: dict[int, int] = {}
         self._open: dict[int, Meeting] = {}
         self._paths: dict[tuple[str, CollectiveKind], tuple[Path, ...]] = {}
@@ -77,7 +90,7 @@ class Communicator:
         self._calls[op.rank] = call + 1
         meeting = self._open.get(call)
         if meeting is None:
-            meeting = self._open[call] = Meeting(op, self._members, self._env)
+            meeting = self._open[call] = Meeting(op, self.members, self._env)
         first = meeting.op
         if first.kind is not op.kind or first.nbytes != op.nbytes:
             raise UsageError(
@@ -123,7 +136,7 @@ class Communicator:
             found = self._schedules[key] = self._network.schedule(steps)
         return found
 
-    def count(self, kind: CollectiveKind, nbytes: float, times: int = 1) -> None:
+    def count(self, kind: CollectiveKind, nbytes: float, times: float = 1) -> None:
         """Count such collectives in the communication graph."""
         key = kind, nbytes
         account = self._accounts.get(key)
@@ -140,10 +153,17 @@ class Communicator:
             self._account_of[key] = found
         return found
 
+    def shares(self, kind: CollectiveKind, nbytes: float) -> Iterator[tuple[int, int, float]]:
+        """What a collective of this size sends from where to where, as shares of its bytes."""
+        return self._shares(self.algorithm(kind, nbytes), kind)
+
     def _shares(self, algorithm: Algorithm, kind: CollectiveKind) -> Iterator[tuple[int, int, float]]:
+        shifts = self._images.shifts(self.group.ranks)
         for phase in self.phases(algorithm, kind):
+            share = phase.repeat * phase.fraction
             for src, dst in self._pairs(phase):
-                yield src, dst, phase.repeat * phase.fraction
+                for shift in shifts:
+                    yield src + shift, dst + shift, share
 
     def _pairs(self, phase: Phase) -> list[tuple[int, int]]:
         ranks = self.group.ranks

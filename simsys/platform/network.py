@@ -62,7 +62,7 @@ class Network(ABC, Generic[LinkT]):
     def transfer(self, src: int, dst: int, nbytes: float) -> Event:
         """Send `nbytes` from GPU `src` to GPU `dst`; the event fires when the last byte has arrived."""
         route = self.route(src, dst)
-        self.traffic.add(src, dst, nbytes)
+        self.traffic.between(src, dst).nbytes += nbytes
         if not route or not nbytes:
             return At(self.env, self.env.now + sum(link.latency_s for link in route))
         return self.transfer_all((route,), nbytes)

@@ -23,7 +23,8 @@ def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> 
     They are ``<name>_config.yaml``, which run again gives the same files byte by byte, ``<name>_results.json``,
     ``<name>_bottlenecks.json``, ``<name>_iterations.csv`` or ``<name>_requests.csv``, and of training
     ``<name>_ranks.csv``: for one rank of every pipeline stage, what its time is spent on (`RunResult.ranks`).
-    If events are collected, ``<name>_memory.csv`` says what was in use on each simulated GPU, and from when.
+    If events are collected, ``<name>_memory.csv`` says what was in use on each simulated GPU, and from when, and
+    ``<name>_traffic.csv`` how many bytes each GPU sent to each other one.
 
     Returns:
         The files.
@@ -34,7 +35,7 @@ def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> 
     target = folder / config.name
     rows = "iterations" if config.kind == "training" else "requests"
     bottlenecks = {"schema_version": 1, "bottlenecks": [found.as_dict() for found in find_bottlenecks(result)]}
-    tables = {rows: result.rows, "ranks": result.ranks, "memory": result.memory_timeline}
+    tables = {rows: result.rows, "ranks": result.ranks, "memory": result.memory_timeline, "traffic": result.traffic}
     return write_files(
         target,
         {
