@@ -15,7 +15,7 @@ from simsys.executors.communicator import Communicator
 from simsys.ops import Collective
 from simsys.parallel.layout import Group
 from simsys.platform.environment import Environment
-from simsys.platform.network import Network
+from simsys.platform.fifo import CutThroughNetwork
 from simsys.platform.nodes import Fabric, Nics, NodeInside, nodes_on_fabric
 from simsys.platform.topology import Topology, full_mesh, ring, single_switch
 
@@ -28,7 +28,7 @@ def communicator(
 ) -> Communicator:
     env = Environment()
     ranks = ranks or tuple(range(topology.num_gpus))
-    network = Network(env, topology)
+    network = CutThroughNetwork(env, topology)
     return Communicator(
         Group(ranks, "data"), len(ranks) if members is None else members, network, choose or named("ring"), env
     )
@@ -129,16 +129,13 @@ def test_a_ring_is_as_fast_as_its_slowest_pair(
 @pytest.mark.parametrize("size", [2, 3, 5, 8])
 def test_the_steps_are_those_of_the_algorithm_on_the_groups_own_routes(name: str, size: int) -> None:
     group = communicator(full_mesh(8, BANDWIDTH, LATENCY), tuple(range(8))[::-1][:size], named(name))
-    steps = group.steps(ALL_REDUCE, MIB)
-    phases = group.phases(get_algorithm(name), ALL_REDUCE)
-    assert len(steps) == sum(phase.repeat for phase in phases)
-    phase = phases[0]
-    routes, nbytes = steps[0]
-    assert nbytes == phase.fraction * MIB
+    steps = group.schedule(ALL_REDUCE, MIB).steps
     members = group.group.ranks
-    assert [(route[0].spec.src, route[-1].spec.dst) for route in routes] == [
-        (members[src], members[dst]) for src, dst in phase.transfers
-    ]
+    for step, phase in zip(steps, group.phases(get_algorithm(name), ALL_REDUCE), strict=True):
+        assert (step.nbytes, step.repeat) == (phase.fraction * MIB, phase.repeat)
+        assert [(route[0].spec.src, route[-1].spec.dst) for route in step.routes] == [
+            (members[src], members[dst]) for src, dst in phase.transfers
+        ]
 
 
 def test_small_messages_take_the_tree_and_large_ones_the_ring_if_the_cheapest_is_wanted() -> None:
@@ -146,7 +143,7 @@ def test_small_messages_take_the_tree_and_large_ones_the_ring_if_the_cheapest_is
     assert [group.algorithm(ALL_REDUCE, nbytes).name for nbytes in (64.0, 1e9)] == ["tree", "ring"]
 
 
-@pytest.mark.parametrize("ask", [Communicator.seconds, Communicator.steps])
+@pytest.mark.parametrize("ask", [Communicator.seconds, Communicator.schedule])
 def test_the_algorithm_is_chosen_once_for_each_size(ask: Callable[..., Any]) -> None:
     chosen: list[float] = []
 
