@@ -143,7 +143,7 @@ def test_every_kind_is_joined_and_others_are_unknown() -> None:
 # --- in profiles ---
 
 
-@pytest.mark.parametrize("name", ["dgx-v100-hcm", "pcie-tree-l40s-8"])
+@pytest.mark.parametrize("name", ["dgx-v100-cube", "pcie-tree-l40s-8"])
 def test_shipped_profiles_of_these_kinds_build(name: str) -> None:
     node = load_node(name)
     graph = build_cluster(HardwareConfig(profile=name, num_nodes=2), NetworkConfig()).topology
