@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simsys import DistributedAISimulator, SimulationConfig
+from simsys.check import check_file
 from simsys.config.document import parse_document
 from simsys.report.export import config_yaml, json_text, write_results
 from simsys.report.yaml_text import yaml_text
