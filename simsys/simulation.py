@@ -66,6 +66,7 @@ def simulate_job(job: TrainingJob | ServingJob, probes: Iterable[Probe] = ()) ->
         memory_timeline=timelines[0].columns() if timelines else {},
         gpus=platform.gpu_statistics(),
         links=platform.link_statistics(),
+        traffic=platform.traffic() if config.simulation.collect_events else {},
         assumptions=job.assumptions(),
         simulated_s=collector.end_s,
         events=platform.env.events_scheduled,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -40,34 +41,59 @@ class Message:
     nbytes: float
 
 
-class CutThroughNetwork:
-    """A `simpy.Resource` per link and a process per hop.
+@dataclass(frozen=True)
+class Rounds:
+    """A collective: when it starts, and its steps as (pairs, bytes on each, how often, pause after each time)."""
 
-    A hop waits for its link, sends its head ahead (one latency), and holds the link until the bytes are
-    serialised. The tail leaves then, but not before it has come in from the link before.
-    """
+    start_s: float
+    steps: Sequence[tuple[Sequence[tuple[int, int]], float, int, float]]
+
+
+class NaiveNetwork(ABC):
+    """A `simpy.Resource` per link and a process per hop; collectives are rounds of transfers, in lockstep."""
 
     def __init__(self, topology: Topology) -> None:
         self.env = simpy.Environment()
         self.topology = topology
         self.resources = [simpy.Resource(self.env, capacity=1) for _ in topology.links]
 
-    def arrivals(self, messages: Sequence[Message]) -> list[float]:
-        """When the last byte of each message arrives."""
+    def arrivals(self, plan: Sequence[Message | Rounds]) -> list[float]:
+        """When the last byte of each message, and each collective, has arrived."""
         ends: dict[int, float] = {}
-        for index, message in enumerate(messages):
-            self.env.process(self._message(index, message, ends))
+        for index, entry in enumerate(plan):
+            self.env.process(self._entry(index, entry, ends))
         self.env.run()
-        return [ends[index] for index in range(len(messages))]
+        return [ends[index] for index in range(len(plan))]
 
-    def _message(self, index: int, message: Message, ends: dict[int, float]) -> Iterator[Any]:
-        yield self.env.timeout(message.start_s)
-        tail = self.env.timeout(0.0)  # at the source, all bytes are there
-        route = self.topology.route(message.src, message.dst)
-        arrived = self.env.event()
-        self.env.process(self._hop(route, message.nbytes, tail, arrived))
-        yield arrived
+    def _entry(self, index: int, entry: Message | Rounds, ends: dict[int, float]) -> Iterator[Any]:
+        yield self.env.timeout(entry.start_s)
+        rounds = entry.steps if isinstance(entry, Rounds) else [([(entry.src, entry.dst)], entry.nbytes, 1, 0.0)]
+        for pairs, nbytes, repeat, pause_s in rounds:
+            for _ in range(repeat):
+                yield self.env.all_of([self._transfer(src, dst, nbytes) for src, dst in pairs])
+                if pause_s:
+                    yield self.env.timeout(pause_s)
         ends[index] = self.env.now
+
+    def _transfer(self, src: int, dst: int, nbytes: float) -> simpy.Event:
+        arrived = self.env.event()
+        self.env.process(self._carry(self.topology.route(src, dst), nbytes, arrived))
+        return arrived
+
+    @abstractmethod
+    def _carry(self, route: Sequence[int], nbytes: float, arrived: simpy.Event) -> Iterator[Any]:
+        """Bring a transfer over all links of its route."""
+
+
+class NaiveCutThrough(NaiveNetwork):
+    """A hop waits for its link, sends its head ahead (one latency), and holds the link until the bytes are serialised.
+
+    The tail leaves then, but not before it has come in from the link before.
+    """
+
+    def _carry(self, route: Sequence[int], nbytes: float, arrived: simpy.Event) -> Iterator[Any]:
+        tail = self.env.timeout(0.0)  # at the source, all bytes are there
+        yield from self._hop(route, nbytes, tail, arrived)
 
     def _hop(self, route: Sequence[int], nbytes: float, tail_in: simpy.Event, arrived: simpy.Event) -> Iterator[Any]:
         link = self.topology.links[route[0]]
@@ -86,3 +112,65 @@ class CutThroughNetwork:
     ) -> Iterator[Any]:
         yield self.env.timeout(latency_s)
         yield from self._hop(route, nbytes, tail_in, arrived)
+
+
+class NaiveStoreAndForward(NaiveNetwork):
+    """Link after link: waits for its turn, is serialised, travels one latency."""
+
+    def _carry(self, route: Sequence[int], nbytes: float, arrived: simpy.Event) -> Iterator[Any]:
+        for index in route:
+            link = self.topology.links[index]
+            with self.resources[index].request() as turn:
+                yield turn
+                yield self.env.timeout(nbytes / link.bytes_per_s)
+            yield self.env.timeout(link.latency_s)
+        arrived.succeed()
+
+
+class NaiveFairNetwork:
+    """Every rate is found anew at every arrival and departure, by filling all links at the same pace."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.links = topology.links
+        self.route = topology.route
+
+    def arrivals(self, plan: Sequence[Message]) -> list[float]:
+        """When the last byte of each message has arrived."""
+        order = sorted(range(len(plan)), key=lambda index: plan[index].start_s)
+        left: dict[int, float] = {}
+        ends: dict[int, float] = {}
+        now = 0.0
+        while order or left:
+            rates = self.rates({index: self.route(plan[index].src, plan[index].dst) for index in left})
+            next_end = min((now + left[index] / rates[index] for index in left), default=float("inf"))
+            next_start = plan[order[0]].start_s if order else float("inf")
+            then = min(next_end, next_start)
+            for index in list(left):
+                if now + left[index] / rates[index] <= then * (1 + 1e-14):
+                    del left[index]
+                    route = self.route(plan[index].src, plan[index].dst)
+                    ends[index] = then + sum(self.links[link].latency_s for link in route)
+                else:
+                    left[index] -= rates[index] * (then - now)
+            while order and plan[order[0]].start_s <= then:
+                left[order[0]] = plan[order[0]].nbytes
+                order.pop(0)
+            now = then
+        return [ends[index] for index in range(len(plan))]
+
+    def rates(self, routes: dict[int, Sequence[int]]) -> dict[int, float]:
+        """Max-min fair rates: again and again, the fullest link decides for the flows on it that have no rate yet."""
+        rates: dict[int, float] = {}
+        while len(rates) < len(routes):
+            shares = {}
+            for link, spec in enumerate(self.links):
+                on_it = [flow for flow, route in routes.items() if link in route]
+                waiting = [flow for flow in on_it if flow not in rates]
+                if waiting:
+                    taken = sum(rates[flow] for flow in on_it if flow in rates)
+                    shares[link] = (spec.bytes_per_s - taken) / len(waiting)
+            fullest = min(shares, key=lambda link: shares[link])
+            for flow, route in routes.items():
+                if fullest in route and flow not in rates:
+                    rates[flow] = shares[fullest]
+        return rates

@@ -18,7 +18,7 @@ from simsys.executors.communicator import Communicator
 from simsys.ops import Collective
 from simsys.parallel.layout import Group
 from simsys.platform.environment import Environment
-from simsys.platform.network import Network
+from simsys.platform.fifo import CutThroughNetwork
 from simsys.platform.nodes import Fabric, Nics, NodeInside, nodes_on_fabric
 from simsys.platform.topology import Topology, full_mesh, ring, single_switch
 
@@ -31,7 +31,7 @@ def communicator(
 ) -> Communicator:
     env = Environment()
     ranks = ranks or tuple(range(topology.num_gpus))
-    network = Network(env, topology)
+    network = CutThroughNetwork(env, topology)
     return Communicator(
         Group(ranks, "data"), len(ranks) if members is None else members, network, choose or named("ring"), env
     )
@@ -132,16 +132,13 @@ def test_a_ring_is_as_fast_as_its_slowest_pair(
 @pytest.mark.parametrize("size", [2, 3, 5, 8])
 def test_the_steps_are_those_of_the_algorithm_on_the_groups_own_routes(name: str, size: int) -> None:
     group = communicator(full_mesh(8, BANDWIDTH, LATENCY), tuple(range(8))[::-1][:size], named(name))
-    steps = group.steps(ALL_REDUCE, MIB)
-    phases = group.phases(get_algorithm(name), ALL_REDUCE)
-    assert len(steps) == sum(phase.repeat for phase in phases)
-    phase = phases[0]
-    routes, nbytes, pause_s = steps[0]
-    assert (nbytes, pause_s) == (phase.fraction * MIB, 0.0)
+    steps = group.schedule(ALL_REDUCE, MIB).steps
     members = group.group.ranks
-    assert [(route[0].spec.src, route[-1].spec.dst) for route in routes] == [
-        (members[src], members[dst]) for src, dst in phase.transfers
-    ]
+    for step, phase in zip(steps, group.phases(get_algorithm(name), ALL_REDUCE), strict=True):
+        assert (step.nbytes, step.repeat, step.pause_s) == (phase.fraction * MIB, phase.repeat, 0.0)
+        assert [(route[0].spec.src, route[-1].spec.dst) for route in step.routes] == [
+            (members[src], members[dst]) for src, dst in phase.transfers
+        ]
 
 
 def test_small_messages_take_the_tree_and_large_ones_the_ring_if_the_cheapest_is_wanted() -> None:
@@ -149,7 +146,7 @@ def test_small_messages_take_the_tree_and_large_ones_the_ring_if_the_cheapest_is
     assert [group.algorithm(ALL_REDUCE, nbytes).name for nbytes in (64.0, 1e9)] == ["tree", "ring"]
 
 
-@pytest.mark.parametrize("ask", [Communicator.seconds, Communicator.steps])
+@pytest.mark.parametrize("ask", [Communicator.seconds, Communicator.schedule])
 def test_plans_are_made_once_for_each_kind_and_one_is_chosen_once_for_each_size(ask: Callable[..., Any]) -> None:
     made: list[CollectiveKind] = []
 
@@ -241,14 +238,15 @@ def test_steps_through_a_switch_that_reduces_take_what_the_plan_says(pattern: st
 
 
 def played_s(group: Communicator, kind: CollectiveKind, nbytes: float) -> float:
-    """Seconds that the steps take one after another on links of a network of their own."""
+    """Seconds that the steps take one after another, each simulated, on links of a network of their own."""
     env = Environment()
-    network = Network(env, NODES)
+    network = CutThroughNetwork(env, NODES)
 
     def play() -> Any:
-        for routes, sent_bytes, pause_s in group.steps(kind, nbytes):
-            own = [network.route(route[0].spec.src, route[-1].spec.dst) for route in routes]
-            yield network.transfer_all(own, sent_bytes, pause_s)
+        for step in group.schedule(kind, nbytes).steps:
+            routes = [network.route(route[0].spec.src, route[-1].spec.dst) for route in step.routes]
+            for _ in range(step.repeat):
+                yield network.transfer_all(routes, step.nbytes, step.pause_s)
 
     env.process(play())
     env.run()

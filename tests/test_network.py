@@ -10,11 +10,11 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import CutThroughNetwork, Message
+from reference import Message, NaiveCutThrough
 
 from simsys.errors import InfeasibleError
 from simsys.platform.environment import Environment
-from simsys.platform.network import Network
+from simsys.platform.fifo import CutThroughNetwork
 from simsys.platform.nodes import Fabric, Nics, NodeInside, nodes_on_fabric
 from simsys.platform.topology import LinkSpec, Topology, binary_tree, full_mesh, ring, single_switch, torus_2d
 
@@ -47,10 +47,10 @@ def random_messages(topology: Topology, rng: random.Random, count: int) -> list[
     return [Message(rng.uniform(0.0, 20.0), src, dst, rng.uniform(1.0, 100.0)) for src, dst in ends]
 
 
-def arrivals(topology: Topology, messages: Sequence[Message]) -> tuple[list[float], Network]:
+def arrivals(topology: Topology, messages: Sequence[Message]) -> tuple[list[float], CutThroughNetwork]:
     """When each message arrives in the network under test."""
     env = Environment()
-    network = Network(env, topology)
+    network = CutThroughNetwork(env, topology)
     ends: dict[int, float] = {}
 
     def start(index: int, message: Message) -> None:
@@ -81,7 +81,7 @@ def test_contended_transfers_arrive_as_in_the_process_per_hop_model(shape: str, 
     topology = mixed_speeds(SHAPES[shape], rng)
     messages = random_messages(topology, rng, 60)
     ends, network = arrivals(topology, messages)
-    assert ends == CutThroughNetwork(topology).arrivals(messages)
+    assert ends == NaiveCutThrough(topology).arrivals(messages)
     for link in network.links:
         assert link.busy_s <= network.env.now * (1 + 1e-12)
 
@@ -179,7 +179,7 @@ def test_transfers_started_together_end_with_the_last_of_them(shape: str) -> Non
     messages = [Message(0.0, message.src, message.dst, 42.0) for message in random_messages(topology, rng, 12)]
     ends, apart = arrivals(topology, messages)
     env = Environment()
-    together = Network(env, topology)
+    together = CutThroughNetwork(env, topology)
     env.run(together.transfer_all([together.route(message.src, message.dst) for message in messages], 42.0))
     assert env.now == max(ends)
     for one, other in zip(apart.links, together.links, strict=True):
@@ -190,7 +190,7 @@ def test_transfers_over_equal_links_share_their_events() -> None:
     counts = []
     for size in (4, 32):
         env = Environment()
-        network = Network(env, single_switch(size, B, L))
+        network = CutThroughNetwork(env, single_switch(size, B, L))
         env.run(network.transfer_all([network.route(i, (i + 1) % size) for i in range(size)], 1e6))
         counts.append(env.events_scheduled)
     assert counts[0] == counts[1] <= 3
@@ -198,12 +198,12 @@ def test_transfers_over_equal_links_share_their_events() -> None:
 
 def test_no_transfers_at_all_are_done_at_once() -> None:
     env = Environment(3.0)
-    env.run(Network(env, full_mesh(2, B, L)).transfer_all([], 5.0))
+    env.run(CutThroughNetwork(env, full_mesh(2, B, L)).transfer_all([], 5.0))
     assert env.now == 3.0
 
 
 def test_an_idle_path_divides_what_is_shared() -> None:
-    network = Network(Environment(), single_switch(4, B, L))
+    network = CutThroughNetwork(Environment(), single_switch(4, B, L))
     latency_s, bytes_per_s = network.idle_path([(0, 1), (0, 2), (3, 1)])
     assert latency_s == pytest.approx(2 * L)
     assert bytes_per_s == B / 2
@@ -211,6 +211,6 @@ def test_an_idle_path_divides_what_is_shared() -> None:
 
 
 def test_there_must_be_a_way() -> None:
-    network = Network(Environment(), Topology(2, 2, (LinkSpec(0, 1, B, L, "one-way"),), "one-way"))
+    network = CutThroughNetwork(Environment(), Topology(2, 2, (LinkSpec(0, 1, B, L, "one-way"),), "one-way"))
     with pytest.raises(InfeasibleError, match="no path leads from vertex 1 to vertex 0"):
         network.transfer(1, 0, 1.0)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from simsys.build.device import build_device_spec, host_update_rate
 from simsys.build.exceptions import device_exceptions
@@ -15,7 +16,9 @@ from simsys.config.cluster import HardwareConfig, NetworkConfig
 from simsys.config.hardware import FabricProfile, GpuProfile, NodeProfile, load_fabric, load_gpu, load_node
 from simsys.config.hardware_schema import Interconnect
 from simsys.errors import InfeasibleError
+from simsys.platform.contention import NETWORKS
 from simsys.platform.device_spec import DeviceSpec
+from simsys.platform.network import Network
 from simsys.platform.nodes import Nics, NodeInside, PcieTree
 from simsys.platform.platform import VirtualHardwarePlatform
 from simsys.platform.topology import Topology
@@ -34,6 +37,7 @@ class Cluster:
         gpus_per_node: GPUs in each.
         topology: Links.
         nics_per_node: Network cards in each node.
+        network: How transfers share them.
         usd_per_gpu_hour: Price of one GPU; 0 if unknown.
         exceptions: GPUs that differ from `spec`, by number.
         tuning: What NCCL's protocols cost on it; none if that is not known.
@@ -45,6 +49,7 @@ class Cluster:
     gpus_per_node: int
     topology: Topology
     nics_per_node: int
+    network: type[Network[Any]]
     usd_per_gpu_hour: float
     exceptions: Mapping[int, DeviceSpec] = field(default_factory=dict, hash=False)
     tuning: NcclTuning | None = None
@@ -61,7 +66,7 @@ class Cluster:
 
     def platform(self) -> VirtualHardwarePlatform:
         """A platform with a clock at zero."""
-        return VirtualHardwarePlatform(self.specs, self.topology)
+        return VirtualHardwarePlatform(self.specs, self.topology, network=self.network)
 
     @property
     def specs(self) -> list[DeviceSpec]:
@@ -127,7 +132,8 @@ def build_cluster(hardware: HardwareConfig, network: NetworkConfig, folder: Path
         nics,
         folder or Path(),
     )
-    cluster = Cluster(gpu, spec, hardware.num_nodes, gpus_per_node, topology, nics.count, _price(gpu, node))
+    sharing, price = NETWORKS[network.contention, network.switching], _price(gpu, node)
+    cluster = Cluster(gpu, spec, hardware.num_nodes, gpus_per_node, topology, nics.count, sharing, price)
     return replace(cluster, exceptions=device_exceptions(hardware, cluster), tuning=_tuning(gpu, node, network))
 
 

@@ -10,6 +10,8 @@ from simsys.config.base import FrozenModel, invalid, invalid_at
 from simsys.config.edges import Edges
 from simsys.units import BytesPerSecond, NonNegativeSeconds
 
+Contention = Literal["fifo", "fair"]
+Switching = Literal["cut_through", "store_and_forward"]
 TopologyType = Literal[
     "switch",
     "full_mesh",
@@ -125,7 +127,9 @@ class HardwareConfig(FrozenModel):
 
 
 class NetworkConfig(FrozenModel):
-    """How the nodes (or, in nodes of one GPU, the GPUs) are joined. Alias: ``base_latency_us``.
+    """How the nodes (or, in nodes of one GPU, the GPUs) are joined, and how transfers share links.
+
+    Alias: ``base_latency_us``.
 
     `routing` says which of several shortest paths a transfer takes: ``ecmp`` (the default of fat_tree,
     rail_optimized, dragonfly and custom) picks one by a hash of its source and destination, ``shortest`` (of the
@@ -157,6 +161,8 @@ class NetworkConfig(FrozenModel):
     global_links_per_router: Ports | None = None
     edges: Edges | None = None
     edges_file: Annotated[str, Field(min_length=1)] | None = None
+    contention: Contention = "fifo"
+    switching: Switching = "cut_through"
 
     @model_validator(mode="before")
     @classmethod
@@ -178,4 +184,12 @@ class NetworkConfig(FrozenModel):
             raise invalid_at(("dims",), f"a {self.topology_type} has {sides} sides, not {len(self.dims)}", self.dims)
         if self.topology_type == "custom" and (self.edges is None) == (self.edges_file is None):
             raise invalid("a custom topology needs edges, a list such as [{from: gpu0, to: sw0}], or an edges_file")
+        return self
+
+    @model_validator(mode="after")
+    def _switching_of_the_model(self) -> Self:
+        if self.contention == "fair" and self.switching != "cut_through":
+            raise invalid(
+                "contention: fair knows no queues of transfers; for switching: store_and_forward, set contention: fifo"
+            )
         return self

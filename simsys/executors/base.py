@@ -14,6 +14,7 @@ from simsys.executors.communicator import Communicator, Meeting
 from simsys.executors.cost import PassCost, WorkCost
 from simsys.executors.deadlock import Processes, deadlock, ranks_shown
 from simsys.executors.host import Hosts
+from simsys.executors.images import Images
 from simsys.executors.mail import Mail
 from simsys.executors.streams import Stream
 from simsys.model.work import Precision
@@ -75,6 +76,8 @@ class Executor(ABC):
         self.model = model
         self.probes = probes if probes is not None else Probes()
         self._stand_in = {rank: self.stand_in(role, rank) for role in roles for rank in role}
+        self.images = Images(self._stand_in)
+        """The groups that the simulated ones stand for."""
         self._work_cost = WorkCost(model.per_layer_s)
         self._communicators: dict[Group, Communicator] = {}
         self._streams: dict[tuple[int, Group], Stream] = {}
@@ -96,11 +99,11 @@ class Executor(ABC):
             Program: self.program,
         }
 
-    contention: ClassVar[str]
-    """How this level shares links, for results."""
-
     may_repeat: ClassVar[bool] = False
     """Whether identical training iterations may be told instead of simulated."""
+
+    contention: str
+    """How this level shares links, for results."""
 
     @staticmethod
     @abstractmethod
@@ -188,8 +191,19 @@ class Executor(ABC):
         """How long each rank's GPU has computed so far."""
         return [self.platform.devices[rank].busy_s for rank in ranks]
 
+    def sent_bytes(self) -> list[float]:
+        """What has been sent so far, account by account of the communication graph."""
+        return self.platform.network.traffic.counted()
+
     def repeat(
-        self, ranks: Sequence[int], count: int, *, like: int, iteration_s: float, busy_s: Sequence[float]
+        self,
+        ranks: Sequence[int],
+        count: int,
+        *,
+        like: int,
+        iteration_s: float,
+        busy_s: Sequence[float],
+        sent_bytes: Sequence[float],
     ) -> float:
         """Tell the probes of `count` further iterations; the ranks go on after them, ahead of the clock.
 
@@ -199,12 +213,14 @@ class Executor(ABC):
             like: The number of the iteration that they are like.
             iteration_s: How long each takes.
             busy_s: How long each rank's GPU computes in one.
+            sent_bytes: What is sent in one, account by account.
 
         Returns:
             When the last of them ends.
         """
         start_s = max(self.now(rank) for rank in ranks)
         end_s = start_s + count * iteration_s
+        self.platform.network.traffic.repeat(sent_bytes, count)
         for rank, each_s in zip(ranks, busy_s, strict=True):
             device = self.platform.devices[rank]
             device.free_at_s = end_s
@@ -273,7 +289,7 @@ class Executor(ABC):
         if found is None:
             members = {self._stand_in[rank] for rank in group.ranks}
             found = self._communicators[group] = Communicator(
-                group, len(members), self.platform.network, self.model.algorithm, self.env
+                group, len(members), self.platform.network, self.model.algorithm, self.env, self.images
             )
         return found
 

@@ -7,7 +7,8 @@ process group.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from simpy.events import Event
 
@@ -15,14 +16,14 @@ from simsys.collectives.base import Algorithm, CollectiveKind, Path, Phase, Span
 from simsys.collectives.choose import Choose, best
 from simsys.collectives.plan import Plan
 from simsys.errors import UsageError
+from simsys.executors.images import Images
 from simsys.ops import Collective
 from simsys.parallel.layout import Group
-from simsys.platform.environment import Environment
-from simsys.platform.network import Link, Network
+from simsys.platform.environment import Callback, Environment
+from simsys.platform.network import Network
+from simsys.platform.schedule import Schedule
 from simsys.platform.topology import Topology
-
-Step = tuple[Sequence[Sequence[Link]], float, float]
-"""One step of a collective: the routes taken at once, the bytes on each, and the seconds of software after them."""
+from simsys.platform.traffic import Account
 
 
 class Meeting:
@@ -46,16 +47,28 @@ class Communicator:
         network: Carries the transfers.
         choose: Says which algorithms and protocols are worth comparing.
         env: The environment.
+        images: Finds groups that do the same, whose bytes are counted with those of this one.
     """
 
-    def __init__(self, group: Group, members: int, network: Network, choose: Choose, env: Environment) -> None:
+    def __init__(
+        self,
+        group: Group,
+        members: int,
+        network: Network[Any],
+        choose: Choose,
+        env: Environment,
+        images: Images | None = None,
+    ) -> None:
         self.group = group
+        self.members = members
+        """How many of the ranks run a process."""
         self.queue: deque[Meeting] = deque()
         """Complete meetings that wait for the running one (used by executors that simulate the steps)."""
         self.free_at_s = 0.0
         self.busy = False
         self._span = _span(network.topology, group.ranks)
-        self._members, self._network, self._choose, self._env = members, network, choose, env
+        self._network, self._choose, self._env = network, choose, env
+        self._images = images or Images({rank: rank for rank in group.ranks})
         self._calls: dict[int, int] = {}
         self._open: dict[int, Meeting] = {}
         self._paths: dict[tuple[str, CollectiveKind], tuple[Path, ...]] = {}
@@ -64,7 +77,9 @@ class Communicator:
         self._plans: dict[CollectiveKind, Sequence[Plan]] = {}
         self._chosen: dict[tuple[CollectiveKind, float], Plan] = {}
         self._seconds: dict[tuple[CollectiveKind, float], float] = {}
-        self._steps: dict[tuple[CollectiveKind, float], list[Step]] = {}
+        self._schedules: dict[tuple[CollectiveKind, float], Schedule[Any]] = {}
+        self._accounts: dict[tuple[CollectiveKind, float], Account] = {}
+        self._account_of: dict[tuple[str, CollectiveKind], Account] = {}
 
     def trivial(self, nbytes: float) -> bool:
         """True if there is nothing to communicate."""
@@ -80,7 +95,7 @@ class Communicator:
         self._calls[op.rank] = call + 1
         meeting = self._open.get(call)
         if meeting is None:
-            meeting = self._open[call] = Meeting(op, self._members, self._env)
+            meeting = self._open[call] = Meeting(op, self.members, self._env)
         first = meeting.op
         if first.kind is not op.kind or first.nbytes != op.nbytes:
             raise UsageError(
@@ -125,20 +140,59 @@ class Communicator:
             self._phases[key] = algorithm.phases(kind, self.group.size)
         return self._phases[key]
 
-    def steps(self, kind: CollectiveKind, nbytes: float) -> list[Step]:
-        """The steps of a collective: the routes taken at once, the bytes on each, the pause; one entry per step."""
+    def start(self, kind: CollectiveKind, nbytes: float, done: Callback) -> None:
+        """Carry out a collective on the links, from now on, and then call `done`."""
+        self.count(kind, nbytes)
+        self.schedule(kind, nbytes).start(done)
+
+    def schedule(self, kind: CollectiveKind, nbytes: float) -> Schedule[Any]:
+        """The steps of a collective on the links."""
         key = kind, nbytes
-        found = self._steps.get(key)
+        found = self._schedules.get(key)
         if found is None:
             plan = self.plan(kind, nbytes)
             phases = self.phases(plan.algorithm, kind)
             pause_s = plan.idle_s(nbytes) / sum(phase.repeat for phase in phases)
-            found = self._steps[key] = []
-            for phase, idle, path in zip(phases, plan.paths, plan.effective, strict=True):
-                routes = [self._network.route(src, dst) for src, dst in self._pairs(phase)]
-                sent_bytes = phase.fraction * nbytes * (idle.bytes_per_s / path.bytes_per_s)
-                found += [(routes, sent_bytes, path.latency_s - idle.latency_s + pause_s)] * phase.repeat
+            steps = [
+                (
+                    self._pairs(phase),
+                    phase.fraction * nbytes * (idle.bytes_per_s / path.bytes_per_s),
+                    phase.repeat,
+                    path.latency_s - idle.latency_s + pause_s,
+                )
+                for phase, idle, path in zip(phases, plan.paths, plan.effective, strict=True)
+            ]
+            found = self._schedules[key] = self._network.schedule(steps)
         return found
+
+    def count(self, kind: CollectiveKind, nbytes: float, times: float = 1) -> None:
+        """Count such collectives in the communication graph."""
+        key = kind, nbytes
+        account = self._accounts.get(key)
+        if account is None:
+            account = self._accounts[key] = self._account(self.algorithm(kind, nbytes), kind)
+        account.nbytes += times * nbytes
+
+    def _account(self, algorithm: Algorithm, kind: CollectiveKind) -> Account:
+        """One account of all sizes: they differ by a factor."""
+        key = algorithm.label, kind
+        found = self._account_of.get(key)
+        if found is None:
+            found = self._network.traffic.account(lambda: self._shares(algorithm, kind))
+            self._account_of[key] = found
+        return found
+
+    def shares(self, kind: CollectiveKind, nbytes: float) -> Iterator[tuple[int, int, float]]:
+        """What a collective of this size sends from where to where, as shares of its bytes."""
+        return self._shares(self.algorithm(kind, nbytes), kind)
+
+    def _shares(self, algorithm: Algorithm, kind: CollectiveKind) -> Iterator[tuple[int, int, float]]:
+        shifts = self._images.shifts(self.group.ranks)
+        for phase in self.phases(algorithm, kind):
+            share = phase.repeat * phase.fraction
+            for src, dst in self._pairs(phase):
+                for shift in shifts:
+                    yield src + shift, dst + shift, share
 
     def _pairs(self, phase: Phase) -> list[tuple[int, int]]:
         ranks = self.group.ranks

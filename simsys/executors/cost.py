@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from simsys.collectives.base import CollectiveKind
@@ -123,6 +123,13 @@ class PassCost:
             (repeat, [self._time(name, segment, batch) for segment in segments])
             for name, repeat, segments in self._stretches
         ]
+
+    def exchanges(self, batch: Batch) -> Iterator[tuple[CollectiveKind, float, int]]:
+        """The collectives of one pass: kind, bytes, and how many."""
+        for _, repeat, segments in self._stretches:
+            for segment in segments:
+                if segment.exchange is not None:
+                    yield segment.exchange.kind, segment.exchange_bytes(batch), repeat
 
     def seconds(self, batch: Batch, collective_s: CollectiveSeconds) -> tuple[float, float]:
         """Seconds of computation and of communication of one pass.

@@ -8,7 +8,6 @@ from typing import Any
 
 from simpy.events import NORMAL, Event
 
-from simsys.collectives.base import CollectiveKind
 from simsys.executors.base import Executor
 from simsys.executors.communicator import Communicator, Meeting
 from simsys.executors.cost import SegmentTime
@@ -21,10 +20,9 @@ from simsys.platform.environment import At, Callback
 class HighDetail(Executor):
     """Layers, ranks and transfers one by one; takes the arguments of `Executor`."""
 
-    contention = "fifo"
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.contention = self.platform.network.contention
         self.pass_ends_s: dict[Group, float] = {}
         """Where each team's last pass ended, free of the clock's rounding."""
 
@@ -72,20 +70,6 @@ class HighDetail(Executor):
             At(self.env, start_s, depart)
         return delivered
 
-    def run_steps(self, communicator: Communicator, kind: CollectiveKind, nbytes: float, done: Callback) -> None:
-        """Simulate the steps of a collective one by one; the event of the last one calls `done`."""
-        steps = iter(communicator.steps(kind, nbytes))
-        network = self.platform.network
-
-        def next_step(ended: Event) -> None:
-            step = next(steps, None)
-            if step is None:
-                done(ended)
-            else:
-                _then(network.transfer_all(*step), next_step)
-
-        next_step(self.env.done)
-
     def _next_collective(self, communicator: Communicator) -> None:
         meeting = communicator.queue.popleft()
         communicator.busy = True
@@ -105,7 +89,7 @@ class HighDetail(Executor):
             if communicator.queue:
                 self._next_collective(communicator)
 
-        self.run_steps(communicator, op.kind, op.nbytes, done)
+        communicator.start(op.kind, op.nbytes, done)
 
 
 class PassRun:
@@ -187,8 +171,7 @@ class PassRun:
     def _communicate(self, _: Event) -> None:
         segment = self._segments[self._index - 1]
         assert segment.kind is not None
-        communicator = self._executor.communicator(self._op.team)
-        self._executor.run_steps(communicator, segment.kind, segment.nbytes, self._exchanged)
+        self._executor.communicator(self._op.team).start(segment.kind, segment.nbytes, self._exchanged)
 
     def _exchanged(self, _: Event) -> None:
         """Go on from the closed form if the links were quiet, so that steps leave no rounding; else from now."""

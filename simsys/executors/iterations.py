@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from simsys.executors.base import Executor
@@ -43,6 +44,7 @@ class Iteration:
         work_s: From then to the end of the last rank's step.
         checkpoint_s: How long they stop after that.
         busy_s: How long each rank's GPU computes.
+        sent_bytes: What is sent, account by account of the communication graph.
     """
 
     index: int
@@ -50,6 +52,7 @@ class Iteration:
     work_s: float
     checkpoint_s: float
     busy_s: tuple[float, ...]
+    sent_bytes: tuple[float, ...]
 
     @property
     def seconds(self) -> float:
@@ -124,7 +127,7 @@ class TrainingLoop:
     def _simulate(self, kind: Kind) -> Generator[Any, Any, Iteration]:
         self._enter(self._phases[kind.phase])
         executor, ranks, start_s = self._executor, self._ranks, self._end_s
-        busy_s = executor.busy_seconds(ranks)
+        busy_s, sent_bytes = executor.busy_seconds(ranks), executor.sent_bytes()
         self._mark("iteration_start")
         data_s = self._waiting_seconds()
         if data_s:
@@ -140,15 +143,21 @@ class TrainingLoop:
             yield executor.pause(ranks, self._end_s)
         self._mark("iteration_end")
         busy_s = [after - before for before, after in zip(busy_s, executor.busy_seconds(ranks), strict=True)]
+        sent = tuple(after - before for before, after in zip_longest(sent_bytes, executor.sent_bytes(), fillvalue=0.0))
         work_s, checkpoint_s = worked_s - start_s - data_s, self._end_s - worked_s
-        self._last = Iteration(self._done, data_s, work_s, checkpoint_s, tuple(busy_s))
+        self._last = Iteration(self._done, data_s, work_s, checkpoint_s, tuple(busy_s), sent)
         self._done += 1
         return self._last
 
     def _tell(self, kind: Kind, like: Iteration, count: int) -> None:
         """Tell of further iterations of a kind, like one that was simulated."""
         self._end_s = self._executor.repeat(
-            self._ranks, count, like=like.index, iteration_s=like.seconds, busy_s=like.busy_s
+            self._ranks,
+            count,
+            like=like.index,
+            iteration_s=like.seconds,
+            busy_s=like.busy_s,
+            sent_bytes=like.sent_bytes,
         )
         if kind.checkpoint and self._checkpoints is not None:
             self._checkpoints.saved(self._end_s)

@@ -17,6 +17,7 @@ from simsys.executors.communicator import Meeting
 from simsys.executors.memory_use import MemoryUse, memory_use
 from simsys.executors.pass_times import PassTimes
 from simsys.executors.programs import Course, ProgramMeeting, StuckError, longest_paths
+from simsys.executors.tally import Tally
 from simsys.model.work import Work
 from simsys.ops import Collective, Compute, Forward, Operation, Pass, PassOperation, Program, Send
 from simsys.parallel.layout import Group
@@ -36,6 +37,7 @@ class MediumDetail(Executor):
         self._uses: dict[int, tuple[object, MemoryUse]] = {}  # by identity of the passes, which it holds
         self._meets: dict[int, tuple[object, bool]] = {}  # likewise
         self._hops_s: dict[tuple[int, int, float], float] = {}
+        self._tally = Tally(self)
 
     @staticmethod
     def stand_in(role: Sequence[int], rank: int) -> int:
@@ -55,6 +57,7 @@ class MediumDetail(Executor):
         """One event, at the end of the closed form."""
         op = meeting.op
         communicator = self.communicator(op.group)
+        communicator.count(op.kind, op.nbytes)
         start_s = max(ready_s, communicator.free_at_s)
         communicator.free_at_s = end_s = start_s + communicator.seconds(op.kind, op.nbytes)
         for hook in self.probes.operation:
@@ -64,6 +67,8 @@ class MediumDetail(Executor):
     def forward(self, op: Forward) -> Event:
         """The whole pass as one event."""
         device = self.platform.devices[op.rank]
+        if op.team.size > 1:
+            self._tally.passed(op)
         compute_s, exchange_s = self.pass_cost(op).seconds(op.batch, self.communicator(op.team).seconds)
         start_s = max(self.env._now, device.free_at_s)
         device.free_at_s = end_s = start_s + (op.host_s + compute_s + exchange_s)
@@ -99,6 +104,7 @@ class MediumDetail(Executor):
             device.free_at_s = course.end_s
             device.busy_s += course.times.compute_s
             self._tell(op, meeting.ready_s[op.rank], course)
+            self._tally.ran(course.passes)
             self._hold(op, meeting.ready_s[op.rank], course.end_s)
         for (src, dst, tag), (sent_s, arrived_s) in outcome.undelivered.items():
             self.env.fire_at(arrived_s, self.mail.event(src, dst, tag, receiving=False), sent_s)
@@ -194,6 +200,7 @@ class MediumDetail(Executor):
     def send(self, op: Send) -> Event:
         """One event when the message has arrived over an idle route."""
         event = self.mail.event(op.rank, op.dst, op.tag, receiving=False)
+        self._tally.sent(op)
         start_s = self.now(op.rank)
         latency_s, bytes_per_s = self.platform.network.idle_path([(op.rank, op.dst)])
         end_s = start_s + latency_s + op.nbytes / bytes_per_s

@@ -28,6 +28,7 @@ class Course:
     Args:
         end_s: How far it has come, in the end when it is through.
         times: What all passes spend their time on.
+        passes: How often it runs each.
         message_s: How long all messages take that it sends.
         waited_s: How long it waits for messages.
         in_flight_s: For how much of that they are under way.
@@ -37,6 +38,7 @@ class Course:
 
     end_s: float
     times: PassTimes = field(default_factory=PassTimes)
+    passes: dict[Pass, int] = field(default_factory=dict)
     message_s: float = 0.0
     waited_s: float = 0.0
     in_flight_s: float = 0.0
@@ -127,6 +129,7 @@ def longest_paths(
         costs = {each: _cost(op.rank, each, pass_times(each), channels, hops_s) for each in passes}
         for each, count in passes.items():
             course.times.add(pass_times(each), count)
+            course.passes[each] = count
             course.message_s += count * costs[each].outward_s
         runnable.append(_follow(op, costs, course, runnable))
     while runnable:

@@ -30,6 +30,8 @@ class RunResult:
             are collected.
         gpus: One column per name, one row per GPU; at medium only stand-ins are busy.
         links: One column per name, one row per link that carried anything; none at medium.
+        traffic: The communication graph: one column per name, one row per pair of GPUs of which the first sent
+            anything to the second; only if events are collected.
         assumptions: Defaults and data that the figures rest on, for people.
         simulated_s: Simulated time.
         events: SimPy events scheduled.
@@ -48,6 +50,7 @@ class RunResult:
     memory_timeline: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     gpus: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     links: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    traffic: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     assumptions: Sequence[str] = ()
     simulated_s: float = 0.0
     events: int = 0

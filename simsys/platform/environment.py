@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import simpy
 from simpy.core import BoundClass, StopSimulation
-from simpy.events import NORMAL, URGENT, AllOf, AnyOf, Event, Process, Timeout
+from simpy.events import NORMAL, URGENT, AllOf, AnyOf, Event, EventPriority, Process, Timeout
 
 Callback = Callable[[Event], None]
+
+LATE = EventPriority(NORMAL + 1)
+"""Priority of what comes after everything else of a moment."""
 
 
 class At(Event):
@@ -59,10 +62,10 @@ class Environment(simpy.Environment):
         """Return an event that fires at the absolute `time_s`."""
         return At(self, time_s, callback)
 
-    def fire_at(self, time_s: float, event: Event, value: Any = None) -> None:
+    def fire_at(self, time_s: float, event: Event, value: Any = None, priority: EventPriority = NORMAL) -> None:
         """Let an untriggered `event` succeed with a value at the absolute `time_s`."""
         event._ok, event._value = True, value
-        heappush(self._queue, (time_s, NORMAL, next(self._eid), event))
+        heappush(self._queue, (time_s, priority, next(self._eid), event))
 
     @property
     def events_scheduled(self) -> int:

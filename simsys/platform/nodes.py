@@ -91,39 +91,56 @@ def nodes_on_fabric(
         insides.append(build_inside(gpus, inside, num_gpus + len(names)))
         links += insides[-1].links
         names += [f"{name} of node {node}" for name in insides[-1].names]
-    name = f"{num_nodes} x {gpus_per_node} GPUs"
+    graph = Topology(
+        num_gpus,
+        num_gpus + len(names),
+        tuple(links),
+        f"{num_nodes} x {gpus_per_node} GPUs",
+        gpus_per_node,
+        tuple(names),
+    )
     if num_nodes == 1:
-        return Topology(num_gpus, num_gpus + len(names), tuple(links), name, gpus_per_node, tuple(names))
+        return graph
     cards = _check_nics(nics, gpus_per_node)
-    num_inside, first_port = len(links), num_gpus + len(names)
-    names += [
-        f"router of node {node}" if ports == 1 else f"port {port} of node {node}"
-        for node in range(num_nodes)
-        for port in range(ports)
-    ]
+    return _joined(
+        graph, list(zip(nodes, insides, strict=True)), cards, ports, outside, pxn=bool(fabric and fabric.pxn)
+    )
+
+
+def _joined(
+    graph: Topology,
+    nodes: Sequence[tuple[Sequence[int], BuiltInside]],
+    nics: Nics,
+    ports: int,
+    outside: Topology,
+    *,
+    pxn: bool,
+) -> Topology:
+    """The nodes of a graph with their NICs, and the fabric between these."""
+    first_port, links, names = graph.num_vertices, list(graph.links), list(graph.names)
+    for node in range(len(nodes)):
+        names += [f"port {port} of node {node}" if ports > 1 else f"router of node {node}" for port in range(ports)]
     names += outside.names
     exits: list[Exit] = []
-    for node, (gpus, built) in enumerate(zip(nodes, insides, strict=True)):
+    for node, (gpus, inside) in enumerate(nodes):
         routers = range(first_port + node * ports, first_port + (node + 1) * ports)
-        node_exits, card_names = _connect(gpus, built, cards, routers, num_gpus + len(names), links)
+        node_exits, cards = _connect(gpus, inside, nics, routers, graph.num_gpus + len(names), links)
         exits += node_exits
-        names += [f"{card} of node {node}" for card in card_names]
+        names += [f"{card} of node {node}" for card in cards]
     first_of_fabric = len(links)
     links += [
         LinkSpec(first_port + link.src, first_port + link.dst, link.bytes_per_s, link.latency_s, link.kind)
         for link in outside.links
     ]
-    groups = (-1,) * first_port + outside.groups if outside.groups else ()
-    return Topology(
-        num_gpus,
-        num_gpus + len(names),
-        tuple(links),
-        f"{name} on {outside.name}",
-        gpus_per_node,
-        tuple(names),
-        outside.routing,
-        groups,
-        NodeRouting(tuple(exits), num_inside, first_of_fabric, fabric is not None and fabric.pxn),
+    return replace(
+        graph,
+        num_vertices=graph.num_gpus + len(names),
+        links=tuple(links),
+        name=f"{graph.name} on {outside.name}",
+        names=tuple(names),
+        routing=outside.routing,
+        groups=(-1,) * first_port + outside.groups if outside.groups else (),
+        nodes=NodeRouting(tuple(exits), len(graph.links), first_of_fabric, pxn),
     )
 
 

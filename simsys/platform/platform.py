@@ -14,6 +14,7 @@ from simsys.model.work import Kernel
 from simsys.platform.device import Device
 from simsys.platform.device_spec import DeviceSpec, kernel_seconds
 from simsys.platform.environment import At, Environment
+from simsys.platform.fifo import CutThroughNetwork
 from simsys.platform.network import Network
 from simsys.platform.topology import Topology
 
@@ -25,17 +26,24 @@ class VirtualHardwarePlatform:
         specs: One `DeviceSpec` per GPU; GPU i is vertex i of the topology.
         topology: Links between the GPUs.
         env: The environment; a new one if left out.
+        network: The model of contention on the links.
 
     Raises:
         UsageError: If the number of specs is not the topology's number of GPUs.
     """
 
-    def __init__(self, specs: Sequence[DeviceSpec], topology: Topology, env: Environment | None = None) -> None:
+    def __init__(
+        self,
+        specs: Sequence[DeviceSpec],
+        topology: Topology,
+        env: Environment | None = None,
+        network: type[Network[Any]] = CutThroughNetwork,
+    ) -> None:
         if len(specs) != topology.num_gpus:
             raise UsageError(f"{len(specs)} devices do not fit a topology of {topology.num_gpus} GPUs")
         self.env = env if env is not None else Environment()
         self.devices = [Device(index, spec) for index, spec in enumerate(specs)]
-        self.network = Network(self.env, topology)
+        self.network = network(self.env, topology)
 
     def submit_computation_task(
         self, gpu: int, *, flop: float = 0.0, nbytes: float = 0.0, dtype: str = "bf16"
@@ -94,7 +102,8 @@ class VirtualHardwarePlatform:
     def link_statistics(self) -> dict[str, list[Any]]:
         """The links that have carried anything, as columns.
 
-        They are source and destination vertex, their names, kind, bandwidth, latency, bytes and busy share.
+        They are source and destination vertex, their names, kind, bandwidth, latency, bytes, busy share so far, and
+        the time that transfers have lost at the link to others, added up (it may exceed the time of the run).
         """
         now, name = self.env.now, self.network.topology.vertex_name
         used = [link for link in self.network.links if link.nbytes]
@@ -108,7 +117,12 @@ class VirtualHardwarePlatform:
             "latency_s": [link.spec.latency_s for link in used],
             "nbytes": [link.nbytes for link in used],
             "utilization": [link.busy_before(now) / now if now else 0.0 for link in used],
+            "queued_s": [link.queued_s for link in used],
         }
+
+    def traffic(self) -> dict[str, list[Any]]:
+        """The communication graph: bytes sent from GPU to GPU, as columns, one row per pair that sent anything."""
+        return self.network.traffic.columns()
 
     def gpu_statistics(self) -> dict[str, list[Any]]:
         """Every GPU: busy share, bytes sent and received over its links, peak memory, as columns."""

@@ -23,8 +23,9 @@ def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> 
     They are ``<name>_config.yaml``, which run again gives the same files byte by byte, ``<name>_results.json``,
     ``<name>_bottlenecks.json``, ``<name>_iterations.csv`` or ``<name>_requests.csv``, and of training
     ``<name>_ranks.csv``: for one rank of every pipeline stage, what its time is spent on (`RunResult.ranks`).
-    If events are collected, ``<name>_memory.csv`` says what was in use on each simulated GPU, and from when. At high,
-    ``<name>_links.csv`` says what each link carried that carried anything, and how busy it was.
+    If events are collected, ``<name>_memory.csv`` says what was in use on each simulated GPU, and from when, and
+    ``<name>_traffic.csv`` how many bytes each GPU sent to each other one. At high, ``<name>_links.csv`` says what each
+    link carried that carried anything, and how busy it was.
 
     Returns:
         The files.
@@ -37,6 +38,7 @@ def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> 
     bottlenecks = {"schema_version": 1, "bottlenecks": [found.as_dict() for found in find_bottlenecks(result)]}
     links = result.links if any(result.links.values()) else {}
     tables = {rows: result.rows, "ranks": result.ranks, "memory": result.memory_timeline, "links": links}
+    tables["traffic"] = result.traffic
     return write_files(
         target,
         {

@@ -1,0 +1,71 @@
+"""The communication graph where collectives and messages are times and no transfers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from simsys.executors.base import Executor
+from simsys.model.batch import Batch
+from simsys.ops import Collective, Compute, Forward, Pass, Send
+from simsys.parallel.layout import Group
+from simsys.parallel.passes import ForwardPass
+from simsys.platform.traffic import Account
+
+
+class Tally:
+    """Counts the bytes that operations send, for all ranks that a stand-in stands for.
+
+    Args:
+        executor: Carries out the operations.
+    """
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._traffic = executor.platform.network.traffic
+        self._messages: dict[tuple[int, int], Account] = {}
+        self._batches: dict[tuple[Group, ForwardPass], Counter[tuple[float, float]]] = {}
+
+    def sent(self, op: Send, times: int = 1) -> None:
+        """Count messages."""
+        key = op.rank, op.dst
+        account = self._messages.get(key)
+        if account is None:
+            account = self._messages[key] = self._traffic.account(lambda: self._images_of(op))
+        account.nbytes += times * op.nbytes
+
+    def ran(self, passes: Mapping[Pass, int]) -> None:
+        """Count what the passes of a program send, each so many times."""
+        for each, times in passes.items():
+            if each.send is not None:
+                self.sent(each.send, times)
+            for op in each.run:
+                if not isinstance(op, Compute):
+                    self._exchanged(op if isinstance(op, Collective) else op.collective, times)
+
+    def passed(self, op: Forward) -> None:
+        """Count the collectives of a forward pass; which they are, is found out when somebody asks."""
+        key = op.team, op.plan
+        batches = self._batches.get(key)
+        if batches is None:
+            batches = self._batches[key] = Counter()
+            self._traffic.account(lambda: self._shares(op)).nbytes = 1.0
+        batches[op.batch.tokens, op.batch.logits] += 1
+
+    def _exchanged(self, op: Collective, times: int) -> None:
+        """Every member that runs a process tells of its own collectives."""
+        communicator = self._executor.communicator(op.group)
+        if not communicator.trivial(op.nbytes):
+            communicator.count(op.kind, op.nbytes, times / communicator.members)
+
+    def _images_of(self, op: Send) -> Iterator[tuple[int, int, float]]:
+        for shift in self._executor.images.shifts((op.rank, op.dst)):
+            yield op.rank + shift, op.dst + shift, 1.0
+
+    def _shares(self, op: Forward) -> Iterator[tuple[int, int, float]]:
+        """The transfers of all passes like `op`, in bytes."""
+        communicator, cost = self._executor.communicator(op.team), self._executor.pass_cost(op)
+        for (tokens, logits), times in self._batches[op.team, op.plan].items():
+            for kind, nbytes, repeat in cost.exchanges(Batch(tokens=tokens, logits=logits)):
+                for src, dst, share in communicator.shares(kind, nbytes):
+                    yield src, dst, share * nbytes * repeat * times

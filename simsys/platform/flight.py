@@ -1,0 +1,208 @@
+"""Links that serve first come, first served, and transfers on their way over them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from heapq import heappop, heappush
+from typing import Protocol
+
+from simpy.events import Event
+
+from simsys.platform.environment import LATE, At, Callback, Environment
+from simsys.platform.link import Link
+from simsys.platform.schedule import Route, Step
+from simsys.platform.server import CalendarServer
+from simsys.platform.topology import LinkSpec
+
+
+class Holder(Protocol):
+    """Whoever holds links as long as nobody else asks for them."""
+
+    def give_way(self) -> None:
+        """Let go of them, and leave them as they are at this moment."""
+
+
+class CalendarLink(CalendarServer, Link):
+    """A link with a calendar: it is reserved when a transfer has reached it."""
+
+    def __init__(self, spec: LinkSpec) -> None:
+        CalendarServer.__init__(self)
+        Link.__init__(self, spec)
+        self.expected = 0
+        """Transfers that are on their way to this link."""
+        self.holder: Holder | None = None
+
+    @abstractmethod
+    def enter(self, head_s: float, tail_s: float, nbytes: float) -> tuple[float, float]:
+        """Reserve the link for a transfer whose head is here at `head_s` and whose tail comes in at `tail_s`.
+
+        Returns:
+            When the next link may have it, and when its tail reaches the far end.
+        """
+
+
+class CutThroughLink(CalendarLink):
+    """Passes the head of a transfer on at once, and the tail not before it has come in."""
+
+    def enter(self, head_s: float, tail_s: float, nbytes: float) -> tuple[float, float]:
+        """The head is at the far end one latency after it got its turn."""
+        start = self.free_at_s
+        if start < head_s:
+            start = head_s
+        else:
+            self.queued_s += start - head_s
+        serialised_s = nbytes / self.bytes_per_s
+        self.free_at_s = finish = start + serialised_s
+        self.busy_s += serialised_s
+        if finish < tail_s:  # a slower link upstream starves this transfer; the link serves others meanwhile
+            finish = tail_s
+        self.nbytes += nbytes
+        return start + self.latency_s, finish + self.latency_s
+
+
+class StoreAndForwardLink(CalendarLink):
+    """Passes a transfer on when it has been serialised as a whole."""
+
+    def enter(self, head_s: float, tail_s: float, nbytes: float) -> tuple[float, float]:
+        """Head and tail are at the far end together."""
+        start = self.free_at_s
+        if start < tail_s:
+            start = tail_s
+        else:
+            self.queued_s += start - tail_s
+        serialised_s = nbytes / self.bytes_per_s
+        self.free_at_s = finish = start + serialised_s
+        self.busy_s += serialised_s
+        self.nbytes += nbytes
+        arrived_s = finish + self.latency_s
+        return arrived_s, arrived_s
+
+
+_Arrival = tuple[Route[CalendarLink], int, float]
+"""A transfer at the entrance of ``route[hop]``: route, hop, when the tail comes in (s)."""
+
+
+class Flight:
+    """Transfers that start together and count as done when the last one has arrived.
+
+    Those that reach their next link at the same moment share one event, so a step of a collective over
+    equal links costs one event per hop, whatever the number of ranks.
+
+    Args:
+        env: The environment.
+        nbytes: Size of each transfer.
+        pause_s: How long after the last arrival they count as done.
+    """
+
+    __slots__ = ("_end_s", "_env", "_in_flight", "_nbytes", "_pause_s", "event")
+
+    def __init__(self, env: Environment, nbytes: float, pause_s: float = 0.0) -> None:
+        self.event = Event(env)
+        """Fires when every transfer has arrived, and the pause after that is over."""
+        self._env, self._nbytes, self._pause_s = env, nbytes, pause_s
+        self._end_s = 0.0
+        self._in_flight = 0
+
+    def start(self, routes: Iterable[Route[CalendarLink]]) -> None:
+        """Send one transfer over each of `routes`, now; whoever holds links on the way gives way at once."""
+        now = self._env._now
+        arrivals: list[_Arrival] = [(route, 0, now) for route in routes]
+        for route, _, _ in arrivals:
+            for link in route:
+                if link.holder is not None:
+                    link.holder.give_way()
+        self._announce(arrivals)
+        self._end_s = now
+        self._expect(self._enter(arrivals, now))
+
+    def resume(self, step: Step[CalendarLink], started_s: float) -> None:
+        """Be where the transfers of a step are now that began at `started_s` and had the links for itself."""
+        waiting = self._replay(step, started_s, self._env._now)
+        for head_s, _, group in waiting:
+            At(self._env, head_s, self._make_entry(group))
+        self._in_flight = len(waiting)
+        if not waiting:
+            self._finish()
+
+    def rehearse(self, step: Step[CalendarLink]) -> float:
+        """Carry a step out on links that nobody else uses, from time 0; return how long it takes."""
+        self._replay(step, 0.0, float("inf"))
+        return self._end_s
+
+    def _replay(
+        self, step: Step[CalendarLink], started_s: float, until_s: float
+    ) -> list[tuple[float, int, list[_Arrival]]]:
+        """Let everything happen that happens up to `until_s`, that moment included; return what comes after, in order.
+
+        What happens at the very moment belongs to the past: whoever holds links is served before those who come.
+        """
+        arrivals: list[_Arrival] = [(route, 0, started_s) for route in step.routes]
+        self._announce(arrivals)
+        self._end_s = started_s
+        onward = self._enter(arrivals, started_s)
+        waiting: list[tuple[float, int, list[_Arrival]]] = []
+        serial = 0
+        while True:
+            for head_s, group in onward.items():
+                heappush(waiting, (head_s, serial, group))
+                serial += 1
+            if not waiting or waiting[0][0] > until_s:
+                return sorted(waiting)
+            head_s, _, group = heappop(waiting)
+            onward = self._enter(group, head_s)
+
+    def _announce(self, arrivals: list[_Arrival]) -> None:
+        """Tell the links that the transfers will come to."""
+        for route, _, _ in arrivals:
+            if len(route) > 1:
+                for link in route[1:]:
+                    link.expected += 1
+
+    def _enter(self, arrivals: list[_Arrival], now: float) -> dict[float, list[_Arrival]]:
+        """Let transfers that are here now enter their next link; return when which of them reach further links."""
+        nbytes = self._nbytes
+        onward: dict[float, list[_Arrival]] = {}
+        while arrivals:
+            at_once = []
+            for route, hop, tail_s in arrivals:
+                link = route[hop]
+                if hop:
+                    link.expected -= 1
+                head_s, tail_s = link.enter(now, tail_s, nbytes)
+                hop += 1
+                if hop == len(route):
+                    if tail_s > self._end_s:
+                        self._end_s = tail_s
+                elif head_s == now:
+                    at_once.append((route, hop, tail_s))
+                elif head_s in onward:
+                    onward[head_s].append((route, hop, tail_s))
+                else:
+                    onward[head_s] = [(route, hop, tail_s)]
+            arrivals = at_once
+        return onward
+
+    def _expect(self, onward: dict[float, list[_Arrival]]) -> None:
+        """Schedule what comes next."""
+        self._in_flight += len(onward)
+        for head_s, group in onward.items():
+            At(self._env, head_s, self._make_entry(group))
+        if not self._in_flight:
+            self._finish()
+
+    def _make_entry(self, group: list[_Arrival]) -> Callback:
+        def enter(_: Event) -> None:
+            self._in_flight -= 1
+            self._expect(self._enter(group, self._env._now))
+
+        return enter
+
+    def _finish(self) -> None:
+        """Schedule the user's own event at the end: no extra event for the completion.
+
+        What follows from the arrival comes after transfers that are on their way and reach a link at the same moment.
+        That is not rare: the head of the next transfer on a link is right behind this one's tail.
+        """
+        end_s = max(self._end_s + self._pause_s, self._env._now)  # replays may differ from closed forms by a rounding
+        self._env.fire_at(end_s, self.event, priority=LATE)

@@ -1,0 +1,69 @@
+"""Who sends how much to whom: the communication graph, kept as a few sums until somebody asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+Shares = Callable[[], Iterable[tuple[int, int, float]]]
+"""Answers with transfers: source and destination GPU, and the share of some bytes."""
+
+
+class Account:
+    """Transfers that go together, such as those of a collective.
+
+    Args:
+        shares: The transfers, each with its share of the bytes counted here.
+    """
+
+    __slots__ = ("nbytes", "shares")
+
+    def __init__(self, shares: Shares) -> None:
+        self.shares = shares
+        self.nbytes = 0.0
+        """Bytes counted so far: add to it."""
+
+
+class Traffic:
+    """Bytes from GPU to GPU."""
+
+    def __init__(self) -> None:
+        self._accounts: list[Account] = []
+        self._between: dict[tuple[int, int], Account] = {}
+
+    def account(self, shares: Shares) -> Account:
+        """Open an account for transfers that go together."""
+        account = Account(shares)
+        self._accounts.append(account)
+        return account
+
+    def between(self, src: int, dst: int) -> Account:
+        """The account of single transfers from `src` to `dst`."""
+        key = src, dst
+        found = self._between.get(key)
+        if found is None:
+            found = self._between[key] = self.account(lambda: [(src, dst, 1.0)])
+        return found
+
+    def counted(self) -> list[float]:
+        """The bytes of every account so far, in the order of their opening."""
+        return [account.nbytes for account in self._accounts]
+
+    def repeat(self, nbytes: Sequence[float], times: int) -> None:
+        """Count so many further bytes in each of the accounts, so many times."""
+        for account, each in zip(self._accounts, nbytes, strict=False):  # later ones had nothing to count then
+            account.nbytes += times * each
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The graph as columns ``src``, ``dst`` and ``nbytes``: one row per pair that sent anything, in order."""
+        total: dict[tuple[int, int], float] = {}
+        for account in self._accounts:
+            if account.nbytes:
+                for src, dst, share in account.shares():
+                    total[src, dst] = total.get((src, dst), 0.0) + share * account.nbytes
+        pairs = sorted((src, dst) for src, dst in total if src != dst)
+        return {
+            "src": [src for src, _ in pairs],
+            "dst": [dst for _, dst in pairs],
+            "nbytes": [total[pair] for pair in pairs],
+        }
