@@ -34,15 +34,17 @@ def test_it_takes_the_fixed_and_the_moving_part_and_the_root_of_their_product(nb
 
 
 @given(sizes_in_bytes, st.integers(2, 64), st.sampled_from(["ring", "tree", "double_tree", "direct"]))
-def test_the_estimate_is_the_time(nbytes: float, size: int, name: str) -> None:
+def test_without_ramp_it_is_the_closed_form_on_the_paths_of_the_protocol(nbytes: float, size: int, name: str) -> None:
     algorithm = get_algorithm(name)
-    one = Plan(algorithm, ALL_REDUCE, size, [IDLE], "LL", halved, 7e-6, 1.0)
-    assert one.estimate(nbytes) == pytest.approx(one.seconds(nbytes), rel=1e-12)
+    expected = 7e-6 + algorithm.seconds(ALL_REDUCE, size, nbytes, [halved(IDLE)])
+    one = Plan(algorithm, ALL_REDUCE, size, [IDLE], "LL", halved, 7e-6)
+    assert one.seconds(nbytes) == pytest.approx(expected, rel=1e-12)
 
 
 def test_without_a_protocol_it_is_the_algorithm_alone() -> None:
     ring = get_algorithm("ring")
-    assert Plan(ring, ALL_REDUCE, 8, [IDLE]).seconds(1e6) == ring.seconds(ALL_REDUCE, 8, 1e6, [IDLE])
+    expected = ring.seconds(ALL_REDUCE, 8, 1e6, [IDLE])
+    assert Plan(ring, ALL_REDUCE, 8, [IDLE]).seconds(1e6) == pytest.approx(expected, rel=1e-14)
     assert Plan(ring, ALL_REDUCE, 8, [IDLE]).idle_s(1e6) == 0.0
 
 

@@ -52,7 +52,7 @@ NCCL_ALWAYS: dict[CollectiveKind, Names] = {
 
 def best(plans: Sequence[Plan], nbytes: float) -> Plan:
     """The cheapest plan for a full buffer of `nbytes`; of equally cheap ones the first."""
-    return plans[0] if len(plans) == 1 else min(plans, key=lambda plan: plan.estimate(nbytes))
+    return plans[0] if len(plans) == 1 else min(plans, key=lambda plan: plan.seconds(nbytes))
 
 
 def cheapest(kind: CollectiveKind, size: int, paths_of: PathsOf, span: Span = ONE_NODE) -> list[Plan]:

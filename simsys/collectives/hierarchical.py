@@ -13,9 +13,18 @@ which all-reduce and broadcast. Group indexes are node by node: index n·g + i i
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from simsys.collectives.base import Algorithm, CollectiveKind, Phase, Span, register_algorithm
+from simsys.collectives.base import (
+    Algorithm,
+    CollectiveKind,
+    Path,
+    Phase,
+    Span,
+    one_per_phase,
+    register_algorithm,
+)
 from simsys.collectives.ring import Ring
 from simsys.errors import UsageError
 
@@ -79,46 +88,71 @@ class Hierarchical(Algorithm):
 
     def make_phases(self, kind: CollectiveKind, size: int) -> tuple[Phase, ...]:
         """Inside, across, or both, one after the other."""
-        if kind in (CollectiveKind.ALL_GATHER, CollectiveKind.BROADCAST):
-            return self._across(kind, size) + self._inside(kind, size)
-        if kind != CollectiveKind.ALL_REDUCE:
-            return self._inside(kind, size) + self._across(kind, size)
-        first, last = CollectiveKind.REDUCE_SCATTER, CollectiveKind.ALL_GATHER
-        if not self.inside.kinds >= SCATTERING:
-            first, last = CollectiveKind.REDUCE, CollectiveKind.BROADCAST
-        return self._inside(first, size) + self._across(kind, size) + self._inside(last, size)
+        return tuple(
+            replace(phase, transfers=stage.spread(phase.transfers), fraction=phase.fraction * stage.share)
+            for stage in self._stages(kind, size)
+            for phase in stage.algorithm.phases(stage.kind, stage.size)
+        )
 
-    def _inside(self, kind: CollectiveKind, size: int) -> tuple[Phase, ...]:
-        """In all nodes at once."""
+    def closed_form(self, kind: CollectiveKind, size: int, nbytes: float, paths: Sequence[Path]) -> float:
+        """The sum of the stages."""
+        stages = self._stages(kind, size)
+        counts = [len(stage.algorithm.phases(stage.kind, stage.size)) for stage in stages]
+        left = list(one_per_phase(paths, sum(counts)))
+        seconds = 0.0
+        for stage, count in zip(stages, counts, strict=True):
+            seconds += stage.algorithm.seconds(stage.kind, stage.size, nbytes * stage.share, left[:count])
+            del left[:count]
+        return seconds
+
+    def _stages(self, kind: CollectiveKind, size: int) -> list[_Stage]:
+        """What is done inside the nodes and across them, in order."""
         each, nodes = self.per_node, self._nodes(size)
-        return tuple(
-            replace(
-                phase,
-                transfers=tuple(
-                    (node * each + src, node * each + dst) for node in range(nodes) for src, dst in phase.transfers
-                ),
-            )
-            for phase in self.inside.phases(kind, each)
-        )
+        scatters = self.inside.kinds >= SCATTERING
 
-    def _across(self, kind: CollectiveKind, size: int) -> tuple[Phase, ...]:
-        """Among the ranks with the same place in every node, all places at once; or among the first ones only."""
-        each = self.per_node
-        rooted = kind in ROOTED or (kind == CollectiveKind.ALL_REDUCE and not self.inside.kinds >= SCATTERING)
-        places = range(1 if rooted else each)
+        def inside(kind: CollectiveKind) -> _Stage:
+            return _Stage(self.inside, kind, each, nodes, 1, each, 1.0)
+
+        rooted = kind in ROOTED or (kind == CollectiveKind.ALL_REDUCE and not scatters)
         share = 1.0 if rooted or kind == CollectiveKind.ALL_TO_ALL else 1.0 / each
-        return tuple(
-            replace(
-                phase,
-                transfers=tuple(
-                    (src * each + place, dst * each + place) for src, dst in phase.transfers for place in places
-                ),
-                fraction=phase.fraction * share,
-            )
-            for phase in self.across.phases(kind, self._nodes(size))
-        )
+        across = _Stage(self.across, kind, nodes, 1 if rooted else each, each, 1, share)
+        if kind in (CollectiveKind.ALL_GATHER, CollectiveKind.BROADCAST):
+            return [across, inside(kind)]
+        if kind != CollectiveKind.ALL_REDUCE:
+            return [inside(kind), across]
+        if scatters:
+            return [inside(CollectiveKind.REDUCE_SCATTER), across, inside(CollectiveKind.ALL_GATHER)]
+        return [inside(CollectiveKind.REDUCE), across, inside(CollectiveKind.BROADCAST)]
 
     def _nodes(self, size: int) -> int:
         if size % self.per_node:
             raise UsageError(f"a group of {size} ranks does not fill nodes of {self.per_node}")
         return size // self.per_node
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """A collective that several groups of equal size carry out at once.
+
+    Args:
+        algorithm: How.
+        kind: Which.
+        size: Ranks in each group.
+        groups: How many groups.
+        stride: How far apart the ranks of a group are.
+        offset: How far apart the first ranks of the groups are.
+        share: Of the full buffer, what each group works on.
+    """
+
+    algorithm: Algorithm
+    kind: CollectiveKind
+    size: int
+    groups: int
+    stride: int
+    offset: int
+    share: float
+
+    def spread(self, pairs: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+        """The transfers of one group for all of them; each transfer is that of all groups in turn."""
+        stride, firsts = self.stride, range(0, self.groups * self.offset, self.offset)
+        return tuple((first + src * stride, first + dst * stride) for src, dst in pairs for first in firsts)

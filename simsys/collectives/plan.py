@@ -52,18 +52,16 @@ class Plan:
         return tuple(self.over(path) for path in self.paths)
 
     def seconds(self, nbytes: float) -> float:
-        """Time of a collective with a full buffer of `nbytes` when nothing else uses the links; 0 for one rank."""
-        moved_s = self.algorithm.seconds(self.kind, self.size, nbytes, self.effective)
-        return moved_s + self.idle_s(nbytes) if self.size > 1 else 0.0
+        """Time of a collective with a full buffer of `nbytes` when nothing else uses the links; 0 for one rank.
+
+        The closed form of an algorithm is a constant and a part in proportion to the bytes, so both are found once.
+        """
+        moving_s = self._seconds_per_byte * nbytes
+        return self._fixed_s + moving_s + self.ramp * math.sqrt(self._fixed_s * moving_s) if self.size > 1 else 0.0
 
     def idle_s(self, nbytes: float) -> float:
         """The part of `seconds` that no transfer accounts for: the overhead and the ramp."""
         return self.overhead_s + self.ramp * math.sqrt(self._fixed_s * self._seconds_per_byte * nbytes)
-
-    def estimate(self, nbytes: float) -> float:
-        """`seconds` but for rounding, whatever the size of the group at the same small cost."""
-        moving_s = self._seconds_per_byte * nbytes
-        return self._fixed_s + moving_s + self.ramp * math.sqrt(self._fixed_s * moving_s)
 
     @cached_property
     def _fixed_s(self) -> float:
