@@ -28,7 +28,7 @@ simsys simulates distributed AI training and LLM serving. For example:
   simsys run FILE --set parallelism.tp_degree=4 --fail-on 'p99_ttft_ms>200'
   simsys list models
 
-Commands: run, check, memory, list, show. 'simsys COMMAND --help' says more."""
+Commands: run, check, memory, topology, list, show. 'simsys COMMAND --help' says more."""
 SCHEMA_VERSION = 1
 """Of the JSON written here; a change that could break a reader raises it."""
 
@@ -227,6 +227,33 @@ def memory(file: Path, names: Sequence[str], assignments: Sequence[str], levers:
     else:
         answer("\n\n".join(each.text() for each in answers))
     return InfeasibleError.exit_code if any(each.problem for each in answers) else 0
+
+
+@cli.command()
+@_FILE
+@click.option("--scenario", "names", metavar="NAME", multiple=True, help="Only this scenario. Repeatable.")
+@_SET
+@click.option("--route", "ends", type=int, nargs=2, metavar="SRC DST", help="Show the way between these GPUs.")
+@click.option("--links", "folder", type=click.Path(path_type=Path), help="Folder for the tables of all links, as CSV.")
+@_JSON
+@_common
+def topology(
+    file: Path,
+    names: Sequence[str],
+    assignments: Sequence[str],
+    ends: tuple[int, int] | None,
+    folder: Path | None,
+    as_json: bool,
+) -> None:
+    """Show the network of the scenarios of FILE: vertices, links, hops between GPUs, bisection bandwidth, a route."""
+    from simsys.report.topology import topology_answers, write_link_tables
+
+    answers = topology_answers(file, assignments, names, ends)
+    files = write_link_tables(answers, folder) if folder is not None else []
+    if as_json:
+        _answer_json({"scenarios": [each.as_dict() for each in answers], "files": [str(path) for path in files]})
+    else:
+        answer("\n\n".join(each.text() for each in answers))
 
 
 @cli.command("list")

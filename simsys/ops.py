@@ -5,7 +5,7 @@ Operations are immutable and compared by identity: each is built once and starte
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -166,6 +166,13 @@ class Pass:
     send: Send | None = None
     takes: tuple[Allocate, ...] = ()
     gives: tuple[Release, ...] = ()
+
+    @property
+    def collectives(self) -> Iterator[Collective]:
+        """The collectives among its operations, alone or beside a computation."""
+        for op in self.run:
+            if not isinstance(op, Compute):
+                yield op if isinstance(op, Collective) else op.collective
 
 
 @dataclass(frozen=True, slots=True, eq=False)

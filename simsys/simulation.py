@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from simsys.build.serving import ServingJob, build_serving
 from simsys.build.training import TrainingJob, build_training
@@ -58,7 +59,7 @@ def simulate_job(job: TrainingJob | ServingJob, probes: Iterable[Probe] = ()) ->
         kind=config.kind,
         lod=config.simulation.lod,
         contention=executor.contention,
-        metrics={**collector.metrics(), **_hardware_metrics(executor, collector.end_s)},
+        metrics=_metrics(job, collector.metrics(), executor, collector.end_s),
         rows=collector.rows(),
         memory_bytes=_fullest(executor).held_at_peak,
         ranks=collector.ranks(),
@@ -81,6 +82,14 @@ def build_job(config: SimulationConfig) -> TrainingJob | ServingJob:
         SimsysError: If it names something unknown or does not fit together.
     """
     return build_training(config) if config.training is not None else build_serving(config)
+
+
+def _metrics(
+    job: TrainingJob | ServingJob, measured: Mapping[str, Any], executor: Executor, end_s: float
+) -> dict[str, Any]:
+    """All figures of a run, with what failures would leave of it."""
+    campaign = job.campaign(measured["steady_iteration_s"]) if isinstance(job, TrainingJob) else {}
+    return {**measured, **campaign, **_hardware_metrics(executor, end_s)}
 
 
 def _fullest(executor: Executor) -> DeviceMemory:

@@ -46,7 +46,7 @@ def ranks(
     platform, layout = VirtualHardwarePlatform([toy_device()] * stages, topology), Layout(pipeline=stages)
     collector = TrainingMetrics(
         0,
-        stages=range(stages),
+        stages={rank: rank for rank in range(stages)},
         samples_per_iteration=1.0,
         tokens_per_sample=1.0,
         model_flop_per_iteration=1.0,

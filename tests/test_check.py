@@ -3,8 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from simsys.check import check_config, check_file
+from simsys.cli import cli
 from simsys.config.cluster import HardwareConfig, NetworkConfig
 from simsys.config.document import MAX_BYTES
 from simsys.config.experiment import ModelConfig, SimulationConfig
@@ -104,6 +106,51 @@ TRAINING_MISTAKES = [
     ("unit: 8", "unit: eight", "3:32: training.batch_size_per_gpu: a whole number is needed, not 'eight'"),
     ("unit: 8", "unit: 0", "3:32: training.batch_size_per_gpu: must be above 0, not 0"),
     ("unit: 8", "unit: -8", "3:32: training.batch_size_per_gpu: must be above 0, not -8"),
+    ("unit: 8", "unit: 1.5", "3:32: training.batch_size_per_gpu: a whole number is needed, not 1.5"),
+    ("unit: 8", "unit: true", "3:32: training.batch_size_per_gpu: a number is needed, not true"),
+    ("unit: 8", "unit: [8]", "3:32: training.batch_size_per_gpu: a whole number is needed, not a list"),
+    ("unit: 8", "unit: 8 GB", "3:32: training.batch_size_per_gpu: a whole number is needed, not '8 GB'"),
+    (
+        "unit: 8",
+        "unit: 8, num_iterations: 1000000000",
+        "3:51: training.num_iterations: must be at most 1000000, not 1000000000",
+    ),
+    (
+        "unit: 8",
+        "unit: 8, gradient_accumulation_steps: 1000000000",
+        "3:64: training.gradient_accumulation_steps: must be at most 100000, not 1000000000",
+    ),
+    (
+        "unit: 8",
+        "unit: 8, batch_schedule: [{from_iteration: 5, gradient_accumulation_steps: 1000000000}]",
+        "3:101: training.batch_schedule[0].gradient_accumulation_steps: must be at most 100000, not 1000000000",
+    ),
+    (
+        "unit: 8",
+        "unit: 8, activation_recompute: selctive",
+        "3:57: training.activation_recompute: 'selctive' is not one of none, selective, full, did you mean 'selective",
+    ),
+    ("unit: 8", "unit: 8, optimizer: adamw", "3:46: training.optimizer: 'adamw' is not one of adam, sgd"),
+    (
+        "unit: 8",
+        "unit: 8, micro_batch_size: 4",
+        "3:35: training.micro_batch_size: unknown key 'micro_batch_size', did you mean 'batch_size_per_gpu'?",
+    ),
+    (
+        "unit: 8",
+        "unit: 8, options: {shard_size: 4}",
+        "3:45: training.options.shard_size: unknown key 'shard_size'; known: bucket_size, compression, ",
+    ),
+    (
+        "unit: 8",
+        "unit: 8, data_parallel: none, options: {overlap: true}",
+        "3:66: training.options.overlap: unknown key 'overlap'; there is nothing to set here (of none)",
+    ),
+    (
+        "unit: 8",
+        "unit: 8, data_parallel: fsdp, options: {shard_size: 3}",
+        "3:78: training.options.shard_size: shard_size 3 does not divide the 8 data-parallel ranks; shard_size: 1",
+    ),
     ("unit: 8", "unit: .inf", "3:32: training.batch_size_per_gpu: "),
     ("unit: 8", "unit: .nan", "3:32: training.batch_size_per_gpu: "),
     (
@@ -195,7 +242,25 @@ TRAINING_MISTAKES = [
         "profile: dgx-h100, gpus_per_node: 9",
         "1:46: hardware.gpus_per_node: a dgx-h100 has 8 GPUs, not 9",
     ),
+    ("8}\nmodel", "8, num_nodes: true}\nmodel", "1:52: hardware.num_nodes: a number is needed, not true"),
     ("8}\nmodel", "8, num_nodes: 100000}\nmodel", "1:52: hardware.num_nodes: 800000 GPUs are too many to simulate"),
+    ("model: {name: GPT2-Medium}", "model: {layers: []}", "2:8: model: a model needs at least one layer"),
+    ("model: {name: GPT2-Medium}", "model: {}", "2:8: model: exactly one of name, huggingface, model_type and layers"),
+    (
+        "name: GPT2-Medium",
+        "model_type: transformer, num_layers: 0, hidden_size: 64, num_attention_heads: 4",
+        "2:46: model.num_layers: must be above 0, not 0",
+    ),
+    (
+        "name: GPT2-Medium",
+        "model_type: transformer, num_layers: 2, hidden_size: big, num_attention_heads: 4",
+        "2:62: model.hidden_size: a whole number is needed, not 'big'",
+    ),
+    (
+        "name: GPT2-Medium",
+        "model_type: transformer, num_layers: 100000, hidden_size: 64, num_attention_heads: 4",
+        "2:46: model.num_layers: must be at most 10000, not 100000",
+    ),
     (
         "model: {name: GPT2-Medium}",
         "model: {layers: [{}, {forward_flop: .inf}]}",
@@ -338,6 +403,40 @@ def test_a_mistake_in_serving_is_one_problem_at_its_place(
             "4:54: parallelism.pp_stages: strategy TP has no pp_stages above 1, not 2; use strategy TP_PP",
         ),
         (
+            "{tp_degree: 4, cp_degree: 4}",
+            "4:40: parallelism.cp_degree: tp 4 x cp 4 x pp 1 = 16 does not divide 8 GPUs; cp_degree: 1 or 2 would fit",
+        ),
+        (
+            "{tp_degree: 2, cp_degree: 2, pp_stages: 2, dp_degree: 2}",
+            "4:68: parallelism.dp_degree: tp 2 x cp 2 x pp 2 x dp 2 = 16, the cluster has 8 GPUs; dp_degree: 1 or nu",
+        ),
+        ("{tp_degree: two}", "4:26: parallelism.tp_degree: a whole number is needed, not 'two'"),
+        ("{cp_degree: -2}", "4:26: parallelism.cp_degree: must be above 0, not -2"),
+        ("{dp_degree: 0}", "4:26: parallelism.dp_degree: must be above 0, not 0"),
+        ("{pp_stages: 1e12}", "4:26: parallelism.pp_stages: must be at most 1000000000, not 1000000000000"),
+        ("{tp_degree: true}", "4:26: parallelism.tp_degree: a number is needed, not true"),
+        ("{tp_degre: 2}", "4:15: parallelism.tp_degre: unknown key 'tp_degre', did you mean 'tp_degree'?"),
+        (
+            "{pipeline_model_parallel_size: 2}",
+            "4:15: parallelism.pipeline_model_parallel_size: unknown key 'pipeline_model_parallel_size', did you mean "
+            "'pp_stages'?",
+        ),
+        (
+            "{order: tp-dp}",
+            "4:22: parallelism.order: order names tp, dp and pp, and cp and ep where they matter, once",
+        ),
+        (
+            "{order: tp-dp-pp-dp}",
+            "4:22: parallelism.order: order names tp, dp and pp, and cp and ep where they matter",
+        ),
+        ("{order: [tp, dp, pp]}", "4:22: parallelism.order: text is needed, not a list"),
+        ("{expert_skew: 1.5}", "4:28: parallelism.expert_skew: expert_skew has no effect without expert parallelism"),
+        (
+            "{ep_degree: 2}",
+            "4:26: parallelism.ep_degree: GPT2-Medium has no experts to divide; use a mixture",
+        ),
+        ("{tp_overlap: true}", "4:27: parallelism.tp_overlap: tp_overlap cuts the exchanges of sequence parallelism"),
+        (
             "{tp_degree: 2, pp_stages: 3}",
             "4:40: parallelism.pp_stages: tp 2 x pp 3 = 6 does not divide 8 GPUs; pp_stages: 1 or 2 or 4 would fit",
         ),
@@ -363,6 +462,10 @@ def test_degrees_of_training(file: Path, parallelism: str, expected: str | None)
         ("5", "text is needed, not 5"),
         ("[TP]", "text is needed, not a list"),
         ("ZERO1_FSDP", "strategy 'ZERO1_FSDP' names more than one kind of data parallelism, or one kind twice"),
+        ("ZERO3", "unknown strategy 'ZERO3': ZeRO-3 is FSDP"),
+        ("TP_SP", "unknown strategy 'TP_SP': sequence parallelism is no strategy of its own; write sequence_parallel"),
+        ("TP_DP", "unknown strategy 'TP_DP': data parallelism is DDP, ZERO1, ZERO2, FSDP or HSDP"),
+        ("TP_XX", "unknown strategy 'TP_XX', did you mean 'TP_PP'?"),
         ("TP_TP", "strategy 'TP_TP' names more than one kind of data parallelism, or one kind twice"),
     ],
 )
@@ -380,8 +483,13 @@ def test_strategies_that_there_are_not(file: Path, strategy: str, expected: str)
         ("pp_stages: 4, stage_layers: [5, 6, 6, 7]", None),
         (
             "pp_stages: 8, schedule: interleaved, virtual_stages: 2",
-            "4:68: parallelism.virtual_stages: 24 layers cannot be divided among 16 stages (virtual ones counted); "
-            "8, 12, 24 would divide them, or say how with stage_layers",
+            "4:68: parallelism.virtual_stages: 24 layers cannot be divided among 8 stages x 2 virtual ones; "
+            "virtual_stages: 1 or 3 would fit, or say how with stage_layers",
+        ),
+        (
+            "pp_stages: 4, schedule: interleaved, virtual_stages: 7",
+            "4:68: parallelism.virtual_stages: 24 layers cannot be divided among 4 stages x 7 virtual ones; "
+            "virtual_stages: 2 or 3 or 6 would fit",
         ),
         (
             "pp_stages: 4, stage_layers: [6, 6, 12]",
@@ -393,6 +501,12 @@ def test_strategies_that_there_are_not(file: Path, strategy: str, expected: str)
             " (sum 25)",
         ),
         ("pp_stages: 4, stage_layers: [6, 6, 12, 0]", "4:54: parallelism.stage_layers[3]: must be above 0, not 0"),
+        (
+            "pp_stages: 4, stage_layers: []",
+            "4:43: parallelism.stage_layers: stage_layers must be 4 numbers that add up to 24 layers, not [] (sum 0)",
+        ),
+        ("pp_stages: 4, stage_layers: six", "4:43: parallelism.stage_layers: a list is needed, not 'six'"),
+        ("pp_stages: 4, stage_layers: [6, 6, 18, -6]", "4:54: parallelism.stage_layers[3]: must be above 0, not -6"),
         ("stage_layers: [24]", "4:29: parallelism.stage_layers: stage_layers needs pp_stages above 1"),
         ("virtual_stages: 2", "4:31: parallelism.virtual_stages: virtual_stages needs pp_stages above 1"),
         (
@@ -418,17 +532,29 @@ def test_interleaving_goes_in_rounds_of_as_many_micro_batches_as_stages(file: Pa
     text = replaced(TRAINING, "gpu: 8}", "gpu: 8, gradient_accumulation_steps: 6}")
     settings = "parallelism: {pp_stages: 4, virtual_stages: 2, schedule: interleaved}"
     (problem,) = problems(file, text + settings)
-    assert problem.endswith("virtual_stages: interleaving needs micro-batches in multiples of 4 stages, not 6")
+    assert problem.endswith(
+        "virtual_stages: interleaving needs micro-batches in multiples of 4 stages, not 6; "
+        "gradient_accumulation_steps: 4 or 8 would fit"
+    )
     assert problems(file, text + settings, "training.gradient_accumulation_steps=8") == []
 
 
 def test_more_stages_than_layers(file: Path) -> None:
     text = replaced(TRAINING, "gpu: H100, gpus_per_node: 8", "profile: dgx-h100, num_nodes: 4")
     (problem,) = problems(file, f"{text}parallelism: {{pp_stages: 32}}")
-    start = (
-        "4:26: parallelism.pp_stages: 24 layers cannot be divided among 32 stages (virtual ones counted); 8, 12, 24"
+    # Of what divides the layers, what divides the 32 GPUs too.
+    assert problem == (
+        "4:26: parallelism.pp_stages: 24 layers cannot be divided among 32 stages; pp_stages: 2 or 4 or 8 would fit"
     )
-    assert problem.startswith(start)
+
+
+def test_stages_that_divide_neither_layers_nor_gpus_are_told_apart(file: Path) -> None:
+    text = replaced(TRAINING, "gpu: H100, gpus_per_node: 8", "gpu: H100, gpus_per_node: 5, num_nodes: 4")
+    (problem,) = problems(file, f"{text}parallelism: {{pp_stages: 5}}")
+    assert problem == (
+        "4:26: parallelism.pp_stages: 24 layers cannot be divided among 5 stages; pp_stages: 1 or 2 or 4 would fit, "
+        "or say how with stage_layers"
+    )
 
 
 def test_a_chosen_module_may_leave_the_ranks_alone(file: Path) -> None:
@@ -514,7 +640,12 @@ def test_a_network_without_heads_cannot_be_divided(file: Path) -> None:
             "training.precision=bf16",
             "V100-SXM-32GB does not compute in bf16; it has fp16, fp32: write precision: fp16",
         ),
-        (TRAINING, "A100", "training.precision=fp8", "A100-SXM-80GB does not compute in fp8; it has bf16, fp16"),
+        (
+            TRAINING,
+            "A100",
+            "training.precision=fp8",
+            "A100-SXM-80GB does not compute in fp8; it has bf16, fp16, fp32, tf32: write precision: bf16",
+        ),
         (TRAINING, "H100", "training.precision=fp8", ""),
         (TRAINING, "V100", "training.batch_size_per_gpu=1", ""),
         (TRAINING, "V100", "training.mixed_precision=false", ""),
@@ -736,12 +867,14 @@ def test_an_alias_beside_its_key_is_refused(file: Path, text: str, expected: str
         (
             replaced(TRAINING, "GPT2-Medium", "GPT2-Medium, sequence_length: 511"),
             "tp_degree: 4, sequence_parallel: true",
-            "sequence parallelism divides sequences among tp_degree 4 ranks, not 511 tokens",
+            "sequence parallelism divides sequences among tp_degree 4 ranks, not 511 tokens; "
+            "sequence_length: 508 or 512 would fit",
         ),
         (
             replaced(TRAINING, "GPT2-Medium", "T5-Large, decoder_sequence_length: 114"),
             "tp_degree: 4, sequence_parallel: true",
-            "sequence parallelism divides sequences among tp_degree 4 ranks, not 114 tokens",
+            "sequence parallelism divides sequences among tp_degree 4 ranks, not 114 tokens; "
+            "decoder_sequence_length: 112 or 116 would fit",
         ),
         (SERVING, "tp_degree: 4, sequence_parallel: true", "sequence parallelism is for training"),
     ],
@@ -751,3 +884,55 @@ def test_sequence_parallelism(file: Path, text: str, parallelism: str, expected:
     found = problems(file, f"{text}parallelism: {{{parallelism}}}")
     assert len(found) == (expected is not None)
     assert not found or f": parallelism.sequence_parallel: {expected}" in found[0]
+
+
+@pytest.mark.parametrize(
+    ("model", "context", "expected"),
+    [
+        ("GPT2-Medium", 6, "12 parts, not 1024 tokens; cp_degree: 2 or sequence_length: 1020 would fit"),
+        ("GPT2-Medium, sequence_length: 511", 2, "4 parts, not 511 tokens; sequence_length: 508 or 512 would fit"),
+        (
+            "T5-Large, decoder_sequence_length: 113",
+            2,
+            "4 parts, not 113 tokens; decoder_sequence_length: 112 or 116 would fit",
+        ),
+        ("GPT2-Medium, sequence_length: 3", 600, "1200 parts, not 3 tokens; cp_degree: 1 would fit"),
+    ],
+)
+def test_sequences_that_cannot_be_divided(file: Path, model: str, context: int, expected: str) -> None:
+    nodes = replaced(TRAINING, "gpu: H100, gpus_per_node: 8", f"gpu: H100, gpus_per_node: 1, num_nodes: {context}")
+    text = replaced(nodes, "GPT2-Medium", model)
+    (problem,) = problems(file, f"{text}parallelism: {{cp_degree: {context}}}")
+    start = "4:26: parallelism.cp_degree: context parallelism divides sequences into 2 x cp_degree = "
+    assert problem == start + expected
+
+
+def test_a_schedule_that_no_number_of_micro_batches_helps_gets_no_advice_on_them(file: Path) -> None:
+    (problem,) = problems(file, f"{TRAINING}parallelism: {{pp_stages: 4, virtual_stages: 2}}")
+    assert problem.endswith("use interleaved")
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        "{tp_degree: 4, pp_stages: 2, dp_degree: 2}",
+        "{pp_stages: 4, virtual_stages: 7, schedule: interleaved}",
+        "{strategy: TP+DDP}",
+        "{order: tp-dp}",
+        "{cp_degree: 3}",
+        "{ep_degree: -1}",
+        "[tp_degree]",
+    ],
+)
+def test_check_and_run_say_the_same_and_write_nothing(file: Path, mistake: str) -> None:
+    file.write_text(f"{TRAINING}parallelism: {mistake}\n", encoding="utf-8")
+    results = file.parent / "results"
+    checked, run = (
+        CliRunner().invoke(cli, [command, str(file), *more])
+        for command, more in (("check", []), ("run", ["--out", str(results)]))
+    )
+    assert checked.exit_code == run.exit_code == 2
+    assert checked.output == run.output
+    assert f"{file}:4:" in checked.output
+    assert "Traceback" not in checked.output
+    assert not results.exists()

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import experiments
-from simsys import DistributedAISimulator, SimulationConfig
+from simsys import (
+    DistributedAISimulator,
+    SimulationConfig,
+    create_large_scale_config,
+    create_medium_scale_config,
+    create_small_scale_config,
+)
 from simsys.check import check_file
+from simsys.config.training import TrainingConfig
 
 FOLDER = Path(next(iter(experiments.__path__)))
 FILES = sorted(FOLDER.glob("*.yaml"))
@@ -19,7 +27,7 @@ FEW_ITERATIONS, FEW_REQUESTS = 3, 20
 def shortened(config: SimulationConfig) -> SimulationConfig:
     """The scenario with less to do."""
     if config.training is not None:
-        training = config.training.model_copy(update={"num_iterations": FEW_ITERATIONS})
+        training = config.training.model_copy(update={"num_iterations": iterations_of(config.training)})
         return config.model_copy(update={"training": training})
     assert config.workload is not None
     if config.workload.num_requests is None:  # all of a trace
@@ -27,15 +35,51 @@ def shortened(config: SimulationConfig) -> SimulationConfig:
     return config.model_copy(update={"workload": config.workload.model_copy(update={"num_requests": FEW_REQUESTS})})
 
 
+def iterations_of(training: TrainingConfig) -> int:
+    """As few as show every size of the batch."""
+    last_change = max((entry.from_iteration for entry in training.batch_schedule), default=0)
+    return last_change + FEW_ITERATIONS
+
+
 @pytest.mark.parametrize("config", SCENARIOS, ids=lambda config: config.name)
 def test_every_scenario_runs(config: SimulationConfig) -> None:
+    assert config.description
     result = DistributedAISimulator(shortened(config)).run()
     assert sum(result.memory_bytes.values()) <= result.metrics["memory_capacity_bytes"]
     if config.training is not None:
-        assert result.metrics["iterations"] == FEW_ITERATIONS
+        assert result.metrics["iterations"] == iterations_of(config.training)
         assert 0.1 < result.metrics["mfu"] < 0.8
     else:
         assert result.metrics["completed"] > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "measured_s"),
+    [
+        ("megatron-22b-tp8", 1.10),
+        ("megatron-175b-tp8-pp8-64xA100", 13.75),
+        ("megatron-530b-tp8-pp35-280xA100", 37.83),
+        ("megatron-1t-tp8-pp64-512xA100", 71.49),
+    ],
+)
+def test_the_layouts_of_korthikanti_2022_take_about_as_long_as_in_table_5(name: str, measured_s: float) -> None:
+    (config,) = (config for config in SCENARIOS if config.name == name)
+    metrics = DistributedAISimulator(shortened(config)).run().metrics
+    assert metrics["mean_iteration_s"] == pytest.approx(measured_s, rel=0.25)
+
+
+@pytest.mark.parametrize(
+    ("name", "create"),
+    [
+        ("small", create_small_scale_config),
+        ("medium", create_medium_scale_config),
+        ("large", create_large_scale_config),
+    ],
+)
+def test_the_presets_are_scenarios_too(name: str, create: Callable[[], SimulationConfig]) -> None:
+    (config,) = (config for config in SCENARIOS if config.name == name)
+    said, made = (each.model_dump(exclude={"name", "description"}) for each in (config, create()))
+    assert said == made
 
 
 def test_names_are_unique_over_all_files() -> None:

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simsys import DistributedAISimulator, SimulationConfig
+from simsys.check import check_file
 from simsys.config.document import parse_document
 from simsys.report.export import config_yaml, json_text, write_results
 from simsys.report.yaml_text import yaml_text
@@ -201,3 +202,17 @@ def test_text_that_looks_like_something_else_stays_text(text: str) -> None:
 def test_what_occurs_twice_is_written_twice() -> None:
     layer = {"name": "linear"}
     assert "&" not in yaml_text({"layers": [layer, layer]})
+
+
+def test_a_scenario_that_says_little_runs_again_from_what_was_written(tmp_path: Path) -> None:
+    """All defaults are written out, also those of settings that would have no effect here."""
+    config = SimulationConfig(
+        hardware={"gpu": "H100-SXM"},
+        model={"name": "GPT2-Small"},
+        training={"batch_size_per_gpu": 1, "num_iterations": 1},
+    )
+    simulator = DistributedAISimulator(config)
+    simulator.run()
+    written = next(path for path in simulator.export_results(tmp_path) if path.name.endswith("_config.yaml"))
+    (again,) = check_file(written)
+    assert again.model_dump() == config.model_dump()

@@ -212,4 +212,7 @@ def test_a_shard_size_that_does_not_divide_the_ranks_is_refused() -> None:
     with pytest.raises(UsageError, match="shard_size 3 does not divide the 16 data-parallel ranks"):
         _ = build_job(config).shards
     (problem,) = check_config(config)
-    assert str(problem) == "training.options: shard_size 3 does not divide the 16 data-parallel ranks"
+    assert str(problem) == (
+        "training.options.shard_size: shard_size 3 does not divide the 16 data-parallel ranks; "
+        "shard_size: 1 or 2 or 4 would fit"
+    )

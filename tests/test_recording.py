@@ -117,7 +117,7 @@ def test_partners_still_have_to_meet() -> None:
         if rank.index == 0:
             yield rank.all_gather(8.0, over="data")
 
-    with pytest.raises(DeadlockError, match=r"all_gather .* of ranks 0, 1: 1 never joined"):
+    with pytest.raises(DeadlockError, match=r"all_gather .* of ranks 0, 1: rank 1 never joined"):
         run(process)
 
 

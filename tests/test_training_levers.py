@@ -280,3 +280,11 @@ def test_options_that_both_strategies_have_are_kept() -> None:
     assert kept == {"parallelism.strategy": "ZERO1"}
     dropped = strategy_lever(job_of(options={"bucket_size": "10 MB"}), "FSDP")
     assert dropped == {"parallelism.strategy": "FSDP", "training.options": {}}
+
+
+def test_ranks_that_share_their_sequences_can_divide_states_too() -> None:
+    shared = job_of("Llama3-8B", parallelism={"strategy": "CP", "cp_degree": 8})
+    assert strategy_lever(shared, "FSDP") == {"parallelism.strategy": "CP_FSDP"}
+    assert "CP_ZERO1" in [lever.get("parallelism.strategy") for lever, _ in single_levers(shared)]
+    alone = job_of(parallelism={"strategy": "TP", "tp_degree": 8})
+    assert strategy_lever(alone, "FSDP") is None

@@ -46,6 +46,7 @@ EXPECTED = {
     "mean_iteration_s": 1.5,
     "first_iteration_s": 1.0,
     "last_iteration_s": 2.0,
+    "steady_iteration_s": 2.0,
     "compute_s": 0.8,
     "optimizer_s": 0.15,
     "communication_s": 1.0,
@@ -166,7 +167,7 @@ def test_collectives_of_its_groups_count_whoever_joins_first_and_so_do_messages_
 
 
 def test_every_stage_has_a_row_with_its_own_times_and_memory() -> None:
-    collector = TrainingMetrics(0, stages=[0, 2], **FACTS)
+    collector = TrainingMetrics(0, stages={0: 0, 2: 1}, **FACTS)
     collector.memory(0, 70.0, 0.0)
     collector.memory(2, 50.0, 0.0)
     collector.memory(2, 20.0, 0.0)

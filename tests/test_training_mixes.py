@@ -37,6 +37,7 @@ def config_of(
     micro_batches: int = 4,
     sequence: int = SEQUENCE,
     bandwidth: str = "400 GB/s",
+    exceptions: tuple[dict[str, Any], ...] = (),
     recompute: str = "none",
     **parallelism: Any,
 ) -> SimulationConfig:
@@ -47,7 +48,10 @@ def config_of(
     if context > 1 and data == 1:
         kinds.append("DDP")  # the ranks that share a sequence hold the same weights
     return SimulationConfig(
-        hardware=hardware or {"gpu": "H100-SXM", "num_nodes": gpus, "gpus_per_node": 1},
+        hardware={
+            **(hardware or {"gpu": "H100-SXM", "num_nodes": gpus, "gpus_per_node": 1}),
+            "exceptions": list(exceptions),
+        },
         network={"topology_type": "full_mesh", "link_bandwidth": bandwidth, "base_latency": "2 us"},
         model=model
         or {

@@ -98,7 +98,7 @@ def simulate(
         ends_s[rank.index] = rank.now
 
     for index in executor.ranks():
-        platform.env.process(process(Rank(index, layout, executor)))
+        executor.run(index, process(Rank(index, layout, executor)))
     platform.env.run()
     executor.check_finished()
     return Run(ends_s, log, platform, executor)

@@ -82,7 +82,7 @@ class ScalingStudyRunner:
 
     def _gpus_per_node(self) -> int:
         one_node = changed(self.base_config, {"hardware.num_nodes": 1})
-        return build_cluster(one_node.hardware, one_node.network).gpus_per_node
+        return build_cluster(one_node.hardware, one_node.network, one_node.folder).gpus_per_node
 
     def _weak(self, sizes: Sequence[int]) -> list[SimulationConfig]:
         return [changed(self.base_config, {"hardware.num_nodes": nodes}) for nodes in sizes]

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from simsys.build.device import build_device_spec, host_update_rate
+from simsys.build.exceptions import device_exceptions
+from simsys.build.network import build_topology
 from simsys.config.cluster import HardwareConfig, NetworkConfig
 from simsys.config.hardware import FabricProfile, GpuProfile, NodeProfile, load_fabric, load_gpu, load_node
+from simsys.config.hardware_schema import Interconnect
+from simsys.errors import InfeasibleError
 from simsys.platform.contention import NETWORKS
 from simsys.platform.device_spec import DeviceSpec
 from simsys.platform.network import Network
-from simsys.platform.nodes import Fabric, Nics, NodeInside, nodes_on_fabric
+from simsys.platform.nodes import Nics, NodeInside, PcieTree
 from simsys.platform.platform import VirtualHardwarePlatform
 from simsys.platform.topology import Topology
 
@@ -29,8 +35,10 @@ class Cluster:
         num_nodes: Nodes.
         gpus_per_node: GPUs in each.
         topology: Links.
+        nics_per_node: Network cards in each node.
         network: How transfers share them.
         usd_per_gpu_hour: Price of one GPU; 0 if unknown.
+        exceptions: GPUs that differ from `spec`, by number.
     """
 
     gpu: GpuProfile
@@ -38,29 +46,70 @@ class Cluster:
     num_nodes: int
     gpus_per_node: int
     topology: Topology
+    nics_per_node: int
     network: type[Network[Any]]
     usd_per_gpu_hour: float
+    exceptions: Mapping[int, DeviceSpec] = field(default_factory=dict, hash=False)
 
     @property
     def num_gpus(self) -> int:
         """GPUs in all."""
         return self.num_nodes * self.gpus_per_node
 
+    @property
+    def num_nics(self) -> int:
+        """Network cards in all."""
+        return self.num_nodes * self.nics_per_node
+
     def platform(self) -> VirtualHardwarePlatform:
         """A platform with a clock at zero."""
-        return VirtualHardwarePlatform([self.spec] * self.num_gpus, self.topology, network=self.network)
+        return VirtualHardwarePlatform(self.specs, self.topology, network=self.network)
+
+    @property
+    def specs(self) -> list[DeviceSpec]:
+        """What each GPU can do; equal ones are the same object."""
+        return [self.exceptions.get(gpu, self.spec) for gpu in range(self.num_gpus)]
+
+    @property
+    def smallest(self) -> DeviceSpec:
+        """The GPU with the least memory."""
+        return min((self.spec, *self.exceptions.values()), key=lambda spec: spec.memory_bytes)
+
+    def kinds(self) -> list[int]:
+        """For each GPU, a number that is the same for equal ones."""
+        numbers: dict[int, int] = {}
+        return [numbers.setdefault(id(spec), len(numbers)) for spec in self.specs]
+
+    def mean_peak_flop_per_s(self, dtype: str) -> float:
+        """Dense peak in a dtype, the mean over all GPUs.
+
+        Raises:
+            InfeasibleError: If some GPU cannot compute in it.
+        """
+        lacking = next((spec for spec in self.specs if dtype not in spec.peak_flop_per_s), None)
+        if lacking is not None:
+            raise InfeasibleError(
+                f"{lacking.name} has no {dtype} arithmetic; it has {', '.join(lacking.peak_flop_per_s)}"
+            )
+        return sum(spec.peak_flop_per_s[dtype] for spec in self.specs) / self.num_gpus
 
     def without_memory_limit(self) -> Cluster:
         """The same GPUs with memory for anything, to say how long a job would take that does not fit."""
-        return replace(self, spec=replace(self.spec, memory_bytes=math.inf))
+        unlimited = {gpu: replace(spec, memory_bytes=math.inf) for gpu, spec in self.exceptions.items()}
+        return replace(self, spec=replace(self.spec, memory_bytes=math.inf), exceptions=unlimited)
 
 
-def build_cluster(hardware: HardwareConfig, network: NetworkConfig) -> Cluster:
+def build_cluster(hardware: HardwareConfig, network: NetworkConfig, folder: Path | None = None) -> Cluster:
     """Return the cluster that a scenario describes.
+
+    Args:
+        hardware: GPUs and nodes.
+        network: What joins them.
+        folder: Where the path of a file of edges starts; by default the current folder.
 
     Raises:
         UnknownNameError: If there is no such profile.
-        ConfigError: If an inline GPU does not fit the schema.
+        ConfigError: If an inline GPU does not fit the schema, or the network does not fit the nodes.
         UsageError: If the topology cannot be built.
     """
     node = load_node(hardware.profile) if hardware.profile is not None else None
@@ -71,23 +120,36 @@ def build_cluster(hardware: HardwareConfig, network: NetworkConfig) -> Cluster:
     gpus_per_node = hardware.gpus_per_node or (node.gpus_per_node if node else 1)
     fabric = load_fabric(hardware.fabric or DEFAULT_FABRIC)
     nics = _nics(hardware, node, fabric, gpus_per_node)
-    topology = nodes_on_fabric(
+    topology = build_topology(
+        network,
+        fabric,
         hardware.num_nodes,
         gpus_per_node,
-        inside=_inside(node, gpu),
-        nics=nics,
-        fabric=_fabric(hardware, network, nics, fabric),
+        _inside(node, gpu),
+        nics,
+        folder or Path(),
     )
-    sharing = NETWORKS[network.contention, network.switching]
-    return Cluster(gpu, spec, hardware.num_nodes, gpus_per_node, topology, sharing, _price(gpu, node))
+    sharing, price = NETWORKS[network.contention, network.switching], _price(gpu, node)
+    cluster = Cluster(gpu, spec, hardware.num_nodes, gpus_per_node, topology, nics.count, sharing, price)
+    return replace(cluster, exceptions=device_exceptions(hardware, cluster))
 
 
 def _inside(node: NodeProfile | None, gpu: GpuProfile) -> NodeInside:
     if node is not None:
         link = node.interconnect
-        return NodeInside(link.kind, link.bandwidth, link.latency)
+        return NodeInside(link.kind, link.bandwidth, link.latency, _pcie_tree(link))
     kind = "pcie_switch" if gpu.link.kind == "pcie" else "nvswitch"
     return NodeInside(kind, gpu.link.bandwidth, gpu.link.latency)
+
+
+def _pcie_tree(link: Interconnect) -> PcieTree | None:
+    if link.gpus_per_switch is None:
+        return None
+    uplink, sockets = link.uplink or link, link.socket_link
+    tree = PcieTree(link.gpus_per_switch, uplink.bandwidth, uplink.latency, link.sockets or 1)
+    if sockets is None:
+        return tree
+    return replace(tree, socket_bytes_per_s=sockets.bandwidth, socket_latency_s=sockets.latency)
 
 
 def _nics(hardware: HardwareConfig, node: NodeProfile | None, fabric: FabricProfile, gpus_per_node: int) -> Nics:
@@ -98,12 +160,6 @@ def _nics(hardware: HardwareConfig, node: NodeProfile | None, fabric: FabricProf
         # Fewer GPUs than the node has keep their share of its NICs.
         return Nics(min(node.nics.count, gpus_per_node), node.nics.bandwidth, node.nics.latency)
     return Nics(gpus_per_node, fabric.bandwidth, fabric.latency)
-
-
-def _fabric(hardware: HardwareConfig, network: NetworkConfig, nics: Nics, fabric: FabricProfile) -> Fabric:
-    bandwidth = network.link_bandwidth or hardware.network_bandwidth or nics.count * nics.bytes_per_s
-    latency_s = network.base_latency if network.base_latency is not None else fabric.latency
-    return Fabric(network.topology_type, bandwidth, latency_s)
 
 
 def _price(gpu: GpuProfile, node: NodeProfile | None) -> float:

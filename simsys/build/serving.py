@@ -74,7 +74,7 @@ class ServingJob:
     def usable_bytes(self) -> float:
         """Memory of a GPU that the engine may use."""
         share = self.settings.gpu_memory_utilization or self.engine.gpu_memory_utilization
-        return self.cluster.spec.memory_bytes * share
+        return self.cluster.smallest.memory_bytes * share
 
     @cached_property
     def num_blocks(self) -> int:
@@ -144,7 +144,7 @@ class ServingJob:
                     executor.platform.devices[rank].memory.allocate(name, nbytes)
             order = range(replica, len(self.requests), self.layout.data)
             scheduler = self._scheduler(executor, sequences, order)
-            executor.env.process(scheduler.serve(Team(group, self.plan, executor)))
+            executor.run(group.ranks[0], scheduler.serve(Team(group, self.plan, executor)))
 
     def _scheduler(self, executor: Executor, sequences: Sequences, order: range) -> Scheduler:
         settings = self.settings
@@ -172,7 +172,7 @@ def build_serving(config: SimulationConfig) -> ServingJob:
     Raises:
         SimsysError: If it names something unknown or does not fit together.
     """
-    cluster = build_cluster(config.hardware, config.network)
+    cluster = build_cluster(config.hardware, config.network, config.folder)
     return serving_job(config, cluster, build_model(config.model, config.folder))
 
 

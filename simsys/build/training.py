@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from simsys.build.batches import iteration_assumptions, mean_over_iterations
+from simsys.build.campaign import run_campaign
 from simsys.build.checkpoints import build_checkpoints
 from simsys.build.cluster import Cluster, build_cluster
 from simsys.build.model import build_model
@@ -27,6 +28,7 @@ from simsys.model.work import Precision
 from simsys.parallel.layout import Layout
 from simsys.parallel.memory import checkpoint_bytes
 from simsys.parallel.plan import TrainingPlan
+from simsys.parallel.roles import roles_of
 from simsys.parallel.training import model_flop
 from simsys.platform.device_spec import DeviceSpec
 from simsys.rank import Rank
@@ -63,14 +65,14 @@ class TrainingJob(TrainingSetup):
         phases, samples = self.phases, [phase.samples * self.layout.data for phase in self.phases]
         return TrainingMetrics(
             0,
-            stages=[role[0] for role in self.roles()],
+            stages={role[0]: self.layout.coordinates(role[0])["pipeline"] for role in self.roles()},
             samples=[(phase.iterations, each) for phase, each in zip(phases, samples, strict=True)],
             samples_per_iteration=mean_over_iterations(phases, samples),
             tokens_per_sample=self.sequence_length,
             model_flop_per_iteration=mean_over_iterations(phases, map(self.model_flop, samples)),
             hardware_flop_per_iteration=mean_over_iterations(phases, map(self._hardware_flop, self.plans)),
             num_gpus=self.layout.world_size,
-            peak_flop_per_s=self.cluster.spec.peak_flop_per_s[self.precision.compute],
+            peak_flop_per_s=self.cluster.mean_peak_flop_per_s(self.precision.compute),
             checkpoint_bytes=self.checkpoint_bytes if self.settings.checkpoint else 0.0,
         )
 
@@ -100,9 +102,16 @@ class TrainingJob(TrainingSetup):
         """
         return sum(plan.flop for plan in plans) * self.layout.tensor * self.layout.replicas
 
+    def campaign(self, iteration_s: float) -> dict[str, float]:
+        """What failures leave of weeks of training, if an iteration takes so long; nothing if none are described."""
+        failures = self.settings.failures
+        return {} if failures is None else run_campaign(self, failures, iteration_s)
+
     def roles(self) -> tuple[tuple[int, ...], ...]:
-        """Ranks that work alike."""
-        return self.layout.roles()
+        """Ranks that work alike; where GPUs differ, of a module of the user's own every rank works for itself."""
+        if self.settings.data_parallel is not None and self.cluster.exceptions:
+            return tuple((rank,) for rank in range(self.layout.world_size))
+        return roles_of(self.layout, self.cluster.kinds(), runs=(self.shards.weights,))
 
     def assumptions(self) -> list[str]:
         """What the figures rest on."""
@@ -156,7 +165,7 @@ def build_training(config: SimulationConfig) -> TrainingJob:
     Raises:
         SimsysError: If it names something unknown or does not fit together.
     """
-    cluster = build_cluster(config.hardware, config.network)
+    cluster = build_cluster(config.hardware, config.network, config.folder)
     return training_job(config, cluster, build_model(config.model, config.folder))
 
 

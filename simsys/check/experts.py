@@ -8,7 +8,8 @@ from simsys.config.experiment import SimulationConfig
 from simsys.model.model import Model
 
 EXPERTS = ("parallelism", "ep_degree")
-LOADS = ("expert_skew", "expert_capacity_factor")
+LOADS = {"expert_skew": 1.0, "expert_capacity_factor": None}
+"""Settings that count only where experts are divided, and their defaults."""
 
 
 def check_experts(config: SimulationConfig, replicas: int | None, model: Model | None, found: Findings) -> None:
@@ -21,8 +22,8 @@ def check_experts(config: SimulationConfig, replicas: int | None, model: Model |
         found: Where problems are booked.
     """
     given = config.parallelism
-    for key in LOADS:
-        if given.ep_degree == 1 and found.written(("parallelism", key)):
+    for key, default in LOADS.items():
+        if given.ep_degree == 1 and getattr(given, key) != default:
             found.error(("parallelism", key), f"{key} has no effect without expert parallelism; write ep_degree: 2")
     if given.ep_degree == 1:
         return

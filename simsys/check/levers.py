@@ -39,7 +39,7 @@ def memory_problem(job: TrainingJob | ServingJob, tokens: int = 1) -> str:
         tokens: In serving, the shortest request (prompt and output) that must fit into the KV cache alone.
     """
     if isinstance(job, TrainingJob):
-        available = job.cluster.spec.memory_bytes
+        available = job.cluster.smallest.memory_bytes
         if sum(job.memory_bytes.values()) <= available:
             return ""
         return f"{_does_not_fit(job, job.memory_bytes)}, {_bytes(available)} are available"
@@ -82,13 +82,13 @@ def pulled(job: Job, lever: Lever) -> Job:
     config = changed(job.config, lever)
     if not any(path.startswith("hardware.") for path in lever):
         return cast(Job, job_of(config, job.cluster, job.model))
-    return cast(Job, job_of(config, build_cluster(config.hardware, config.network), job.model))
+    return cast(Job, job_of(config, build_cluster(config.hardware, config.network, config.folder), job.model))
 
 
 def _does_not_fit(job: TrainingJob | ServingJob, components: Mapping[str, float]) -> str:
     parts = ", ".join(f"{name} {_bytes(size)}" for name, size in components.items() if size)
     needed = _bytes(sum(components.values()))
-    return f"{job.model.name} does not fit into {job.cluster.spec.name}: {needed} are needed ({parts})"
+    return f"{job.model.name} does not fit into {job.cluster.smallest.name}: {needed} are needed ({parts})"
 
 
 def _bytes(size: float) -> str:

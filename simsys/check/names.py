@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import get_args
 
 from simsys.build.device import build_device_spec
 from simsys.build.modules import module_options
@@ -13,9 +14,9 @@ from simsys.build.training_setup import data_parallel_module
 from simsys.check.findings import Findings
 from simsys.collectives.choose import named
 from simsys.config.document import KeyPath
-from simsys.config.experiment import ServingConfig, SimulationConfig
+from simsys.config.experiment import ServingConfig, ServingPrecision, SimulationConfig
 from simsys.config.hardware import EngineProfile, NodeProfile, load_engine, load_fabric, load_gpu, load_node
-from simsys.config.training import TrainingConfig
+from simsys.config.training import TrainingConfig, TrainingPrecision
 from simsys.errors import SimsysError, did_you_mean
 from simsys.framework import FRAMEWORKS, DataParallel, DecodePhase, PrefillPhase, Scheduler
 from simsys.platform.device_spec import DeviceSpec
@@ -59,13 +60,15 @@ def check_precision(config: SimulationConfig, spec: DeviceSpec, found: Findings)
     peaks = spec.peak_flop_per_s
     if config.training is not None:
         wanted = training_precision(config.training, spec).compute
-        path = ("training", "precision")
+        path, known = ("training", "precision"), get_args(TrainingPrecision)
     else:
         assert config.serving is not None
         wanted, path = config.serving.precision, ("serving", "precision")
+        known = get_args(ServingPrecision)
     if wanted in peaks:
         return
-    message = f"{spec.name} does not compute in {wanted}; it has {', '.join(sorted(peaks))}"
+    usable = ", ".join(sorted(name for name in peaks if name in known))
+    message = f"{spec.name} does not compute in {wanted}; it has {usable}"
     half = next((name for name in ("bf16", "fp16", "fp32") if name in peaks), None)
     found.error(path, f"{message}: write precision: {half}" if half else message)
 

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from simsys.build.batches import batch_phases
 from simsys.build.cluster import Cluster
 from simsys.check.experts import check_experts
 from simsys.check.findings import Findings
 from simsys.check.names import known_module
-from simsys.check.nearest import nearest_divisors
+from simsys.check.nearest import either, nearest_divisors
 from simsys.check.sequences import check_sequences
 from simsys.config.document import KeyPath
 from simsys.config.experiment import SimulationConfig
 from simsys.config.parallelism import DATA_STRATEGIES, STRATEGY_PARTS, ParallelismConfig
 from simsys.config.training import TrainingConfig
-from simsys.errors import UsageError
+from simsys.errors import SimsysError, UsageError
 from simsys.framework import FRAMEWORKS, Schedule
 from simsys.model.model import Model
 from simsys.parallel.passes import forward_pass
-from simsys.parallel.stages import partition
+from simsys.parallel.stages import layer_count, partition
 
 TENSOR, DATA, STAGES = ("parallelism", "tp_degree"), ("parallelism", "dp_degree"), ("parallelism", "pp_stages")
 STRATEGY = ("parallelism", "strategy")
@@ -46,12 +45,12 @@ def check_parallelism(config: SimulationConfig, cluster: Cluster | None, model: 
         if problem:
             found.error(TENSOR, problem)
     if model is not None:
-        _check_pipeline(config, model, found)
-    check_sequences(config, model, found)
+        _check_pipeline(config, cluster, model, found)
+    check_sequences(config, cluster.num_gpus if cluster is not None else 0, model, found)
     check_experts(config, _replicas(given, cluster), model, found)
 
 
-def _check_pipeline(config: SimulationConfig, model: Model, found: Findings) -> None:
+def _check_pipeline(config: SimulationConfig, cluster: Cluster | None, model: Model, found: Findings) -> None:
     """The layers can be divided among the stages, and the schedule allows the numbers."""
     given = config.parallelism
     if config.training is None:
@@ -64,11 +63,27 @@ def _check_pipeline(config: SimulationConfig, model: Model, found: Findings) -> 
                 found.error(("parallelism", key), f"{key} needs pp_stages above 1")
         return
     numbers_at = virtual_at if given.virtual_stages > 1 else STAGES
-    layers_at = ("parallelism", "stage_layers") if given.stage_layers else numbers_at
+    layers_at = ("parallelism", "stage_layers") if given.stage_layers is not None else numbers_at
     whole = forward_pass(model)
-    found.attempt(layers_at, lambda: partition(whole, given.pp_stages, given.virtual_stages, given.stage_layers))
+    layers, pieces = layer_count(whole), given.pp_stages * given.virtual_stages
+    if given.stage_layers is None and layers % pieces:
+        advice = _fitting_stages(given, layers, cluster)
+        among = f"{given.pp_stages} stages" + f" x {given.virtual_stages} virtual ones" * (given.virtual_stages > 1)
+        found.error(numbers_at, f"{layers} layer{'s' if layers > 1 else ''} cannot be divided among {among}; {advice}")
+    else:
+        found.attempt(layers_at, lambda: partition(whole, given.pp_stages, given.virtual_stages, given.stage_layers))
     if known:
         _check_micro_batches(config, config.training, virtual_at if given.virtual_stages > 1 else schedule_at, found)
+
+
+def _fitting_stages(given: ParallelismConfig, layers: int, cluster: Cluster | None) -> str:
+    """The numbers of stages, virtual ones or plain ones, that would divide so many layers."""
+    if given.virtual_stages > 1 and layers % given.pp_stages == 0:
+        fitting = nearest_divisors(layers // given.pp_stages, given.virtual_stages, key="virtual_stages")
+    else:
+        gpus = cluster.num_gpus // (given.tp_degree * given.cp_degree) if cluster is not None else 0
+        fitting = nearest_divisors(layers, given.pp_stages, gpus, key="pp_stages")
+    return fitting if layers < given.pp_stages * given.virtual_stages else f"{fitting}, or say how with stage_layers"
 
 
 def _check_micro_batches(config: SimulationConfig, training: TrainingConfig, at: KeyPath, found: Findings) -> None:
@@ -83,8 +98,28 @@ def _check_micro_batches(config: SimulationConfig, training: TrainingConfig, at:
             key = (*entry, "gradient_accumulation_steps")
             place = key if found.written(key) else entry
         if steps not in tried:
-            found.attempt(place, partial(schedule.actions, 0, given.pp_stages, steps, given.virtual_stages))
             tried.add(steps)
+            problem = _schedule_problem(schedule, given, steps)
+            if problem:
+                fitting = _fitting_steps(schedule, given, steps)
+                advice = f"; {either('gradient_accumulation_steps', fitting)} would fit" if fitting else ""
+                found.error(place, problem + advice)
+
+
+def _schedule_problem(schedule: Schedule, given: ParallelismConfig, steps: int) -> str:
+    """Why the schedule refuses so many micro-batches; empty if it does not."""
+    try:
+        schedule.actions(0, given.pp_stages, steps, given.virtual_stages)
+    except SimsysError as error:
+        return str(error)
+    return ""
+
+
+def _fitting_steps(schedule: Schedule, given: ParallelismConfig, steps: int) -> list[int]:
+    """The next lower and the next higher number of micro-batches that the schedule allows, if they are near."""
+    below, above = range(steps - 1, max(0, steps - given.pp_stages - 1), -1), range(steps + 1, steps + given.pp_stages)
+    allowed = (next((s for s in way if not _schedule_problem(schedule, given, s)), 0) for way in (below, above))
+    return [count for count in allowed if count]
 
 
 def split_problem(model: Model, tensor_degree: int, gpus: int = 0) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from simsys.check.findings import key_path
+from simsys.check.model import SIZES
 from simsys.config.document import KeyPath
 from simsys.config.experiment import SimulationConfig
 from simsys.config.validation import validate
@@ -27,6 +28,7 @@ STAND_INS: Mapping[str, Any] = {
 """What replaces a section that cannot do without the settings that are wrong."""
 
 DECIDED_BY = {
+    "network": ("hardware", "network", "training"),
     "parallelism": ("hardware", "model", "parallelism", "training"),
     "serving": ("hardware", "model"),
     "training": ("hardware", "model"),
@@ -73,7 +75,8 @@ def _leave_out(data: dict[str, Any], path: KeyPath) -> None:
     inner: Any = data
     for part in path[:-1]:
         inner = inner.get(part) if isinstance(inner, dict) else None
-    if len(path) > 1 and isinstance(inner, dict) and path[-1] in inner:
+    needed = path[0] == "model" and path[-1] in SIZES  # without it the model cannot be told from its other sizes
+    if len(path) > 1 and isinstance(inner, dict) and path[-1] in inner and not needed:
         del inner[path[-1]]
         return
     section = str(path[0])

@@ -12,10 +12,12 @@ from simsys.build.cluster import build_cluster
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
 from simsys.check.advice import advice, cheapest_lever
+from simsys.check.exceptions import check_exceptions
 from simsys.check.findings import Findings, as_written_text, key_path, unlocated, with_aliases
 from simsys.check.levers import job_of, memory_problem
 from simsys.check.model import check_model, source_path
 from simsys.check.names import check_engine, check_hardware, check_modules, check_precision
+from simsys.check.nearest import nearest_divisors
 from simsys.check.parallelism import check_parallelism
 from simsys.check.salvage import salvage, still_true
 from simsys.check.sizes import check_sizes
@@ -24,7 +26,7 @@ from simsys.config.experiment import SimulationConfig
 from simsys.config.loader import ScenarioSource
 from simsys.config.scenarios import read_sources
 from simsys.config.validation import validate
-from simsys.errors import ConfigError, InfeasibleConfigError, Problem
+from simsys.errors import ConfigError, InfeasibleConfigError, Problem, UsageError
 
 
 def check_file(
@@ -98,12 +100,17 @@ def check_scenario(
     check_modules(config, found)
     cluster = None
     if spec is not None:
-        cluster = found.attempt(("hardware",), lambda: build_cluster(config.hardware, config.network))
+        hardware, network = config.hardware, config.network
+        cluster = found.attempt(
+            ("network",), lambda: build_cluster(hardware, network, config.folder), error_at=("hardware",)
+        )
+    if cluster is not None and cluster.exceptions:
+        check_exceptions(config, cluster, found)
     check_parallelism(config, cluster, model, found)
     shortest = check_workload(config, model, found)
     if not found.errors and cluster is not None and model is not None and engine is not None:
         job = job_of(config, cluster, model)
-        sound = isinstance(job, ServingJob) or found.attempt(("training", "options"), lambda: job.shards) is not None
+        sound = isinstance(job, ServingJob) or _can_shard(job, found)
         if sound and memory:
             _check_memory(job, shortest, found)
     return found.errors, found.infeasible
@@ -117,6 +124,21 @@ def _check_the_rest(source: ScenarioSource, folder: Path) -> list[Problem]:
     config, touched = rest
     wrong, _ = check_scenario(source, config.located_in(folder), memory=False)
     return still_true(wrong, touched)
+
+
+def _can_shard(job: TrainingJob, found: Findings) -> bool:
+    """Whether model states can be divided as the options of data parallelism say; books the option if not."""
+    options = job.settings.options
+    try:
+        _ = job.shards
+    except UsageError as error:
+        key = next((key for key in options if key in str(error)), None)
+        path = ("training", "options") if key is None else ("training", "options", key)
+        value = options.get(key or "")
+        advice = f"; {nearest_divisors(job.layout.replicas, value, key=key)}" if key and isinstance(value, int) else ""
+        found.error(path, f"{error}{advice}")
+        return False
+    return True
 
 
 def _check_memory(job: TrainingJob | ServingJob, shortest: int, found: Findings) -> None:

@@ -26,7 +26,8 @@ def serving_levers(job: ServingJob) -> Iterator[Lever]:
     if has_fp8:
         for lever in _tensor_levers(job, within):
             yield {**lever, **fp8}
-    if job.config.hardware.profile is None and job.config.hardware.num_nodes == 1:
+    drawn = job.config.network.topology_type == "custom"  # for just these GPUs
+    if job.config.hardware.profile is None and job.config.hardware.num_nodes == 1 and not drawn:
         yield from _tensor_levers(job, range(gpus + 1, MAX_TENSOR_DEGREE + 1))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from simsys.check.findings import Findings
@@ -12,7 +12,11 @@ from simsys.config.experiment import SimulationConfig
 MAX_COUNT = 1_000_000_000
 MAX_GPUS = 131_072
 MAX_FULL_MESH_NODES = 1_024
-MAX_LAYERS = 10_000
+MAX_COUNTS: Mapping[str, int] = {
+    "num_layers": 10_000,
+    "num_iterations": 1_000_000,
+    "gradient_accumulation_steps": 100_000,
+}
 """Far beyond what exists; they turn a slip of the keyboard into a message instead of a machine without memory."""
 
 SECTIONS = ("hardware", "model", "parallelism", "training", "serving")
@@ -24,7 +28,7 @@ def check_sizes(config: SimulationConfig, found: Findings) -> bool:
     for section in SECTIONS:
         part = getattr(config, section)
         for path, count in _counts(part.model_dump() if part is not None else {}, (section,)):
-            limit = MAX_LAYERS if path == ("model", "num_layers") else MAX_COUNT
+            limit = MAX_COUNTS.get(str(path[-1]), MAX_COUNT)
             if count > limit:
                 found.error(path, f"must be at most {limit}, not {_shown(count)}")
     if len(found.errors) > before:

@@ -152,7 +152,7 @@ def strategy_lever(job: TrainingJob, data: str) -> Lever | None:
 
     Options are kept if the other strategy has them too.
     """
-    if job.settings.data_parallel is not None or job.layout.data == 1:
+    if job.settings.data_parallel is not None or job.layout.replicas == 1:
         return None
     lever: dict[str, Any] = {"parallelism.strategy": _strategy(job, data)}
     try:

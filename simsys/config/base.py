@@ -2,19 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType, UnionType
+from typing import Annotated, Any, ClassVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from simsys.units import Quantity
 
 CommunicationPattern = Annotated[str, Field(min_length=1)]
 """``auto``, a collective algorithm by name, or one of the user's own as ``package.module:Class``."""
 
 
 class FrozenModel(BaseModel):
-    """Settings: immutable, and an unknown key is an error."""
+    """Settings: immutable, and an unknown key is an error.
+
+    `other_names` are keys of other programs, such as Megatron-LM, with what they are called here; for messages.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, protected_namespaces=())
+    other_names: ClassVar[Mapping[str, str]] = MappingProxyType({})
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _true_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, bool) and info.field_name is not None:
+            field = cls.model_fields[info.field_name]
+            kinds = set(_kinds(Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation))
+            if kinds & {int, float} and bool not in kinds:
+                raise invalid(f"a number is needed, not {str(value).lower()}")
+        return value
+
+
+def _kinds(annotation: Any) -> Iterator[Any]:
+    """The types that a setting may have; those of quantities say themselves what they take."""
+    if get_origin(annotation) is Annotated:
+        kind, *metadata = get_args(annotation)
+        if not any(isinstance(each, Quantity) for each in metadata):
+            yield from _kinds(kind)
+    elif get_origin(annotation) in (Union, UnionType):
+        for kind in get_args(annotation):
+            yield from _kinds(kind)
+    else:
+        yield annotation
 
 
 class Configurable:

@@ -2,16 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
-from simsys.config.base import FrozenModel, invalid
+from simsys.config.base import FrozenModel, invalid, invalid_at
+from simsys.config.edges import Edges
 from simsys.units import BytesPerSecond, NonNegativeSeconds
 
 Contention = Literal["fifo", "fair"]
 Switching = Literal["cut_through", "store_and_forward"]
-TopologyType = Literal["switch", "full_mesh", "ring", "tree", "torus_2d"]
+TopologyType = Literal[
+    "switch",
+    "full_mesh",
+    "ring",
+    "tree",
+    "torus_2d",
+    "torus_3d",
+    "fat_tree",
+    "rail_optimized",
+    "dragonfly",
+    "custom",
+]
+
+Ports = Annotated[int, Field(strict=True, ge=1, le=1024)]
+"""Of a switch, or switches that each of them is joined with; far more than there are."""
+
+_CLOS = ("fat_tree", "rail_optimized")
+SETTINGS_OF: dict[str, tuple[str, ...]] = {
+    "dims": ("torus_2d", "torus_3d"),
+    "leaf_size": _CLOS,
+    "oversubscription": _CLOS,
+    "radix": _CLOS,
+    "pxn": ("rail_optimized",),
+    "nodes_per_router": ("dragonfly",),
+    "routers_per_group": ("dragonfly",),
+    "global_links_per_router": ("dragonfly",),
+    "edges": ("custom",),
+    "edges_file": ("custom",),
+}
+"""Settings that only some topologies have."""
 
 
 def _take(data: dict[str, Any], alias: str, key: str) -> Any:
@@ -29,8 +59,28 @@ def _quantity(value: Any, unit: str) -> str:
     return f"{value} {unit}"
 
 
+class DeviceException(FrozenModel):
+    """GPUs that differ from the others: slower by a `speed` below 1, or of another model.
+
+    They are named by their numbers in the cluster (`gpus`) or by those of their nodes (`nodes`), from 0.
+    """
+
+    gpus: list[NonNegativeInt] = Field(default_factory=list)
+    nodes: list[NonNegativeInt] = Field(default_factory=list)
+    speed: Annotated[float, Field(gt=0, le=100)] = 1.0
+    gpu: str | None = None
+
+    @model_validator(mode="after")
+    def _names_something(self) -> Self:
+        if not self.gpus and not self.nodes:
+            raise invalid("say which GPUs differ: gpus: [3] or nodes: [0]")
+        if self.speed == 1.0 and self.gpu is None:
+            raise invalid("say how they differ: speed: 0.8 or gpu: A100")
+        return self
+
+
 class HardwareConfig(FrozenModel):
-    """The cluster: a node profile, or a GPU and how many of them a node has.
+    """The cluster: a node profile, or a GPU and how many of them a node has; `exceptions` differ from the others.
 
     Aliases: ``gpu_model`` for ``gpu``, ``num_gpus_per_node`` for ``gpus_per_node``, ``compute_tflops`` (peak in
     TFLOP/s at 16 bit), ``memory_gb``, ``network_bandwidth_gbps`` (GB/s) for ``network_bandwidth``.
@@ -42,6 +92,7 @@ class HardwareConfig(FrozenModel):
     gpus_per_node: PositiveInt | None = None
     fabric: str | None = None
     network_bandwidth: BytesPerSecond | None = None
+    exceptions: list[DeviceException] = Field(default_factory=list)
 
     @model_validator(mode="before")
     @classmethod
@@ -79,11 +130,33 @@ class NetworkConfig(FrozenModel):
     """How the nodes (or, in nodes of one GPU, the GPUs) are joined, and how transfers share links.
 
     Alias: ``base_latency_us``.
+
+    `routing` says which of several shortest paths a transfer takes: ``ecmp`` (the default of fat_tree,
+    rail_optimized, dragonfly and custom) picks one by a hash of its source and destination, ``shortest`` (of the
+    others) takes the first; in a torus that is dimension order.
+
+    Of a torus, `dims` are its sides, in nodes. Of a fat tree and of rails, `leaf_size` are the nodes below a leaf
+    switch, `oversubscription` is the bandwidth of a leaf's downlinks over that of its uplinks, and `radix` are the
+    ports of a switch; with `pxn`, traffic for another rail first goes to the GPU of its own node that is on that rail
+    (as in NCCL), without it over a spine. A dragonfly has `nodes_per_router`, `routers_per_group` and
+    `global_links_per_router`. A custom graph has `edges`, or an `edges_file` beside the experiment: between GPUs
+    (``gpu0`` …; insides of nodes and NICs are then drawn too) or between nodes (``node0`` …).
     """
 
     topology_type: TopologyType = "switch"
     base_latency: NonNegativeSeconds | None = None
     link_bandwidth: BytesPerSecond | None = None
+    routing: Literal["shortest", "ecmp"] | None = None
+    dims: tuple[PositiveInt, ...] | None = None
+    leaf_size: PositiveInt | None = None
+    oversubscription: Annotated[float, Field(strict=True, ge=0.1, le=1000)] | None = None
+    radix: Ports | None = None
+    pxn: bool | None = None
+    nodes_per_router: PositiveInt | None = None
+    routers_per_group: Ports | None = None
+    global_links_per_router: Ports | None = None
+    edges: Edges | None = None
+    edges_file: Annotated[str, Field(min_length=1)] | None = None
     contention: Contention = "fifo"
     switching: Switching = "cut_through"
 
@@ -94,6 +167,20 @@ class NetworkConfig(FrozenModel):
             data = dict(data)
             data["base_latency"] = _quantity(_take(data, "base_latency_us", "base_latency"), "us")
         return data
+
+    @model_validator(mode="after")
+    def _settings_of_its_own(self) -> Self:
+        for name, types in SETTINGS_OF.items():
+            value = getattr(self, name)
+            if value is not None and self.topology_type not in types:
+                message = f"{name} belongs to topology_type {' or '.join(types)}, not to {self.topology_type}"
+                raise invalid_at((name,), message, value)
+        sides = {"torus_2d": 2, "torus_3d": 3}.get(self.topology_type)
+        if self.dims is not None and len(self.dims) != sides:
+            raise invalid_at(("dims",), f"a {self.topology_type} has {sides} sides, not {len(self.dims)}", self.dims)
+        if self.topology_type == "custom" and (self.edges is None) == (self.edges_file is None):
+            raise invalid("a custom topology needs edges, a list such as [{from: gpu0, to: sw0}], or an edges_file")
+        return self
 
     @model_validator(mode="after")
     def _switching_of_the_model(self) -> Self:

@@ -194,9 +194,34 @@ class GpuProfile(Profile):
 
 
 class Interconnect(Link):
-    """What joins the GPUs of a node: bandwidth per GPU after protocol overhead, latency per hop."""
+    """What joins the GPUs of a node: bandwidth per GPU after protocol overhead, latency per hop.
 
-    kind: Literal["nvswitch", "nvlink_mesh", "pcie_switch"]
+    Args:
+        kind: One switch (``nvswitch``, ``pcie_switch``), links of each pair (``nvlink_mesh``), the wiring of a DGX-1V
+            (``hybrid_cube_mesh``; bandwidth of one NVLink), or PCIe switches below the sockets of the host
+            (``pcie_tree``; bandwidth of a GPU's PCIe link).
+        gpus_per_switch: Of a ``pcie_tree``, GPUs below each switch; the node's NICs are spread over the switches.
+        uplink: Of a ``pcie_tree``, each switch to its host bridge; by default as the GPUs' links.
+        sockets: Of a ``pcie_tree``, sockets of the host.
+        socket_link: Of a ``pcie_tree`` with several sockets, what joins each two.
+    """
+
+    kind: Literal["nvswitch", "nvlink_mesh", "hybrid_cube_mesh", "pcie_switch", "pcie_tree"]
+    gpus_per_switch: Count | None = None
+    uplink: Link | None = None
+    sockets: Count | None = None
+    socket_link: Link | None = None
+
+    @model_validator(mode="after")
+    def _tree_is_whole(self) -> Self:
+        given = [name for name in ("gpus_per_switch", "uplink", "sockets", "socket_link") if getattr(self, name)]
+        if self.kind != "pcie_tree" and given:
+            raise invalid(f"{given[0]} belongs to kind: pcie_tree, not to {self.kind}")
+        if self.kind == "pcie_tree" and self.gpus_per_switch is None:
+            raise invalid("a pcie_tree needs gpus_per_switch")
+        if (self.sockets or 1) > 1 and self.socket_link is None:
+            raise invalid("several sockets need a socket_link, e.g. {bandwidth: 20 GB/s, latency: 500 ns}")
+        return self
 
 
 class Nics(Link):
@@ -217,11 +242,12 @@ class NodeProfile(Profile):
 
 
 class FabricProfile(Profile):
-    """A network between nodes: line rate of one port, latency of one switch."""
+    """A network between nodes: line rate of one port, latency of one switch, and how many ports it has (`radix`)."""
 
     kind: Literal["infiniband", "ethernet"]
     bandwidth: BytesPerSecond
     latency: NonNegativeSeconds
+    radix: Count | None = None
 
 
 class EngineProfile(Profile):

@@ -8,7 +8,7 @@ from typing import Self
 from pydantic import NonNegativeInt, PositiveInt, model_validator
 
 from simsys.config.base import FrozenModel, invalid, invalid_at
-from simsys.units import BytesPerSecond, NonNegativeSeconds
+from simsys.units import BytesPerSecond, NonNegativeSeconds, Seconds
 
 
 class BatchScheduleEntry(FrozenModel):
@@ -49,6 +49,28 @@ class DataLoadingConfig(FrozenModel):
 
     time: NonNegativeSeconds
     prefetch: bool = True
+
+
+class FailuresConfig(FrozenModel):
+    """How often hardware fails, and what that costs; looks at `duration` of wall-clock time.
+
+    `gpu_mtbf`, `node_mtbf` and `link_mtbf` are the mean times between failures of one GPU, node or network card; what
+    is left out does not fail. A failure is noticed after `detection`, and training goes on after `restart` and loading
+    the last checkpoint.
+    """
+
+    duration: Seconds
+    gpu_mtbf: Seconds | None = None
+    node_mtbf: Seconds | None = None
+    link_mtbf: Seconds | None = None
+    detection: NonNegativeSeconds = 0.0
+    restart: NonNegativeSeconds = 0.0
+
+    @model_validator(mode="after")
+    def _something_fails(self) -> Self:
+        if self.gpu_mtbf is None and self.node_mtbf is None and self.link_mtbf is None:
+            raise invalid("say what fails: gpu_mtbf, node_mtbf or link_mtbf, such as gpu_mtbf: 50000 h")
+        return self
 
 
 def check_batch_schedule(entries: Sequence[BatchScheduleEntry], num_iterations: int) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field, PositiveInt, WithJsonSchema
 
@@ -16,6 +17,9 @@ def _strategy(value: str) -> str:
         return value
     parts = value.split("_")
     unknown = [part for part in parts if part not in STRATEGY_PARTS]
+    for part in unknown:
+        if advice := NO_KINDS.get(part.upper().replace("-", "")):
+            raise invalid(f"unknown strategy {value!r}: {advice}")
     if unknown:
         known = ["None", *STRATEGY_PARTS, "TP_PP", "TP_PP_DDP"]
         raise invalid(
@@ -29,6 +33,13 @@ def _strategy(value: str) -> str:
 
 DATA_STRATEGIES = ("DDP", "ZERO1", "ZERO2", "FSDP", "HSDP")
 STRATEGY_PARTS = ("TP", "CP", "EP", "PP", *DATA_STRATEGIES)
+NO_KINDS = {
+    "DP": "data parallelism is DDP, ZERO1, ZERO2, FSDP or HSDP",
+    "MP": "model parallelism is TP, PP or both",
+    "SP": "sequence parallelism is no strategy of its own; write sequence_parallel: true beside TP",
+    "ZERO3": "ZeRO-3 is FSDP",
+}
+"""What other programs call strategies, with what to write here."""
 AXES = {"tp": "tensor", "cp": "context", "ep": "expert", "dp": "data", "pp": "pipeline"}
 """The axes of a layout by their short names."""
 _KIND = f"({'|'.join(STRATEGY_PARTS)})"
@@ -41,7 +52,8 @@ def _order(value: str) -> str:
     """Refuse what does not name tp, dp and pp, and possibly cp and ep, once each."""
     given = value.split("-")
     if not {"tp", "dp", "pp"} <= set(given) <= set(AXES) or len(set(given)) < len(given):
-        raise invalid(f"order names tp, dp and pp, and cp and ep where they matter, once each, not {value!r}")
+        message = "order names tp, dp and pp, and cp and ep where they matter, once each, as in tp-cp-ep-dp-pp"
+        raise invalid(f"{message}, not {value!r}")
     return value
 
 
@@ -65,6 +77,18 @@ class ParallelismConfig(FrozenModel):
     `expert_skew` is the load of the busiest expert-parallel rank over the mean, `expert_capacity_factor` the most that
     an expert takes, over the mean: further tokens are dropped.
     """
+
+    other_names: ClassVar[Mapping[str, str]] = {
+        "tensor_parallel": "tp_degree",
+        "tensor_parallel_size": "tp_degree",
+        "tensor_model_parallel_size": "tp_degree",
+        "context_parallel_size": "cp_degree",
+        "expert_model_parallel_size": "ep_degree",
+        "pipeline_parallel_size": "pp_stages",
+        "pipeline_model_parallel_size": "pp_stages",
+        "pp_degree": "pp_stages",
+        "data_parallel_size": "dp_degree",
+    }
 
     strategy: Strategy | None = None
     tp_degree: PositiveInt = 1

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, PositiveInt, model_validator
 
@@ -11,6 +12,7 @@ from simsys.config.iterations import (
     BatchScheduleEntry,
     CheckpointConfig,
     DataLoadingConfig,
+    FailuresConfig,
     check_batch_schedule,
     check_checkpoint,
 )
@@ -25,6 +27,16 @@ class TrainingConfig(FrozenModel):
     attention core, ``full`` each block. `attention` is ``fused`` (flash) or not. `fused_optimizer`: the update is one
     kernel, or one for each operation. `batch_schedule` changes the batch in the course of the run.
     """
+
+    other_names: ClassVar[Mapping[str, str]] = {
+        "micro_batch_size": "batch_size_per_gpu",
+        "batch_size": "batch_size_per_gpu",
+        "global_batch_size": "batch_size_per_gpu",
+        "num_microbatches": "gradient_accumulation_steps",
+        "train_iters": "num_iterations",
+        "recompute_granularity": "activation_recompute",
+        "gradient_checkpointing": "activation_recompute",
+    }
 
     batch_size_per_gpu: PositiveInt
     num_iterations: PositiveInt = 10
@@ -43,6 +55,7 @@ class TrainingConfig(FrozenModel):
     batch_schedule: list[BatchScheduleEntry] = Field(default_factory=list)
     checkpoint: CheckpointConfig | None = None
     data_loading: DataLoadingConfig | None = None
+    failures: FailuresConfig | None = None
 
     @model_validator(mode="after")
     def _precision_fits(self) -> Self:

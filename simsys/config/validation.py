@@ -120,8 +120,7 @@ class _Translator:
             elif len(loc) == 1 and error["type"] == "missing":
                 self._say(path, f"missing required key {str(loc[0])!r}", key=True)
             elif len(loc) == 1 and error["type"] == "extra_forbidden":
-                known = _accepted_keys(model) if model else ()
-                self._say((*path, loc[0]), f"unknown key {str(loc[0])!r}{did_you_mean(loc[0], known)}", key=True)
+                self._say((*path, loc[0]), f"unknown key {str(loc[0])!r}{_near_key(loc[0], model)}", key=True)
             else:
                 below.setdefault(loc[0], []).append((loc[1:], error))
         if below and schema.get("type") == "union":
@@ -200,6 +199,15 @@ def _child(schema: _Schema, part: str | int) -> _Schema:
         items = schema["items_schema"]
         return cast(_Schema, items[min(part, len(items) - 1)])
     return cast(_Schema, schema.get("values_schema" if kind == "dict" else "items_schema", {}))
+
+
+def _near_key(given: object, model: type[BaseModel] | None) -> str:
+    """What an unknown key may have been meant to be, or which keys there are."""
+    if model is None:
+        return ""
+    if meant := getattr(model, "other_names", {}).get(given):
+        return f", did you mean {meant!r}?"
+    return did_you_mean(given, _accepted_keys(model)) or "; there is nothing to set here"
 
 
 def _accepted_keys(model: type[BaseModel]) -> list[str]:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from simpy.events import Event
+from simpy.events import Event, Process
 
 from simsys.collectives.choose import Choose
-from simsys.errors import DeadlockError, UsageError
 from simsys.executors.communicator import Communicator, Meeting
 from simsys.executors.cost import PassCost, WorkCost
+from simsys.executors.deadlock import Processes, deadlock, ranks_shown
 from simsys.executors.host import Hosts
 from simsys.executors.images import Images
+from simsys.executors.mail import Mail
 from simsys.executors.streams import Stream
 from simsys.model.work import Precision
 from simsys.ops import (
@@ -33,6 +33,7 @@ from simsys.ops import (
 )
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
+from simsys.platform.device_spec import DeviceSpec
 from simsys.platform.environment import At
 from simsys.platform.platform import VirtualHardwarePlatform
 from simsys.probes import Probes
@@ -81,8 +82,10 @@ class Executor(ABC):
         self._communicators: dict[Group, Communicator] = {}
         self._streams: dict[tuple[int, Group], Stream] = {}
         self._hosts = Hosts(platform, self.probes)
-        self._pass_costs: dict[ForwardPass, PassCost] = {}
-        self._mail: dict[tuple[tuple[int, int, Hashable], bool], deque[Event]] = {}
+        self._processes = Processes(self.env)
+        self._team_specs: dict[Group, DeviceSpec] = {}
+        self._pass_costs: dict[tuple[ForwardPass, int], PassCost] = {}
+        self.mail = Mail(self.env, self._stand_in)
         self._handlers: dict[type, Callable[[Any], Event]] = {
             Compute: self.compute,
             Collective: self.collective,
@@ -257,7 +260,7 @@ class Executor(ABC):
 
     def recv(self, op: Recv) -> Event:
         """Wait for a message; the event's value is when it was sent."""
-        event = self._message(op.src, op.rank, op.tag, receiving=True)
+        event = self.mail.event(op.src, op.rank, op.tag, receiving=True)
         if self.probes.waited and not event.processed:
             started_s = self.now(op.rank)
             event.callbacks.append(lambda arrived: self._tell_wait(op, started_s, arrived.value))
@@ -292,44 +295,39 @@ class Executor(ABC):
 
     def pass_cost(self, op: Forward) -> PassCost:
         """The cost model of a forward pass, made on first use."""
-        found = self._pass_costs.get(op.plan)
+        spec = self._team_specs.get(op.team)
+        if spec is None:  # a team is as fast as its slowest GPU
+            specs = (self.platform.devices[rank].spec for rank in op.team.ranks)
+            spec = self._team_specs[op.team] = min(specs, key=lambda each: each.speed)
+        found = self._pass_costs.get((op.plan, id(spec)))
         if found is None:
-            spec = self.platform.devices[op.rank].spec
-            found = self._pass_costs[op.plan] = PassCost(op.plan, spec, self.model.precision, self.model.per_layer_s)
+            found = PassCost(op.plan, spec, self.model.precision, self.model.per_layer_s)
+            self._pass_costs[op.plan, id(spec)] = found
         return found
 
-    def check_finished(self) -> None:
-        """Raise DeadlockError if an operation still waits for a partner when nothing can happen any more."""
-        waiting = [
-            f"{meeting.op.kind} {meeting.op.name!r} of ranks {_shown(group.ranks)}: {meeting.missing} never joined"
-            for group, communicator in self._communicators.items()
-            for meeting in communicator.waiting()
-        ]
-        waiting += [
-            f"rank {dst} waits for a message from rank {src} (tag {tag!r}) that was never sent"
-            for ((src, dst, tag), receiving), unmatched in self._mail.items()
-            if receiving and unmatched
-        ]
-        if waiting:
-            raise DeadlockError("deadlock: nothing can happen any more, but\n  " + "\n  ".join(waiting))
+    def run(self, rank: int, steps: Generator[Any, Any, None]) -> Process:
+        """Run the process of a rank."""
+        return self._processes.start(rank, steps)
 
-    def _message(self, src: int, dst: int, tag: Hashable, *, receiving: bool) -> Event:
-        """The event shared by a send and the matching recv, in order, whichever side comes first."""
-        try:
-            key = self._stand_in[src], self._stand_in[dst], tag
-        except KeyError as error:
-            raise UsageError(f"a message from rank {src} to rank {dst}: there is no rank {error}") from None
-        other_side = self._mail.get((key, not receiving))
-        if other_side:
-            return other_side.popleft()
-        event = Event(self.env)
-        self._mail.setdefault((key, receiving), deque()).append(event)
-        return event
+    def check_finished(self) -> None:
+        """Raise DeadlockError if something still waits when nothing can happen any more.
+
+        The message names operations that wait for a partner, and where the ranks' processes wait.
+        """
+        error = deadlock(self._unmatched(), self._processes)
+        if error is not None:
+            raise error
+
+    def _unmatched(self) -> Iterator[str]:
+        """Collectives that some rank has not joined, and messages that were not sent."""
+        for group, communicator in self._communicators.items():
+            members = sorted({self._stand_in[rank] for rank in group.ranks})
+            for meeting, absent in communicator.waiting(members):
+                op = meeting.op
+                yield f"{op.kind} {op.name!r} of {ranks_shown(group.ranks)}: {ranks_shown(absent)} never joined"
+        for src, dst, tag in self.mail.awaited():
+            yield f"rank {dst} waits for a message from rank {src} (tag {tag!r}) that was never sent"
 
     def _tell_memory(self, rank: int, now_s: float) -> None:
         for hook in self.probes.memory:
             hook(rank, self.platform.devices[rank].memory.in_use_bytes, now_s)
-
-
-def _shown(ranks: Sequence[int]) -> str:
-    return ", ".join(map(str, ranks[:8])) + (f" … ({len(ranks)} in all)" if len(ranks) > 8 else "")

@@ -17,16 +17,16 @@ class Checkpoints:
 
     def __init__(self, interval: int, stop_s: float, background_s: float = 0.0) -> None:
         self.interval = interval
-        self._stop_s = stop_s
-        self._background_s = background_s
+        self.stop_s = stop_s
+        self.background_s = background_s
         self._written_s = 0.0
 
     def save(self, now_s: float) -> float:
         """Take a checkpoint of what the ranks hold at `now_s`; return when they go on."""
-        end_s = max(now_s, self._written_s) + self._stop_s
+        end_s = max(now_s, self._written_s) + self.stop_s
         self.saved(end_s)
         return end_s
 
     def saved(self, end_s: float) -> None:
         """The ranks have gone on at `end_s`, after a checkpoint that was told instead of simulated."""
-        self._written_s = end_s + self._background_s
+        self._written_s = end_s + self.background_s

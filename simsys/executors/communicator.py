@@ -7,7 +7,7 @@ process group.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from simpy.events import Event
@@ -104,9 +104,12 @@ class Communicator:
             del self._open[call]
         return meeting
 
-    def waiting(self) -> list[Meeting]:
-        """Collectives that some member has not joined."""
-        return list(self._open.values())
+    def waiting(self, members: Iterable[int]) -> list[tuple[Meeting, list[int]]]:
+        """Collectives that some of the members have not joined, and who these are."""
+        return [
+            (meeting, [rank for rank in members if self._calls.get(rank, 0) <= call])
+            for call, meeting in self._open.items()
+        ]
 
     def algorithm(self, kind: CollectiveKind, nbytes: float) -> Algorithm:
         """The algorithm that carries out this collective."""

@@ -53,7 +53,7 @@ class HighDetail(Executor):
 
     def send(self, op: Send) -> Event:
         """Transfer over the links of the route once the rank's computation is done."""
-        delivered = self._message(op.rank, op.dst, op.tag, receiving=False)
+        delivered = self.mail.event(op.rank, op.dst, op.tag, receiving=False)
         start_s = self.now(op.rank)
 
         def arrived(_: Event) -> None:

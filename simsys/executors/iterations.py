@@ -133,7 +133,9 @@ class TrainingLoop:
         if data_s:
             yield executor.pause(ranks, start_s + data_s)
             self._mark("data_loaded")
-        yield self._env.all_of([self._env.process(framework.step()) for framework in self._frameworks])
+        yield self._env.all_of(
+            [self._executor.run(framework.rank.index, framework.step()) for framework in self._frameworks]
+        )
         worked_s = self._end_s = executor.align(ranks)
         if kind.checkpoint and self._checkpoints is not None:
             self._mark("checkpoint")

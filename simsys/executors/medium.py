@@ -35,6 +35,7 @@ class MediumDetail(Executor):
         self._programs: dict[Group, ProgramMeeting] = {}
         self._times_of: dict[Pass, PassTimes] = {}
         self._uses: dict[int, tuple[object, MemoryUse]] = {}  # by identity of the passes, which it holds
+        self._meets: dict[int, tuple[object, bool]] = {}  # likewise
         self._hops_s: dict[tuple[int, int, float], float] = {}
         self._tally = Tally(self)
 
@@ -91,6 +92,8 @@ class MediumDetail(Executor):
     def _run_programs(self, meeting: ProgramMeeting) -> None:
         """Evaluate, advance every member's GPU, and deliver the messages that are for what comes after."""
         try:
+            if any(self._meets_others(op) for op in meeting.programs):
+                raise StuckError
             outcome = longest_paths(meeting.programs, meeting.ready_s, self._pass_times, self._hop_seconds)
         except StuckError:  # a message may come from what follows another rank's program: play them, event by event
             for op in meeting.programs:
@@ -104,7 +107,7 @@ class MediumDetail(Executor):
             self._tally.ran(course.passes)
             self._hold(op, meeting.ready_s[op.rank], course.end_s)
         for (src, dst, tag), (sent_s, arrived_s) in outcome.undelivered.items():
-            self.env.fire_at(arrived_s, self._message(src, dst, tag, receiving=False), sent_s)
+            self.env.fire_at(arrived_s, self.mail.event(src, dst, tag, receiving=False), sent_s)
         for event in meeting.events.values():
             event.succeed()
 
@@ -123,6 +126,14 @@ class MediumDetail(Executor):
         for name, nbytes in use.peak.items():
             memory.free(name, nbytes - use.end.get(name, 0.0))
         self._tell_memory(op.rank, end_s)
+
+    def _meets_others(self, op: Program) -> bool:
+        """Whether some pass has a collective with ranks of other roles, which may come later than this one."""
+        found = self._meets.get(id(op.passes))
+        if found is None:
+            groups = {each.group for a_pass in set(op.passes) for each in a_pass.collectives}
+            found = self._meets[id(op.passes)] = op.passes, any(self._members(group) > 1 for group in groups)
+        return found[1]
 
     def _play_and_tell(self, op: Program, ended: Event) -> Generator[Event, Any, None]:
         yield from self._play(op)
@@ -188,7 +199,7 @@ class MediumDetail(Executor):
 
     def send(self, op: Send) -> Event:
         """One event when the message has arrived over an idle route."""
-        event = self._message(op.rank, op.dst, op.tag, receiving=False)
+        event = self.mail.event(op.rank, op.dst, op.tag, receiving=False)
         self._tally.sent(op)
         start_s = self.now(op.rank)
         latency_s, bytes_per_s = self.platform.network.idle_path([(op.rank, op.dst)])

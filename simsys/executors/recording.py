@@ -97,7 +97,7 @@ class Recording(Executor):
 
     def send(self, op: Send) -> Event:
         """Arrives at once; the receiver may wait for it before or after."""
-        return self._message(op.rank, op.dst, op.tag, receiving=False).succeed(self.env.now)
+        return self.mail.event(op.rank, op.dst, op.tag, receiving=False).succeed(self.env.now)
 
 
 def describe(op: Operation) -> dict[str, Any]:

@@ -37,11 +37,11 @@ class MetricsCollector(Probe, ABC):
 
 
 class TrainingMetrics(MetricsCollector):
-    """Times of iterations and their parts, on one rank of every pipeline stage.
+    """Times of iterations and their parts, on one rank of every role.
 
     Args:
         rank: The rank whose times are those of the run; ranks of one stage are alike.
-        stages: For each stage, the rank that is observed; by default `rank` alone.
+        stages: The ranks that are observed and their pipeline stages; by default `rank` alone.
         samples: Numbers of iterations that follow one another, each with the samples of one of them; if empty,
             all have the same.
         samples_per_iteration: Global batch size, its mean if it changes.
@@ -57,14 +57,16 @@ class TrainingMetrics(MetricsCollector):
         self,
         rank: int,
         *,
-        stages: Sequence[int] = (),
+        stages: Mapping[int, int] | None = None,
         samples: Sequence[tuple[int, float]] = (),
         **facts: float,
     ) -> None:
         self.rank = rank
         self.samples = samples
         self.facts = facts
-        self.logs = {each: IterationLog(pipelined=len(stages) > 1) for each in stages or [rank]}
+        self._stages = stages or {rank: 0}
+        pipelined = len(set(self._stages.values())) > 1
+        self.logs = {each: IterationLog(pipelined=pipelined) for each in self._stages}
         self._members: dict[Group, list[IterationLog]] = {}
         self._peak_bytes = dict.fromkeys(self.logs, 0.0)
 
@@ -126,7 +128,7 @@ class TrainingMetrics(MetricsCollector):
         rows = [mean_parts(log, axes) for log in self.logs.values()]
         return {
             "rank": list(self.logs),
-            "stage": list(range(len(rows))),
+            "stage": list(self._stages.values()),
             **{name: [row[name] for row in rows] for name in rows[0]},
             "peak_memory_bytes": list(self._peak_bytes.values()),
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from statistics import median
 from typing import Any
 
 from simsys.metrics.iteration_log import COMMUNICATION, IterationLog
@@ -29,10 +30,12 @@ def training_metrics(
     Times are those of the observed rank: computation (with the optimizer), communication that it does not hide,
     the pipeline's bubble, waiting for data, checkpoints, and idle time add up to the iteration; `IterationLog` says
     what counts for which. The communication ratio is the exposed share, and ``exposed_<axis>_s`` what of it is due to
-    the groups along an axis, for each along which the rank communicates.
+    the groups along an axis, for each along which the rank communicates. The steady iteration is the median of all but
+    the first, without checkpoints.
     """
     rows = log.rows()
     durations = rows["iteration_s"]
+    worked = [whole - stop for whole, stop in zip(durations, log.checkpoint, strict=True)]
     count = len(durations)
     mean_s = sum(durations) / count
     exposed_s = sum(rows["exposed_communication_s"]) / count
@@ -43,6 +46,7 @@ def training_metrics(
         "mean_iteration_s": mean_s,
         "first_iteration_s": durations[0],
         "last_iteration_s": durations[-1],
+        "steady_iteration_s": median(worked[1:] or worked),
         "compute_s": sum(log.compute) / count,
         "optimizer_s": sum(log.optimizer) / count,
         "communication_s": sum(log.communication) / count,

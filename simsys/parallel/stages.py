@@ -27,8 +27,7 @@ def partition(
         UsageError: If the layers cannot be divided like this.
     """
     first, last = _layers(plan)
-    count = sum(stretch.repeat for stretch in plan.stretches[first:last])
-    sizes = _sizes(count, stages * chunks, layers)
+    sizes = _sizes(layer_count(plan), stages * chunks, layers)
     pieces = _cut(plan.stretches[first:last], sizes)
     pieces[0] = [*plan.stretches[:first], *pieces[0]]
     pieces[-1] = [*pieces[-1], *plan.stretches[last:]]
@@ -40,6 +39,12 @@ def partition(
         hands_on = index + 1 < len(pieces)
         passes.append(ForwardPass(f"{plan.name}[{index}]", tuple(piece), of_token, of_logit, hands_on))
     return [[passes[chunk * stages + stage] for chunk in range(chunks)] for stage in range(stages)]
+
+
+def layer_count(plan: ForwardPass) -> int:
+    """How many layers there are to divide."""
+    first, last = _layers(plan)
+    return sum(stretch.repeat for stretch in plan.stretches[first:last])
 
 
 def _layers(plan: ForwardPass) -> tuple[int, int]:

@@ -80,6 +80,7 @@ class DeviceSpec:
         usd_per_hour: Price of one device; 0 if unknown.
         curves: Efficiency by kernel kind, then by dtype or ``default``.
         floor_s: Shortest time of a kernel, by kind; 0 where there is none.
+        speed: Share of the usual speed at which all kernels run: below 1 for a slow GPU.
         host_update_bytes_per_s: What an optimizer on the host reads and writes for this device: its share of the
             bandwidth of the host's memory, times the part of it that such an optimizer reaches; 0 if unknown.
     """
@@ -97,6 +98,7 @@ class DeviceSpec:
     curves: Mapping[str, Mapping[str, EfficiencyCurve]] = field(hash=False)
     floor_s: Mapping[str, float] = field(hash=False)
     host_update_bytes_per_s: float = 0.0
+    speed: float = 1.0
 
 
 def kernel_seconds(spec: DeviceSpec, kernel: Kernel) -> float:
@@ -121,7 +123,7 @@ def kernel_seconds(spec: DeviceSpec, kernel: Kernel) -> float:
         if peak is None:
             raise InfeasibleError(f"{spec.name} has no {dtype} arithmetic; it has {', '.join(spec.peak_flop_per_s)}")
         seconds = max(seconds, kernel.flop / (peak * compute))
-    return max(seconds, spec.floor_s.get(kind, 0.0))
+    return max(seconds, spec.floor_s.get(kind, 0.0)) / spec.speed
 
 
 def work_seconds(spec: DeviceSpec, work: Work, overhead_per_layer_s: float = 0.0) -> float:

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from simsys.errors import UnknownNameError, UsageError
-from simsys.platform.topology import TOPOLOGY_TYPES, LinkSpec, Topology, both_ways, check_count
+from simsys.platform.fabrics import GROUPED, PORT_PER_NIC, TOPOLOGY_TYPES
+from simsys.platform.insides import BuiltInside, NodeInside, PcieTree, build_inside
+from simsys.platform.routes import Exit, NodeRouting, Routing
+from simsys.platform.topology import LinkSpec, Topology, both_ways, check_count
 
-
-@dataclass(frozen=True, slots=True)
-class NodeInside:
-    """How the GPUs of one node are joined.
-
-    Args:
-        kind: ``nvswitch`` or ``pcie_switch`` (one link from each GPU to a switch), or ``nvlink_mesh`` (one
-            link for each pair of GPUs).
-        bytes_per_s: Bandwidth of each link and direction.
-        latency_s: Latency of each link; through a switch a transfer takes two.
-    """
-
-    kind: str
-    bytes_per_s: float
-    latency_s: float
+__all__ = ["Fabric", "Nics", "NodeInside", "PcieTree", "nodes_on_fabric"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +37,20 @@ class Fabric:
     Args:
         kind: A name in `TOPOLOGY_TYPES`; its GPUs are the nodes' routers.
         bytes_per_s: Bandwidth of each link and direction; a link carries all the traffic of a node, so
-            give count times the bandwidth of a NIC if the fabric shall not be the bottleneck.
+            give count times the bandwidth of a NIC if the fabric shall not be the bottleneck. Where each NIC has a
+            port of its own (`PORT_PER_NIC`), the ports share it.
         latency_s: Latency of each link.
+        settings: Further arguments of the builder.
+        routing: Which of several shortest paths is taken; None for the kind's own.
+        pxn: Whether traffic for another rail changes the rail inside its node (NCCL's PXN).
     """
 
     kind: str
     bytes_per_s: float
     latency_s: float
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    routing: Routing | None = None
+    pxn: bool = False
 
 
 def nodes_on_fabric(
@@ -65,9 +62,9 @@ def nodes_on_fabric(
 ) -> Topology:
     """A cluster of equal nodes; GPU i of node k is vertex k·gpus_per_node + i.
 
-    A GPU reaches its node's router over its NIC, and the routers are joined by the fabric. On a switch, each NIC
-    has a port of its own with its share of the node's bandwidth, so NICs do not wait for each other; on other
-    fabrics a node has one router. Traffic between GPUs of one node stays inside the node. Nodes of one GPU have
+    A GPU reaches its node's router over its NIC, and the routers are joined by the fabric. On fabrics of switches,
+    each NIC has a port of its own with its share of the node's bandwidth, so NICs do not wait for each other; on
+    other fabrics a node has one router. Traffic between GPUs of one node stays inside the node. Nodes of one GPU have
     neither inside nor NICs: the GPU itself is on the fabric.
 
     Args:
@@ -83,29 +80,68 @@ def nodes_on_fabric(
     """
     check_count("num_nodes", num_nodes)
     check_count("gpus_per_node", gpus_per_node)
-    ports = max(nics.count, 1) if nics is not None and fabric is not None and fabric.kind == "switch" else 1
+    ports = max(nics.count, 1) if nics is not None and fabric is not None and fabric.kind in PORT_PER_NIC else 1
     outside = _fabric_topology(num_nodes, fabric, 1 if gpus_per_node == 1 else ports)
     if gpus_per_node == 1:
         return outside
-    nodes = [range(k * gpus_per_node, (k + 1) * gpus_per_node) for k in range(num_nodes)]
-    num_gpus = vertices = num_nodes * gpus_per_node
-    links: list[LinkSpec] = []
-    for gpus in nodes:  # these come first, so that of equally short ways the one inside the node is taken
-        links += _inside_links(gpus, inside, switch=vertices)
-        vertices += 1 if inside is not None and inside.kind != "nvlink_mesh" else 0
-    name = f"{num_nodes} x {gpus_per_node} GPUs"
-    if num_nodes == 1:
-        return Topology(num_gpus, vertices, tuple(links), name, gpus_per_node)
-    first_nic = vertices + outside.num_vertices
+    num_gpus = num_nodes * gpus_per_node
+    nodes = [range(first, first + gpus_per_node) for first in range(0, num_gpus, gpus_per_node)]
+    insides, links, names = [], list[LinkSpec](), list[str]()
     for node, gpus in enumerate(nodes):
-        routers = range(vertices + node * ports, vertices + (node + 1) * ports)
-        nic_links, first_nic = _nic_links(gpus, nics, routers, first_nic)
-        links += nic_links
+        insides.append(build_inside(gpus, inside, num_gpus + len(names)))
+        links += insides[-1].links
+        names += [f"{name} of node {node}" for name in insides[-1].names]
+    graph = Topology(
+        num_gpus,
+        num_gpus + len(names),
+        tuple(links),
+        f"{num_nodes} x {gpus_per_node} GPUs",
+        gpus_per_node,
+        tuple(names),
+    )
+    if num_nodes == 1:
+        return graph
+    cards = _check_nics(nics, gpus_per_node)
+    return _joined(
+        graph, list(zip(nodes, insides, strict=True)), cards, ports, outside, pxn=bool(fabric and fabric.pxn)
+    )
+
+
+def _joined(
+    graph: Topology,
+    nodes: Sequence[tuple[Sequence[int], BuiltInside]],
+    nics: Nics,
+    ports: int,
+    outside: Topology,
+    *,
+    pxn: bool,
+) -> Topology:
+    """The nodes of a graph with their NICs, and the fabric between these."""
+    first_port, links, names = graph.num_vertices, list(graph.links), list(graph.names)
+    for node in range(len(nodes)):
+        names += [f"port {port} of node {node}" if ports > 1 else f"router of node {node}" for port in range(ports)]
+    names += outside.names
+    exits: list[Exit] = []
+    for node, (gpus, inside) in enumerate(nodes):
+        routers = range(first_port + node * ports, first_port + (node + 1) * ports)
+        node_exits, cards = _connect(gpus, inside, nics, routers, graph.num_gpus + len(names), links)
+        exits += node_exits
+        names += [f"{card} of node {node}" for card in cards]
+    first_of_fabric = len(links)
     links += [
-        LinkSpec(vertices + link.src, vertices + link.dst, link.bytes_per_s, link.latency_s, link.kind)
+        LinkSpec(first_port + link.src, first_port + link.dst, link.bytes_per_s, link.latency_s, link.kind)
         for link in outside.links
     ]
-    return Topology(num_gpus, first_nic, tuple(links), f"{name} on {outside.name}", gpus_per_node)
+    return replace(
+        graph,
+        num_vertices=graph.num_gpus + len(names),
+        links=tuple(links),
+        name=f"{graph.name} on {outside.name}",
+        names=tuple(names),
+        routing=outside.routing,
+        groups=(-1,) * first_port + outside.groups if outside.groups else (),
+        nodes=NodeRouting(tuple(exits), len(graph.links), first_of_fabric, pxn),
+    )
 
 
 def _fabric_topology(num_nodes: int, fabric: Fabric | None, ports: int) -> Topology:
@@ -116,40 +152,45 @@ def _fabric_topology(num_nodes: int, fabric: Fabric | None, ports: int) -> Topol
         raise UsageError(f"{num_nodes} nodes need a fabric between them")
     if fabric.kind not in TOPOLOGY_TYPES:
         raise UnknownNameError("fabric", fabric.kind, TOPOLOGY_TYPES)
-    return TOPOLOGY_TYPES[fabric.kind](num_nodes * ports, fabric.bytes_per_s / ports, fabric.latency_s)
+    settings = {**fabric.settings, **({"per_node": ports} if fabric.kind in GROUPED else {})}
+    build = TOPOLOGY_TYPES[fabric.kind]
+    topology = build(num_nodes * ports, fabric.bytes_per_s / ports, fabric.latency_s, **settings)
+    return replace(topology, routing=fabric.routing) if fabric.routing is not None else topology
 
 
-def _inside_links(gpus: Sequence[int], inside: NodeInside | None, switch: int) -> Iterator[LinkSpec]:
-    if inside is None:
-        raise UsageError(f"a node of {len(gpus)} GPUs needs an inside that joins them")
-    pairs: Iterable[tuple[int, int]]
-    if inside.kind == "nvlink_mesh":
-        pairs = ((i, j) for i in gpus for j in gpus if i != j)
-    elif inside.kind in ("nvswitch", "pcie_switch"):
-        pairs = (pair for gpu in gpus for pair in both_ways(gpu, switch))
-    else:
-        raise UnknownNameError("kind of node inside", inside.kind, ["nvswitch", "nvlink_mesh", "pcie_switch"])
-    return (LinkSpec(i, j, inside.bytes_per_s, inside.latency_s, inside.kind) for i, j in pairs)
-
-
-def _nic_links(
-    gpus: Sequence[int], nics: Nics | None, routers: Sequence[int], first_nic: int
-) -> tuple[list[LinkSpec], int]:
-    """Links of one node to its router, or from each NIC to its own; and the next free vertex."""
-    if nics is None or not 1 <= nics.count <= len(gpus):
+def _check_nics(nics: Nics | None, gpus_per_node: int) -> Nics:
+    if nics is None or not 1 <= nics.count <= gpus_per_node:
         given = "none" if nics is None else nics.count
         raise UsageError(
-            f"a node of {len(gpus)} GPUs needs 1 to {len(gpus)} NICs, not {given}; "
+            f"a node of {gpus_per_node} GPUs needs 1 to {gpus_per_node} NICs, not {given}; "
             "count several NICs of one GPU as one with their joint bandwidth"
         )
-    if nics.count == len(gpus):
-        pairs = [pair for index, gpu in enumerate(gpus) for pair in both_ways(gpu, routers[index % len(routers)])]
-        return [LinkSpec(i, j, nics.bytes_per_s, nics.latency_s, "nic") for i, j in pairs], first_nic
-    used = [first_nic + index * nics.count // len(gpus) for index in range(len(gpus))]
-    # the card's latency is paid once, on its link to the router, as it is by a GPU with a card of its own
-    to_card = [pair for gpu, nic in zip(gpus, used, strict=True) for pair in both_ways(gpu, nic)]
-    cards = [(first_nic + index, routers[index % len(routers)]) for index in range(nics.count)]
-    to_router = [pair for card, router in cards for pair in both_ways(card, router)]
-    links = [LinkSpec(i, j, nics.bytes_per_s, 0.0, "nic") for i, j in to_card]
-    links += [LinkSpec(i, j, nics.bytes_per_s, nics.latency_s, "nic") for i, j in to_router]
-    return links, first_nic + nics.count
+    return nics
+
+
+def _connect(
+    gpus: Sequence[int], inside: BuiltInside, nics: Nics, routers: Sequence[int], first: int, links: list[LinkSpec]
+) -> tuple[list[Exit], list[str]]:
+    """Add the links from one node to its router, or from each NIC to its own; return the exits and the NICs' names.
+
+    A NIC that belongs to one GPU is no vertex of its own. The card's latency is paid once, on its link to the router.
+    """
+    switches = inside.nic_switches
+    shared = bool(switches) or nics.count < len(gpus)
+
+    def cable(a: int, b: int, latency_s: float) -> tuple[int, int]:
+        links.extend(LinkSpec(src, dst, nics.bytes_per_s, latency_s, "nic") for src, dst in both_ways(a, b))
+        return len(links) - 2, len(links) - 1
+
+    cards = [i * nics.count // len(gpus) for i in range(len(gpus))]  # of each GPU
+    doors = [switches[card * len(switches) // nics.count] for card in cards] if switches else gpus
+    legs = list(zip(doors, cards, strict=True))
+    to_card = {(door, card): cable(door, first + card, 0.0) for door, card in dict.fromkeys(legs)} if shared else {}
+    ports = [routers[card % len(routers)] for card in range(nics.count)]
+    starts = [first + card for card in range(nics.count)] if shared else gpus
+    to_port = [cable(start, port, nics.latency_s) for start, port in zip(starts, ports, strict=True)]
+    exits = []
+    for door, card in legs:
+        way = [to_card[door, card], to_port[card]] if shared else [to_port[card]]
+        exits.append(Exit(door, tuple(out for out, _ in way), ports[card], tuple(into for _, into in reversed(way))))
+    return exits, [f"nic {card}" for card in range(nics.count)] if shared else []

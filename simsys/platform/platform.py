@@ -83,6 +83,17 @@ class VirtualHardwarePlatform:
         _check_amount("nbytes", nbytes)
         return self.network.transfer(src, dst, nbytes)
 
+    def get_route(self, src: int, dst: int) -> list[int]:
+        """Vertices on the way from GPU `src` to GPU `dst`, both included.
+
+        Raises:
+            UsageError: If there is no such GPU.
+            InfeasibleError: If no path leads there.
+        """
+        self._check_gpu(src)
+        self._check_gpu(dst)
+        return self.network.topology.get_route(src, dst)
+
     def utilization(self) -> list[float]:
         """Busy share of each GPU so far, 0 to 1; 0 at the very beginning."""
         now = self.env.now  # not below 0: medium detail also holds a GPU while a pass communicates
@@ -91,15 +102,19 @@ class VirtualHardwarePlatform:
     def link_statistics(self) -> dict[str, list[Any]]:
         """The links that have carried anything, as columns.
 
-        They are source and destination vertex, kind, bytes, busy share so far, and the time that transfers have lost
-        at the link to others, added up over the transfers (it may exceed the time of the run).
+        They are source and destination vertex, their names, kind, bandwidth, latency, bytes, busy share so far, and
+        the time that transfers have lost at the link to others, added up (it may exceed the time of the run).
         """
-        now = self.env.now
+        now, name = self.env.now, self.network.topology.vertex_name
         used = [link for link in self.network.links if link.nbytes]
         return {
             "src": [link.spec.src for link in used],
             "dst": [link.spec.dst for link in used],
+            "from": [name(link.spec.src) for link in used],
+            "to": [name(link.spec.dst) for link in used],
             "kind": [link.spec.kind for link in used],
+            "bytes_per_s": [link.spec.bytes_per_s for link in used],
+            "latency_s": [link.spec.latency_s for link in used],
             "nbytes": [link.nbytes for link in used],
             "utilization": [link.busy_before(now) / now if now else 0.0 for link in used],
             "queued_s": [link.queued_s for link in used],

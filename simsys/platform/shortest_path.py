@@ -1,75 +1,106 @@
-"""The shortest way through a graph: breadth-first from both ends, so that large switches in between stay folded."""
+"""The shortest ways through a graph: breadth-first from both ends, so that large switches in between stay folded."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+Out = Mapping[int, Mapping[int, int]]
+"""For each vertex those that its links lead to, in the order of preference, with the links' numbers."""
+
+Into = Mapping[int, Collection[int]]
+"""For each vertex those that have a link to it."""
+
+Layers = Sequence[Collection[int]]
+"""The vertices that a shortest path may pass after 0, 1, 2 … links; the first and the last layer are its ends."""
 
 
-def shortest_path(
-    out: Sequence[Mapping[int, int]], into: Sequence[Collection[int]], src: int, dst: int
-) -> list[int] | None:
-    """A path with the fewest links; of several, the one that breadth-first search from `src` comes upon first.
+def shortest_layers(
+    out: Out, into: Into, src: int, dst: int, allowed: Callable[[int], bool] | None = None
+) -> Layers | None:
+    """Every path with the fewest links from `src` to `dst`, folded: what is left of them to choose at each step.
 
-    Both ends take turns, whichever has fewer links to follow. Where they meet, what is left of the search from `src`
-    need not look at vertices off the shortest paths: they never change which of the others come first.
+    Both ends take turns, whichever has fewer links to follow. A vertex of a layer is on a shortest path if a vertex
+    of the layer before that is on one has a link to it.
 
     Args:
-        out: For each vertex those that its links lead to, in the order of the search, with the links' numbers.
-        into: For each vertex those that have a link to it.
-        src: Where the path begins.
-        dst: Where it ends.
+        out: Links away from each vertex.
+        into: Links towards each vertex.
+        src: Where the paths begin.
+        dst: Where they end.
+        allowed: Says of a vertex whether paths may pass it; all if left out.
 
     Returns:
-        The vertices from `src` to `dst`, or None if there is no path.
+        The layers, or None if there is no path.
     """
-    before, front = {src: src}, [src]
-    left, backs = {dst: 0}, [[dst]]
-    while not (meeting := [vertex for vertex in front if vertex in left]):
-        if not (front and backs[-1]):
+    fronts, seen = [{src: None}], {src}
+    backs, left = [{dst: None}], {dst}
+    while not any(vertex in left for vertex in fronts[-1]):
+        if not (fronts[-1] and backs[-1]):
             return None
-        if sum(len(out[vertex]) for vertex in front) <= sum(len(into[vertex]) for vertex in backs[-1]):
-            front = _onward(out, front, before)
+        if sum(len(out[vertex]) for vertex in fronts[-1]) <= sum(len(into[vertex]) for vertex in backs[-1]):
+            fronts.append(_beyond(out, fronts[-1], seen, allowed))
         else:
-            backs.append(_backward(into, backs[-1], left))
-    for ring in reversed(backs[: left[meeting[0]]]):
-        meeting = _through(out, meeting, ring, before)
-    path = [dst]
-    while path[-1] != src:
-        path.append(before[path[-1]])
-    return path[::-1]
+            backs.append(_beyond(into, backs[-1], left, allowed))
+    met = {vertex: None for vertex in fronts.pop() if vertex in left}
+    layers = [met]
+    while fronts:
+        met = {vertex: None for vertex in fronts.pop() if any(other in met for other in out[vertex])}
+        layers.append(met)
+    return [*layers[::-1], *backs[-2::-1]]
 
 
-def _onward(out: Sequence[Mapping[int, int]], front: Sequence[int], before: dict[int, int]) -> list[int]:
-    """The vertices one link further away from the source, in the order in which they are found."""
-    found = []
+def follow(out: Out, layers: Layers, flow: int = 0) -> list[int]:
+    """One of the shortest paths: at each step the digits of `flow` choose among the ways on.
+
+    Args:
+        out: Links away from each vertex.
+        layers: From `shortest_layers`.
+        flow: Any number; 0 takes the first way everywhere, which is the path that plain breadth-first search from
+            the source comes upon first.
+
+    Returns:
+        The vertices of the path.
+    """
+    path = list(layers[0])
+    for layer in layers[1:]:
+        ways = _ways_on(out[path[-1]], layer)
+        flow, which = divmod(flow, len(ways))
+        path.append(ways[which])
+    return path
+
+
+def distances(out: Out, src: int, may_follow: Callable[[int, int], bool] | None = None) -> dict[int, int]:
+    """Links on a shortest path from `src` to every vertex that it reaches; a link may be ruled out by its ends."""
+    found, front = {src: 0}, [src]
+    while front:
+        onward = []
+        for vertex in front:
+            for other in out[vertex]:
+                if other not in found and (may_follow is None or may_follow(vertex, other)):
+                    found[other] = found[vertex] + 1
+                    onward.append(other)
+        front = onward
+    return found
+
+
+def _beyond(
+    links: Mapping[int, Collection[int]],
+    front: Collection[int],
+    seen: set[int],
+    allowed: Callable[[int], bool] | None,
+) -> dict[int, None]:
+    """The vertices one link further away, in the order in which they are found."""
+    found: dict[int, None] = {}
     for vertex in front:
-        for neighbour in out[vertex]:
-            if neighbour not in before:
-                before[neighbour] = vertex
-                found.append(neighbour)
+        for other in links[vertex]:
+            if other not in seen and (allowed is None or allowed(other)):
+                seen.add(other)
+                found[other] = None
     return found
 
 
-def _backward(into: Sequence[Collection[int]], back: Sequence[int], left: dict[int, int]) -> list[int]:
-    """The vertices one link further away from the destination."""
-    found = []
-    for vertex in back:
-        for neighbour in into[vertex]:
-            if neighbour not in left:
-                left[neighbour] = left[vertex] + 1
-                found.append(neighbour)
-    return found
-
-
-def _through(
-    out: Sequence[Mapping[int, int]], front: Sequence[int], ring: Sequence[int], before: dict[int, int]
-) -> list[int]:
-    """As `_onward`, but only to vertices of `ring`."""
-    found = []
-    for vertex in front:
-        reached = out[vertex]
-        for neighbour in sorted((each for each in ring if each in reached), key=reached.__getitem__):
-            if neighbour not in before:
-                before[neighbour] = vertex
-                found.append(neighbour)
-    return found
+def _ways_on(reached: Mapping[int, int], layer: Collection[int]) -> list[int]:
+    """The vertices of `layer` that a vertex has a link to, in the order of its links."""
+    if len(reached) > len(layer):
+        return sorted((vertex for vertex in layer if vertex in reached), key=reached.__getitem__)
+    return [vertex for vertex in reached if vertex in layer]

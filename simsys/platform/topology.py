@@ -8,14 +8,22 @@ cut-through, its serialisation once, at the slowest link: Σ latency + nbytes / 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from simsys.errors import InfeasibleError, UsageError
-from simsys.platform.shortest_path import shortest_path
+from simsys.platform.routes import FlatRoutes, NodeRoutes, NodeRouting, Routes, Routing, flow_hash
 
 _CACHED_ROUTES = 1 << 16  # bounds the memory of a topology whatever the number of pairs asked for
+
+
+class TopologyError(UsageError):
+    """A network that cannot be built as asked for; `setting` names what to change, as experiment files call it."""
+
+    def __init__(self, setting: str, message: str) -> None:
+        self.setting = setting
+        super().__init__(message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +49,18 @@ class LinkSpec:
 class Topology:
     """GPUs, switches and the links between them.
 
+    Routes are found when they are asked for, and cached.
+
     Args:
         num_gpus: GPUs; they are the first vertices.
         num_vertices: GPUs, switches, NICs and routers together.
         links: Directed links; their place in this tuple is their index.
         name: For messages and reports.
         node_size: GPUs per node, numbered node by node; 1 if there are no nodes of several GPUs.
+        names: Names of the vertices after the GPUs, for reports; empty if they have none.
+        routing: Which of several shortest paths is taken: ``shortest`` the first, ``ecmp`` one by hash.
+        groups: For each vertex its group, if routes may only pass the groups of their ends; empty if there are none.
+        nodes: What is inside nodes and what is the fabric; None if it is all one graph.
 
     Raises:
         UsageError: A link has an end that is not a vertex, equal ends, no bandwidth or a negative latency.
@@ -57,33 +71,29 @@ class Topology:
     links: tuple[LinkSpec, ...]
     name: str
     node_size: int = 1
-    _out: list[dict[int, int]] = field(init=False, repr=False, compare=False)  # vertex -> {neighbour: link index}
-    _into: list[list[int]] = field(init=False, repr=False, compare=False)  # vertex -> those with a link to it
+    names: tuple[str, ...] = ()
+    routing: Routing = "shortest"
+    groups: tuple[int, ...] = field(default=(), repr=False)
+    nodes: NodeRouting | None = field(default=None, repr=False)
     _routes: dict[tuple[int, int], tuple[int, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not 1 <= self.num_gpus <= self.num_vertices:
             raise UsageError(f"a topology of {self.num_vertices} vertices cannot have {self.num_gpus} GPUs")
-        out: list[dict[int, int]] = [{} for _ in range(self.num_vertices)]
-        into: list[list[int]] = [[] for _ in range(self.num_vertices)]
         for index, link in enumerate(self.links):
             check_link(link.bytes_per_s, link.latency_s)
-            self._check_vertex(link.src)
-            self._check_vertex(link.dst)
+            if not (0 <= link.src < self.num_vertices and 0 <= link.dst < self.num_vertices):
+                self._check_vertex(link.src)
+                self._check_vertex(link.dst)
             if link.src == link.dst:
                 raise UsageError(f"link {index} of {self.name} joins vertex {link.src} to itself")
-            if link.dst not in out[link.src]:
-                out[link.src][link.dst] = index
-                into[link.dst].append(link.src)
-        object.__setattr__(self, "_into", into)
-        object.__setattr__(self, "_out", out)
         object.__setattr__(self, "_routes", {})
 
     def route(self, src: int, dst: int) -> tuple[int, ...]:
         """Indexes of the links on a shortest path, in order; empty if `src` is `dst`.
 
-        Of several shortest paths, breadth-first search in the order of the links decides, so the answer is
-        always the same. Near pairs are cheap in a large topology.
+        In a cluster of nodes, traffic within a node stays there, and other traffic leaves over the GPU's NIC. The
+        answer is always the same. Near pairs are cheap in a large topology.
 
         Raises:
             UsageError: `src` or `dst` is not a vertex.
@@ -93,7 +103,7 @@ class Topology:
         if route is None:
             self._check_vertex(src)
             self._check_vertex(dst)
-            route = self._search(src, dst) if src != dst else ()
+            route = self._search(src, dst)
             if len(self._routes) >= _CACHED_ROUTES:
                 self._routes.clear()
             self._routes[src, dst] = route
@@ -110,19 +120,54 @@ class Topology:
         """Number of links on the route."""
         return len(self.route(src, dst))
 
+    def hops_from(self, gpu: int) -> dict[int, int]:
+        """For every GPU that `gpu` reaches, itself included, the links on the way, without searching pair by pair."""
+        found = self._finder.hops_from(gpu)
+        return {other: found[other] for other in range(self.num_gpus) if other in found}
+
     def get_route(self, src: int, dst: int) -> list[int]:
         """Vertices on the route, both ends included."""
         return [src, *(self.links[index].dst for index in self.route(src, dst))]
 
+    def check_gpu(self, gpu: int) -> None:
+        """Raise UsageError unless there is such a GPU."""
+        if not 0 <= gpu < self.num_gpus:
+            raise UsageError(f"{self.name} has GPUs 0 to {self.num_gpus - 1}, not {gpu!r}")
+
+    def vertex_name(self, vertex: int) -> str:
+        """What to call a vertex in reports, such as ``gpu 3 of node 1`` or ``leaf 2``."""
+        if vertex < self.num_gpus:
+            node, place = divmod(vertex, self.node_size)
+            return f"gpu {place} of node {node}" if self.node_size > 1 else f"gpu {vertex}"
+        return self.names[vertex - self.num_gpus] if self.names else f"vertex {vertex}"
+
+    @cached_property
+    def _finder(self) -> Routes:
+        if self.nodes is None:
+            return self._graph
+        return NodeRoutes(self.links, self.node_size, self.nodes, self.groups)
+
+    @cached_property
+    def _graph(self) -> FlatRoutes:
+        """All links, whatever they are; in a cluster of nodes only for ends that are no GPUs."""
+        return FlatRoutes(self.links, groups=self.groups)
+
     def _search(self, src: int, dst: int) -> tuple[int, ...]:
-        path = shortest_path(self._out, self._into, src, dst)
-        if path is None:
+        between_gpus = max(src, dst) < self.num_gpus
+        flow = flow_hash(src, dst) if self.routing == "ecmp" else 0
+        route = (self._finder if between_gpus else self._graph).find(src, dst, flow)
+        if route is None:
             raise InfeasibleError(f"no path leads from vertex {src} to vertex {dst} of {self.name}")
-        return tuple(self._out[a][b] for a, b in pairwise(path))
+        return route
 
     def _check_vertex(self, vertex: int) -> None:
         if not 0 <= vertex < self.num_vertices:
             raise UsageError(f"{self.name} has vertices 0 to {self.num_vertices - 1}, not {vertex!r}")
+
+
+def with_nodes(graph: Topology, node_size: int, routing: Routing | None) -> Topology:
+    """A graph of GPUs, `node_size` of which make up a node each; `routing` replaces its own unless it is None."""
+    return replace(graph, node_size=node_size, routing=routing or graph.routing)
 
 
 def full_mesh(n: int, bytes_per_s: float, latency_s: float) -> Topology:
@@ -142,7 +187,7 @@ def binary_tree(n: int, bytes_per_s: float, latency_s: float) -> Topology:
     return _uniform("tree", n, n, pairs, bytes_per_s, latency_s)
 
 
-def torus_2d(n: int, bytes_per_s: float, latency_s: float, dims: tuple[int, int] | None = None) -> Topology:
+def torus_2d(n: int, bytes_per_s: float, latency_s: float, dims: Sequence[int] | None = None) -> Topology:
     """`n` GPUs in rows and columns, each row and each column a ring.
 
     Args:
@@ -153,34 +198,54 @@ def torus_2d(n: int, bytes_per_s: float, latency_s: float, dims: tuple[int, int]
             number of GPUs is one ring. A side of 2 has one link, not two, and a side of 1 none.
 
     Raises:
-        UsageError: `dims` do not multiply to `n`, or another argument is out of range.
+        TopologyError: `dims` are not two or do not multiply to `n`.
+        UsageError: Another argument is out of range.
     """
+    return _torus("torus_2d", n, bytes_per_s, latency_s, 2, dims)
+
+
+def torus_3d(n: int, bytes_per_s: float, latency_s: float, dims: Sequence[int] | None = None) -> Topology:
+    """`n` GPUs in a block, each line along each of its three sides a ring.
+
+    Arguments and errors as `torus_2d`; GPUs are numbered along the last side first, and a route goes along that
+    side first too (dimension order).
+    """
+    return _torus("torus_3d", n, bytes_per_s, latency_s, 3, dims)
+
+
+def _torus(
+    name: str, n: int, bytes_per_s: float, latency_s: float, sides: int, dims: Sequence[int] | None
+) -> Topology:
     check_count("n", n)
-    if dims is None:
-        rows = max(side for side in range(1, math.isqrt(n) + 1) if n % side == 0)
-        dims = rows, n // rows
-    rows, columns = dims
-    if rows < 1 or columns < 1 or rows * columns != n:
-        raise UsageError(f"a torus of {rows} x {columns} has {rows * columns} GPUs, but there are {n}")
-    rings = [range(row * columns, (row + 1) * columns) for row in range(rows)]
-    rings += [range(column, n, columns) for column in range(columns)]
-    return _uniform("torus_2d", n, n, (pair for side in rings for pair in _circle(side)), bytes_per_s, latency_s)
+    shape = list(dims) if dims is not None else _even_sides(n, sides)
+    if len(shape) != sides:
+        raise TopologyError("dims", f"{name} has {sides} sides, not {len(shape)}: {shape}")
+    if min(shape) < 1 or math.prod(shape) != n:
+        text = f"a torus of {' x '.join(map(str, shape))} has {math.prod(shape)} places, but there are {n} to fill"
+        raise TopologyError("dims", f"{text}; e.g. dims: {_even_sides(n, sides)}")
+    pairs: list[tuple[int, int]] = []
+    step = 1
+    for side in reversed(shape):
+        starts = (start for start in range(n) if start // step % side == 0)
+        pairs += [pair for start in starts for pair in _circle(range(start, start + side * step, step))]
+        step *= side
+    return _uniform(name, n, n, pairs, bytes_per_s, latency_s)
+
+
+def _even_sides(n: int, sides: int) -> list[int]:
+    """Sides that multiply to `n`, as equal as its divisors allow, the shortest first."""
+    if sides == 1:
+        return [n]
+    limit = round(n ** (1 / sides))
+    firsts = [side for side in range(1, limit + 1) if n % side == 0 and side**sides <= n]
+    shapes = [[first, *_even_sides(n // first, sides - 1)] for first in firsts]
+    return min(shapes, key=sum)
 
 
 def single_switch(n: int, bytes_per_s: float, latency_s: float) -> Topology:
     """`n` GPUs around one switch, vertex `n`, each with one link up and one down."""
     pairs = (pair for gpu in range(n) for pair in both_ways(gpu, n))
-    return _uniform("switch", n, n + 1, pairs, bytes_per_s, latency_s)
-
-
-TOPOLOGY_TYPES: Mapping[str, Callable[[int, float, float], Topology]] = {
-    "full_mesh": full_mesh,
-    "ring": ring,
-    "tree": binary_tree,
-    "torus_2d": torus_2d,
-    "switch": single_switch,
-}
-"""Builders by the name an experiment file uses: GPUs, bandwidth in bytes/s and latency in s of every link."""
+    return _uniform("switch", n, n + 1, pairs, bytes_per_s, latency_s, ("switch",))
 
 
 def _uniform(
@@ -190,12 +255,12 @@ def _uniform(
     pairs: Iterable[tuple[int, int]],
     bytes_per_s: float,
     latency_s: float,
+    names: tuple[str, ...] = (),
 ) -> Topology:
     check_count("n", num_gpus)
     check_link(bytes_per_s, latency_s)
-    return Topology(
-        num_gpus, num_vertices, tuple(LinkSpec(i, j, bytes_per_s, latency_s, name) for i, j in pairs), name
-    )
+    links = tuple(LinkSpec(i, j, bytes_per_s, latency_s, name) for i, j in pairs)
+    return Topology(num_gpus, num_vertices, links, name, names=names)
 
 
 def both_ways(a: int, b: int) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -19,7 +19,7 @@ from simsys.errors import UnknownNameError
 from simsys.framework import FRAMEWORKS
 from simsys.model.aggregates import BYTES_PER_ELEMENT, aggregated_ops
 from simsys.model.model_db import load_model, model_names
-from simsys.platform.topology import TOPOLOGY_TYPES
+from simsys.platform.fabrics import TOPOLOGY_TYPES
 
 Facts: TypeAlias = dict[str, Any]
 

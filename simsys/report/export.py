@@ -24,7 +24,8 @@ def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> 
     ``<name>_bottlenecks.json``, ``<name>_iterations.csv`` or ``<name>_requests.csv``, and of training
     ``<name>_ranks.csv``: for one rank of every pipeline stage, what its time is spent on (`RunResult.ranks`).
     If events are collected, ``<name>_memory.csv`` says what was in use on each simulated GPU, and from when, and
-    ``<name>_traffic.csv`` how many bytes each GPU sent to each other one.
+    ``<name>_traffic.csv`` how many bytes each GPU sent to each other one. At high, ``<name>_links.csv`` says what each
+    link carried that carried anything, and how busy it was.
 
     Returns:
         The files.
@@ -35,7 +36,9 @@ def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> 
     target = folder / config.name
     rows = "iterations" if config.kind == "training" else "requests"
     bottlenecks = {"schema_version": 1, "bottlenecks": [found.as_dict() for found in find_bottlenecks(result)]}
-    tables = {rows: result.rows, "ranks": result.ranks, "memory": result.memory_timeline, "traffic": result.traffic}
+    links = result.links if any(result.links.values()) else {}
+    tables = {rows: result.rows, "ranks": result.ranks, "memory": result.memory_timeline, "links": links}
+    tables["traffic"] = result.traffic
     return write_files(
         target,
         {
@@ -57,9 +60,10 @@ def config_yaml(config: SimulationConfig, folder: Path) -> str:
 
     Settings without a value are left out. Relative paths, which start from the original's folder, are rewritten.
     """
-    data = config.model_dump(mode="json", exclude_none=True)
+    data = config.model_dump(mode="json", exclude_none=True, by_alias=True)
     start = folder.resolve()
-    for section, key in ((data.get("workload", {}).get("trace"), "path"), (data["model"], "huggingface")):
+    trace = data.get("workload", {}).get("trace")
+    for section, key in ((trace, "path"), (data["model"], "huggingface"), (data["network"], "edges_file")):
         if section and key in section:
             section[key] = _moved(section[key], config.folder.resolve(), start)
     return yaml_text(data)

@@ -133,7 +133,7 @@ def memory_answer(config: SimulationConfig, *, levers: bool | None = None) -> Me
             stages = [job.memory_bytes]
         except InfeasibleError:
             stages = [job.fixed_bytes]
-    spec = job.cluster.spec
+    spec = job.cluster.smallest
     answer = MemoryAnswer(config.name, spec.name, spec.memory_bytes, stages, problem)
     if isinstance(job, TrainingJob):
         answer = replace(answer, host_bytes=job.host_bytes)

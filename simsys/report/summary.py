@@ -119,7 +119,7 @@ def _requests(result: RunResult) -> str:
 
 def _training(result: RunResult) -> Iterator[str]:
     metrics = result.metrics
-    yield from _row("iteration", f"{_time(metrics['mean_iteration_s'])} (mean of {metrics['iterations']:,})")
+    yield from _row("iteration", _iteration(metrics))
     yield from _row("computation", _time(metrics["compute_s"]))
     exposed = f"{_time(metrics['exposed_communication_s'])} exposed ({_percent(metrics['communication_ratio'])})"
     yield from _row("communication", f"{_time(metrics['communication_s'])}, {exposed}")
@@ -135,8 +135,31 @@ def _training(result: RunResult) -> Iterator[str]:
             share = _percent(metrics[name] / metrics["mean_iteration_s"])
             yield from _row(label, f"{_time(metrics[name])} {what} per iteration ({share})")
     yield from _row("throughput", ", ".join(_training_rates(metrics)))
+    if "goodput" in metrics:
+        yield from _row("goodput", _goodput(metrics))
     compute = pretty(metrics["model_flop_per_s_per_gpu"], Dimension.FLOP_PER_SECOND)
     yield from _row("compute", f"{compute} per GPU on {metrics['num_gpus']:,} GPUs, {_utilization(metrics)}")
+
+
+def _iteration(metrics: Mapping[str, Any]) -> str:
+    """Its mean, and what differs from that: the first one, and the others."""
+    mean, first, steady = (_time(metrics[f"{which}_iteration_s"]) for which in ("mean", "first", "steady"))
+    differs = f"; first {first}, steady {steady}" if len({mean, first, steady}) > 1 else ""
+    return f"{mean} (mean of {metrics['iterations']:,}{differs})"
+
+
+def _goodput(metrics: Mapping[str, Any]) -> str:
+    """What failures leave of weeks of training."""
+    whole_s = metrics["campaign_s"]
+    shares = {
+        "lost work": metrics["lost_s"],
+        "down": metrics["down_s"],
+        "checkpoints": metrics["saving_s"],
+    }
+    parts = ", ".join(f"{name} {_percent(seconds / whole_s)}" for name, seconds in shares.items())
+    text = f"{_percent(metrics['goodput'])} of {_time(whole_s)}: {metrics['failures']:,} failures, {parts}"
+    best = metrics.get("optimal_checkpoint_interval")
+    return text + (f"; a checkpoint every {best:,} iterations would be best (Young 1974)" if best else "")
 
 
 def _utilization(metrics: Mapping[str, Any]) -> str:

@@ -69,13 +69,11 @@ class TrainingRun:
     Args:
         iteration_end_s: End of every iteration, by rank.
         leaks: Allocations that differ after an iteration from before the first, in words.
-        unfinished: Ranks whose process still waits.
         operations: Of a recording.
     """
 
     iteration_end_s: dict[int, list[float]] = field(default_factory=dict)
     leaks: list[str] = field(default_factory=list)
-    unfinished: list[int] = field(default_factory=list)
     operations: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -109,10 +107,10 @@ class TrainingCase:
         """Run all iterations of all ranks; raises what the module raises."""
         executor = toy_executor(level, self.layout, self.layout.roles(), probes)
         run = TrainingRun()
-        processes = {rank: executor.env.process(self._train(rank, executor, run)) for rank in executor.ranks()}
+        for rank in executor.ranks():
+            executor.run(rank, self._train(rank, executor, run))
         finish(executor.env)
         executor.check_finished()
-        run.unfinished = [rank for rank, process in processes.items() if process.is_alive]
         run.operations = executor.operations if isinstance(executor, Recording) else []
         return run
 

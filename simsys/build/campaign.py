@@ -1,0 +1,31 @@
+"""From a scenario's failures to what they leave of weeks of training."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simsys.config.iterations import FailuresConfig
+from simsys.executors.campaign import Campaign, Progress
+from simsys.executors.goodput import goodput_metrics
+from simsys.platform.environment import Environment
+from simsys.rng import stream
+
+if TYPE_CHECKING:
+    from simsys.build.training import TrainingJob
+
+
+def run_campaign(job: TrainingJob, failures: FailuresConfig, iteration_s: float) -> dict[str, float]:
+    """Simulate the time that `failures` look at; returns figures as `goodput_metrics`."""
+    checkpoints, cluster = job.checkpoints(), job.cluster
+    progress, down_s = Progress(iteration_s), failures.detection + failures.restart
+    if checkpoints is not None and job.settings.checkpoint is not None:
+        progress = Progress(iteration_s, checkpoints.interval, checkpoints.stop_s, checkpoints.background_s)
+        down_s += job.checkpoint_bytes / job.settings.checkpoint.storage_bandwidth
+    counts = {"gpu": cluster.num_gpus, "node": cluster.num_nodes, "link": cluster.num_nics}
+    mtbf_s = {"gpu": failures.gpu_mtbf, "node": failures.node_mtbf, "link": failures.link_mtbf}
+    rates = {cause: counts[cause] / each_s for cause, each_s in mtbf_s.items() if each_s is not None}
+    env = Environment()
+    campaign = Campaign(env, progress, rates, down_s, stream(job.config.simulation.seed, "failures"))
+    env.process(campaign.run(failures.duration))
+    env.run()
+    return goodput_metrics(campaign.ledger, progress, failures.duration, sum(rates.values()))

@@ -1,0 +1,96 @@
+"""From the description of the network to its links: the fabric between nodes, or a graph of the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from simsys.config.cluster import SETTINGS_OF, NetworkConfig
+from simsys.config.document import Document, KeyPath
+from simsys.config.edges import EdgeConfig, EdgeTable, read_edges
+from simsys.config.hardware import FabricProfile
+from simsys.config.validation import dotted, problem_at
+from simsys.errors import ConfigError, Problem
+from simsys.platform.custom_graph import Edge, custom_graph, edge_problems, joined
+from simsys.platform.fat_tree import DEFAULT_RADIX
+from simsys.platform.nodes import Fabric, Nics, NodeInside, nodes_on_fabric
+from simsys.platform.topology import Topology, TopologyError, with_nodes
+
+T = TypeVar("T")
+
+_KEYS = {"src": "from", "dst": "to"}
+
+
+def build_topology(
+    network: NetworkConfig,
+    profile: FabricProfile,
+    num_nodes: int,
+    gpus_per_node: int,
+    inside: NodeInside,
+    nics: Nics,
+    folder: Path,
+) -> Topology:
+    """The links of a cluster.
+
+    Args:
+        network: What the user says of the network.
+        profile: The fabric, for what the user does not say.
+        num_nodes: Nodes.
+        gpus_per_node: GPUs of each.
+        inside: What joins the GPUs of a node.
+        nics: The network cards of a node.
+        folder: Where the path of a file of edges starts.
+
+    Raises:
+        ConfigError: With the settings of the network that do not fit the cluster, each with its place.
+        UsageError: If the hardware does not fit together.
+    """
+    latency_s = network.base_latency if network.base_latency is not None else profile.latency
+    settings: dict[str, Any] = {}
+    if network.topology_type == "custom":
+        edges = _edges(network, num_nodes, gpus_per_node, folder)
+        if joined(edges) == "gpu":
+            one_gpu = network.link_bandwidth or nics.bytes_per_s
+            graph = custom_graph(num_nodes * gpus_per_node, one_gpu, latency_s, edges=edges)
+            return with_nodes(graph, gpus_per_node, network.routing)
+        settings = {"edges": edges}
+    else:
+        settings = {name: getattr(network, name) for name in SETTINGS_OF if name != "pxn"}
+        settings = {name: value for name, value in settings.items() if value is not None}
+        if network.topology_type in SETTINGS_OF["radix"]:
+            settings.setdefault("radix", profile.radix or DEFAULT_RADIX)
+    bytes_per_s = network.link_bandwidth or nics.count * nics.bytes_per_s
+    pxn = network.topology_type == "rail_optimized" and network.pxn is not False
+    fabric = Fabric(network.topology_type, bytes_per_s, latency_s, settings, network.routing, pxn)
+    return _placed(lambda: nodes_on_fabric(num_nodes, gpus_per_node, inside=inside, nics=nics, fabric=fabric))
+
+
+def _placed(build: Callable[[], T]) -> T:
+    """Build something; a topology's problem is one of the setting that causes it."""
+    try:
+        return build()
+    except TopologyError as error:
+        raise ConfigError([Problem(str(error), f"network.{error.setting}")]) from None
+
+
+def _edges(network: NetworkConfig, num_nodes: int, gpus_per_node: int, folder: Path) -> list[Edge]:
+    """The edges of a graph that fits the cluster."""
+    given: Sequence[EdgeConfig]
+    source: Document | EdgeTable | None = None
+    if network.edges_file is not None:
+        given, source = read_edges(folder / Path(network.edges_file).expanduser())
+    else:
+        given = network.edges or ()
+    edges = [Edge(each.src, each.dst, each.bandwidth, each.latency, each.bidirectional, each.kind) for each in given]
+    problems = edge_problems(edges, num_nodes * (gpus_per_node if joined(edges) == "gpu" else 1))
+    if not problems:
+        return edges
+    found = []
+    for problem in problems:
+        at: KeyPath = () if problem.edge is None else (problem.edge, _KEYS[problem.field])
+        if source is None:
+            found.append(Problem(problem.message, dotted(("network", "edges", *at))))
+        else:
+            found.append(problem_at(source, ("edges", *at), problem.message))
+    raise ConfigError(found)

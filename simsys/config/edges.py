@@ -1,0 +1,187 @@
+"""The edges of a user's own network graph: inline, or in a file of their own (YAML or CSV)."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Annotated, Any, Self, get_args
+
+from pydantic import ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic_core.core_schema import ErrorType
+
+from simsys.config.base import FrozenModel, invalid
+from simsys.config.document import MAX_BYTES, Document, KeyPath, Mark, plain_value, read_document
+from simsys.config.validation import validate
+from simsys.errors import ConfigError, did_you_mean
+from simsys.units import BytesPerSecond, NonNegativeSeconds
+
+COLUMNS = ("from", "to", "bandwidth", "latency", "bidirectional", "kind")
+"""Headings of a table of edges."""
+
+_BUILT_IN = frozenset(get_args(ErrorType))
+
+Name = Annotated[str, Field(min_length=1, max_length=100)]
+
+
+class EdgeConfig(FrozenModel):
+    """A cable between two vertices: ``gpu3``, ``node3``, or any other name, which is a switch.
+
+    Bandwidth (of each direction) and latency are those of the network unless they are given.
+    """
+
+    model_config = ConfigDict(populate_by_name=False)
+
+    src: Name = Field(alias="from")
+    dst: Name = Field(alias="to")
+    bandwidth: BytesPerSecond | None = None
+    latency: NonNegativeSeconds | None = None
+    bidirectional: bool = True
+    kind: Name = "custom"
+
+    @model_validator(mode="after")
+    def _two_ends(self) -> Self:
+        if self.src == self.dst:
+            raise invalid(f"an edge from {self.src} to itself; 'from' and 'to' are two vertices")
+        return self
+
+
+def _each_link_once(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+    """Refuse a link that is given twice, together with what else is wrong with the edges."""
+    errors: list[InitErrorDetails] = []
+    edges = None
+    try:
+        edges = handler(value)
+    except ValidationError as error:
+        errors += [_again(found) for found in error.errors()]
+    for index, message in _doubles(value):
+        errors.append(InitErrorDetails(type=invalid(message), loc=(index,), input=value[index]))
+    if errors:
+        raise ValidationError.from_exception_data("edges", errors)
+    if not edges:
+        raise invalid("a graph needs at least one edge, such as {from: gpu0, to: sw0}")
+    return edges
+
+
+def _again(error: Mapping[str, Any]) -> InitErrorDetails:
+    """An error that was caught, to be raised again."""
+    kind, context = error["type"], error.get("ctx", {})
+    if kind not in _BUILT_IN:  # raised by a validator, with its words
+        kind, context = PydanticCustomError(kind, "{message}", {"message": error["msg"]}), {}
+    return InitErrorDetails(type=kind, loc=error["loc"], input=error["input"], ctx=context)
+
+
+def _doubles(edges: Any) -> Iterator[tuple[int, str]]:
+    """Edges that repeat a link of an earlier one, in edges as they were written."""
+    first: dict[tuple[str, str], int] = {}
+    for index, edge in enumerate(edges if isinstance(edges, list | tuple) else ()):
+        for src, dst in _links(edge):
+            if (src, dst) in first:
+                text = f"edge {first[src, dst]} (counted from 0) already joins {src} to {dst}"
+                yield index, f"{text}; give one edge with the bandwidth of both"
+                break
+            first[src, dst] = index
+
+
+def _links(edge: Any) -> list[tuple[str, str]]:
+    """The directed links of an edge whose ends are sound; none of others."""
+    if isinstance(edge, EdgeConfig):
+        edge = edge.model_dump(by_alias=True)
+    if not isinstance(edge, Mapping):
+        return []
+    src, dst = edge.get("from"), edge.get("to")
+    if not (isinstance(src, str) and isinstance(dst, str)) or src == dst:
+        return []
+    return [(src, dst), (dst, src)] if edge.get("bidirectional", True) else [(src, dst)]
+
+
+Edges = Annotated[tuple[EdgeConfig, ...], Field(max_length=1_000_000), WrapValidator(_each_link_once)]
+
+
+class EdgeFile(FrozenModel):
+    """The content of a file of edges."""
+
+    edges: Edges
+
+
+@dataclass(frozen=True)
+class EdgeTable:
+    """A CSV file of edges; its lines are the places of problems."""
+
+    name: str
+    data: dict[str, Any]
+    lines: tuple[int, ...]
+
+    def locate(self, path: KeyPath, *, key: bool = False) -> Mark | None:
+        """The line of an edge; the file for everything else."""
+        if len(path) > 1 and isinstance(path[1], int):
+            return Mark(self.name, self.lines[path[1]])
+        return Mark(self.name)
+
+
+def read_edges(path: Path) -> tuple[tuple[EdgeConfig, ...], Document | EdgeTable]:
+    """Read a file of edges: YAML with a list ``edges``, or CSV with a line of headings (from, to, bandwidth …).
+
+    Returns:
+        The edges, and the source that knows the place of each.
+
+    Raises:
+        ConfigError: With every problem of the file.
+    """
+    source = _read_table(path) if path.suffix.lower() == ".csv" else read_document(path)
+    return validate(source, EdgeFile).edges, source
+
+
+def _read_table(path: Path) -> EdgeTable:
+    whole = Mark(str(path))
+    try:
+        text = path.read_bytes()[: MAX_BYTES + 1].decode("utf-8-sig")
+    except FileNotFoundError:
+        raise ConfigError([whole.problem("no such file")]) from None
+    except OSError as error:
+        raise ConfigError([whole.problem(f"cannot be read: {error.strerror or error}")]) from None
+    except UnicodeDecodeError:
+        raise ConfigError([whole.problem("this is not UTF-8 text")]) from None
+    if len(text) > MAX_BYTES:
+        raise ConfigError([whole.problem(f"the file is larger than {MAX_BYTES // 2**20} MiB")])
+    try:
+        rows, lines = _rows(text)
+    except csv.Error as error:
+        raise ConfigError([whole.problem(f"not a table of comma-separated values: {error}")]) from None
+    return EdgeTable(str(path), {"edges": rows}, lines)
+
+
+def _rows(text: str) -> tuple[list[dict[str, Any]], tuple[int, ...]]:
+    """The rows below the headings and the line of each; an empty cell is as good as none."""
+    reader = csv.reader(StringIO(text), skipinitialspace=True, strict=True)
+    headings: list[str] = []
+    rows, lines = [], []
+    for row in reader:
+        cells = [cell.strip() for cell in row]
+        if not any(cells):
+            continue
+        if not headings:
+            headings = _headings(cells)
+            continue
+        extra = [f"column {number}" for number in range(len(headings) + 1, len(cells) + 1)]
+        pairs = zip([*headings, *extra], cells, strict=False)
+        rows.append({name: _cell(name, cell) for name, cell in pairs if cell})
+        lines.append(reader.line_num)
+    return rows, tuple(lines)
+
+
+def _headings(cells: list[str]) -> list[str]:
+    unknown = [cell for cell in cells if cell not in COLUMNS]
+    if unknown:
+        raise csv.Error(f"unknown heading {unknown[0]!r}{did_you_mean(unknown[0], COLUMNS)}")
+    missing = [name for name in ("from", "to") if name not in cells]
+    if missing:
+        raise csv.Error(f"no column {missing[0]!r}; the first line is such as: from,to,bandwidth,latency")
+    return cells
+
+
+def _cell(name: str, text: str) -> Any:
+    return plain_value(text) if name == "bidirectional" else text

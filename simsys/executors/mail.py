@@ -1,0 +1,48 @@
+"""Messages between ranks: a send and the matching receive share an event, whichever comes first."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Iterator, Mapping
+
+from simpy.events import Event
+
+from simsys.errors import UsageError
+from simsys.platform.environment import Environment
+
+Address = tuple[int, int, Hashable]
+"""Source, destination and tag."""
+
+
+class Mail:
+    """Matches messages in order.
+
+    Args:
+        env: The environment.
+        stand_in: The rank that runs a process for each rank.
+    """
+
+    def __init__(self, env: Environment, stand_in: Mapping[int, int]) -> None:
+        self._env, self._stand_in = env, stand_in
+        self._unmatched: dict[tuple[Address, bool], deque[Event]] = {}
+
+    def event(self, src: int, dst: int, tag: Hashable, *, receiving: bool) -> Event:
+        """The event of the next message, from one of its sides.
+
+        Raises:
+            UsageError: If there is no such rank.
+        """
+        try:
+            address = self._stand_in[src], self._stand_in[dst], tag
+        except KeyError as error:
+            raise UsageError(f"a message from rank {src} to rank {dst}: there is no rank {error}") from None
+        other_side = self._unmatched.get((address, not receiving))
+        if other_side:
+            return other_side.popleft()
+        event = Event(self._env)
+        self._unmatched.setdefault((address, receiving), deque()).append(event)
+        return event
+
+    def awaited(self) -> Iterator[Address]:
+        """What is waited for and was never sent."""
+        return (address for (address, receiving), events in self._unmatched.items() if receiving and events)

@@ -1,0 +1,97 @@
+"""Which ranks work alike: one process can stand for each such role.
+
+Ranks of one pipeline stage on equal devices do the same work at the same time. Where devices differ, a rank is also
+held up by those it communicates with, and these by theirs; so ranks are told apart by their own device and stage, then
+by those of their groups, and so on until nothing changes: the coarsest equitable partition (colour refinement).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from simsys.parallel.layout import GROUPS, Group, Layout
+
+Roles = tuple[tuple[int, ...], ...]
+
+
+def roles_of(layout: Layout, kinds: Sequence[int] = (), runs: Iterable[int] = ()) -> Roles:
+    """Sets of ranks that do the same work at the same time; the first rank of each can stand for it.
+
+    Args:
+        layout: The arrangement of all ranks.
+        kinds: For each rank, a number that is the same for equal devices; all are equal if empty.
+        runs: Sizes of runs of ``data`` ranks that communicate among themselves (`Layout.split`).
+
+    Returns:
+        One role per pipeline stage if all devices are equal; every rank alone if stand-ins would not meet each other.
+    """
+    if len(set(kinds)) < 2:
+        return layout.roles()
+    groups = _groups(layout, runs)
+    colours = _refined([(layout.coordinates(rank)["pipeline"], kind) for rank, kind in enumerate(kinds)], groups)
+    roles = _led(_members(colours), groups)
+    return roles if roles is not None else tuple((rank,) for rank in range(layout.world_size))
+
+
+def _groups(layout: Layout, runs: Iterable[int]) -> list[list[Group]]:
+    """For each rank, the groups in which it is held up by others."""
+    sizes = [size for size in runs if 1 < size < layout.replicas]
+    found = []
+    for rank in range(layout.world_size):
+        own = [layout.group(rank, over) for over in GROUPS]
+        own += [part for size in sizes for part in layout.split(rank, "data", size)]
+        found.append([group for group in own if group.size > 1])
+    return found
+
+
+def _refined(colours: Sequence[object], groups: Sequence[Sequence[Group]]) -> list[int]:
+    """Tell ranks apart as long as their groups do."""
+    numbers = _numbered(colours)
+    while True:
+        seen: dict[Group, tuple[int, ...]] = {}
+        for own in groups:
+            for group in own:
+                if group not in seen:
+                    seen[group] = tuple(sorted(numbers[rank] for rank in group.ranks))
+        refined = _numbered(
+            [(number, *(seen[group] for group in own)) for number, own in zip(numbers, groups, strict=True)]
+        )
+        if max(refined) == max(numbers):
+            return refined
+        numbers = refined
+
+
+def _numbered(values: Sequence[object]) -> list[int]:
+    """Equal values as equal numbers from 0, in order of appearance."""
+    numbers: dict[object, int] = {}
+    return [numbers.setdefault(value, len(numbers)) for value in values]
+
+
+def _members(colours: Sequence[int]) -> list[list[int]]:
+    members: list[list[int]] = [[] for _ in range(max(colours) + 1)]
+    for rank, colour in enumerate(colours):
+        members[colour].append(rank)
+    return members
+
+
+def _led(members: Sequence[Sequence[int]], groups: Sequence[Sequence[Group]]) -> Roles | None:
+    """The roles with leaders that are in each other's groups; None if there is no such choice.
+
+    A collective of a leader's group is complete when the leaders of all its members have joined, so these must be
+    members too.
+    """
+    colour_of = {rank: colour for colour, ranks in enumerate(members) for rank in ranks}
+    leaders = {0: members[0][0]}
+    pending = [0]
+    while pending:
+        for group in groups[leaders[pending.pop()]]:
+            for rank in group.ranks:
+                if colour_of[rank] not in leaders:
+                    leaders[colour_of[rank]] = rank
+                    pending.append(colour_of[rank])
+    for colour, ranks in enumerate(members):
+        leader = leaders.setdefault(colour, ranks[0])
+        for group in groups[leader]:
+            if any(leaders.get(colour_of[rank], -1) not in group.ranks for rank in group.ranks):
+                return None
+    return tuple((leaders[c], *(rank for rank in ranks if rank != leaders[c])) for c, ranks in enumerate(members))

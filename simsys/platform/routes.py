@@ -1,0 +1,198 @@
+"""The way of a transfer: through one graph, or out of a node, over the fabric and into another node.
+
+Of several shortest paths a transfer takes one, always the same: with ``shortest`` the one that breadth-first search
+in the order of the links comes upon first, with ``ecmp`` the one that a hash of its source and destination picks, as
+switches do (equal-cost multi-path; RFC 2992).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+
+from simsys.platform.shortest_path import Layers, distances, follow, shortest_layers
+
+if TYPE_CHECKING:
+    from simsys.platform.topology import LinkSpec
+
+Routing: TypeAlias = Literal["shortest", "ecmp"]
+
+_CACHED_LAYERS = 128  # flows between the same switches share them; of three levels of switches they hold thousands
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a GPU gets from its node to the fabric and back, over its NIC.
+
+    Args:
+        door: The vertex inside the node that the NIC hangs on: the GPU itself, or a PCIe switch.
+        out: Indexes of the links from there to the port.
+        port: The vertex of the fabric that the NIC is connected to.
+        into: Indexes of the links from the port back to the door.
+    """
+
+    door: int
+    out: tuple[int, ...]
+    port: int
+    into: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRouting:
+    """What distinguishes links inside nodes from the fabric between them.
+
+    Args:
+        exits: The exit of each GPU.
+        inside: How many of the links are inside nodes; these come first.
+        fabric: Index of the first link of the fabric; those in between belong to NICs.
+        pxn: Whether traffic for another rail first goes to the GPU of its own node that is on that rail.
+    """
+
+    exits: tuple[Exit, ...]
+    inside: int
+    fabric: int
+    pxn: bool = False
+
+
+class Routes(Protocol):
+    """Finds ways through a network."""
+
+    def find(self, src: int, dst: int, flow: int) -> tuple[int, ...] | None:
+        """Indexes of the links from `src` to `dst`; None if there is no way."""
+
+    def hops_from(self, gpu: int) -> dict[int, int]:
+        """Links on the way from a GPU to every vertex that it reaches; of a cluster of nodes, to every GPU."""
+
+
+def flow_hash(src: int, dst: int) -> int:
+    """A number of 64 bits that depends on a flow's ends only, for choices that look random but never change."""
+    return int.from_bytes(blake2b(b"%d>%d" % (src, dst), digest_size=8).digest(), "little")
+
+
+class FlatRoutes:
+    """Ways through one graph, in which every vertex forwards.
+
+    Args:
+        links: The network's links.
+        indexes: Which of them the graph consists of; all by default.
+        groups: For each vertex its group, if a route may only pass the groups of its ends (as minimal routing in a
+            dragonfly); empty if there are none.
+    """
+
+    def __init__(self, links: Sequence[LinkSpec], indexes: Iterable[int] | None = None, groups: Sequence[int] = ()):
+        self.out: dict[int, dict[int, int]] = {}
+        self.into: dict[int, list[int]] = {}
+        self._groups = groups
+        self._layers: dict[tuple[int, int], Layers | None] = {}
+        for index in range(len(links)) if indexes is None else indexes:
+            src, dst = links[index].src, links[index].dst
+            for vertex in (src, dst):
+                if vertex not in self.out:
+                    self.out[vertex], self.into[vertex] = {}, []
+            if dst not in self.out[src]:  # of parallel links the first is used
+                self.out[src][dst] = index
+                self.into[dst].append(src)
+
+    def find(self, src: int, dst: int, flow: int) -> tuple[int, ...] | None:
+        """Indexes of the links from `src` to `dst`; None if there is no way."""
+        if src == dst:
+            return ()
+        out = self.out
+        if src not in out or dst not in out:
+            return None
+        if dst in out[src]:
+            return (out[src][dst],)
+        # What hangs on one switch shares the ways of that switch.
+        start = next(iter(out[src])) if len(out[src]) == 1 else src
+        end = self.into[dst][0] if len(self.into[dst]) == 1 else dst
+        layers = self._between(start, end)
+        if layers is None:
+            return None
+        path = follow(out, layers, flow)
+        path = [src] * (start != src) + path + [dst] * (end != dst)
+        return tuple(out[a][b] for a, b in pairwise(path))
+
+    def hops_from(self, gpu: int) -> dict[int, int]:
+        """Links on the way from a vertex to every one that it reaches."""
+        if gpu not in self.out:
+            return {gpu: 0}
+        groups = self._groups
+        if not groups:
+            return distances(self.out, gpu)
+        home = groups[gpu]  # a route leaves it once, for the group of its destination
+        return distances(self.out, gpu, lambda here, there: groups[here] in (home, groups[there]))
+
+    def _between(self, start: int, end: int) -> Layers | None:
+        key = start, end
+        if key not in self._layers:
+            allowed = None
+            if groups := self._groups:
+                ends = groups[start], groups[end]
+                allowed = lambda vertex: groups[vertex] in ends  # noqa: E731 (one expression, used here only)
+            if len(self._layers) >= _CACHED_LAYERS:
+                self._layers.clear()
+            self._layers[key] = shortest_layers(self.out, self.into, start, end, allowed)
+        return self._layers[key]
+
+
+class NodeRoutes:
+    """Ways in a cluster of nodes: inside a node, or out over a NIC, through the fabric, and in over another NIC.
+
+    GPUs forward inside their node only, and no traffic between GPUs of one node leaves it.
+
+    Args:
+        links: The network's links.
+        node_size: GPUs per node.
+        nodes: Which links are where, and each GPU's exit.
+        groups: As for `FlatRoutes`.
+    """
+
+    def __init__(self, links: Sequence[LinkSpec], node_size: int, nodes: NodeRouting, groups: Sequence[int]) -> None:
+        self._inside = FlatRoutes(links, range(nodes.inside))
+        self._fabric = FlatRoutes(links, range(nodes.fabric, len(links)), groups)
+        self._node_size, self._exits, self._pxn = node_size, nodes.exits, nodes.pxn
+
+    def find(self, src: int, dst: int, flow: int) -> tuple[int, ...] | None:
+        """Indexes of the links from GPU `src` to GPU `dst`; None if there is no way."""
+        if src // self._node_size == dst // self._node_size:
+            return self._inside.find(src, dst, flow)
+        exit_, entry = self._exit(src, dst % self._node_size), self._exits[dst]
+        parts = (
+            self._inside.find(src, exit_.door, flow),
+            exit_.out,
+            self._fabric.find(exit_.port, entry.port, flow),
+            entry.into,
+            self._inside.find(entry.door, dst, flow),
+        )
+        route: tuple[int, ...] = ()
+        for part in parts:
+            if part is None:
+                return None
+            route += part
+        return route
+
+    def hops_from(self, gpu: int) -> dict[int, int]:
+        """Links on the way from a GPU to every GPU that it reaches."""
+        size = self._node_size
+        first = gpu // size * size
+        inside = self._inside.hops_from(gpu)
+        found = {other: inside[other] for other in range(first, first + size) if other in inside}
+        exits = [self._exit(gpu, place) for place in range(size)]
+        across = {port: self._fabric.hops_from(port) for port in dict.fromkeys(exit_.port for exit_ in exits)}
+        for other, entry in enumerate(self._exits):
+            exit_ = exits[other % size]
+            to_port, last = across[exit_.port].get(entry.port), self._inside.find(entry.door, other, 0)
+            if other not in range(first, first + size) and to_port is not None and last is not None:
+                found[other] = inside[exit_.door] + len(exit_.out) + to_port + len(entry.into) + len(last)
+        return found
+
+    def _exit(self, src: int, place: int) -> Exit:
+        """Where a GPU's traffic for GPUs at `place` in their nodes leaves its node."""
+        own = self._exits[src]
+        if not self._pxn:
+            return own
+        peer = self._exits[src - src % self._node_size + place]
+        return own if peer.port == own.port else peer
