@@ -45,6 +45,26 @@ def measure(benchmark: Any, request: pytest.FixtureRequest) -> Measure:
     return run
 
 
+@pytest.fixture
+def timed(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """Do some work a few times; report how much of it the best round did per CPU-second."""
+    cpu_s: list[float] = []
+
+    def run(work: Callable[[], Any], unit: str, count: int, rounds: int = 3) -> Any:
+        def once() -> Any:
+            started = time.process_time()
+            result = work()
+            cpu_s.append(time.process_time() - started)
+            return result
+
+        result = benchmark.pedantic(once, rounds=rounds)
+        benchmark.extra_info[f"{unit}_per_cpu_s"] = count / min(cpu_s)
+        ROWS.append((request.node.name, f"{count:,} {unit}", count / min(cpu_s)))
+        return result
+
+    return run
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Print the table."""
     if not ROWS:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -97,7 +96,7 @@ def scenario(**training: Any) -> SimulationConfig:
     )
 
 
-def test_a_month_on_sixteen_thousand_gpus_is_simulated_in_seconds() -> None:
+def test_a_month_on_sixteen_thousand_gpus_takes_few_events() -> None:
     config = scenario()
     config = config.model_copy(
         update={
@@ -105,9 +104,8 @@ def test_a_month_on_sixteen_thousand_gpus_is_simulated_in_seconds() -> None:
         }
     )
     assert check_config(config) == []
-    started = time.process_time()
     result = simulate(config)
-    assert time.process_time() - started < 10.0
+    assert result.events < 100_000
     metrics = result.metrics
     assert metrics["num_gpus"] == 16416
     assert metrics["failures"] == pytest.approx(16416 * 720 / 60000, rel=0.25)

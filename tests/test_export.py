@@ -148,6 +148,18 @@ def test_the_ranks_are_those_of_the_run(experiment: Path, tmp_path: Path) -> Non
     assert {name: float(text) for name, text in row.items()} == {name: each[0] for name, each in result.ranks.items()}
 
 
+def test_the_communication_graph_is_written_if_events_are_collected(tmp_path: Path) -> None:
+    config = SimulationConfig(**{**TRAINING, "simulation": {"collect_events": True}})
+    result = DistributedAISimulator(config).run()
+    *_, traffic = write_results(config, result, tmp_path)
+    assert traffic.name == "gpt2_traffic.csv"
+    with traffic.open(encoding="utf-8", newline="") as file:
+        table = [tuple(map(float, row)) for row in list(csv.reader(file))[1:]]
+    assert table == list(zip(*result.traffic.values(), strict=True))
+    assert {row[:2] for row in table} >= {(0, 1), (1, 0)}
+    assert all(nbytes > 0 for *_, nbytes in table)
+
+
 def test_nothing_of_the_machine_is_in_the_results(experiment: Path, tmp_path: Path) -> None:
     results = carried_out(experiment, "traced", tmp_path / "out")["traced_results.json"]
     assert b"wall" not in results

@@ -6,6 +6,8 @@ import random
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from reference import Message, NaiveFairNetwork
 
 from simsys.platform.environment import Environment
@@ -107,3 +109,73 @@ def test_flows_end_as_if_all_rates_were_found_anew_at_every_change(shape: str, e
         carried = sum(len(topology.route(message.src, message.dst)) * message.nbytes for message in messages)
         assert sum(link.nbytes for link in network.links) == pytest.approx(carried)
         assert not any(link.flows for link in network.links)
+
+
+def test_flows_elsewhere_are_left_alone() -> None:
+    env = Environment()
+    network = FairNetwork(env, full_mesh(4, 2.0, 0.5))
+    network.transfer(0, 1, 100.0)
+    env.at(3.0, lambda _: network.transfer(2, 3, 1.0))
+    env.run(until=10.0)
+    ((flow, _),) = network.route(0, 1)[0].flows.items()
+    assert (flow.since_s, flow.bytes_per_s) == (0.0, 2.0)
+
+
+@pytest.mark.parametrize("flows", [1, 2, 5])
+def test_what_flows_lose_to_each_other_is_put_down_to_the_link_that_limits_them(flows: int) -> None:
+    _, network = arrivals(line(B, 2 * B), [Message(0.0, 0, 2, SIZE)] * flows)
+    narrow, wide = network.links
+    assert narrow.queued_s == pytest.approx(flows * (flows - 1) * SIZE / B, abs=1e-15)
+    assert wide.queued_s == 0.0
+
+
+def test_a_link_is_busy_for_the_bytes_that_have_been_sent() -> None:
+    env = Environment()
+    network = FairNetwork(env, line(4.0, 2.0))
+    network.transfer(0, 2, 10.0)
+    network.transfer(0, 1, 12.0)
+    env.run(until=2.0)  # both at 2 bytes/s
+    first, second = network.links
+    assert (first.busy_before(2.0), second.busy_before(2.0)) == (pytest.approx(2.0), pytest.approx(2.0))
+    env.run()
+    assert (first.busy_before(env.now), second.busy_before(env.now)) == (pytest.approx(5.5), pytest.approx(5.0))
+
+
+def test_steps_of_a_collective_share_links_with_others() -> None:
+    """Two rings through the same switch: each gets half of every link in all of its steps."""
+    env = Environment()
+    network = FairNetwork(env, single_switch(4, B, L))
+    ends = list[float]()
+    for _ in range(2):
+        schedule = network.schedule([([(i, (i + 1) % 4) for i in range(4)], SIZE, 6)])
+        schedule.start(lambda _: ends.append(env.now))
+    env.run()
+    assert ends == [pytest.approx(6 * (2 * SIZE / B + 2 * L))] * 2
+
+
+def test_nothing_at_all_is_done_at_once_and_nothing_to_send_takes_the_latency() -> None:
+    env = Environment(1.0)
+    network = FairNetwork(env, line(B, B))
+    env.run(network.transfer_all([], 5.0))
+    assert env.now == 1.0
+    env.run(network.transfer(0, 2, 0.0))
+    assert env.now == 1.0 + 2 * L
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.floats(0.0, 20.0), st.floats(0.1, 50.0)), max_size=20),
+    st.lists(st.floats(0.5, 20.0), min_size=8, max_size=8),
+)
+def test_hypothesis_finds_no_flows_that_end_otherwise(
+    drawn: list[tuple[int, int, float, float]], rates: list[float]
+) -> None:
+    plain = single_switch(4, 1.0, 0.25)
+    links = tuple(
+        LinkSpec(link.src, link.dst, rate, link.latency_s, link.kind)
+        for link, rate in zip(plain.links, rates, strict=True)
+    )
+    topology = Topology(4, 5, links, "switch")
+    messages = [Message(start_s, src, dst, nbytes) for src, dst, start_s, nbytes in drawn if src != dst]
+    ends, _ = arrivals(topology, messages)
+    assert ends == pytest.approx(NaiveFairNetwork(topology).arrivals(messages), rel=1e-9)

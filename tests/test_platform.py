@@ -9,7 +9,9 @@ import pytest
 from toys import BANDWIDTH, LATENCY, TOY
 
 from simsys.errors import InfeasibleError, UsageError
+from simsys.platform.contention import NETWORKS
 from simsys.platform.environment import Environment
+from simsys.platform.network import Network
 from simsys.platform.platform import VirtualHardwarePlatform
 from simsys.platform.topology import ring
 
@@ -117,6 +119,20 @@ def test_links_and_gpus_say_what_they_carried() -> None:
     links, gpus = hardware.link_statistics(), hardware.gpu_statistics()
     assert list(zip(links["src"], links["dst"], links["nbytes"], strict=True)) == [(0, 1, 2e6), (0, 2, 1e6)]
     assert 0 < links["utilization"][1] < links["utilization"][0] <= 1
+    assert links["queued_s"] == [0.0, 0.0]
+    assert hardware.traffic() == {"src": [0, 0], "dst": [1, 2], "nbytes": [2e6, 1e6]}
     assert gpus["sent_bytes"] == [3e6, 0, 0]
     assert gpus["received_bytes"] == [0, 2e6, 1e6]
     assert [share > 0 for share in gpus["utilization"]] == [False, False, True]
+
+
+@pytest.mark.parametrize("network", NETWORKS.values(), ids=lambda network: network.contention)
+def test_the_model_of_contention_is_the_users_choice(network: type[Network[Any]]) -> None:
+    hardware = VirtualHardwarePlatform([TOY] * 3, ring(3, BANDWIDTH, LATENCY), network=network)
+    for nbytes in (2e6, 1e6):
+        hardware.submit_network_transfer_task(0, 1, nbytes)
+    hardware.env.run()
+    assert hardware.env.now == pytest.approx(3e6 / BANDWIDTH + LATENCY)
+    (queued_s,) = hardware.link_statistics()["queued_s"]
+    # First come, first served: the second waits for the first. Fair: both at half speed, until the smaller is through.
+    assert queued_s == pytest.approx(2e6 / BANDWIDTH)

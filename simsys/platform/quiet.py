@@ -21,7 +21,7 @@ from simsys.platform.environment import LATE, Callback, Environment
 from simsys.platform.flight import CalendarLink, Flight
 from simsys.platform.schedule import Carry, Schedule, Step, SteppedRun
 
-_MOST_PATIENCE = 1 << 10
+_MOST_PATIENCE = 1 << 10  # undisturbed steps that are waited for at most before links are claimed again
 
 
 class QuietSchedule(Schedule[CalendarLink]):
@@ -55,9 +55,9 @@ class QuietSchedule(Schedule[CalendarLink]):
 
     def go_on(self, run: SteppedRun[CalendarLink], ended: Event) -> None:
         """Have the links for itself again if that seems to be so; else take the next step."""
-        left_s = self._seconds_left(run)
-        if left_s and self._claim.calm(self._undisturbed(run)) and self._claim.take():
-            self._run_quietly(run.done, run.index, run.taken, left_s)
+        unfinished = self._step_s and run.index < len(self.steps)
+        if unfinished and self._claim.calm(self._undisturbed(run)) and self._claim.take():
+            self._run_quietly(run.done, run.index, run.taken, self._seconds_left(run))
         else:
             super().go_on(run, ended)
 
@@ -107,10 +107,8 @@ class QuietSchedule(Schedule[CalendarLink]):
         self.env.fire_at(run.end_s, end, priority=LATE)
 
     def _seconds_left(self, run: SteppedRun[CalendarLink]) -> float:
-        """How long the steps that are left take on idle links; 0 if that is not known."""
-        if not self._step_s:
-            return 0.0
-        left_s = -run.taken * self._step_s[run.index] if run.taken else 0.0
+        """How long the steps that are left take on idle links."""
+        left_s = -run.taken * self._step_s[run.index]
         for index in range(run.index, len(self.steps)):
             left_s += self.steps[index].repeat * self._step_s[index]
         return left_s

@@ -1,0 +1,82 @@
+"""Models of contention as a setting: each is named by the results, all end, and all agree where nothing is shared."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from test_training_mixes import config_of
+
+from simsys.config.cluster import NetworkConfig
+from simsys.config.experiment import SimulationConfig
+from simsys.platform.contention import NETWORKS
+from simsys.simulation import simulate
+
+SETTINGS = [{"contention": contention, "switching": switching} for contention, switching in NETWORKS]
+NAMES = ["fifo, cut-through", "fifo, store-and-forward", "fair (max-min)"]
+
+
+def on_a_ring(lod: str = "high", **network: Any) -> SimulationConfig:
+    """Tensor, pipeline and data parallelism of degree 2 on a ring of eight GPUs, where messages share links."""
+    config = config_of(2, 2, 2, lod=lod, micro_batches=4)
+    ring = {"topology_type": "ring", "link_bandwidth": "50 GB/s", "base_latency": "2 us", **network}
+    return config.model_copy(update={"network": NetworkConfig(**ring)})
+
+
+@pytest.mark.parametrize(("network", "name"), list(zip(SETTINGS, NAMES, strict=True)), ids=NAMES)
+def test_results_name_the_model(network: dict[str, Any], name: str) -> None:
+    result = simulate(on_a_ring(**network))
+    assert result.contention == result.as_dict()["contention"] == name
+    assert simulate(on_a_ring("medium", **network)).contention == "none (idle links)"
+
+
+def test_the_default_is_first_come_first_served_and_cut_through() -> None:
+    assert NetworkConfig() == NetworkConfig(contention="fifo", switching="cut_through")
+    assert simulate(on_a_ring()).contention == NAMES[0]
+
+
+def test_fair_sharing_does_not_store_transfers() -> None:
+    with pytest.raises(ValidationError, match="store_and_forward, set contention: fifo"):
+        NetworkConfig(contention="fair", switching="store_and_forward")
+
+
+@pytest.mark.parametrize("network", SETTINGS, ids=NAMES)
+def test_shared_links_make_iterations_longer_and_never_stop_them(network: dict[str, Any]) -> None:
+    high, medium = (simulate(on_a_ring(lod, **network)) for lod in ("high", "medium"))
+    assert len(high.rows["iteration_s"]) == len(medium.rows["iteration_s"]) == 3
+    assert min(high.rows["iteration_s"]) > max(medium.rows["iteration_s"])
+    assert sum(high.links["queued_s"]) > 0.0
+    assert all(0.0 < share <= 1.0 for share in high.links["utilization"])
+
+
+@pytest.mark.parametrize("network", SETTINGS, ids=NAMES)
+def test_the_levels_agree_where_no_link_is_shared(network: dict[str, Any]) -> None:
+    """Eight GPUs around a switch, as replicas: in every step of the ring each link carries one transfer."""
+    rows = []
+    for lod in ("high", "medium"):
+        config = config_of(1, 1, 8, lod=lod, hardware={"gpu": "H100-SXM", "num_nodes": 8, "gpus_per_node": 1})
+        switch = NetworkConfig(topology_type="switch", link_bandwidth="50 GB/s", base_latency="2 us", **network)
+        rows.append(simulate(config.model_copy(update={"network": switch})).rows)
+    for column in ("iteration_s", "communication_s"):
+        assert list(rows[1][column]) == pytest.approx(list(rows[0][column]), rel=1e-9), column
+
+
+@pytest.mark.parametrize("network", SETTINGS, ids=NAMES)
+def test_all_models_carry_the_same_bytes_over_the_same_links(network: dict[str, Any]) -> None:
+    first, other = simulate(on_a_ring()).links, simulate(on_a_ring(**network)).links
+    for column in ("src", "dst", "kind"):
+        assert other[column] == first[column]
+    assert list(other["nbytes"]) == pytest.approx(list(first["nbytes"]), rel=1e-9)
+
+
+@pytest.mark.parametrize("network", SETTINGS, ids=NAMES)
+def test_a_hundred_runs_give_the_same_bytes(network: dict[str, Any]) -> None:
+    def written() -> bytes:
+        result = simulate(config)
+        return json.dumps([result.as_dict(), result.rows, result.links, result.gpus], default=list).encode()
+
+    config = on_a_ring(**network)
+    first = written()
+    assert all(written() == first for _ in range(99))
