@@ -21,7 +21,7 @@ Timed = Callable[..., Any]
 
 def ring_all_reduce(network: Network[Any], size: int, nbytes: float = SIZE) -> Any:
     """Steps of the algorithm over all GPUs."""
-    return network.schedule([([(i, (i + 1) % size) for i in range(size)], nbytes / size, 2 * (size - 1))])
+    return network.schedule([([(i, (i + 1) % size) for i in range(size)], nbytes / size, 2 * (size - 1), 0.0)])
 
 
 def closed_form(size: int, hops: int) -> float:

@@ -202,7 +202,7 @@ def all_reduce_s(figure: Figure) -> float:
     cluster = build_cluster(HardwareConfig.model_validate(figure.hardware), NetworkConfig())
     platform = cluster.platform()
     layout = Layout(data=cluster.num_gpus)
-    executor = LEVELS["medium"](platform, ExecutionModel(named("auto"), Precision()), layout.roles())
+    executor = LEVELS["medium"](platform, ExecutionModel(named("auto", cluster.tuning), Precision()), layout.roles())
     for index in executor.ranks():
         Rank(index, layout, executor).all_reduce(figure.message_bytes, over="data")
     platform.env.run()

@@ -28,7 +28,7 @@ simsys simulates distributed AI training and LLM serving. For example:
   simsys run FILE --set parallelism.tp_degree=4 --fail-on 'p99_ttft_ms>200'
   simsys list models
 
-Commands: run, check, memory, topology, list, show. 'simsys COMMAND --help' says more."""
+Commands: run, check, memory, topology, collectives, list, show. 'simsys COMMAND --help' says more."""
 SCHEMA_VERSION = 1
 """Of the JSON written here; a change that could break a reader raises it."""
 
@@ -227,6 +227,31 @@ def memory(file: Path, names: Sequence[str], assignments: Sequence[str], levers:
     else:
         answer("\n\n".join(each.text() for each in answers))
     return InfeasibleError.exit_code if any(each.problem for each in answers) else 0
+
+
+@cli.command()
+@_FILE
+@click.option("--scenario", "names", metavar="NAME", multiple=True, help="Only this scenario. Repeatable.")
+@_SET
+@click.option("--op", default="all_reduce", show_default=True, help="Which collective, such as all_gather.")
+@click.option("--sizes", metavar="A..B", default="1KiB..1GiB", show_default=True, help="Sizes, each twice the last.")
+@click.option("--gpus", type=int, help="How many GPUs take part, the first ones; all if left out.")
+@_JSON
+@_common
+def collectives(
+    file: Path, names: Sequence[str], assignments: Sequence[str], op: str, sizes: str, gpus: int | None, as_json: bool
+) -> None:
+    """Say what collectives take on the clusters of FILE, size by size, as nccl-tests does.
+
+    Sizes are full buffers: of an all-gather the whole output. Nothing else uses the links.
+    """
+    from simsys.report.collectives import collective_tables
+
+    tables = collective_tables(file, assignments, names, op=op, sizes=sizes, gpus=gpus)
+    if as_json:
+        _answer_json({"scenarios": [each.as_dict() for each in tables]})
+    else:
+        answer("\n\n".join(each.text() for each in tables))
 
 
 @cli.command()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
-from simsys.collectives.base import CollectiveKind
+from simsys.collectives.base import BARRIER_BYTES, CollectiveKind
 from simsys.model.batch import Batch
 from simsys.model.work import Work
 from simsys.ops import (
@@ -110,6 +110,14 @@ class Rank:
     def broadcast(self, nbytes: float, *, over: str | Group, name: str = "broadcast") -> Event:
         """Send `nbytes` from the group's first rank to all."""
         return self.collective(CollectiveKind.BROADCAST, nbytes, over=over, name=name)
+
+    def reduce(self, nbytes: float, *, over: str | Group, name: str = "reduce") -> Event:
+        """Sum `nbytes` over the ranks of a group, for the group's first rank."""
+        return self.collective(CollectiveKind.REDUCE, nbytes, over=over, name=name)
+
+    def barrier(self, *, over: str | Group, name: str = "barrier") -> Event:
+        """Wait until all ranks of a group have come here."""
+        return self.collective(CollectiveKind.BARRIER, BARRIER_BYTES, over=over, name=name)
 
     def send_recv(self, nbytes: float, *, over: str | Group, name: str = "send_recv") -> Event:
         """Send `nbytes` to the next member and receive as many from the one before."""

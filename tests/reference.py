@@ -43,10 +43,10 @@ class Message:
 
 @dataclass(frozen=True)
 class Rounds:
-    """A collective: when it starts, and its steps as (pairs, bytes on each, how often)."""
+    """A collective: when it starts, and its steps as (pairs, bytes on each, how often, pause after each time)."""
 
     start_s: float
-    steps: Sequence[tuple[Sequence[tuple[int, int]], float, int]]
+    steps: Sequence[tuple[Sequence[tuple[int, int]], float, int, float]]
 
 
 class NaiveNetwork(ABC):
@@ -67,10 +67,12 @@ class NaiveNetwork(ABC):
 
     def _entry(self, index: int, entry: Message | Rounds, ends: dict[int, float]) -> Iterator[Any]:
         yield self.env.timeout(entry.start_s)
-        rounds = entry.steps if isinstance(entry, Rounds) else [([(entry.src, entry.dst)], entry.nbytes, 1)]
-        for pairs, nbytes, repeat in rounds:
+        rounds = entry.steps if isinstance(entry, Rounds) else [([(entry.src, entry.dst)], entry.nbytes, 1, 0.0)]
+        for pairs, nbytes, repeat, pause_s in rounds:
             for _ in range(repeat):
                 yield self.env.all_of([self._transfer(src, dst, nbytes) for src, dst in pairs])
+                if pause_s:
+                    yield self.env.timeout(pause_s)
         ends[index] = self.env.now
 
     def _transfer(self, src: int, dst: int, nbytes: float) -> simpy.Event:

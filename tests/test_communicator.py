@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from toys import BANDWIDTH, LATENCY
 
-from simsys.collectives import Algorithm, CollectiveKind, get_algorithm
+from simsys.collectives import CollectiveKind, get_algorithm
+from simsys.collectives.base import Span, Way
 from simsys.collectives.choose import cheapest, named
+from simsys.collectives.nccl import NcclTuning
+from simsys.collectives.plan import Plan
 from simsys.errors import UsageError
 from simsys.executors.communicator import Communicator
 from simsys.ops import Collective
@@ -125,14 +128,14 @@ def test_a_ring_is_as_fast_as_its_slowest_pair(
     assert group.seconds(ALL_REDUCE, MIB) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("name", ["ring", "tree", "direct"])
+@pytest.mark.parametrize("name", ["ring", "tree", "direct", "halving_doubling"])
 @pytest.mark.parametrize("size", [2, 3, 5, 8])
 def test_the_steps_are_those_of_the_algorithm_on_the_groups_own_routes(name: str, size: int) -> None:
     group = communicator(full_mesh(8, BANDWIDTH, LATENCY), tuple(range(8))[::-1][:size], named(name))
     steps = group.schedule(ALL_REDUCE, MIB).steps
     members = group.group.ranks
     for step, phase in zip(steps, group.phases(get_algorithm(name), ALL_REDUCE), strict=True):
-        assert (step.nbytes, step.repeat) == (phase.fraction * MIB, phase.repeat)
+        assert (step.nbytes, step.repeat, step.pause_s) == (phase.fraction * MIB, phase.repeat, 0.0)
         assert [(route[0].spec.src, route[-1].spec.dst) for route in step.routes] == [
             (members[src], members[dst]) for src, dst in phase.transfers
         ]
@@ -144,15 +147,107 @@ def test_small_messages_take_the_tree_and_large_ones_the_ring_if_the_cheapest_is
 
 
 @pytest.mark.parametrize("ask", [Communicator.seconds, Communicator.schedule])
-def test_the_algorithm_is_chosen_once_for_each_size(ask: Callable[..., Any]) -> None:
-    chosen: list[float] = []
+def test_plans_are_made_once_for_each_kind_and_one_is_chosen_once_for_each_size(ask: Callable[..., Any]) -> None:
+    made: list[CollectiveKind] = []
 
-    def choose(kind: CollectiveKind, size: int, nbytes: float, paths_of: Any, per_node: int) -> Algorithm:
-        chosen.append(nbytes)
-        return get_algorithm("ring")
+    def choose(kind: CollectiveKind, size: int, paths_of: Any, span: Span) -> Sequence[Plan]:
+        made.append(kind)
+        return named("ring")(kind, size, paths_of, span)
 
     group = communicator(full_mesh(4, BANDWIDTH, LATENCY), choose=choose)
     answers = [ask(group, ALL_REDUCE, nbytes) for nbytes in (1.0, 2.0, 1.0, 2.0)]
-    assert chosen == [1.0, 2.0]
-    assert answers[:2] == answers[2:]
+    assert made == [ALL_REDUCE]
+    assert answers[0] is answers[2]
     assert answers[0] != answers[1]
+
+
+# --- groups and nodes -------------------------------------------------------------------------------------------
+
+NODES = nodes_on_fabric(
+    4,
+    4,
+    NodeInside("nvswitch", 8 * BANDWIDTH, LATENCY),
+    Nics(4, BANDWIDTH, 2 * LATENCY),
+    Fabric("switch", 4 * BANDWIDTH, LATENCY),
+)
+"""Inside a node a GPU's link is shared by at most three of a step's transfers; eight times a card is plenty."""
+
+
+@pytest.mark.parametrize(
+    ("ranks", "span"),
+    [
+        ((0, 1, 2, 3), Span(1, 4)),
+        ((1, 3), Span(1, 2)),
+        (tuple(range(16)), Span(4, 4)),
+        ((0, 1, 4, 5), Span(2, 2)),
+        ((0, 4, 8, 12), Span(4, 1)),
+        ((0, 1, 4), Span(2, 1)),
+    ],
+)
+def test_a_group_knows_how_it_lies_on_the_nodes(ranks: tuple[int, ...], span: Span) -> None:
+    seen: list[Span] = []
+
+    def choose(kind: CollectiveKind, size: int, paths_of: Any, span: Span) -> Sequence[Plan]:
+        seen.append(span)
+        return cheapest(kind, size, paths_of, span)
+
+    communicator(NODES, ranks, choose).seconds(ALL_REDUCE, MIB)
+    assert seen == [span]
+
+
+@pytest.mark.parametrize(
+    ("name", "ranks", "way"),
+    [
+        ("ring", (0, 1, 2, 3), Way("ring", 0.0, 1.0)),
+        ("direct", (0, 1, 2, 3), Way("ring", 0.0, 3.0)),
+        ("ring", tuple(range(16)), Way("ring", 1 / 4, 1.0)),
+        ("rail_ring", tuple(range(16)), Way("ring", 1 / 4, 4.0)),
+        ("ring", (0, 4, 8, 12), Way("ring", 1.0, 1.0)),
+        ("tree", (0, 4), Way("tree", 1.0, 1.0)),
+    ],
+)
+def test_a_path_says_how_many_of_its_transfers_leave_their_node(name: str, ranks: tuple[int, ...], way: Way) -> None:
+    group = communicator(NODES, ranks)
+    algorithm = get_algorithm(name).for_nodes(4 if len(ranks) > 4 else 1)
+    assert group.paths(algorithm, ALL_REDUCE)[0].way == way
+
+
+PATTERNS = ["ring", "tree", "direct", "double_tree", "halving_doubling", "hierarchical", "ring/double_tree"]
+TUNINGS = [None, NcclTuning("ampere"), NcclTuning("hopper", in_switch_reduction=True), NcclTuning("volta", "pci")]
+
+
+@pytest.mark.parametrize("tuning", TUNINGS, ids=["links", "ampere", "hopper", "volta"])
+@pytest.mark.parametrize("pattern", ["auto", *PATTERNS, "rail_ring", "tree/tree", "direct/halving_doubling"])
+@pytest.mark.parametrize("ranks", [(0, 1, 2), (0, 1, 2, 3), tuple(range(16)), (0, 1, 4, 5, 12, 13), (1, 5, 9)])
+def test_steps_on_idle_links_take_what_the_plan_says(
+    ranks: tuple[int, ...], pattern: str, tuning: NcclTuning | None
+) -> None:
+    group = communicator(NODES, ranks, named(pattern, tuning))
+    for kind in CollectiveKind:
+        for nbytes in (4.0, 3e5, 1e9):
+            assert played_s(group, kind, nbytes) == pytest.approx(group.seconds(kind, nbytes), rel=1e-9)
+
+
+@pytest.mark.parametrize("pattern", ["nvls", "nvls/ring", "nvls/double_tree"])
+def test_steps_through_a_switch_that_reduces_take_what_the_plan_says(pattern: str) -> None:
+    choose = named(pattern, NcclTuning("hopper", in_switch_reduction=True))
+    for ranks in ((0, 1, 2, 3), tuple(range(16))):
+        group = communicator(NODES, ranks, choose)
+        for nbytes in (4.0, 1e9):
+            assert played_s(group, ALL_REDUCE, nbytes) == pytest.approx(group.seconds(ALL_REDUCE, nbytes), rel=1e-9)
+
+
+def played_s(group: Communicator, kind: CollectiveKind, nbytes: float) -> float:
+    """Seconds that the steps take one after another, each simulated, on links of a network of their own."""
+    env = Environment()
+    network = CutThroughNetwork(env, NODES)
+
+    def play() -> Any:
+        for step in group.schedule(kind, nbytes).steps:
+            routes = [network.route(route[0].spec.src, route[-1].spec.dst) for route in step.routes]
+            for _ in range(step.repeat):
+                yield network.transfer_all(routes, step.nbytes, step.pause_s)
+
+    env.process(play())
+    env.run()
+    return env.now

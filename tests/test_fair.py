@@ -147,7 +147,7 @@ def test_steps_of_a_collective_share_links_with_others() -> None:
     network = FairNetwork(env, single_switch(4, B, L))
     ends = list[float]()
     for _ in range(2):
-        schedule = network.schedule([([(i, (i + 1) % 4) for i in range(4)], SIZE, 6)])
+        schedule = network.schedule([([(i, (i + 1) % 4) for i in range(4)], SIZE, 6, 0.0)])
         schedule.start(lambda _: ends.append(env.now))
     env.run()
     assert ends == [pytest.approx(6 * (2 * SIZE / B + 2 * L))] * 2

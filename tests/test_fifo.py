@@ -56,7 +56,7 @@ def test_an_undisturbed_stored_transfer_takes_latency_and_serialisation_of_every
 )
 def test_a_ring_through_a_switch_costs_twice_if_blocks_are_stored(kind: type[FifoNetwork], expected_s: float) -> None:
     network = kind(Environment(), single_switch(8, B, L))
-    network.schedule([([(i, (i + 1) % 8) for i in range(8)], 2**30 / 8, 14)]).start(lambda _: None)
+    network.schedule([([(i, (i + 1) % 8) for i in range(8)], 2**30 / 8, 14, 0.0)]).start(lambda _: None)
     network.env.run()
     assert network.env.now == pytest.approx(expected_s, rel=1e-12)
     if kind is CutThroughNetwork:

@@ -187,7 +187,7 @@ def test_shipped_curves_stay_within_their_points_and_reach_them(name: str, dtype
 def test_runtime_form_holds_si_units() -> None:
     spec = build_device_spec(load_gpu("H100-SXM"))
     assert (spec.memory_bytes, spec.memory_bytes_per_s) == (80 * 2**30, 3.35e12)
-    assert (spec.link_bytes_per_s, spec.link_latency_s, spec.tdp_watt) == (450e9, 0.95e-6, 700.0)
+    assert (spec.link_bytes_per_s, spec.link_latency_s, spec.tdp_watt) == (450e9, 0.3e-6, 700.0)
     assert spec.floor_s == {"decode_attention": 8e-6}
     assert spec.usd_per_hour == 6.88
     assert build_device_spec(load_gpu({"extends": "H100-SXM", "price": None})).usd_per_hour == 0.0

@@ -45,7 +45,7 @@ def switches(graph: Topology) -> Counter[str]:
 def test_a_fat_tree_by_settings_is_the_one_of_the_platform() -> None:
     own = built({"topology_type": "fat_tree", "leaf_size": 2, "oversubscription": 2, "base_latency": "7 us"})
     fabric = Fabric("fat_tree", 8 * 48e9, 7e-6, {"leaf_size": 2, "oversubscription": 2.0})
-    assert own == nodes_on_fabric(4, 8, NodeInside("nvswitch", 370.8e9, 950e-9), Nics(8, 48e9, 1.8e-6), fabric)
+    assert own == nodes_on_fabric(4, 8, NodeInside("nvswitch", 370.8e9, 300e-9), Nics(8, 48e9, 1.2e-6), fabric)
 
 
 def test_the_number_of_ports_is_that_of_the_fabric_profile_unless_it_is_given() -> None:
@@ -192,7 +192,7 @@ def test_links_are_written_with_names_where_they_carry_anything(tmp_path: Path, 
 
 @pytest.mark.parametrize("topology_type", ["fat_tree", "rail_optimized", "dragonfly"])
 def test_high_and_medium_agree_where_steps_share_no_uplink(topology_type: str) -> None:
-    network = {"topology_type": topology_type, "link_bandwidth": "10 GB/s"}
+    network = {"topology_type": topology_type, "link_bandwidth": "10 GB/s", "tuning": "none"}
     times = []
     for lod in ("high", "medium"):
         data = {**TRAINING, "network": network, "simulation": {"lod": lod}}

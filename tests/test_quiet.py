@@ -13,7 +13,7 @@ from reference import Message, NaiveCutThrough, NaiveNetwork, NaiveStoreAndForwa
 from simsys.platform.environment import Environment
 from simsys.platform.fifo import CutThroughNetwork, FifoNetwork, StoreAndForwardNetwork
 from simsys.platform.flight import CalendarLink
-from simsys.platform.network import Pairs
+from simsys.platform.network import LockStep
 from simsys.platform.nodes import Fabric, Nics, NodeInside, nodes_on_fabric
 from simsys.platform.quiet import QuietRun, QuietSchedule
 from simsys.platform.schedule import Schedule
@@ -25,7 +25,7 @@ Plan = Sequence[Message | Rounds]
 class StepByStep:
     """A network whose collectives are never quiet."""
 
-    def schedule(self: FifoNetwork, steps: Iterable[tuple[Pairs, float, int]]) -> Schedule[CalendarLink]:
+    def schedule(self: FifoNetwork, steps: Iterable[LockStep]) -> Schedule[CalendarLink]:
         return Schedule(self.env, self._steps(steps), self.transfer_all)
 
 
@@ -72,7 +72,8 @@ def random_rounds(topology: Topology, rng: random.Random, groups: Sequence[Seque
         steps = [([(ranks[0], other)], nbytes, 1) for other in ranks[1:]] + [(around, nbytes / 2, size)]
     else:
         steps = [([(ranks[i], ranks[(i + shift) % size]) for i in range(size)], nbytes, 1) for shift in range(1, size)]
-    return Rounds(rng.uniform(0.0, 60.0), steps)
+    longest_s = rng.choice((0.0, 0.0, 2.0))
+    return Rounds(rng.uniform(0.0, 60.0), [(*step, rng.uniform(0.0, longest_s)) for step in steps])
 
 
 def random_plan(topology: Topology, rng: random.Random) -> list[Message | Rounds]:
@@ -144,8 +145,8 @@ def test_collectives_that_start_together_on_equal_links_take_turns_as_if_every_s
         assert carried_out(quiet, plan) == pytest.approx(carried_out(eager, plan), rel=1e-12)
 
 
-def circle(size: int, nbytes: float, repeat: int) -> list[tuple[Pairs, float, int]]:
-    return [([(i, (i + 1) % size) for i in range(size)], nbytes, repeat)]
+def circle(size: int, nbytes: float, repeat: int) -> list[LockStep]:
+    return [([(i, (i + 1) % size) for i in range(size)], nbytes, repeat, 0.0)]
 
 
 @pytest.mark.parametrize("size", [2, 8, 128])
@@ -171,7 +172,7 @@ def test_a_quiet_collective_is_one_event_whatever_the_number_of_ranks_and_steps(
 
 def test_steps_that_are_all_different_are_simulated_once_and_are_quiet_from_then_on() -> None:
     network = CutThroughNetwork(Environment(), full_mesh(8, 2.0, 0.5))
-    schedule = network.schedule([([(i, (i + shift) % 8) for i in range(8)], 4.0, 1) for shift in range(1, 8)])
+    schedule = network.schedule([([(i, (i + shift) % 8) for i in range(8)], 4.0, 1, 0.0) for shift in range(1, 8)])
     events = []
     for _ in range(3):
         before = network.env.events_scheduled
@@ -220,7 +221,7 @@ def test_a_collective_is_quiet_again_when_who_came_in_between_has_gone() -> None
 def test_collectives_that_go_on_meeting_do_not_spend_their_time_on_claims() -> None:
     """Every interruption doubles the patience, so that there are few of them."""
     network = CutThroughNetwork(Environment(), ring(8, 2.0, 0.5))
-    first, second = network.schedule(circle(8, 3.0, 2000)), network.schedule([([(0, 1)], 0.5, 1)])
+    first, second = network.schedule(circle(8, 3.0, 2000)), network.schedule([([(0, 1)], 0.5, 1, 0.0)])
     ended = list[float]()
     first.start(lambda _: ended.append(network.env.now))
 

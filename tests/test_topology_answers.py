@@ -137,7 +137,7 @@ def test_the_answer_says_all_there_is(experiment: Path) -> None:
     assert "hops between GPUs: at most 8, " in text
     assert "route from gpu 0 of node 0 to gpu 1 of node 1" in text
     rows = [line.split() for line in text.splitlines()]
-    assert ["nvswitch", "64", "371", "GB/s", "950", "ns"] in rows
+    assert ["nvswitch", "64", "371", "GB/s", "300", "ns"] in rows
     assert ["leaf", "0", "of", "rail", "1", "leaf", "48", "GB/s", "250", "ns"] in rows
 
 

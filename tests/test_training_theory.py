@@ -44,6 +44,7 @@ def scenario(
         hardware={"gpu": ROOMY, "num_nodes": gpus, "gpus_per_node": 1},
         network={
             "topology_type": "full_mesh",
+            "tuning": "none",
             "link_bandwidth": f"{GB_PER_S / 1e9} GB/s",
             "base_latency": f"{latency_s * 1e6} us",
         },

@@ -11,6 +11,7 @@ from typing import Any
 from simsys.build.device import build_device_spec, host_update_rate
 from simsys.build.exceptions import device_exceptions
 from simsys.build.network import build_topology
+from simsys.collectives.nccl import NcclTuning
 from simsys.config.cluster import HardwareConfig, NetworkConfig
 from simsys.config.hardware import FabricProfile, GpuProfile, NodeProfile, load_fabric, load_gpu, load_node
 from simsys.config.hardware_schema import Interconnect
@@ -39,6 +40,7 @@ class Cluster:
         network: How transfers share them.
         usd_per_gpu_hour: Price of one GPU; 0 if unknown.
         exceptions: GPUs that differ from `spec`, by number.
+        tuning: What NCCL's protocols cost on it; none if that is not known.
     """
 
     gpu: GpuProfile
@@ -50,6 +52,7 @@ class Cluster:
     network: type[Network[Any]]
     usd_per_gpu_hour: float
     exceptions: Mapping[int, DeviceSpec] = field(default_factory=dict, hash=False)
+    tuning: NcclTuning | None = None
 
     @property
     def num_gpus(self) -> int:
@@ -131,7 +134,7 @@ def build_cluster(hardware: HardwareConfig, network: NetworkConfig, folder: Path
     )
     sharing, price = NETWORKS[network.contention, network.switching], _price(gpu, node)
     cluster = Cluster(gpu, spec, hardware.num_nodes, gpus_per_node, topology, nics.count, sharing, price)
-    return replace(cluster, exceptions=device_exceptions(hardware, cluster))
+    return replace(cluster, exceptions=device_exceptions(hardware, cluster), tuning=_tuning(gpu, node, network))
 
 
 def _inside(node: NodeProfile | None, gpu: GpuProfile) -> NodeInside:
@@ -140,6 +143,13 @@ def _inside(node: NodeProfile | None, gpu: GpuProfile) -> NodeInside:
         return NodeInside(link.kind, link.bandwidth, link.latency, _pcie_tree(link))
     kind = "pcie_switch" if gpu.link.kind == "pcie" else "nvswitch"
     return NodeInside(kind, gpu.link.bandwidth, gpu.link.latency)
+
+
+def _tuning(gpu: GpuProfile, node: NodeProfile | None, network: NetworkConfig) -> NcclTuning | None:
+    if gpu.nccl is None or network.tuning == "none":
+        return None
+    reduces = node is not None and bool(node.interconnect.in_switch_reduction)
+    return NcclTuning(gpu.nccl, "pci" if _inside(node, gpu).kind.startswith("pcie") else "nvlink", reduces)
 
 
 def _pcie_tree(link: Interconnect) -> PcieTree | None:

@@ -58,7 +58,8 @@ class TrainingJob(TrainingSetup):
 
     def execution_model(self) -> ExecutionModel:
         """Overheads and algorithms for the executor."""
-        return ExecutionModel(named(self.settings.communication_pattern), self.precision, self.engine.per_layer)
+        choose = named(self.settings.communication_pattern, self.cluster.tuning)
+        return ExecutionModel(choose, self.precision, self.engine.per_layer)
 
     def collector(self) -> TrainingMetrics:
         """A probe that measures this job."""

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import get_args
 
+from simsys.build.cluster import Cluster
 from simsys.build.device import build_device_spec
 from simsys.build.modules import module_options
 from simsys.build.serving import SCHEDULER_LIMITS
@@ -74,9 +75,7 @@ def check_precision(config: SimulationConfig, spec: DeviceSpec, found: Findings)
 
 
 def check_modules(config: SimulationConfig, found: Findings) -> None:
-    """Look up the framework modules and validate their options, and look up the collective algorithm."""
-    pattern = _settings(config).communication_pattern
-    found.attempt((config.kind, "communication_pattern"), lambda: named(pattern))
+    """Look up the framework modules and validate their options."""
     if config.training is not None:
         name = config.training.data_parallel
         if name is not None and not known_module(name, DataParallel, ("training", "data_parallel"), found):
@@ -93,6 +92,13 @@ def check_modules(config: SimulationConfig, found: Findings) -> None:
     known_module(settings.decode, DecodePhase, ("serving", "decode"), found)
     if known_module(settings.scheduler, Scheduler, ("serving", "scheduler"), found):
         _check_scheduler_options(settings, found)
+
+
+def check_pattern(config: SimulationConfig, cluster: Cluster | None, found: Findings) -> None:
+    """Look up the collective algorithm, and whether the cluster, if it is sound, can carry it out."""
+    pattern = _settings(config).communication_pattern
+    tuning = cluster.tuning if cluster is not None else None
+    found.attempt((config.kind, "communication_pattern"), lambda: named(pattern, tuning))
 
 
 def _check_scheduler_options(settings: ServingConfig, found: Findings) -> None:

@@ -16,7 +16,7 @@ from simsys.check.exceptions import check_exceptions
 from simsys.check.findings import Findings, as_written_text, key_path, unlocated, with_aliases
 from simsys.check.levers import job_of, memory_problem
 from simsys.check.model import check_model, source_path
-from simsys.check.names import check_engine, check_hardware, check_modules, check_precision
+from simsys.check.names import check_engine, check_hardware, check_modules, check_pattern, check_precision
 from simsys.check.nearest import nearest_divisors
 from simsys.check.parallelism import check_parallelism
 from simsys.check.salvage import salvage, still_true
@@ -104,6 +104,7 @@ def check_scenario(
         cluster = found.attempt(
             ("network",), lambda: build_cluster(hardware, network, config.folder), error_at=("hardware",)
         )
+    check_pattern(config, cluster, found)
     if cluster is not None and cluster.exceptions:
         check_exceptions(config, cluster, found)
     check_parallelism(config, cluster, model, found)

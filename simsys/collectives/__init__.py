@@ -1,7 +1,8 @@
 """Collective algorithms, one file each: their steps and the closed form of their time.
 
 A file `<name>.py` in this folder that registers an `Algorithm` called `<name>` is found by that name; an
-algorithm elsewhere is registered with `register_algorithm` or named as ``package.module:Class``.
+algorithm elsewhere is registered with `register_algorithm` or named as ``package.module:Class``. ``inside/across``,
+such as ``ring/double_tree``, is the hierarchical algorithm with these two.
 
 Example:
     >>> from simsys.collectives import CollectiveKind, Path, get_algorithm
@@ -12,6 +13,7 @@ Example:
 
 from __future__ import annotations
 
+from simsys.collectives.bandwidth import algbw_bytes_per_s, busbw_bytes_per_s
 from simsys.collectives.base import (
     ALGORITHMS,
     Algorithm,
@@ -28,6 +30,8 @@ __all__ = [
     "CollectiveKind",
     "Path",
     "Phase",
+    "algbw_bytes_per_s",
+    "busbw_bytes_per_s",
     "bytes_sent",
     "get_algorithm",
     "register_algorithm",
@@ -38,11 +42,16 @@ def get_algorithm(name: str) -> Algorithm:
     """The algorithm called `name`.
 
     Args:
-        name: A shipped file's name (``ring``), an alias (``ring_allreduce``), a registered name, or
-            ``package.module:Class``.
+        name: A shipped file's name (``ring``), an alias (``ring_allreduce``), a registered name,
+            ``package.module:Class``, or two of them as ``inside/across``.
 
     Raises:
         UnknownNameError: Nothing has that name.
-        UsageError: ``package.module:Class`` is not an `Algorithm`.
+        UsageError: ``package.module:Class`` is not an `Algorithm`, or the two have nothing in common.
     """
+    inside, slash, across = name.partition("/")
+    if slash:
+        from simsys.collectives.hierarchical import Hierarchical
+
+        return Hierarchical(1, get_algorithm(inside), get_algorithm(across))
     return ALGORITHMS.get(name, Algorithm)()

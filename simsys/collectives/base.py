@@ -4,8 +4,8 @@ The steps are what high detail simulates, the closed form is what medium detail 
 in one file per algorithm and a test holds them equal.
 
 Sizes are quoted as nccl-tests does, as the *full* buffer S in bytes (NVIDIA/nccl-tests, doc/PERFORMANCE.md):
-all-reduce and broadcast the message, all-gather the whole output, reduce-scatter the whole input,
-all-to-all the whole send buffer of one rank, send-receive what each rank sends.
+all-reduce, broadcast and reduce the message, all-gather the whole output, reduce-scatter the whole input,
+all-to-all the whole send buffer of one rank, send-receive what each rank sends, a barrier one number.
 """
 
 from __future__ import annotations
@@ -24,16 +24,23 @@ from simsys.registry import Registry
 class CollectiveKind(StrEnum):
     """The collective operations, named as in `torch.distributed`.
 
-    A broadcast's root is index 0 of the group. In a send-receive every rank sends to the next one of the group and
-    receives from the one before, as in nccl-tests' ``sendrecv``.
+    The root of a broadcast or reduce is index 0 of the group. In a send-receive every rank sends to the next one of
+    the group and receives from the one before, as in nccl-tests' ``sendrecv``. A barrier is an all-reduce of one
+    number, as PyTorch runs it on NCCL, and every algorithm carries it out as such.
     """
 
     ALL_REDUCE = "all_reduce"
     ALL_GATHER = "all_gather"
     REDUCE_SCATTER = "reduce_scatter"
     BROADCAST = "broadcast"
+    REDUCE = "reduce"
     ALL_TO_ALL = "all_to_all"
     SEND_RECV = "send_recv"
+    BARRIER = "barrier"
+
+
+BARRIER_BYTES = 4.0
+"""What a barrier sums."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +52,47 @@ class Phase:
             a link that serves transfers in turn takes them in this order.
         fraction: Share of the full buffer that each transfer carries, in (0, 1].
         repeat: How many such steps follow one another.
+        pattern: ``ring``, ``tree`` or ``nvls``: which row of a tuning model's tables says what software adds.
     """
 
     transfers: tuple[tuple[int, int], ...]
     fraction: float
     repeat: int = 1
+    pattern: str = "ring"
 
     def __post_init__(self) -> None:
         if not 0.0 < self.fraction <= 1.0:
             raise UsageError(f"a phase's transfers carry a fraction in (0, 1] of the buffer, not {self.fraction!r}")
         if self.repeat < 1:
             raise UsageError(f"a phase repeats at least once, not {self.repeat!r} times")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """How a group lies on the nodes of a cluster.
+
+    Args:
+        nodes: How many nodes it touches.
+        per_node: Its ranks in each node if they are as many in every one, node by node; else 1.
+    """
+
+    nodes: int = 1
+    per_node: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """What a tuning model asks about the transfers of a step.
+
+    Args:
+        pattern: That of the phase.
+        crossing: Share of the transfers that leave their node.
+        lanes: How many of them leave each node at once; if none does, how many each sender sends at once.
+    """
+
+    pattern: str = "ring"
+    crossing: float = 0.0
+    lanes: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +104,12 @@ class Path:
     Args:
         latency_s: Sum of the link latencies on the way.
         bytes_per_s: Bandwidth of the slowest link; infinite if nothing has to be moved.
+        way: What else there is to say about the transfers that take it.
     """
 
     latency_s: float
     bytes_per_s: float
+    way: Way = Way()
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.latency_s < math.inf:
@@ -91,11 +130,26 @@ class Algorithm(ABC):
     """
 
     name: ClassVar[str]
-    kinds: ClassVar[frozenset[CollectiveKind]]
+    kinds: frozenset[CollectiveKind]
+    pattern: str = "ring"
+    """That of most of its phases."""
+
+    @property
+    def label(self) -> str:
+        """The name with everything that tells this instance from others of the algorithm."""
+        return self.name
 
     def for_nodes(self, per_node: int) -> Algorithm:
         """The algorithm for a group with `per_node` ranks in each node; most do not mind."""
         return self
+
+    def variants(self) -> tuple[Algorithm, ...]:
+        """The instances to compare for a message, such as with more or fewer chunks."""
+        return (self,)
+
+    def suits(self, span: Span) -> bool:
+        """Whether a group that lies so on the nodes can use it."""
+        return True
 
     def phases(self, kind: CollectiveKind, size: int) -> tuple[Phase, ...]:
         """The steps that a group of `size` ranks takes; none for a group of one.
@@ -104,7 +158,7 @@ class Algorithm(ABC):
             UsageError: The algorithm does not support `kind`, or `size` is less than 1.
         """
         self._check(kind, size)
-        return self.make_phases(kind, size) if size > 1 else ()
+        return self.make_phases(_summed(kind), size) if size > 1 else ()
 
     def seconds(self, kind: CollectiveKind, size: int, nbytes: float, paths: Sequence[Path]) -> float:
         """Time of the collective when nothing else uses the links; 0 for a group of one.
@@ -121,7 +175,7 @@ class Algorithm(ABC):
         self._check(kind, size)
         if not 0.0 <= nbytes < math.inf:
             raise UsageError(f"a collective's size must be finite and not negative, not {nbytes!r} bytes")
-        return self.closed_form(kind, size, nbytes, paths) if size > 1 else 0.0
+        return self.closed_form(_summed(kind), size, nbytes, paths) if size > 1 else 0.0
 
     @abstractmethod
     def make_phases(self, kind: CollectiveKind, size: int) -> tuple[Phase, ...]:
@@ -141,6 +195,11 @@ class Algorithm(ABC):
             raise UsageError(f"the {self.name} algorithm does not do {str(kind)!r}; it does: {supported}")
         if size < 1:
             raise UsageError(f"a group has at least one rank, not {size!r}")
+
+
+def _summed(kind: CollectiveKind) -> CollectiveKind:
+    """What is carried out: for a barrier an all-reduce."""
+    return CollectiveKind.ALL_REDUCE if kind is CollectiveKind.BARRIER else kind
 
 
 def one_per_phase(paths: Sequence[Path], count: int) -> Sequence[Path]:
@@ -165,7 +224,7 @@ ALGORITHMS = Registry(
     "collective algorithm",
     "simsys.collectives",
     "simsys.collectives",
-    helpers=("base", "choose"),
+    helpers=("bandwidth", "base", "choose", "nccl", "plan"),
     aliases={
         "ring_allreduce": "ring",
         "tree_allreduce": "tree",

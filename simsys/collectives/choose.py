@@ -1,61 +1,172 @@
-"""Which algorithm a collective uses: one that the experiment names, or the cheapest."""
+"""Which algorithm and protocol a collective uses: those that the experiment names, or the cheapest."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TypeAlias
 
 from simsys.collectives import ALGORITHMS, Algorithm, CollectiveKind, Path, get_algorithm
-from simsys.errors import UnknownNameError
+from simsys.collectives.base import Span
+from simsys.collectives.nccl import PROTOCOLS, RAMP, NcclTuning
+from simsys.collectives.plan import Plan
+from simsys.errors import UnknownNameError, UsageError
 
 PathsOf = Callable[[Algorithm], Sequence[Path]]
 """The slowest path of each phase of an algorithm in the group at hand."""
 
-Choose = Callable[[CollectiveKind, int, float, PathsOf, int], Algorithm]
-"""Picks the algorithm for (kind, group size, bytes, paths, ranks per node)."""
+Choose = Callable[[CollectiveKind, int, PathsOf, Span], Sequence[Plan]]
+"""The plans to compare for (kind, group size, paths, place on the nodes), of which `best` takes the cheapest."""
 
-CANDIDATES = ("ring", "tree", "hierarchical")
-"""What `cheapest` compares, the last only in groups that span nodes; of equally cheap ones the first wins."""
+Names: TypeAlias = tuple[str, ...]
+
+ONE_NODE = Span()
+"""A group inside one node."""
+
+FLAT = ("ring", "tree")
+"""What is compared if transfers cost what the links say; of equally cheap ones the first wins."""
+
+SPANNING = ("hierarchical",)
+"""And besides in groups that fill several nodes."""
+
+NCCL_INSIDE: Names = ("ring", "nvls")
+"""What NCCL compares within a node."""
+
+NCCL_SPANNING: Names = ("ring/double_tree", "nvls/double_tree", "rail_ring")
+"""And in groups that fill several nodes: stand-ins for its trees and NVLS trees, and its rings."""
+
+NCCL_ELSE: Names = ("ring", "double_tree")
+"""And in groups that have one rank in each node, or are spread unevenly."""
+
+NCCL_SCATTERING: Names = ("hierarchical", "rail_ring")
+"""And there for all-gather and reduce-scatter, the first in place of PAT, which takes few steps too."""
+
+NCCL_ALWAYS: dict[CollectiveKind, Names] = {
+    CollectiveKind.ALL_TO_ALL: ("direct",),
+    CollectiveKind.SEND_RECV: ("ring",),
+    CollectiveKind.BROADCAST: ("double_tree",),
+    CollectiveKind.REDUCE: ("double_tree",),
+}
+"""Kinds for which NCCL has one algorithm; its pipelined chains take as long as pipelined trees, but for latency."""
 
 
-def cheapest(kind: CollectiveKind, size: int, nbytes: float, paths_of: PathsOf, per_node: int = 1) -> Algorithm:
-    """The cheapest of ring, tree and, for a group that fills several nodes, hierarchical, by their closed forms.
+def best(plans: Sequence[Plan], nbytes: float) -> Plan:
+    """The cheapest plan for a full buffer of `nbytes`; of equally cheap ones the first."""
+    return plans[0] if len(plans) == 1 else min(plans, key=lambda plan: plan.seconds(nbytes))
 
-    So the tree serves small messages in large groups, where latency decides. NCCL ranks its algorithms by
-    modelled time in the same way (NVIDIA/nccl, src/graph/tuning.cc).
+
+def cheapest(kind: CollectiveKind, size: int, paths_of: PathsOf, span: Span = ONE_NODE) -> list[Plan]:
+    """Ring, tree and, for a group that fills several nodes, hierarchical, where transfers cost what the links say.
+
+    So the tree serves small messages in large groups, where latency decides.
 
     Args:
         kind: Which collective.
         size: Ranks in the group.
-        nbytes: Full buffer in bytes.
         paths_of: Answers with the paths that an algorithm's phases would take.
-        per_node: Ranks of the group in each node; 1 if they differ from node to node.
+        span: How the group lies on the nodes.
 
     Raises:
-        UsageError: `size` is less than 1 or `nbytes` is negative or not finite.
+        UsageError: `size` is less than 1.
     """
-    names = CANDIDATES if per_node > 1 else CANDIDATES[:-1]
-    candidates = [get_algorithm(name).for_nodes(per_node) for name in names]
-    able = [algorithm for algorithm in candidates if kind in algorithm.kinds]
-    if len(able) == 1:
-        return able[0]
-    return min(able, key=lambda algorithm: algorithm.seconds(kind, size, nbytes, paths_of(algorithm)))
+    names = FLAT + SPANNING if span.nodes > 1 and span.per_node > 1 else FLAT
+    return [Plan(algorithm, kind, size, paths_of(algorithm)) for algorithm in _able(names, kind, span)]
 
 
-def named(name: str) -> Choose:
-    """A chooser that answers with the algorithm called `name` where it does the kind, else the cheapest.
+def as_nccl(
+    tuning: NcclTuning, kind: CollectiveKind, size: int, paths_of: PathsOf, span: Span = ONE_NODE
+) -> list[Plan]:
+    """What NCCL would compare, each algorithm with each protocol; its tuning model ranks them by time in the same way.
+
+    Args:
+        tuning: What protocols cost on the cluster.
+        kind: Which collective.
+        size: Ranks in the group.
+        paths_of: Answers with the paths that an algorithm's phases would take.
+        span: How the group lies on the nodes.
+
+    Raises:
+        UsageError: `size` is less than 1.
+    """
+    if kind in NCCL_ALWAYS:
+        names = NCCL_ALWAYS[kind]
+    elif span.nodes == 1:
+        names = NCCL_INSIDE
+    elif span.per_node == 1:
+        names = NCCL_ELSE
+    elif kind in (CollectiveKind.ALL_GATHER, CollectiveKind.REDUCE_SCATTER):
+        names = NCCL_SCATTERING
+    else:
+        names = NCCL_SPANNING
+    if not tuning.in_switch_reduction:
+        names = tuple(name for name in names if "nvls" not in name)
+    if tuning.inside == "pci":  # the cards' traffic goes over the same links as the GPUs'
+        names = tuple(name for name in names if name != "rail_ring")
+    able = _able(names, kind, span)
+    return [plan for algorithm in able for plan in _tuned(tuning, algorithm, kind, size, paths_of, span)]
+
+
+def named(name: str, tuning: NcclTuning | None = None) -> Choose:
+    """A chooser that compares the variants of the algorithm called `name` where it does the kind, else everything.
+
+    Args:
+        name: ``auto``, a name of an algorithm, or ``inside/across``.
+        tuning: What protocols cost; left out, transfers cost what the links say.
 
     Raises:
         UnknownNameError: Nothing has that name.
+        UsageError: It reduces in the switch, and the cluster's switches cannot.
     """
+    everything: Choose = cheapest if tuning is None else partial(as_nccl, tuning)
     if name == "auto":
-        return cheapest
-    if ":" not in name and name not in ALGORITHMS.names():
-        raise UnknownNameError("communication pattern", name, ["auto", *ALGORITHMS.names()])
+        return everything
+    if ":" not in name:
+        for part in name.split("/"):
+            if part not in ALGORITHMS.names():
+                raise UnknownNameError("communication pattern", part, ["auto", *ALGORITHMS.names()])
     wanted = get_algorithm(name)
+    if tuning is not None and not tuning.in_switch_reduction and "nvls" in name.split("/"):
+        raise UsageError("nvls needs switches that reduce, as nodes of Hopper and later have (in_switch_reduction)")
 
-    def choose(kind: CollectiveKind, size: int, nbytes: float, paths_of: PathsOf, per_node: int = 1) -> Algorithm:
-        if kind in wanted.kinds:
-            return wanted.for_nodes(per_node)
-        return cheapest(kind, size, nbytes, paths_of, per_node)
+    def choose(kind: CollectiveKind, size: int, paths_of: PathsOf, span: Span = ONE_NODE) -> Sequence[Plan]:
+        if kind not in wanted.kinds or not wanted.suits(span):
+            return everything(kind, size, paths_of, span)
+        fitting = wanted.for_nodes(span.per_node).variants()
+        if tuning is None:
+            return [Plan(algorithm, kind, size, paths_of(algorithm)) for algorithm in fitting]
+        return [plan for each in fitting for plan in _tuned(tuning, each, kind, size, paths_of, span)]
 
     return choose
+
+
+def _able(names: Sequence[str], kind: CollectiveKind, span: Span) -> list[Algorithm]:
+    """The variants of algorithms that do the kind in such a group."""
+    found = (get_algorithm(name).for_nodes(span.per_node) for name in names)
+    return [
+        variant
+        for algorithm in found
+        if kind in algorithm.kinds and algorithm.suits(span)
+        for variant in algorithm.variants()
+    ]
+
+
+def _tuned(
+    tuning: NcclTuning, algorithm: Algorithm, kind: CollectiveKind, size: int, paths_of: PathsOf, span: Span
+) -> Iterator[Plan]:
+    """An algorithm with each protocol."""
+    for protocol in PROTOCOLS:
+        if tuning.offers(algorithm.pattern, protocol):
+            yield Plan(
+                algorithm,
+                kind,
+                size,
+                paths_of(algorithm),
+                protocol,
+                partial(_over, tuning, protocol, span.nodes),
+                tuning.overhead_s(algorithm.pattern, protocol),
+                RAMP,
+            )
+
+
+def _over(tuning: NcclTuning, protocol: str, nodes: int, path: Path) -> Path:
+    return tuning.over(path, protocol, nodes)

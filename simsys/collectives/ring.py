@@ -7,15 +7,16 @@ all-reduce          2(N-1) · (S/(N·B) + L)        reduce-scatter, then all-gat
 all-gather          (N-1) · (S/(N·B) + L)         step k passes on the block that came in step k-1
 reduce-scatter      (N-1) · (S/(N·B) + L)         likewise, adding the rank's own
 broadcast           2(N-1) · (S/(N·B) + L)        scatter, then all-gather
+reduce              2(N-1) · (S/(N·B) + L)        reduce-scatter, then gather
 all-to-all          (N-1) · (S/(N·B) + L)         pairwise exchange: step k goes from i to i+k
 send-receive        S/B + L                       from i to i+1
 ==================  ============================  =============================================
 
 The first three: Patarasuk & Yuan 2009, "Bandwidth optimal all-reduce algorithms for clusters of workstations",
-J. Parallel Distrib. Comput. 69(2). The last two: Thakur, Rabenseifner & Gropp 2005, "Optimization of collective
+J. Parallel Distrib. Comput. 69(2). The others: Thakur, Rabenseifner & Gropp 2005, "Optimization of collective
 communication operations in MPICH", Int. J. High Perform. Comput. Appl. 19(1), the algorithms for long messages;
-but the broadcast's root sends each rank its block in turn, where theirs scatters down a tree. A pipelined
-ring, as NCCL has it, approaches S/B for large S, so this broadcast is up to twice as slow.
+but the broadcast's root sends each rank its block in turn, where theirs scatters down a tree, and so for reduce. A
+pipelined ring, as NCCL has it, approaches S/B for large S, so these two are up to twice as slow; `double_tree` is not.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Ring(Algorithm):
     kinds = frozenset(CollectiveKind)
 
     def make_phases(self, kind: CollectiveKind, size: int) -> tuple[Phase, ...]:
-        """One phase around the ring; single steps for the scatter of a broadcast and for all-to-all."""
+        """One phase around the ring; single steps for the scatter of a broadcast, its mirror and all-to-all."""
         if kind == CollectiveKind.SEND_RECV:
             return (Phase(shifted_pairs(size, 1), 1.0),)
         block = 1.0 / size
@@ -43,6 +44,8 @@ class Ring(Algorithm):
         around = Phase(shifted_pairs(size, 1), block, repeat=steps)
         if kind == CollectiveKind.BROADCAST:
             return (*(Phase(((0, rank),), block) for rank in range(1, size)), around)
+        if kind == CollectiveKind.REDUCE:
+            return (around, *(Phase(((rank, 0),), block) for rank in range(1, size)))
         return (around,)
 
     def closed_form(self, kind: CollectiveKind, size: int, nbytes: float, paths: Sequence[Path]) -> float:
@@ -53,6 +56,9 @@ class Ring(Algorithm):
         if kind == CollectiveKind.BROADCAST:
             *scatter, around = one_per_phase(paths, size)
             return sum(path.seconds(block_bytes) for path in scatter) + (size - 1) * around.seconds(block_bytes)
+        if kind == CollectiveKind.REDUCE:
+            around, *gather = one_per_phase(paths, size)
+            return (size - 1) * around.seconds(block_bytes) + sum(path.seconds(block_bytes) for path in gather)
         (around,) = one_per_phase(paths, 1)
         if kind == CollectiveKind.SEND_RECV:
             return around.seconds(nbytes)

@@ -141,9 +141,13 @@ class NetworkConfig(FrozenModel):
     (as in NCCL), without it over a spine. A dragonfly has `nodes_per_router`, `routers_per_group` and
     `global_links_per_router`. A custom graph has `edges`, or an `edges_file` beside the experiment: between GPUs
     (``gpu0`` …; insides of nodes and NICs are then drawn too) or between nodes (``node0`` …).
+
+    `tuning` says what collectives cost besides the links: ``nccl`` adds its protocols where their constants for the
+    GPU are known, with ``none`` they take what the links say.
     """
 
     topology_type: TopologyType = "switch"
+    tuning: Literal["nccl", "none"] = "nccl"
     base_latency: NonNegativeSeconds | None = None
     link_bandwidth: BytesPerSecond | None = None
     routing: Literal["shortest", "ecmp"] | None = None

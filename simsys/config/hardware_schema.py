@@ -168,6 +168,7 @@ class GpuProfile(Profile):
 
     Args:
         vendor: Who makes it.
+        nccl: Generation whose constants NCCL's tuning model has for it; left out, transfers cost what the links say.
         peak: Peak rate by dtype, for the dtypes it has.
         memory: Device memory that the driver shows; GiB where the vendor's "GB" are GiB.
         memory_bandwidth: Peak bandwidth of that memory.
@@ -181,6 +182,7 @@ class GpuProfile(Profile):
     """
 
     vendor: str
+    nccl: Literal["volta", "ampere", "hopper", "blackwell"] | None = None
     peak: Annotated[dict[DType, Peak], Field(min_length=1)]
     memory: Bytes
     memory_bandwidth: BytesPerSecond
@@ -204,6 +206,7 @@ class Interconnect(Link):
         uplink: Of a ``pcie_tree``, each switch to its host bridge; by default as the GPUs' links.
         sockets: Of a ``pcie_tree``, sockets of the host.
         socket_link: Of a ``pcie_tree`` with several sockets, what joins each two.
+        in_switch_reduction: Of an ``nvswitch``, whether it can add up what the GPUs send (NVLink SHARP).
     """
 
     kind: Literal["nvswitch", "nvlink_mesh", "hybrid_cube_mesh", "pcie_switch", "pcie_tree"]
@@ -211,6 +214,7 @@ class Interconnect(Link):
     uplink: Link | None = None
     sockets: Count | None = None
     socket_link: Link | None = None
+    in_switch_reduction: bool | None = None
 
     @model_validator(mode="after")
     def _tree_is_whole(self) -> Self:
@@ -219,6 +223,8 @@ class Interconnect(Link):
             raise invalid(f"{given[0]} belongs to kind: pcie_tree, not to {self.kind}")
         if self.kind == "pcie_tree" and self.gpus_per_switch is None:
             raise invalid("a pcie_tree needs gpus_per_switch")
+        if self.in_switch_reduction and self.kind != "nvswitch":
+            raise invalid(f"in_switch_reduction belongs to kind: nvswitch, not to {self.kind}")
         if (self.sockets or 1) > 1 and self.socket_link is None:
             raise invalid("several sockets need a socket_link, e.g. {bandwidth: 20 GB/s, latency: 500 ns}")
         return self

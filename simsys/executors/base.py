@@ -44,7 +44,7 @@ class ExecutionModel:
     """What decides durations besides the hardware: the software stack.
 
     Args:
-        algorithm: Chooses the collective algorithm for (kind, group size, bytes).
+        algorithm: Says how a group can carry out a kind of collective; the cheapest way is taken for each size.
         precision: Bytes per element and compute dtype of serving passes.
         per_layer_s: Host overhead per layer of every forward pass (and per layer of work in training).
     """

@@ -7,13 +7,14 @@ process group.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from simpy.events import Event
 
-from simsys.collectives.base import Algorithm, CollectiveKind, Path, Phase
-from simsys.collectives.choose import Choose
+from simsys.collectives.base import Algorithm, CollectiveKind, Path, Phase, Span, Way
+from simsys.collectives.choose import Choose, best
+from simsys.collectives.plan import Plan
 from simsys.errors import UsageError
 from simsys.executors.images import Images
 from simsys.ops import Collective
@@ -21,6 +22,7 @@ from simsys.parallel.layout import Group
 from simsys.platform.environment import Callback, Environment
 from simsys.platform.network import Network
 from simsys.platform.schedule import Schedule
+from simsys.platform.topology import Topology
 from simsys.platform.traffic import Account
 
 
@@ -43,7 +45,7 @@ class Communicator:
         group: The ranks, in the order of the algorithm.
         members: How many of them run a process (all, or one per role).
         network: Carries the transfers.
-        choose: Picks the algorithm.
+        choose: Says which algorithms and protocols are worth comparing.
         env: The environment.
         images: Finds groups that do the same, whose bytes are counted with those of this one.
     """
@@ -64,13 +66,16 @@ class Communicator:
         """Complete meetings that wait for the running one (used by executors that simulate the steps)."""
         self.free_at_s = 0.0
         self.busy = False
-        self._per_node = network.topology.ranks_per_node(group.ranks)
+        self._span = _span(network.topology, group.ranks)
         self._network, self._choose, self._env = network, choose, env
         self._images = images or Images({rank: rank for rank in group.ranks})
         self._calls: dict[int, int] = {}
         self._open: dict[int, Meeting] = {}
         self._paths: dict[tuple[str, CollectiveKind], tuple[Path, ...]] = {}
         self._phases: dict[tuple[str, CollectiveKind], tuple[Phase, ...]] = {}
+        self._path_of: dict[tuple[tuple[int, int], ...], tuple[float, float]] = {}
+        self._plans: dict[CollectiveKind, Sequence[Plan]] = {}
+        self._chosen: dict[tuple[CollectiveKind, float], Plan] = {}
         self._seconds: dict[tuple[CollectiveKind, float], float] = {}
         self._schedules: dict[tuple[CollectiveKind, float], Schedule[Any]] = {}
         self._accounts: dict[tuple[CollectiveKind, float], Account] = {}
@@ -111,15 +116,26 @@ class Communicator:
             for call, meeting in self._open.items()
         ]
 
+    def plan(self, kind: CollectiveKind, nbytes: float) -> Plan:
+        """How this collective is carried out."""
+        key = kind, nbytes
+        found = self._chosen.get(key)
+        if found is None:
+            plans = self._plans.get(kind)
+            if plans is None:
+                plans = self._plans[kind] = self._choose(
+                    kind, self.group.size, lambda algorithm: self.paths(algorithm, kind), self._span
+                )
+            found = self._chosen[key] = best(plans, nbytes)
+        return found
+
     def algorithm(self, kind: CollectiveKind, nbytes: float) -> Algorithm:
         """The algorithm that carries out this collective."""
-        return self._choose(
-            kind, self.group.size, nbytes, lambda algorithm: self.paths(algorithm, kind), self._per_node
-        )
+        return self.plan(kind, nbytes).algorithm
 
     def phases(self, algorithm: Algorithm, kind: CollectiveKind) -> tuple[Phase, ...]:
         """The algorithm's steps for this group, in indexes within the group."""
-        key = algorithm.name, kind
+        key = algorithm.label, kind
         if key not in self._phases:
             self._phases[key] = algorithm.phases(kind, self.group.size)
         return self._phases[key]
@@ -134,8 +150,18 @@ class Communicator:
         key = kind, nbytes
         found = self._schedules.get(key)
         if found is None:
-            phases = self.phases(self.algorithm(kind, nbytes), kind)
-            steps = ((self._pairs(phase), phase.fraction * nbytes, phase.repeat) for phase in phases)
+            plan = self.plan(kind, nbytes)
+            phases = self.phases(plan.algorithm, kind)
+            pause_s = plan.idle_s(nbytes) / sum(phase.repeat for phase in phases)
+            steps = [
+                (
+                    self._pairs(phase),
+                    phase.fraction * nbytes * (idle.bytes_per_s / path.bytes_per_s),
+                    phase.repeat,
+                    path.latency_s - idle.latency_s + pause_s,
+                )
+                for phase, idle, path in zip(phases, plan.paths, plan.effective, strict=True)
+            ]
             found = self._schedules[key] = self._network.schedule(steps)
         return found
 
@@ -149,7 +175,7 @@ class Communicator:
 
     def _account(self, algorithm: Algorithm, kind: CollectiveKind) -> Account:
         """One account of all sizes: they differ by a factor."""
-        key = algorithm.name, kind
+        key = algorithm.label, kind
         found = self._account_of.get(key)
         if found is None:
             found = self._network.traffic.account(lambda: self._shares(algorithm, kind))
@@ -174,11 +200,17 @@ class Communicator:
 
     def paths(self, algorithm: Algorithm, kind: CollectiveKind) -> tuple[Path, ...]:
         """For each phase, the slowest path on idle links."""
-        key = algorithm.name, kind
+        key = algorithm.label, kind
         if key not in self._paths:
-            phases = self.phases(algorithm, kind)
-            self._paths[key] = tuple(Path(*self._network.idle_path(self._pairs(phase))) for phase in phases)
+            self._paths[key] = tuple(self._path(phase) for phase in self.phases(algorithm, kind))
         return self._paths[key]
+
+    def _path(self, phase: Phase) -> Path:
+        pairs = self._pairs(phase)
+        found = self._path_of.get(phase.transfers)
+        if found is None:
+            found = self._path_of[phase.transfers] = self._network.idle_path(pairs)
+        return Path(*found, _way(phase.pattern, self._network.topology.node_size, pairs))
 
     def seconds(self, kind: CollectiveKind, nbytes: float) -> float:
         """The closed form of a collective on idle links, in seconds."""
@@ -187,7 +219,17 @@ class Communicator:
         key = kind, nbytes
         found = self._seconds.get(key)
         if found is None:
-            algorithm = self.algorithm(kind, nbytes)
-            found = algorithm.seconds(kind, self.group.size, nbytes, self.paths(algorithm, kind))
-            self._seconds[key] = found
+            found = self._seconds[key] = self.plan(kind, nbytes).seconds(nbytes)
         return found
+
+
+def _span(topology: Topology, ranks: Sequence[int]) -> Span:
+    nodes = len({rank // topology.node_size for rank in ranks})
+    return Span(nodes, len(ranks) if nodes == 1 else topology.ranks_per_node(ranks))
+
+
+def _way(pattern: str, node_size: int, pairs: Sequence[tuple[int, int]]) -> Way:
+    """How many transfers leave their nodes, and how many of those go out of each at once."""
+    leaving = [src // node_size for src, dst in pairs if src // node_size != dst // node_size]
+    lanes = len(leaving) / len(set(leaving)) if leaving else len(pairs) / len({src for src, _ in pairs})
+    return Way(pattern, len(leaving) / len(pairs), lanes)

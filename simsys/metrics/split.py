@@ -10,6 +10,8 @@ Span = tuple[float, float]
 Piece = tuple[float, float, str]
 """Start and end in seconds, and what for."""
 
+_SAME_MOMENT = 1e-9  # times that differ by no more of the whole stretch are one
+
 
 class TimeSplit:
     """Deals a stretch of time out to what goes on in it.
@@ -35,12 +37,15 @@ class TimeSplit:
     def take(self, pieces: Iterable[Piece]) -> dict[str, float]:
         """Take what is left of the time of `pieces`, and say how much that is for each purpose.
 
-        A moment of several pieces counts for the one that began first.
+        A moment of several pieces counts for the one that began first; of those that began together but for rounding,
+        for the one that ends first.
         """
+        moment_s = _SAME_MOMENT * (self._end_s - self._start_s) or 1.0
         seconds: dict[str, float] = {}
         added: list[Span] = []
         reached_s, first, taken = self._start_s, 0, self._taken
-        for start_s, end_s, purpose in sorted(pieces):
+        in_order = sorted(pieces, key=lambda piece: (round(piece[0] / moment_s), round(piece[1] / moment_s), piece[2]))
+        for start_s, end_s, purpose in in_order:
             start_s, end_s = max(start_s, reached_s), min(end_s, self._end_s)
             free_s = 0.0
             if end_s > start_s:

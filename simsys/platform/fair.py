@@ -44,10 +44,10 @@ class FairNetwork(Network[FairLink]):
     def _make_link(spec: LinkSpec) -> FairLink:
         return FairLink(spec)
 
-    def transfer_all(self, routes: Iterable[Route[FairLink]], nbytes: float) -> Event:
-        """Send `nbytes` over each of `routes` at once; fires when all have arrived."""
+    def transfer_all(self, routes: Iterable[Route[FairLink]], nbytes: float, pause_s: float = 0.0) -> Event:
+        """Send `nbytes` over each of `routes` at once; fires `pause_s` after all have arrived."""
         routes = list(routes)
-        batch = Batch(self.env, len(routes))
+        batch = Batch(self.env, len(routes), pause_s)
         for route in routes:
             self._expect_change()
             flow = Flow(route, nbytes, batch, self.env._now)

@@ -19,7 +19,7 @@ from simpy.events import Event
 from simsys.platform.environment import Environment
 from simsys.platform.flight import CalendarLink, CutThroughLink, Flight, StoreAndForwardLink
 from simsys.platform.link import Link
-from simsys.platform.network import Network, Pairs
+from simsys.platform.network import LockStep, Network
 from simsys.platform.quiet import Claims, QuietSchedule
 from simsys.platform.schedule import Route
 from simsys.platform.topology import LinkSpec, Topology
@@ -38,13 +38,13 @@ class FifoNetwork(Network[CalendarLink]):
         self._claims.settle()
         return self._links
 
-    def transfer_all(self, routes: Iterable[Route[CalendarLink]], nbytes: float) -> Event:
-        """Send `nbytes` over each of `routes` at once, in this order; fires when all have arrived."""
-        flight = Flight(self.env, nbytes)
+    def transfer_all(self, routes: Iterable[Route[CalendarLink]], nbytes: float, pause_s: float = 0.0) -> Event:
+        """Send `nbytes` over each of `routes` at once, in this order; fires `pause_s` after all have arrived."""
+        flight = Flight(self.env, nbytes, pause_s)
         flight.start(routes)
         return flight.event
 
-    def schedule(self, steps: Iterable[tuple[Pairs, float, int]]) -> QuietSchedule:
+    def schedule(self, steps: Iterable[LockStep]) -> QuietSchedule:
         """Prepare steps in lockstep; while nobody else uses their links, they are not carried out one by one."""
         return QuietSchedule(self.env, self._steps(steps), self.transfer_all, self._claims)
 

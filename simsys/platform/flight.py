@@ -92,14 +92,15 @@ class Flight:
     Args:
         env: The environment.
         nbytes: Size of each transfer.
+        pause_s: How long after the last arrival they count as done.
     """
 
-    __slots__ = ("_end_s", "_env", "_in_flight", "_nbytes", "event")
+    __slots__ = ("_end_s", "_env", "_in_flight", "_nbytes", "_pause_s", "event")
 
-    def __init__(self, env: Environment, nbytes: float) -> None:
+    def __init__(self, env: Environment, nbytes: float, pause_s: float = 0.0) -> None:
         self.event = Event(env)
-        """Fires when every transfer has arrived."""
-        self._env, self._nbytes = env, nbytes
+        """Fires when every transfer has arrived, and the pause after that is over."""
+        self._env, self._nbytes, self._pause_s = env, nbytes, pause_s
         self._end_s = 0.0
         self._in_flight = 0
 
@@ -118,7 +119,6 @@ class Flight:
     def resume(self, step: Step[CalendarLink], started_s: float) -> None:
         """Be where the transfers of a step are now that began at `started_s` and had the links for itself."""
         waiting = self._replay(step, started_s, self._env._now)
-        self._end_s = max(self._end_s, self._env._now)  # the closed form and the replay may differ by a rounding
         for head_s, _, group in waiting:
             At(self._env, head_s, self._make_entry(group))
         self._in_flight = len(waiting)
@@ -204,4 +204,5 @@ class Flight:
         What follows from the arrival comes after transfers that are on their way and reach a link at the same moment.
         That is not rare: the head of the next transfer on a link is right behind this one's tail.
         """
-        self._env.fire_at(self._end_s, self.event, priority=LATE)
+        end_s = max(self._end_s + self._pause_s, self._env._now)  # replays may differ from closed forms by a rounding
+        self._env.fire_at(end_s, self.event, priority=LATE)

@@ -36,17 +36,18 @@ class Batch:
     Args:
         env: The environment.
         missing: How many.
+        pause_s: How long after the last arrival they count as done.
     """
 
-    __slots__ = ("_end_s", "_env", "_missing", "event")
+    __slots__ = ("_end_s", "_env", "_missing", "_pause_s", "event")
 
-    def __init__(self, env: Environment, missing: int) -> None:
-        self._env, self._missing = env, missing
+    def __init__(self, env: Environment, missing: int, pause_s: float = 0.0) -> None:
+        self._env, self._missing, self._pause_s = env, missing, pause_s
         self._end_s = env._now
         self.event = Event(env)
-        """Fires when every transfer has arrived."""
+        """Fires when every transfer has arrived, and the pause after that is over."""
         if not missing:
-            env.fire_at(self._end_s, self.event, priority=LATE)
+            env.fire_at(self._end_s + pause_s, self.event, priority=LATE)
 
     def arrives(self, end_s: float) -> None:
         """One of them will have arrived at `end_s`."""
@@ -54,7 +55,7 @@ class Batch:
             self._end_s = end_s
         self._missing -= 1
         if not self._missing:
-            self._env.fire_at(self._end_s, self.event, priority=LATE)
+            self._env.fire_at(self._end_s + self._pause_s, self.event, priority=LATE)
 
 
 class Flow:

@@ -17,6 +17,9 @@ from simsys.platform.traffic import Traffic
 Pairs = Sequence[tuple[int, int]]
 """Source and destination GPU of transfers."""
 
+LockStep = tuple[Pairs, float, int, float]
+"""A step's transfers, the bytes of each, how often it is repeated, and the pause after each time in seconds."""
+
 
 class Network(ABC, Generic[LinkT]):
     """The links of a topology, their routes, and transfers over them; one subclass per model of contention.
@@ -43,8 +46,8 @@ class Network(ABC, Generic[LinkT]):
         """A link as this model needs it."""
 
     @abstractmethod
-    def transfer_all(self, routes: Iterable[Route[LinkT]], nbytes: float) -> Event:
-        """Send `nbytes` over each of `routes` at once, in this order; fires when all have arrived."""
+    def transfer_all(self, routes: Iterable[Route[LinkT]], nbytes: float, pause_s: float = 0.0) -> Event:
+        """Send `nbytes` over each of `routes` at once, in this order; fires `pause_s` after all have arrived."""
 
     @property
     def links(self) -> Sequence[LinkT]:
@@ -67,12 +70,15 @@ class Network(ABC, Generic[LinkT]):
             return At(self.env, self.env.now + sum(link.latency_s for link in route))
         return self.transfer_all((route,), nbytes)
 
-    def schedule(self, steps: Iterable[tuple[Pairs, float, int]]) -> Schedule[LinkT]:
-        """Prepare steps in lockstep, each given as its transfers, the bytes of each, and how often it is repeated."""
+    def schedule(self, steps: Iterable[LockStep]) -> Schedule[LinkT]:
+        """Prepare steps in lockstep."""
         return Schedule(self.env, self._steps(steps), self.transfer_all)
 
-    def _steps(self, steps: Iterable[tuple[Pairs, float, int]]) -> list[Step[LinkT]]:
-        return [Step([self.route(*pair) for pair in pairs], nbytes, repeat) for pairs, nbytes, repeat in steps]
+    def _steps(self, steps: Iterable[LockStep]) -> list[Step[LinkT]]:
+        return [
+            Step([self.route(*pair) for pair in pairs], nbytes, repeat, pause_s)
+            for pairs, nbytes, repeat, pause_s in steps
+        ]
 
     def idle_path(self, pairs: Iterable[tuple[int, int]]) -> tuple[float, float]:
         """Latency in seconds and bytes/s of the slowest transfer when all `pairs` transfer at once on idle links."""

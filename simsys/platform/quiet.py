@@ -70,7 +70,7 @@ class QuietSchedule(Schedule[CalendarLink]):
         step = stepped.advance()
         assert step is not None
         stepped.started_s = started_s
-        flight = Flight(self.env, step.nbytes)
+        flight = Flight(self.env, step.nbytes, step.pause_s)
         flight.resume(step, started_s)
         flight.event.callbacks.append(stepped.go_on)
 
@@ -94,7 +94,7 @@ class QuietSchedule(Schedule[CalendarLink]):
         if not self._started and all(step.repeat == 1 for step in self.steps):
             self._started = True  # a rehearsal is as much work as the thing itself: it pays from the second time on
             return False
-        self._step_s = [_rehearse(step)[0] for step in self.steps]
+        self._step_s = [_rehearse(step)[0] + step.pause_s for step in self.steps]
         self._total_s = sum(step.repeat * seconds for step, seconds in zip(self.steps, self._step_s, strict=True))
         self._claims.schedules.append(self)
         return True

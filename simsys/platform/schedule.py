@@ -24,19 +24,21 @@ class Step(Generic[LinkT]):
         routes: The routes that are taken at once in each; a link that serves in turn takes them in this order.
         nbytes: Bytes on each route.
         repeat: How many such steps.
+        pause_s: What software takes in each, after the last transfer has arrived.
     """
 
     routes: Sequence[Route[LinkT]]
     nbytes: float
     repeat: int
+    pause_s: float = 0.0
 
 
-Carry = Callable[[Iterable[Route[LinkT]], float], Event]
-"""Sends so many bytes over each of some routes at once; the event fires when all have arrived."""
+Carry = Callable[[Iterable[Route[LinkT]], float, float], Event]
+"""Sends so many bytes over each of some routes at once; the event fires so long after all have arrived."""
 
 
 class Schedule(Generic[LinkT]):
-    """Steps of which each begins when all transfers of the one before have arrived.
+    """Steps of which each begins when all transfers of the one before have arrived and its pause is over.
 
     Args:
         env: The environment.
@@ -59,7 +61,7 @@ class Schedule(Generic[LinkT]):
         if step is None:
             run.done(ended)
         else:
-            self.carry(step.routes, step.nbytes).callbacks.append(run.go_on)
+            self.carry(step.routes, step.nbytes, step.pause_s).callbacks.append(run.go_on)
 
 
 class SteppedRun(Generic[LinkT]):

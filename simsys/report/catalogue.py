@@ -171,8 +171,11 @@ def _algorithm_names() -> list[str]:
 
 def _collective_row(name: str) -> Facts:
     algorithm = get_algorithm(name)
-    kinds = "all" if algorithm.kinds == frozenset(CollectiveKind) else ", ".join(sorted(algorithm.kinds))
-    return {"kinds": kinds, "what": _summary(algorithm)}
+    missing = sorted(frozenset(CollectiveKind) - algorithm.kinds)
+    few = len(missing) > len(algorithm.kinds)
+    listed = ", ".join(sorted(algorithm.kinds) if few else missing)
+    kinds = listed if few else f"all but {listed}" if missing else "all"
+    return {"what": f"{_summary(algorithm)} Kinds: {kinds}."}
 
 
 def _collective_facts(name: str) -> Facts:

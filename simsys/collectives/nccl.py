@@ -1,0 +1,156 @@
+"""NCCL's tuning model: what its protocols cost, by pattern, hardware and generation of GPU.
+
+Constants: NVIDIA/nccl 2.28, src/graph/tuning.cc (``baseLat``, ``hwLat``, ``llMaxBws``, ``perChMaxRingLL128Bws``,
+``perChMaxTreeBws``, ``perChMaxTreeLL128Bws``, ``ncclNvlsEfficiency`` and the refinements in ``ncclTopoTuneModel``).
+
+The protocols trade latency for bandwidth. LL sends a flag with every four bytes and needs no fences: half of the
+bandwidth or less. LL128 sends eight bytes of flags in every 128, over NVLink. Simple sends bytes only, and fences.
+
+NCCL's latency of a step is from one GPU to the next, the wire's included. So a path's own latency counts as part of
+it: a step takes the larger of the two, never the sum. Where only some transfers of a step leave the node, the mean
+counts, as a chunk meets them one after another.
+
+`RAMP` is the one number that is not NCCL's: the weight of the square root in `Plan`, without which messages of 1 to
+64 MiB come out a third too fast, because their chunks are too few to fill the links. It was set to 1 on 296 published
+nccl-tests figures of A100 to B200 systems, 1 to 8 nodes. Median error below 1 MiB, up to 64 MiB and beyond, for some
+weights: 47, 29 and 13 % (0), 41, 17 and 9 % (0.5), 34, 17 and 6 % (1), 29, 20 and 8 % (1.5).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from simsys.collectives.base import Path
+from simsys.errors import UsageError
+
+Generation: TypeAlias = Literal["volta", "ampere", "hopper", "blackwell"]
+Inside: TypeAlias = Literal["nvlink", "pci"]
+
+PROTOCOLS = ("LL", "LL128", "Simple")
+RAMP = 1.0
+
+BASE_S = {
+    "ring": {"LL": 6.6e-6, "LL128": 14.0e-6, "Simple": 8.4e-6},
+    "tree": {"LL": 6.8e-6, "LL128": 14.0e-6, "Simple": 8.4e-6},
+    "nvls": {"Simple": 0.0},
+}
+"""``baseLat``: seconds per call, the launch of the kernel included, by pattern and protocol."""
+
+STEP_S = {
+    "nvlink": {
+        "ring": {"LL": 0.6e-6, "LL128": 1.9e-6, "Simple": 3.4e-6},
+        "tree": {"LL": 0.6e-6, "LL128": 1.25e-6, "Simple": 4.0e-6},
+        "nvls": {"Simple": 12.5e-6},  # NCCL's 25 us are for an all-reduce, which is two steps here
+    },
+    "pci": {
+        "ring": {"LL": 1.0e-6, "LL128": 2.5e-6, "Simple": 5.7e-6},
+        "tree": {"LL": 1.0e-6, "LL128": 1.9e-6, "Simple": 4.0e-6},
+    },
+    "net": {
+        "ring": {"LL": 2.7e-6, "LL128": 4.0e-6, "Simple": 14.0e-6},
+        "tree": {"LL": 5.0e-6, "LL128": 8.5e-6, "Simple": 14.0e-6},
+    },
+}
+"""``hwLat``: seconds per step, by hardware, pattern and protocol."""
+
+SHARE = {
+    "ring": {"LL": 0.5, "LL128": 0.92, "Simple": 1.0},
+    "tree": {"LL": 0.92 / 3.8, "LL128": 0.92 * 120 / 128, "Simple": 0.92},
+}
+"""Share of the wire's bandwidth, by pattern and protocol; that of in-switch reduction is `NVLS_SHARE`."""
+
+NVLS_SHARE: dict[Generation, float] = {"hopper": 0.85, "blackwell": 0.74}
+"""``ncclNvlsEfficiency``; generations that are not here have no in-switch reduction."""
+
+LL_LIMIT: dict[Generation, tuple[float, float, float]] = {
+    "volta": (39.0e9, 39.0e9, 20.4e9),
+    "ampere": (87.7e9, 22.5e9, 19.0e9),
+    "hopper": (141.0e9, 45.0e9, 35.0e9),
+    "blackwell": (282.0e9, 90.0e9, 70.0e9),
+}
+"""``llMaxBws``: bytes/s of a ring with LL per GPU in one node, and per node in two and in more nodes."""
+
+CHANNEL_LIMIT: dict[tuple[str, str], dict[Generation, tuple[float, float, float]]] = {
+    ("ring", "LL128"): {
+        "volta": (20.0e9, 20.0e9, 20.0e9),
+        "ampere": (20.0e9, 20.0e9, 20.0e9),
+        "hopper": (36.7e9, 36.7e9, 36.7e9),
+        "blackwell": (40.0e9, 40.0e9, 40.0e9),
+    },
+    ("tree", "LL128"): {
+        "volta": (20.0e9, 20.0e9, 20.0e9),
+        "ampere": (20.0e9, 20.0e9, 20.0e9),
+        "hopper": (36.7e9, 36.7e9, 29.0e9),
+        "blackwell": (55.6e9, 31.67e9, 20.0e9),
+    },
+    ("tree", "Simple"): {
+        "volta": (26.5e9, 18.5e9, 10.0e9),
+        "ampere": (24.0e9, 23.6e9, 17.8e9),
+        "hopper": (38.7e9, 41.4e9, 36.0e9),
+        "blackwell": (70.0e9, 42.8e9, 24.0e9),
+    },
+}
+"""Bytes/s of one channel by (pattern, protocol), generation, and one, two or more nodes."""
+
+CHANNELS: dict[Generation, int] = {"volta": 16, "ampere": 24, "hopper": 16, "blackwell": 16}
+"""Channels that NCCL opens on the eight-GPU nodes of the generation."""
+
+
+@dataclass(frozen=True)
+class NcclTuning:
+    """NCCL on one kind of cluster.
+
+    Args:
+        generation: Of the GPUs; those of the same compute capability share their constants.
+        inside: What joins the GPUs of a node.
+        in_switch_reduction: Whether the node's switches add up.
+    """
+
+    generation: Generation
+    inside: Inside = "nvlink"
+    in_switch_reduction: bool = False
+
+    def __post_init__(self) -> None:
+        if self.in_switch_reduction and self.generation not in NVLS_SHARE:
+            raise UsageError(f"switches reduce for {' and '.join(NVLS_SHARE)} GPUs, not for {self.generation}")
+
+    @property
+    def protocols(self) -> tuple[str, ...]:
+        """Those that NCCL uses here; LL128 needs NVLink."""
+        return PROTOCOLS if self.inside == "nvlink" else ("LL", "Simple")
+
+    def offers(self, pattern: str, protocol: str) -> bool:
+        """Whether a pattern can use a protocol here."""
+        if pattern == "nvls":
+            return protocol == "Simple" and self.in_switch_reduction
+        return protocol in self.protocols
+
+    def overhead_s(self, pattern: str, protocol: str) -> float:
+        """Seconds per call."""
+        return BASE_S[pattern][protocol]
+
+    def over(self, path: Path, protocol: str, nodes: int) -> Path:
+        """What a protocol makes of a path, in a group on so many nodes.
+
+        NVLS has only one protocol, also where the other phases of an algorithm use another one.
+        """
+        way = path.way
+        if way.pattern == "nvls":
+            latency_s = STEP_S["nvlink"]["nvls"]["Simple"]
+            bytes_per_s = path.bytes_per_s * NVLS_SHARE[self.generation]
+        else:
+            inside_s = STEP_S[self.inside][way.pattern][protocol]
+            across_s = STEP_S["net"][way.pattern][protocol]
+            latency_s = way.crossing * across_s + (1.0 - way.crossing) * inside_s
+            limit = self._limit(way.pattern, protocol, nodes if way.crossing else 1) / way.lanes
+            bytes_per_s = min(path.bytes_per_s * SHARE[way.pattern][protocol], limit)
+        return Path(max(path.latency_s, latency_s), bytes_per_s, way)
+
+    def _limit(self, pattern: str, protocol: str, nodes: int) -> float:
+        """Bytes/s that all channels of a GPU, or of a node where `nodes` is more than one, carry at most."""
+        column = min(nodes, 3) - 1
+        if (pattern, protocol) == ("ring", "LL"):
+            return LL_LIMIT[self.generation][column]
+        each = CHANNEL_LIMIT.get((pattern, protocol))
+        return each[self.generation][column] * CHANNELS[self.generation] if each else float("inf")
