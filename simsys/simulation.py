@@ -10,7 +10,7 @@ from typing import Any
 from simsys.build.serving import ServingJob, build_serving
 from simsys.build.training import TrainingJob, build_training
 from simsys.config.experiment import SimulationConfig
-from simsys.executors import LEVELS, Executor
+from simsys.executors import Executor, executor_class
 from simsys.metrics.memory import MemoryTimeline
 from simsys.metrics.result import RunResult
 from simsys.platform.memory import DeviceMemory
@@ -46,7 +46,7 @@ def simulate_job(job: TrainingJob | ServingJob, probes: Iterable[Probe] = ()) ->
     started, started_cpu = time.perf_counter(), time.process_time()
     collector = job.collector()
     platform = job.cluster.platform()
-    level = LEVELS[config.simulation.lod]
+    level = executor_class(config.simulation.lod, occupy_links=config.simulation.occupy_links is True)
     timelines = [MemoryTimeline()] if config.simulation.collect_events else []
     probes = [*probes, *timelines]
     executor = level(platform, job.execution_model(), job.roles(), Probes([collector, *probes]))

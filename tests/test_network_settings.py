@@ -94,7 +94,6 @@ def test_a_graph_of_gpus_is_all_there_is() -> None:
     network = {"topology_type": "custom", "edges": edges, "link_bandwidth": "3 GB/s", "routing": "shortest"}
     graph = built(network, gpus_per_node=2, num_nodes=2)
     assert (graph.num_gpus, graph.node_size, graph.names) == (4, 2, ("leaf0", "leaf1", "spine"))
-    assert graph.ranks_per_node(range(4)) == 2
     assert (graph.hops(0, 1), graph.hops(0, 2), graph.routing) == (2, 4, "shortest")
     assert {link.bytes_per_s for link in graph.links} == {3e9, 9e9}
 

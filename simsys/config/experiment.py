@@ -90,11 +90,16 @@ class SloConfig(FrozenModel):
 
 
 class SimulationSettings(FrozenModel):
-    """How the scenario is simulated."""
+    """How the scenario is simulated.
+
+    With `occupy_links`, what is under way slows others on its links at medium too, as it always does at high; by
+    default only where several jobs share a cluster.
+    """
 
     lod: Literal["high", "medium"] = "medium"
     seed: NonNegativeInt = 42
     collect_events: bool = False
+    occupy_links: bool | None = None
 
 
 class SimulationConfig(FrozenModel):

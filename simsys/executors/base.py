@@ -35,7 +35,7 @@ from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
 from simsys.platform.device_spec import DeviceSpec
 from simsys.platform.environment import At
-from simsys.platform.platform import VirtualHardwarePlatform
+from simsys.platform.part import Hardware
 from simsys.probes import Probes
 
 
@@ -66,7 +66,7 @@ class Executor(ABC):
 
     def __init__(
         self,
-        platform: VirtualHardwarePlatform,
+        platform: Hardware,
         model: ExecutionModel,
         roles: Sequence[Sequence[int]],
         probes: Probes | None = None,

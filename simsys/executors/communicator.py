@@ -21,8 +21,9 @@ from simsys.ops import Collective
 from simsys.parallel.layout import Group
 from simsys.platform.environment import Callback, Environment
 from simsys.platform.network import Network
+from simsys.platform.occupancy import Footprint
+from simsys.platform.part import NetworkPart
 from simsys.platform.schedule import Schedule
-from simsys.platform.topology import Topology
 from simsys.platform.traffic import Account
 
 
@@ -54,7 +55,7 @@ class Communicator:
         self,
         group: Group,
         members: int,
-        network: Network[Any],
+        network: Network[Any] | NetworkPart,
         choose: Choose,
         env: Environment,
         images: Images | None = None,
@@ -66,7 +67,7 @@ class Communicator:
         """Complete meetings that wait for the running one (used by executors that simulate the steps)."""
         self.free_at_s = 0.0
         self.busy = False
-        self._span = _span(network.topology, group.ranks)
+        self._span = _span([network.node_of(rank) for rank in group.ranks])
         self._network, self._choose, self._env = network, choose, env
         self._images = images or Images({rank: rank for rank in group.ranks})
         self._calls: dict[int, int] = {}
@@ -77,6 +78,7 @@ class Communicator:
         self._plans: dict[CollectiveKind, Sequence[Plan]] = {}
         self._chosen: dict[tuple[CollectiveKind, float], Plan] = {}
         self._seconds: dict[tuple[CollectiveKind, float], float] = {}
+        self._footprints: dict[Plan, Footprint] = {}
         self._schedules: dict[tuple[CollectiveKind, float], Schedule[Any]] = {}
         self._accounts: dict[tuple[CollectiveKind, float], Account] = {}
         self._account_of: dict[tuple[str, CollectiveKind], Account] = {}
@@ -145,6 +147,29 @@ class Communicator:
         self.count(kind, nbytes)
         self.schedule(kind, nbytes).start(done)
 
+    def occupy(self, kind: CollectiveKind, nbytes: float, done: Callback) -> None:
+        """Occupy the links for as long as a collective takes, from now on, and then call `done`."""
+        self.count(kind, nbytes)
+        footprint, seconds = self.footprint(kind, nbytes), self.seconds(kind, nbytes)
+        self._network.occupancy.start([(footprint, nbytes)], seconds, done)
+
+    def footprint(self, kind: CollectiveKind, nbytes: float) -> Footprint:
+        """The links that such a collective occupies, for this group and those that do the same."""
+        plan = self.plan(kind, nbytes)
+        found = self._footprints.get(plan)
+        if found is None:
+            found = self._footprints[plan] = self._network.occupancy.footprint(self._wires(plan))
+        return found
+
+    def _wires(self, plan: Plan) -> Iterator[tuple[Sequence[int], float]]:
+        """The links of every transfer and its share of the bytes, with what the protocol adds."""
+        shifts, network = self._images.shifts(self.group.ranks), self._network
+        for phase, idle, path in zip(self.phases(plan.algorithm, plan.kind), plan.paths, plan.effective, strict=True):
+            share = phase.repeat * phase.fraction * idle.bytes_per_s / path.bytes_per_s
+            for src, dst in self._pairs(phase):
+                for shift in shifts:
+                    yield network.path(src + shift, dst + shift), share
+
     def schedule(self, kind: CollectiveKind, nbytes: float) -> Schedule[Any]:
         """The steps of a collective on the links."""
         key = kind, nbytes
@@ -210,7 +235,8 @@ class Communicator:
         found = self._path_of.get(phase.transfers)
         if found is None:
             found = self._path_of[phase.transfers] = self._network.idle_path(pairs)
-        return Path(*found, _way(phase.pattern, self._network.topology.node_size, pairs))
+        nodes = [(self._network.node_of(src), self._network.node_of(dst)) for src, dst in pairs]
+        return Path(*found, _way(phase.pattern, pairs, nodes))
 
     def seconds(self, kind: CollectiveKind, nbytes: float) -> float:
         """The closed form of a collective on idle links, in seconds."""
@@ -223,13 +249,16 @@ class Communicator:
         return found
 
 
-def _span(topology: Topology, ranks: Sequence[int]) -> Span:
-    nodes = len({rank // topology.node_size for rank in ranks})
-    return Span(nodes, len(ranks) if nodes == 1 else topology.ranks_per_node(ranks))
+def _span(nodes: Sequence[int]) -> Span:
+    """How a group lies on nodes whose numbers, rank by rank, are these."""
+    each = nodes.count(nodes[0])
+    count = len(set(nodes))
+    even = all(len(set(nodes[i : i + each])) == 1 for i in range(0, len(nodes), each))
+    return Span(count, each if even and count * each == len(nodes) else 1)
 
 
-def _way(pattern: str, node_size: int, pairs: Sequence[tuple[int, int]]) -> Way:
+def _way(pattern: str, pairs: Sequence[tuple[int, int]], nodes: Sequence[tuple[int, int]]) -> Way:
     """How many transfers leave their nodes, and how many of those go out of each at once."""
-    leaving = [src // node_size for src, dst in pairs if src // node_size != dst // node_size]
+    leaving = [src for src, dst in nodes if src != dst]
     lanes = len(leaving) / len(set(leaving)) if leaving else len(pairs) / len({src for src, _ in pairs})
     return Way(pattern, len(leaving) / len(pairs), lanes)

@@ -8,16 +8,16 @@ from typing import Any
 
 from simpy.events import NORMAL, Event
 
-from simsys.executors.base import Executor
-from simsys.executors.communicator import Communicator, Meeting
+from simsys.executors.communicator import Communicator
 from simsys.executors.cost import SegmentTime
+from simsys.executors.queued import QueuedCollectives
 from simsys.model.work import Work
-from simsys.ops import Compute, Forward, Send
+from simsys.ops import Collective, Compute, Forward, Send
 from simsys.parallel.layout import Group
 from simsys.platform.environment import At, Callback
 
 
-class HighDetail(Executor):
+class HighDetail(QueuedCollectives):
     """Layers, ranks and transfers one by one; takes the arguments of `Executor`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -40,12 +40,9 @@ class HighDetail(Executor):
             hook(op, end_s - seconds, end_s)
         return At(self.env, end_s)
 
-    def run_collective(self, meeting: Meeting, ready_s: float) -> None:
-        """Queue the steps in the order of the calls; they run once the members' parts are ready."""
-        communicator = self.communicator(meeting.op.group)
-        communicator.queue.append(meeting)
-        if not communicator.busy:
-            self._next_collective(communicator)
+    def carry(self, communicator: Communicator, op: Collective, done: Callback) -> None:
+        """Carry out the steps on the links."""
+        communicator.start(op.kind, op.nbytes, done)
 
     def forward(self, op: Forward) -> Event:
         """A chain of events through the layers, each on every rank of the team."""
@@ -69,27 +66,6 @@ class HighDetail(Executor):
         else:  # also at the very moment the computation ends, when an earlier message may be about to depart
             At(self.env, start_s, depart)
         return delivered
-
-    def _next_collective(self, communicator: Communicator) -> None:
-        meeting = communicator.queue.popleft()
-        communicator.busy = True
-        if meeting.ready_s > self.env._now:
-            At(self.env, meeting.ready_s, lambda _: self._run_meeting(communicator, meeting))
-        else:
-            self._run_meeting(communicator, meeting)
-
-    def _run_meeting(self, communicator: Communicator, meeting: Meeting) -> None:
-        op, started_s = meeting.op, self.env._now
-
-        def done(_: Event) -> None:
-            communicator.busy = False
-            for hook in self.probes.operation:
-                hook(op, started_s, self.env._now)
-            meeting.event.succeed()
-            if communicator.queue:
-                self._next_collective(communicator)
-
-        communicator.start(op.kind, op.nbytes, done)
 
 
 class PassRun:
@@ -186,8 +162,8 @@ class PassRun:
         self._compute(self._tick)
 
     def _tell(self, segment: SegmentTime, end_s: float) -> None:
-        for device in self._devices:
-            op = Compute(device.index, Work(), segment.name)
+        for rank in self._op.team.ranks:
+            op = Compute(rank, Work(), segment.name)
             for hook in self._executor.probes.operation:
                 hook(op, end_s - segment.compute_s, end_s)
 

@@ -7,7 +7,7 @@ from simpy.events import Event
 from simsys.executors.streams import Stream
 from simsys.ops import HostChannel, HostWork
 from simsys.platform.environment import At
-from simsys.platform.platform import VirtualHardwarePlatform
+from simsys.platform.part import Hardware
 from simsys.probes import Probes
 
 
@@ -19,7 +19,7 @@ class Hosts:
         probes: Observers.
     """
 
-    def __init__(self, platform: VirtualHardwarePlatform, probes: Probes) -> None:
+    def __init__(self, platform: Hardware, probes: Probes) -> None:
         self._platform = platform
         self._probes = probes
         self._streams: dict[tuple[int, HostChannel], Stream] = {}

@@ -10,6 +10,7 @@ from simpy.events import Event
 
 from simsys.platform.environment import At, Environment
 from simsys.platform.link import Link
+from simsys.platform.occupancy import Occupancy
 from simsys.platform.schedule import LinkT, Route, Schedule, Step
 from simsys.platform.topology import LinkSpec, Topology
 from simsys.platform.traffic import Traffic
@@ -37,6 +38,8 @@ class Network(ABC, Generic[LinkT]):
         self.topology = topology
         self.traffic = Traffic()
         """Bytes from GPU to GPU."""
+        self.occupancy = Occupancy(env, topology.links)
+        """How transfers that are not simulated step by step slow each other."""
         self._links = [self._make_link(spec) for spec in topology.links]
         self._routes: dict[tuple[int, int], Route[LinkT]] = {}
 
@@ -54,6 +57,14 @@ class Network(ABC, Generic[LinkT]):
         """All links, in the order of the topology, with what they carried up to now."""
         return self._links
 
+    def node_of(self, gpu: int) -> int:
+        """The node that a GPU is in."""
+        return gpu // self.topology.node_size
+
+    def path(self, src: int, dst: int) -> Sequence[int]:
+        """The numbers of the links from GPU `src` to GPU `dst`."""
+        return self.topology.route(src, dst)
+
     def route(self, src: int, dst: int) -> Route[LinkT]:
         """The links from GPU `src` to GPU `dst`, cached."""
         key = src, dst
@@ -64,8 +75,12 @@ class Network(ABC, Generic[LinkT]):
 
     def transfer(self, src: int, dst: int, nbytes: float) -> Event:
         """Send `nbytes` from GPU `src` to GPU `dst`; the event fires when the last byte has arrived."""
-        route = self.route(src, dst)
         self.traffic.between(src, dst).nbytes += nbytes
+        return self.carry(src, dst, nbytes)
+
+    def carry(self, src: int, dst: int, nbytes: float) -> Event:
+        """The same, without counting it in the communication graph."""
+        route = self.route(src, dst)
         if not route or not nbytes:
             return At(self.env, self.env.now + sum(link.latency_s for link in route))
         return self.transfer_all((route,), nbytes)

@@ -109,13 +109,6 @@ class Topology:
             self._routes[src, dst] = route
         return route
 
-    def ranks_per_node(self, gpus: Sequence[int]) -> int:
-        """How many of `gpus` each node has, if they fill several nodes evenly, node by node; else 1."""
-        nodes = [gpu // self.node_size for gpu in gpus]
-        each = nodes.count(nodes[0])
-        even = len(gpus) > each and all(len(set(nodes[i : i + each])) == 1 for i in range(0, len(nodes), each))
-        return each if even and len(set(nodes)) * each == len(nodes) else 1
-
     def hops(self, src: int, dst: int) -> int:
         """Number of links on the route."""
         return len(self.route(src, dst))

@@ -1,0 +1,91 @@
+"""Medium detail on shared links: what is under way slows others on its links, but its steps are not simulated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from simpy.events import Event
+
+from simsys.executors.base import Executor
+from simsys.executors.communicator import Communicator
+from simsys.executors.medium import MediumDetail
+from simsys.executors.queued import QueuedCollectives
+from simsys.ops import Collective, Forward, Program, Send
+from simsys.platform.environment import At, Callback
+from simsys.platform.occupancy import Footprint
+
+
+class OccupyingDetail(QueuedCollectives, MediumDetail):
+    """Roles and macro operations as at medium, each of which occupies its links; takes the arguments of `Executor`.
+
+    A stand-in's transfers occupy the links of all whom it stands for. Passes of programs are simulated one by one,
+    since when they end depends on others.
+    """
+
+    contention = "occupied links (max-min rates)"
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._footprints: dict[tuple[int, int], Footprint] = {}
+
+    def carry(self, communicator: Communicator, op: Collective, done: Callback) -> None:
+        """Occupy the links for as long as it takes."""
+        communicator.occupy(op.kind, op.nbytes, done)
+
+    def send(self, op: Send) -> Event:
+        """Occupy the route from when the rank's computation is done."""
+        delivered = self.mail.event(op.rank, op.dst, op.tag, receiving=False)
+        self._tally.sent(op)
+        start_s = self.now(op.rank)
+        latency_s, bytes_per_s = self.platform.network.idle_path([(op.rank, op.dst)])
+
+        def arrived(_: Event) -> None:
+            for hook in self.probes.operation:
+                hook(op, start_s, self.env._now)
+            delivered.succeed(start_s)
+
+        def depart(_: Event | None = None) -> None:
+            seconds = latency_s + op.nbytes / bytes_per_s
+            self.platform.network.occupancy.start([(self._route(op), op.nbytes)], seconds, arrived)
+
+        if start_s > self.env._now:
+            At(self.env, start_s, depart)
+        else:
+            depart()
+        return delivered
+
+    def forward(self, op: Forward) -> Event:
+        """Occupy the team's links all the time, with what its collectives need spread over the pass."""
+        if op.team.size == 1:
+            return super().forward(op)
+        self._tally.passed(op)
+        communicator, cost = self.communicator(op.team), self.pass_cost(op)
+        compute_s, exchange_s = cost.seconds(op.batch, communicator.seconds)
+        device, start_s = self.platform.devices[op.rank], max(self.env._now, self.platform.devices[op.rank].free_at_s)
+        device.busy_s += compute_s
+        ended = Event(self.env)
+
+        def done(_: Event) -> None:
+            device.free_at_s = self.env._now
+            for hook in self.probes.operation:
+                hook(op, start_s, self.env._now)
+            ended.succeed()
+
+        exchanges = cost.exchanges(op.batch)
+        parts = [(communicator.footprint(kind, nbytes), nbytes * repeat) for kind, nbytes, repeat in exchanges]
+        self.platform.network.occupancy.start(parts, op.host_s + compute_s + exchange_s, done)
+        return ended
+
+    def program(self, op: Program) -> Event:
+        """Run the passes one by one."""
+        return Executor.program(self, op)
+
+    def _route(self, op: Send) -> Footprint:
+        key = op.rank, op.dst
+        found = self._footprints.get(key)
+        if found is None:
+            network = self.platform.network
+            found = self._footprints[key] = network.occupancy.footprint(
+                (network.path(op.rank + shift, op.dst + shift), 1.0) for shift in self.images.shifts(key)
+            )
+        return found

@@ -1,0 +1,204 @@
+"""How collectives and messages slow each other where their steps are not simulated: the links that each one occupies.
+
+Whoever is under way goes at a rate, as a share of its speed on idle links. It keeps each of its links busy for some
+share of its time, and no link can be busy for more than all of the time: so of those that meet on a link, all rates
+rise together until some link is full, those on it keep theirs, and the others go on. This is max-min fairness
+(Bertsekas & Gallager 1992, "Data Networks", §6.5.2) of progress instead of bytes: messages that pay latencies or wait
+for software leave their links to others meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
+from typing import TYPE_CHECKING
+
+from simpy.events import Event
+
+from simsys.platform.environment import At, Callback, Environment
+from simsys.platform.topology import LinkSpec
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_ROUNDINGS = 1e-12  # shares that differ by no more are the same
+
+
+class Footprint:
+    """The links that transfers occupy, and for how long. Make it once for all transfers over the same routes.
+
+    Args:
+        busy_s: By number of link, how long its bytes take at the link's full rate, per byte of the whole.
+    """
+
+    _numbers = count()
+
+    def __init__(self, busy_s: Mapping[int, float]) -> None:
+        self.number = next(self._numbers)
+        self.busy_s = dict(busy_s)
+        self.busiest_s = max(busy_s.values(), default=0.0)
+        """The most of them."""
+
+
+class Occupant:
+    """Transfers that are under way together.
+
+    Args:
+        parts: Footprints, each with the bytes that go over it.
+        seconds: How long they take on idle links.
+        done: Called at their end.
+    """
+
+    __slots__ = ("done", "end", "footprints", "left_s", "loads", "rate", "since_s")
+
+    def __init__(self, parts: Sequence[tuple[Footprint, float]], seconds: float, done: Callback) -> None:
+        self.footprints = [footprint for footprint, _ in parts]
+        self.loads = [nbytes / seconds if seconds else 0.0 for _, nbytes in parts]
+        """Bytes/s on idle links, by footprint."""
+        self.left_s = seconds
+        self.done = done
+        self.rate = self.since_s = 0.0
+        self.end: Event | None = None
+
+    @property
+    def most_busy(self) -> float:
+        """A share of time for which no link is busy on its account, at a rate of 1, if nobody else is there."""
+        busy = [footprint.busiest_s * load for footprint, load in zip(self.footprints, self.loads, strict=True)]
+        return sum(busy)
+
+
+class Occupancy:
+    """Who is under way on the links of a network, and how fast.
+
+    Args:
+        env: The environment.
+        links: All links.
+    """
+
+    def __init__(self, env: Environment, links: Sequence[LinkSpec]) -> None:
+        self._env, self._links = env, links
+        self._under_way: dict[Occupant, None] = {}
+        self._meetings: dict[tuple[int, int], bool] = {}
+        self._busy: dict[tuple[int, ...], np.ndarray] = {}
+
+    def footprint(self, transfers: Iterable[tuple[Sequence[int], float]]) -> Footprint:
+        """The footprint of transfers, each with the numbers of its links and its share of the bytes."""
+        busy_s: dict[int, float] = {}
+        for path, share in transfers:
+            for link in path:
+                busy_s[link] = busy_s.get(link, 0.0) + share / self._links[link].bytes_per_s
+        return Footprint(busy_s)
+
+    def start(self, parts: Sequence[tuple[Footprint, float]], seconds: float, done: Callback) -> None:
+        """Begin transfers now.
+
+        Args:
+            parts: Their links: footprints, each with the bytes that it has its shares of.
+            seconds: How long they take on idle links.
+            done: Called at their end.
+        """
+        occupant = Occupant(parts, seconds, done)
+        others = self._met_by(occupant)
+        self._under_way[occupant] = None
+        self._share([occupant, *others])
+
+    def _met_by(self, occupant: Occupant) -> list[Occupant]:
+        """Those under way that it shares links with, directly or through others."""
+        found: dict[Occupant, None] = {occupant: None}
+        pending = [occupant]
+        while pending:
+            one = pending.pop()
+            for other in self._under_way:
+                if other not in found and self._meet(one, other):
+                    found[other] = None
+                    pending.append(other)
+        return [other for other in found if other is not occupant]
+
+    def _meet(self, one: Occupant, other: Occupant) -> bool:
+        return any(self._overlap(mine, theirs) for mine in one.footprints for theirs in other.footprints)
+
+    def _overlap(self, one: Footprint, other: Footprint) -> bool:
+        key = (one.number, other.number) if one.number < other.number else (other.number, one.number)
+        found = self._meetings.get(key)
+        if found is None:
+            found = self._meetings[key] = not one.busy_s.keys().isdisjoint(other.busy_s)
+        return found
+
+    def _share(self, occupants: Sequence[Occupant]) -> None:
+        """Find the rates of all that meet, and when each of them ends if nothing changes."""
+        for occupant, rate in zip(occupants, self._rates(occupants), strict=True):
+            if rate != occupant.rate:
+                self._go_on(occupant, rate)
+
+    def _go_on(self, occupant: Occupant, rate: float) -> None:
+        now = self._env._now
+        occupant.left_s = max(0.0, occupant.left_s - (now - occupant.since_s) * occupant.rate)
+        occupant.rate, occupant.since_s = rate, now
+
+        def ended(event: Event) -> None:
+            if event is occupant.end:  # else its rate has changed since
+                self._end(occupant, event)
+
+        occupant.end = At(self._env, now + occupant.left_s / rate, ended)
+
+    def _rates(self, occupants: Sequence[Occupant]) -> Sequence[float]:
+        if len(occupants) == 1 and occupants[0].most_busy <= 1.0 + _ROUNDINGS:
+            return (1.0,)
+        counts = [len(occupant.footprints) for occupant in occupants]
+        loads = [load for occupant in occupants for load in occupant.loads]
+        return max_min_rates(self._busy_seconds(occupants), loads, counts)
+
+    def _busy_seconds(self, occupants: Sequence[Occupant]) -> np.ndarray:
+        """One row per footprint and one column per link, those of links that are used alike only once."""
+        import numpy as np
+
+        footprints = [footprint for occupant in occupants for footprint in occupant.footprints]
+        key = tuple(footprint.number for footprint in footprints)
+        found = self._busy.get(key)
+        if found is None:
+            links = sorted({link for footprint in footprints for link in footprint.busy_s})
+            rows = [[footprint.busy_s.get(link, 0.0) for link in links] for footprint in footprints]
+            found = self._busy[key] = np.unique(np.array(rows), axis=1)
+        return found
+
+    def _end(self, occupant: Occupant, event: Event) -> None:
+        others = self._met_by(occupant)
+        del self._under_way[occupant]
+        others = [other for other in others if other is not occupant]
+        while others:  # without it, they may not all meet
+            together = [others[0], *self._met_by(others[0])]
+            self._share(together)
+            others = [other for other in others if other not in together]
+        occupant.done(event)
+
+
+def max_min_rates(busy_s: np.ndarray, loads: Sequence[float], counts: Sequence[int]) -> list[float]:
+    """Max-min fair rates, at most 1, of occupants whose links are full when their shares of time add up to 1.
+
+    Args:
+        busy_s: For every footprint a row and for every link a column: how long a byte keeps the link busy.
+        loads: Bytes/s of every footprint at a rate of 1.
+        counts: How many footprints each occupant has, one after another.
+
+    Returns:
+        The rate of each occupant.
+    """
+    import numpy as np
+
+    first = np.cumsum([0, *counts[:-1]])
+    wanted = np.add.reduceat(busy_s * np.asarray(loads)[:, None], first, axis=0)
+    rates = np.ones(len(counts))
+    rising = np.ones(len(counts), dtype=bool)
+    while rising.any():
+        taken = rates[~rising] @ wanted[~rising]
+        wants = wanted[rising].sum(axis=0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            limits = np.where(wants > 0.0, (1.0 - taken) / wants, np.inf)
+        level = float(limits.min(initial=np.inf))
+        if level >= 1.0 - _ROUNDINGS:
+            break
+        full = limits <= level * (1.0 + _ROUNDINGS)
+        stopped = rising & (wanted[:, full] > 0.0).any(axis=1)
+        rates[stopped] = level
+        rising &= ~stopped
+    return [float(rate) for rate in rates]

@@ -1,0 +1,73 @@
+"""A part of a cluster as the job on it sees it: its GPUs are numbered from 0, its links are shared with other jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from simpy.events import Event
+
+from simsys.platform.device import Device
+from simsys.platform.network import LockStep, Network, Pairs
+from simsys.platform.platform import VirtualHardwarePlatform
+from simsys.platform.schedule import Schedule
+from simsys.platform.traffic import Traffic
+
+
+class NetworkPart:
+    """The network between some GPUs; offers what executors use of a `Network`.
+
+    Args:
+        whole: The network of the cluster.
+        gpus: Their numbers in the cluster.
+    """
+
+    def __init__(self, whole: Network[Any], gpus: Sequence[int]) -> None:
+        self._whole, self._gpus = whole, gpus
+        self.env, self.contention, self.occupancy = whole.env, whole.contention, whole.occupancy
+        self.traffic = Traffic()
+        """Bytes from GPU to GPU of this part."""
+
+    def node_of(self, gpu: int) -> int:
+        """The node that a GPU is in, by its number in the cluster."""
+        return self._whole.node_of(self._gpus[gpu])
+
+    def path(self, src: int, dst: int) -> Sequence[int]:
+        """The numbers of the links from one GPU to another."""
+        return self._whole.path(self._gpus[src], self._gpus[dst])
+
+    def idle_path(self, pairs: Iterable[tuple[int, int]]) -> tuple[float, float]:
+        """As `Network.idle_path`."""
+        return self._whole.idle_path(self._placed(pairs))
+
+    def transfer(self, src: int, dst: int, nbytes: float) -> Event:
+        """As `Network.transfer`."""
+        self.traffic.between(src, dst).nbytes += nbytes
+        return self._whole.carry(self._gpus[src], self._gpus[dst], nbytes)
+
+    def schedule(self, steps: Iterable[LockStep]) -> Schedule[Any]:
+        """As `Network.schedule`."""
+        return self._whole.schedule(
+            (self._placed(pairs), nbytes, repeat, pause_s) for pairs, nbytes, repeat, pause_s in steps
+        )
+
+    def _placed(self, pairs: Iterable[tuple[int, int]]) -> Pairs:
+        return [(self._gpus[src], self._gpus[dst]) for src, dst in pairs]
+
+
+class PlatformPart:
+    """Some GPUs of a platform, and the network between them; offers what executors use of the whole.
+
+    Args:
+        whole: The platform of the cluster.
+        gpus: Numbers of the GPUs in it, in the order of the ranks.
+    """
+
+    def __init__(self, whole: VirtualHardwarePlatform, gpus: Sequence[int]) -> None:
+        self.env = whole.env
+        self.devices: list[Device] = [whole.devices[gpu] for gpu in gpus]
+        self.network = NetworkPart(whole.network, gpus)
+
+
+Hardware = VirtualHardwarePlatform | PlatformPart
+"""What executors drive."""
