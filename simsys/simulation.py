@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from simsys.build.serving import ServingJob, build_serving
-from simsys.build.training import TrainingJob, build_training
+from simpy.events import Event
+
+from simsys.build.job import Job, build_job
+from simsys.build.training import TrainingJob
 from simsys.config.experiment import SimulationConfig
 from simsys.executors import Executor, executor_class
 from simsys.metrics.memory import MemoryTimeline
 from simsys.metrics.result import RunResult
 from simsys.platform.memory import DeviceMemory
+from simsys.platform.part import Hardware
+from simsys.platform.platform import VirtualHardwarePlatform
 from simsys.probes import Probe, Probes
 
 
 def simulate(config: SimulationConfig, probes: Iterable[Probe] = ()) -> RunResult:
-    """Simulate a scenario.
+    """Simulate a scenario, or several jobs on one cluster.
 
     Args:
         config: The scenario.
@@ -28,11 +32,16 @@ def simulate(config: SimulationConfig, probes: Iterable[Probe] = ()) -> RunResul
         SimsysError: If it cannot be built or cannot be carried out.
     """
     started, started_cpu = time.perf_counter(), time.process_time()
-    result = simulate_job(build_job(config), probes)
+    if config.jobs is None:
+        result = simulate_job(build_job(config), probes)
+    else:
+        from simsys.shared_cluster import simulate_jobs
+
+        result = simulate_jobs(config, probes)
     return replace(result, wall_s=time.perf_counter() - started, cpu_s=time.process_time() - started_cpu)
 
 
-def simulate_job(job: TrainingJob | ServingJob, probes: Iterable[Probe] = ()) -> RunResult:
+def simulate_job(job: Job, probes: Iterable[Probe] = ()) -> RunResult:
     """Simulate a scenario that is resolved already.
 
     Args:
@@ -42,54 +51,93 @@ def simulate_job(job: TrainingJob | ServingJob, probes: Iterable[Probe] = ()) ->
     Raises:
         SimsysError: If it cannot be carried out.
     """
-    probes, config = list(probes), job.config
     started, started_cpu = time.perf_counter(), time.process_time()
-    collector = job.collector()
     platform = job.cluster.platform()
-    level = executor_class(config.simulation.lod, occupy_links=config.simulation.occupy_links is True)
-    timelines = [MemoryTimeline()] if config.simulation.collect_events else []
-    probes = [*probes, *timelines]
-    executor = level(platform, job.execution_model(), job.roles(), Probes([collector, *probes]))
-    observers = [probe for probe in probes if not probe.counts_only]
-    job.start(executor, observed=bool(observers))
+    run = JobRun(job, platform, probes, occupy_links=job.config.simulation.occupy_links is True)
     platform.env.run()
-    executor.check_finished()
-    return RunResult(
-        name=config.name,
-        kind=config.kind,
-        lod=config.simulation.lod,
-        contention=executor.contention,
-        metrics=_metrics(job, collector.metrics(), executor, collector.end_s),
-        rows=collector.rows(),
-        memory_bytes=_fullest(executor).held_at_peak,
-        ranks=collector.ranks(),
-        memory_timeline=timelines[0].columns() if timelines else {},
-        gpus=platform.gpu_statistics(),
-        links=platform.link_statistics(),
-        traffic=platform.traffic() if config.simulation.collect_events else {},
-        assumptions=job.assumptions(),
-        simulated_s=collector.end_s,
-        events=platform.env.events_scheduled,
+    run.executor.check_finished()
+    return replace(
+        run.result(),
+        **hardware_columns(platform),
+        traffic=platform.traffic() if job.config.simulation.collect_events else {},
         wall_s=time.perf_counter() - started,
         cpu_s=time.process_time() - started_cpu,
     )
 
 
-def build_job(config: SimulationConfig) -> TrainingJob | ServingJob:
-    """Resolve a scenario into what can be started.
+class JobRun:
+    """A job that is under way, from now on.
 
-    Raises:
-        SimsysError: If it names something unknown or does not fit together.
+    Args:
+        job: What is to be done.
+        hardware: The GPUs that do it.
+        probes: Further observers.
+        occupy_links: Whether transfers slow each other at medium too.
+        alone: False if others use the same links, so that equal iterations may take different times.
     """
-    return build_training(config) if config.training is not None else build_serving(config)
+
+    def __init__(
+        self,
+        job: Job,
+        hardware: Hardware,
+        probes: Iterable[Probe] = (),
+        *,
+        occupy_links: bool = False,
+        alone: bool = True,
+    ) -> None:
+        self.job = job
+        settings, probes = job.config.simulation, list(probes)
+        self._collector = job.collector()
+        self._timelines = [MemoryTimeline()] if settings.collect_events else []
+        observers = [self._collector, *probes, *self._timelines]
+        level = executor_class(settings.lod, occupy_links=occupy_links)
+        self.executor: Executor = level(hardware, job.execution_model(), job.roles(), Probes(observers))
+        watched = any(not probe.counts_only for probe in (*probes, *self._timelines))
+        self._started_s = hardware.env.now
+        self._busy_s = self.executor.busy_seconds(self.executor.ranks())
+        self.ended: Event = job.start(self.executor, observed=watched or not alone)
+        """Fires when it is done."""
+
+    def result(self) -> RunResult:
+        """What it found out, without what is known of the cluster as a whole."""
+        job, collector, executor = self.job, self._collector, self.executor
+        seconds = collector.end_s - self._started_s
+        return RunResult(
+            name=job.config.name,
+            kind=job.config.kind,
+            lod=job.config.simulation.lod,
+            contention=executor.contention,
+            metrics={**self._figures(), **self._hardware_figures(seconds)},
+            rows=collector.rows(),
+            memory_bytes=_fullest(executor).held_at_peak,
+            ranks=collector.ranks(),
+            memory_timeline=self._timelines[0].columns() if self._timelines else {},
+            assumptions=job.assumptions(),
+            simulated_s=seconds,
+            events=executor.env.events_scheduled,
+        )
+
+    def _figures(self) -> dict[str, Any]:
+        """What was measured, with what failures would leave of it."""
+        measured, job = self._collector.metrics(), self.job
+        campaign = job.campaign(measured["steady_iteration_s"]) if isinstance(job, TrainingJob) else {}
+        return {**measured, **campaign}
+
+    def _hardware_figures(self, seconds: float) -> dict[str, float]:
+        """Busy share and peak memory of the GPUs that were simulated."""
+        ranks = self.executor.ranks()
+        busy_s = sum(self.executor.busy_seconds(ranks)) - sum(self._busy_s)
+        memories = [self.executor.platform.devices[rank].memory for rank in ranks]
+        return {
+            "gpu_utilization": busy_s / len(ranks) / seconds if seconds else 0.0,
+            "peak_memory_bytes": _fullest(self.executor).peak_bytes,
+            "memory_capacity_bytes": max(memory.capacity_bytes for memory in memories),
+        }
 
 
-def _metrics(
-    job: TrainingJob | ServingJob, measured: Mapping[str, Any], executor: Executor, end_s: float
-) -> dict[str, Any]:
-    """All figures of a run, with what failures would leave of it."""
-    campaign = job.campaign(measured["steady_iteration_s"]) if isinstance(job, TrainingJob) else {}
-    return {**measured, **campaign, **_hardware_metrics(executor, end_s)}
+def hardware_columns(platform: VirtualHardwarePlatform) -> dict[str, Any]:
+    """The GPUs and links of a whole cluster, as a result has them."""
+    return {"gpus": platform.gpu_statistics(), "links": platform.link_statistics()}
 
 
 def _fullest(executor: Executor) -> DeviceMemory:
@@ -97,13 +145,3 @@ def _fullest(executor: Executor) -> DeviceMemory:
     return max(
         (executor.platform.devices[rank].memory for rank in executor.ranks()), key=lambda memory: memory.peak_bytes
     )
-
-
-def _hardware_metrics(executor: Executor, end_s: float) -> dict[str, float]:
-    """Busy share and peak memory of the GPUs that were simulated."""
-    devices = [executor.platform.devices[rank] for rank in executor.ranks()]
-    return {
-        "gpu_utilization": sum(device.busy_s for device in devices) / len(devices) / end_s if end_s else 0.0,
-        "peak_memory_bytes": _fullest(executor).peak_bytes,
-        "memory_capacity_bytes": max(device.memory.capacity_bytes for device in devices),
-    }

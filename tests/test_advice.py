@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from simsys.build.job import build_job
 from simsys.build.training import TrainingJob
 from simsys.check import check_config, effects
 from simsys.check.advice import advice, cheapest_lever, effect_advice
 from simsys.check.effects import LeverEffect, Stopwatch, iteration_seconds, lever_effect
 from simsys.check.levers import changed, lever_text
 from simsys.config.experiment import SimulationConfig
-from simsys.simulation import build_job
 
 
 def training(gpu: Any, model: str, batch: int, **settings: Any) -> SimulationConfig:

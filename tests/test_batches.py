@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from simsys.build.batches import BatchPhase, batch_phases, mean_over_iterations
-from simsys.build.training import TrainingJob, build_training
+from simsys.build.job import build_job
+from simsys.build.training import TrainingJob
 from simsys.config.experiment import SimulationConfig
 from simsys.config.training import TrainingConfig
 from simsys.executors import LEVELS
@@ -128,7 +129,7 @@ def test_the_samples_of_every_iteration_are_in_its_row() -> None:
 
 def test_memory_is_that_of_the_fullest_phase() -> None:
     def memory(entries: Any = (), size: int = 1) -> dict[str, float]:
-        return build_training(config(entries=entries, batch_size_per_gpu=size)).memory_bytes
+        return build_job(config(entries=entries, batch_size_per_gpu=size)).memory_bytes
 
     shrinking = [{"from_iteration": 1, "batch_size_per_gpu": 8}, {"from_iteration": 2, "batch_size_per_gpu": 1}]
     assert memory(shrinking) == memory(size=8)
@@ -136,7 +137,7 @@ def test_memory_is_that_of_the_fullest_phase() -> None:
 
 
 def test_plans_are_made_once() -> None:
-    job: TrainingJob = build_training(config(entries=GROWING))
+    job: TrainingJob = build_job(config(entries=GROWING))
     assert job.plans is job.plans
     assert [plan.micro_batches for (plan,) in job.plans] == [1, 4, 8]
 
@@ -166,7 +167,7 @@ def test_a_module_sees_the_plan_of_the_phase() -> None:
         def finish(self) -> None:
             seen.append(self.plan.micro_batches)
 
-    job = build_training(config(entries=GROWING, data_parallel="none"))
+    job = build_job(config(entries=GROWING, data_parallel="none"))
     vars(job)["data_parallel"] = (Watching, Watching.Options())
     executor = LEVELS["medium"](job.cluster.platform(), job.execution_model(), job.roles())
     job.start(executor)

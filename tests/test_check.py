@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from simsys.build.job import build_job
 from simsys.check import check_config, check_file
 from simsys.cli import cli
 from simsys.config.cluster import HardwareConfig, NetworkConfig
@@ -12,7 +13,6 @@ from simsys.config.document import MAX_BYTES
 from simsys.config.experiment import ModelConfig, SimulationConfig
 from simsys.config.training import TrainingConfig
 from simsys.errors import ConfigError, InfeasibleConfigError, UsageError
-from simsys.simulation import build_job
 from simsys.simulator import DistributedAISimulator
 
 TRAINING = """\

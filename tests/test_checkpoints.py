@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from simsys.build.training import TrainingJob, build_training
+from simsys.build.job import build_job
+from simsys.build.training import TrainingJob
 from simsys.config.experiment import SimulationConfig
 from simsys.executors.checkpoints import Checkpoints
 from simsys.simulation import simulate
@@ -34,7 +35,7 @@ def job(
 ) -> TrainingJob:
     checkpoint = checkpoint or {"interval": 2, "storage_bandwidth": "2 GB/s"}
     batch = {"batch_size_per_gpu": 1, "num_iterations": 4, "gradient_accumulation_steps": 4}
-    return build_training(
+    return build_job(
         SimulationConfig(
             hardware={"profile": "dgx-a100"},
             model={"name": "GPT2-Medium"},

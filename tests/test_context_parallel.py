@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 from test_training_mixes import ITERATIONS, LAYERS, config_of, recorded, run
 
-from simsys.build.training import TrainingJob, build_training
+from simsys.build.job import build_job
+from simsys.build.training import TrainingJob
 from simsys.check import check_config
 
 MICRO_BATCHES, SEQUENCE, SAMPLES, HIDDEN = 2, 256, 2, 512
 
 
 def job(context: int, **more: object) -> TrainingJob:
-    return build_training(config_of(1, 1, 1, context=context, micro_batches=MICRO_BATCHES, **more))
+    return build_job(config_of(1, 1, 1, context=context, micro_batches=MICRO_BATCHES, **more))
 
 
 @pytest.mark.parametrize("context", [2, 4, 8])

@@ -10,6 +10,7 @@ from toys import Run, work_of
 from training_toys import block_of, ring_seconds, train
 
 from frameworks.ddp import DDP
+from simsys.build.job import build_job
 from simsys.check import check_config
 from simsys.config.experiment import SimulationConfig, SimulationSettings
 from simsys.executors import LEVELS
@@ -18,7 +19,7 @@ from simsys.ops import Collective
 from simsys.parallel.compression import CompressedExchange, Compression
 from simsys.parallel.layout import Layout
 from simsys.parallel.plan import Block
-from simsys.simulation import build_job, simulate
+from simsys.simulation import simulate
 from simsys.testing import check_framework, record
 
 both_levels = pytest.mark.parametrize("level", LEVELS)

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from simsys.build.training import TrainingJob, build_training
+from simsys.build.job import build_job
+from simsys.build.training import TrainingJob
 from simsys.check import effects
 from simsys.check.effects import LeverEffect, Stopwatch, iteration_seconds, lever_effect, lever_effects
 from simsys.check.levers import Lever, changed, memory_problem, pulled
@@ -39,7 +40,7 @@ LEVERS: list[Lever] = [
 @pytest.mark.parametrize("lever", LEVERS, ids=str)
 def test_an_effect_is_the_difference_of_two_runs(lever: Lever) -> None:
     config = config_of()
-    job = build_training(config)
+    job = build_job(config)
     effect = lever_effect(job, lever, Stopwatch(job))
     before, after = simulate(config), simulate(changed(config, lever))
     saved = before.metrics["peak_memory_bytes"] - after.metrics["peak_memory_bytes"]
@@ -50,7 +51,7 @@ def test_an_effect_is_the_difference_of_two_runs(lever: Lever) -> None:
 
 
 def test_a_smaller_batch_is_compared_per_sample() -> None:
-    job = build_training(config_of())
+    job = build_job(config_of())
     halved: Lever = {"training.batch_size_per_gpu": 4}
     before, after = iteration_seconds(job), iteration_seconds(pulled(job, halved))
     assert Stopwatch(job).time_cost(halved) == pytest.approx(2 * after / before - 1)
@@ -72,7 +73,7 @@ def test_many_micro_batches_are_extrapolated_without_an_error(parallelism: dict[
         parallelism=parallelism, batch_size_per_gpu=1, gradient_accumulation_steps=micro_batches, memory="1 TB"
     )
     expected = simulate(config).metrics["mean_iteration_s"]
-    assert iteration_seconds(build_training(config)) == pytest.approx(expected, rel=1e-6)
+    assert iteration_seconds(build_job(config)) == pytest.approx(expected, rel=1e-6)
 
 
 def test_a_job_that_does_not_fit_takes_as_long_as_with_more_memory() -> None:
@@ -80,7 +81,7 @@ def test_a_job_that_does_not_fit_takes_as_long_as_with_more_memory() -> None:
     with pytest.raises(OutOfMemoryError):
         simulate(small)
     expected = simulate(large).metrics["mean_iteration_s"]
-    assert iteration_seconds(build_training(small)) == pytest.approx(expected, rel=1e-12)
+    assert iteration_seconds(build_job(small)) == pytest.approx(expected, rel=1e-12)
 
 
 def test_a_module_whose_steps_differ_is_simulated_over_several(tmp_path: Any, monkeypatch: Any) -> None:
@@ -96,12 +97,12 @@ def test_a_module_whose_steps_differ_is_simulated_over_several(tmp_path: Any, mo
     config = config_of(data_parallel="every_other:EveryOther", parallelism={"dp_degree": 8})
     result = simulate(config)
     assert result.metrics["last_iteration_s"] > result.metrics["first_iteration_s"]
-    assert iteration_seconds(build_training(config)) == pytest.approx(result.metrics["mean_iteration_s"])
+    assert iteration_seconds(build_job(config)) == pytest.approx(result.metrics["mean_iteration_s"])
 
 
 @pytest.fixture
 def too_large() -> TrainingJob:
-    return build_training(config_of(batch_size_per_gpu=64))
+    return build_job(config_of(batch_size_per_gpu=64))
 
 
 def test_what_suffices_comes_first_the_fastest_of_it_at_the_top(too_large: TrainingJob) -> None:
@@ -124,7 +125,7 @@ def test_if_asked_those_that_do_not_suffice_are_measured_too(too_large: Training
 
 
 def test_what_changes_the_training_is_the_last_of_what_suffices() -> None:
-    job = build_training(config_of())
+    job = build_job(config_of())
     found = lever_effects(job, Stopwatch(job))
     assert [effect.changes_training for effect in found] == [False] * (len(found) - 1) + [True]
     assert found[-1].time_cost is not None
@@ -132,7 +133,7 @@ def test_what_changes_the_training_is_the_last_of_what_suffices() -> None:
 
 
 def test_pairs_come_in_where_no_lever_suffices_alone() -> None:
-    job = build_training(config_of("Llama3-8B", parallelism={"strategy": "DDP"}, batch_size_per_gpu=8))
+    job = build_job(config_of("Llama3-8B", parallelism={"strategy": "DDP"}, batch_size_per_gpu=8))
     found = lever_effects(job, Stopwatch(job))
     assert found[0].fits
     assert found[0].lever == {
@@ -152,7 +153,7 @@ def test_the_stopwatch_stops_at_its_limit_and_remembers(monkeypatch: pytest.Monk
         return iteration_seconds(job)
 
     monkeypatch.setattr(effects, "iteration_seconds", count)
-    watch = Stopwatch(build_training(config_of()), limit=2)
+    watch = Stopwatch(build_job(config_of()), limit=2)
     cost = watch.time_cost(FULL)
     assert cost is not None
     assert watch.time_cost({"training.optimizer": "sgd"}) is None

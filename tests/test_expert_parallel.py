@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from simsys.build.training import TrainingJob, build_training
+from simsys.build.job import build_job
+from simsys.build.training import TrainingJob
 from simsys.check import check_config
 from simsys.config.experiment import SimulationConfig
 from simsys.executors.recording import Recording
@@ -57,7 +58,7 @@ def config_of(
 
 
 def recorded(config: SimulationConfig) -> tuple[TrainingJob, list[dict[str, Any]]]:
-    job = build_training(config)
+    job = build_job(config)
     executor = Recording(job.cluster.platform(), job.execution_model(), job.roles())
     job.start(executor)
     executor.env.run()
@@ -67,7 +68,7 @@ def recorded(config: SimulationConfig) -> tuple[TrainingJob, list[dict[str, Any]
 
 @pytest.mark.parametrize("expert", [2, 4, 8])
 def test_each_rank_holds_its_part_of_the_experts(expert: int) -> None:
-    whole, divided = build_training(config_of(1)), build_training(config_of(expert))
+    whole, divided = build_job(config_of(1)), build_job(config_of(expert))
     per_parameter = whole.memory_bytes["parameters"] / whole.model.parameters
     away = (whole.memory_bytes["parameters"] - divided.memory_bytes["parameters"]) / per_parameter
     assert away == pytest.approx(EXPERT_PARAMETERS * (1 - 1 / expert), rel=1e-12)
@@ -75,7 +76,7 @@ def test_each_rank_holds_its_part_of_the_experts(expert: int) -> None:
 
 @pytest.mark.parametrize("expert", [2, 8])
 def test_balanced_experts_do_the_same_work_as_undivided_ones(expert: int) -> None:
-    whole, divided = build_training(config_of(1)), build_training(config_of(expert))
+    whole, divided = build_job(config_of(1)), build_job(config_of(expert))
     assert divided.plans[0][0].flop == pytest.approx(whole.plans[0][0].flop, rel=1e-12)
 
 
@@ -110,7 +111,7 @@ def test_gradients_of_experts_are_reduced_over_the_ranks_that_hold_the_same(expe
 
 def test_optimizer_states_of_experts_are_divided_among_their_replicas() -> None:
     """ZeRO-1: in the end each rank holds a share of all states, whatever the expert-parallel degree."""
-    whole, divided = (build_training(config_of(expert, data_strategy="ZERO1")) for expert in (1, 4))
+    whole, divided = (build_job(config_of(expert, data_strategy="ZERO1")) for expert in (1, 4))
     assert divided.memory_bytes["optimizer"] == pytest.approx(whole.memory_bytes["optimizer"], rel=1e-12)
     (update,) = divided.plans[0][0].optimizer.kernels
     assert update.nbytes == pytest.approx(whole.plans[0][0].optimizer.kernels[0].nbytes, rel=1e-12)
@@ -127,7 +128,7 @@ def test_optimizer_states_of_experts_are_divided_among_their_replicas() -> None:
     ],
 )
 def test_the_busiest_rank_decides_up_to_the_capacity(settings: dict[str, float], load: float) -> None:
-    even, uneven = build_training(config_of(4)), build_training(config_of(4, parallelism=settings))
+    even, uneven = build_job(config_of(4)), build_job(config_of(4, parallelism=settings))
     layer = 2 * TOKENS * PER_TOKEN * 3 * HIDDEN * 14336
     more = (load - 1.0) * 2 * 3 * LAYERS * layer
     assert uneven.plans[0][0].flop - even.plans[0][0].flop == pytest.approx(more, rel=1e-9, abs=1.0)

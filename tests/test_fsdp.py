@@ -8,12 +8,12 @@ import pytest
 from training_toys import block_of, ring_seconds, train
 
 from frameworks.fsdp import FSDP
+from simsys.build.job import build_job
 from simsys.check import check_config
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import UsageError
 from simsys.executors import LEVELS
 from simsys.parallel.layout import Layout
-from simsys.simulation import build_job
 from simsys.testing import check_framework, record
 
 both_levels = pytest.mark.parametrize("level", LEVELS)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from test_training_mixes import GPT2, config_of
 
 from simsys import DistributedAISimulator
-from simsys.build.training import build_training
+from simsys.build.job import build_job
 from simsys.errors import OutOfMemoryError, UsageError
 from simsys.metrics.memory import MemoryTimeline
 from simsys.metrics.result import RunResult
@@ -40,7 +40,7 @@ def jobs(draw: st.DrawFn) -> dict[str, Any]:
 @given(jobs())
 def test_a_run_reaches_exactly_what_was_asked_for(mix: dict[str, Any]) -> None:
     """With whole states; what is asked for is the fullest stage at its fullest moment."""
-    job = build_training(config_of(**mix))
+    job = build_job(config_of(**mix))
     result = simulate_job(job)
     assert result.metrics["peak_memory_bytes"] == sum(job.memory_bytes.values())
     assert result.memory_bytes == {name: nbytes for name, nbytes in job.memory_bytes.items() if nbytes}
@@ -67,7 +67,7 @@ def sharded(changes: dict[str, Any], strategy: str, lod: str) -> Any:
     rest = {key: value for key, value in changes.items() if key != "options"}
     config = config_of(**{"tensor": 1, "stages": 1, "data": 4, "strategy": strategy, **rest}, lod=lod)
     training = config.training.model_copy(update={"options": changes.get("options", {})})  # type: ignore[union-attr]
-    return build_training(config.model_copy(update={"training": training}))
+    return build_job(config.model_copy(update={"training": training}))
 
 
 @pytest.mark.parametrize("lod", ["high", "medium"])

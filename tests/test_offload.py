@@ -13,12 +13,13 @@ from training_toys import block_of, ring_seconds, train
 from frameworks.fsdp import FSDP
 from frameworks.zero1 import ZeRO1
 from frameworks.zero2 import ZeRO2
+from simsys.build.job import build_job
 from simsys.check import check_config
 from simsys.config.experiment import SimulationConfig
 from simsys.executors import LEVELS
 from simsys.ops import HostChannel
 from simsys.parallel.layout import Layout
-from simsys.simulation import build_job, simulate, simulate_job
+from simsys.simulation import simulate, simulate_job
 from simsys.testing import check_framework
 
 both_levels = pytest.mark.parametrize("level", LEVELS)

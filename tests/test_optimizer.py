@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from simsys.build.job import build_job
 from simsys.config.experiment import SimulationConfig
 from simsys.model.operators import OperatorKind
 from simsys.parallel.optimizer import update_work
-from simsys.simulation import build_job
 
 PARAMETERS = 1e6
 

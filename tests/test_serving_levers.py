@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from simsys.build.job import build_job
 from simsys.check import check_config
 from simsys.check.advice import cheapest_lever
 from simsys.check.levers import changed, lever_text
 from simsys.config.experiment import SimulationConfig
-from simsys.simulation import build_job
 
 WORKLOAD = {"arrivals": {"kind": "all_at_once"}, "prompt_tokens": 512, "output_tokens": 128, "num_requests": 4}
 

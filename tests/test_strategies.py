@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from simsys.build.training import build_training
+from simsys.build.job import build_job
 from simsys.check.effects import Stopwatch
 from simsys.check.levers import changed
 from simsys.check.strategies import StrategyFigures, compare_strategies, strategy_advice
@@ -21,7 +21,7 @@ def config_of(model: str = "GPT2-XL", *, nodes: int = 1, gpus: int = 8, **rest: 
 
 
 def compared(config: SimulationConfig, *, every: bool = False) -> list[StrategyFigures]:
-    job = build_training(config)
+    job = build_job(config)
     return compare_strategies(job, Stopwatch(job), every=every)
 
 

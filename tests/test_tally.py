@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from test_training_mixes import ITERATIONS, config_of
 
+from simsys.build.job import build_job
 from simsys.config.experiment import SimulationConfig
 from simsys.executors import LEVELS
 from simsys.probes import Probes
-from simsys.simulation import build_job, simulate
+from simsys.simulation import simulate
 
 
 def traffic(config: SimulationConfig) -> dict[tuple[int, int], float]:

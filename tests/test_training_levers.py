@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from simsys.build.training import TrainingJob, build_training
+from simsys.build.job import build_job
+from simsys.build.training import TrainingJob
 from simsys.check import check_config
 from simsys.check.effects import Stopwatch, lever_effects
 from simsys.check.levers import Lever, changed, lever_text, memory_problem
@@ -46,7 +47,7 @@ def config_of(
 
 
 def job_of(*args: Any, **settings: Any) -> TrainingJob:
-    return build_training(config_of(*args, **settings))
+    return build_job(config_of(*args, **settings))
 
 
 TP = {"strategy": "TP_DDP", "tp_degree": 2}
@@ -177,7 +178,7 @@ SCENARIOS = {
 
 
 def variants(name: str) -> list[tuple[Lever, TrainingJob]]:
-    job = build_training(SCENARIOS[name])
+    job = build_job(SCENARIOS[name])
     return [*single_levers(job), *lever_pairs(job)]
 
 
@@ -200,14 +201,14 @@ def test_what_does_not_suffice_is_infeasible_but_not_wrong(name: str) -> None:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_the_global_batch_stays(name: str) -> None:
-    samples = build_training(SCENARIOS[name]).global_batch_size
+    samples = build_job(SCENARIOS[name]).global_batch_size
     for lever, job in variants(name):
         assert job.global_batch_size == samples, lever_text(lever)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_of_each_kind_there_is_at_most_one_and_of_it_the_mildest_that_fits(name: str) -> None:
-    job = build_training(SCENARIOS[name])
+    job = build_job(SCENARIOS[name])
     singles = [lever for lever, _ in single_levers(job)]
     for kind in KINDS:
         own = [lever for lever in kind(job) if lever in singles]
@@ -219,7 +220,7 @@ def test_of_each_kind_there_is_at_most_one_and_of_it_the_mildest_that_fits(name:
 
 
 def test_offloading_saves_memory_for_time() -> None:
-    job = build_training(SCENARIOS["only the host has room"])
+    job = build_job(SCENARIOS["only the host has room"])
     (effect,) = (effect for effect in lever_effects(job, Stopwatch(job)) if "training.options" in effect.lever)
     assert effect.lever == OPTIMIZER_AWAY  # the mildest that fits
     assert effect.fits
@@ -229,21 +230,21 @@ def test_offloading_saves_memory_for_time() -> None:
 
 
 def test_zero_keeps_its_weights_on_the_gpu() -> None:
-    job = build_training(SCENARIOS["zero"])
+    job = build_job(SCENARIOS["zero"])
     offloads = [lever for lever, _ in single_levers(job) if "training.options" in lever]
     assert offloads == [OPTIMIZER_AWAY]
 
 
 def test_what_a_check_refuses_is_no_lever() -> None:
-    job = build_training(SCENARIOS["interleaved"])  # 32 layers: not 16 stages of two chunks of 3
+    job = build_job(SCENARIOS["interleaved"])  # 32 layers: not 16 stages of two chunks of 3
     for lever, _ in single_levers(job):
         assert lever.get("training.gradient_accumulation_steps", 8) % lever.get("parallelism.pp_stages", 2) == 0
-    no_heads = build_training(SCENARIOS["a cnn"])
+    no_heads = build_job(SCENARIOS["a cnn"])
     assert not any("parallelism.tp_degree" in lever for lever, _ in single_levers(no_heads))
 
 
 def test_a_pair_is_two_kinds_that_suffice_together() -> None:
-    job = build_training(SCENARIOS["ddp"].model_copy(update={"training": config_of(batch_size_per_gpu=8).training}))
+    job = build_job(SCENARIOS["ddp"].model_copy(update={"training": config_of(batch_size_per_gpu=8).training}))
     singles = [lever for lever, _ in single_levers(job)]
     assert all(memory_problem(changed_job) for _, changed_job in single_levers(job))
     pairs = [lever for lever, _ in lever_pairs(job)]
@@ -260,7 +261,7 @@ def test_what_communicates_in_every_micro_batch_is_late_in_a_pipeline() -> None:
     def order(job: TrainingJob) -> list[str]:
         return [lever_text(lever).partition(" and ")[0] for lever, _ in single_levers(job)]
 
-    plain, pipeline = order(build_training(SCENARIOS["ddp"])), order(build_training(SCENARIOS["stages"]))
+    plain, pipeline = order(build_job(SCENARIOS["ddp"])), order(build_job(SCENARIOS["stages"]))
     recompute = "training.activation_recompute: full"
     assert plain.index("parallelism.strategy: FSDP") < plain.index(recompute)
     assert pipeline.index("parallelism.strategy: PP_FSDP") > pipeline.index(recompute)

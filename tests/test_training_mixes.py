@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simsys import DistributedAISimulator, SimulationConfig
-from simsys.build.training import TrainingJob, build_training
+from simsys.build.job import build_job
+from simsys.build.training import TrainingJob
 from simsys.check import check_config
 from simsys.executors.recording import Recording
 from simsys.metrics.result import RunResult
@@ -90,7 +91,7 @@ def run(config: SimulationConfig) -> RunResult:
 
 def recorded(config: SimulationConfig) -> tuple[TrainingJob, list[dict[str, Any]]]:
     """What every rank asks for in all iterations."""
-    job = build_training(config)
+    job = build_job(config)
     executor = Recording(job.cluster.platform(), job.execution_model(), job.roles())
     job.start(executor)
     executor.env.run()
@@ -270,9 +271,9 @@ def test_each_rank_exchanges_the_gradients_of_its_own_weights_once(
 
 @pytest.mark.parametrize(("tensor", "stages"), [(1, 2), (1, 4), (2, 2), (4, 3)])
 def test_the_work_of_all_ranks_is_that_of_one(tensor: int, stages: int) -> None:
-    one, many = build_training(config_of(1, 1, 1)), build_training(config_of(tensor, stages, 1))
+    one, many = build_job(config_of(1, 1, 1)), build_job(config_of(tensor, stages, 1))
     assert tensor * sum(plan.flop for plan in many.plans[0]) == pytest.approx(one.plans[0][0].flop, rel=1e-12)
-    split = build_training(config_of(tensor, stages, 1, schedule="zero_bubble"))
+    split = build_job(config_of(tensor, stages, 1, schedule="zero_bubble"))
     assert tensor * sum(plan.flop for plan in split.plans[0]) == pytest.approx(one.plans[0][0].flop, rel=1e-12)
 
 

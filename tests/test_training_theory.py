@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simsys.build.training import TrainingJob, build_training
+from simsys.build.job import build_job
+from simsys.build.training import TrainingJob
 from simsys.check import check_config
 from simsys.config.experiment import SimulationConfig
 from simsys.simulation import simulate
@@ -108,7 +109,7 @@ WHOLE = {"options": {"overlap": False}}
 
 
 def weights_of(model: dict[str, Any]) -> float:
-    return build_training(scenario(1, model=model)).model.parameters
+    return build_job(scenario(1, model=model)).model.parameters
 
 
 @both_levels
@@ -141,7 +142,7 @@ def test_fsdp_moves_three_times_the_weights_or_twice_without_resharding(reshard:
     ranks = 4
     options = {"forward_prefetch": False, "backward_prefetch": False, "reshard_after_forward": reshard}
     metrics = metrics_of(scenario(ranks, {"strategy": "FSDP"}, lod=lod, options=options))
-    blocks = build_training(scenario(1)).plans[0][0].blocks
+    blocks = build_job(scenario(1)).plans[0][0].blocks
     sizes = [block.parameter_bytes for block in blocks]
     gathered_s = sum(ring_s(size, ranks) for size in [*sizes, *sizes[: len(sizes) * (gathers - 1)]])
     if gathers == 2:
@@ -238,7 +239,7 @@ def test_flop_of_an_iteration_are_those_of_narayanan_2021_in_every_layout(
         activation_recompute="full" if recompute else "none",
     )
     assert check_config(config) == []
-    samples, facts = SAMPLES * micro_batches * given["dp_degree"], build_training(config).collector().facts
+    samples, facts = SAMPLES * micro_batches * given["dp_degree"], build_job(config).collector().facts
     assert facts["hardware_flop_per_iteration"] == pytest.approx(
         narayanan_flop(samples, recompute=recompute), rel=1e-3
     )
@@ -247,7 +248,7 @@ def test_flop_of_an_iteration_are_those_of_narayanan_2021_in_every_layout(
 
 def hardware_flop(config: SimulationConfig) -> float:
     assert check_config(config) == []
-    return build_training(config).collector().facts["hardware_flop_per_iteration"]
+    return build_job(config).collector().facts["hardware_flop_per_iteration"]
 
 
 BART = {"name": "BART-Large", "sequence_length": SEQUENCE, "decoder_sequence_length": SEQUENCE // 4}
@@ -276,7 +277,7 @@ def test_a_mixture_of_experts_computes_the_active_ones_only(expert: int) -> None
     """6 FLOP for each active weight and token, the embedding being a lookup, and 12·s·h of attention a layer."""
     strategy = {"strategy": "EP_DDP", "ep_degree": expert} if expert > 1 else {"strategy": "DDP"}
     config = scenario(4, strategy, model=MIXTRAL)
-    model = build_training(config).model
+    model = build_job(config).model
     assert model.active_parameters < 0.3 * model.parameters
     norms = 65 * 4096
     products = model.active_parameters - norms - model.vocab_size * model.hidden_size
@@ -319,7 +320,7 @@ def test_the_states_of_all_gpus_add_up_to_those_of_the_model(
         "tp_degree": tensor,
         "pp_stages": stages,
     }
-    job = build_training(scenario(tensor * stages * data, given, gradient_accumulation_steps=4, options=options))
+    job = build_job(scenario(tensor * stages * data, given, gradient_accumulation_steps=4, options=options))
     per_weight = states_bytes(job) / (job.model.parameters + tied(job))
     exact = 1e-9 if tensor == 1 else 1e-2
     assert per_weight == pytest.approx(whole * data + shared, rel=exact, abs=1e-5)

@@ -8,10 +8,10 @@ import pytest
 from toys import work_of
 from training_toys import block_of, ring_seconds, train
 
+from simsys.build.job import build_job
 from simsys.config.experiment import SimulationConfig
 from simsys.executors import LEVELS
 from simsys.parallel.layout import Layout
-from simsys.simulation import build_job
 
 both_levels = pytest.mark.parametrize("level", LEVELS)
 WEIGHTS, GRADIENTS = 20e6, 40e6

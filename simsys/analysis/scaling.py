@@ -8,7 +8,8 @@ from typing import Any, cast, get_args
 
 from simsys.analysis.scaling_result import Mode, ScalingPoint, ScalingResult
 from simsys.build.cluster import build_cluster
-from simsys.build.training import build_training
+from simsys.build.job import build_job
+from simsys.build.training import TrainingJob
 from simsys.check.levers import changed
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import InfeasibleError, UsageError, did_you_mean
@@ -89,7 +90,8 @@ class ScalingStudyRunner:
 
     def _strong(self, sizes: Sequence[int], gpus_per_node: int) -> list[SimulationConfig]:
         """Share the base's global batch among the data-parallel ranks of each size."""
-        base = build_training(self.base_config)
+        base = build_job(self.base_config)
+        assert isinstance(base, TrainingJob)  # which was asked for at the beginning
         if any(phase.batch_size_per_gpu != base.settings.batch_size_per_gpu for phase in base.phases):
             raise UsageError("strong scaling divides batch_size_per_gpu; let batch_schedule change the steps only")
         samples = base.settings.batch_size_per_gpu * base.layout.data

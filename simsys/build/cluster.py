@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,7 @@ class Cluster:
         usd_per_gpu_hour: Price of one GPU; 0 if unknown.
         exceptions: GPUs that differ from `spec`, by number.
         tuning: What NCCL's protocols cost on it; none if that is not known.
+        nodes: The node of each GPU, if they do not fill nodes evenly, one after another.
     """
 
     gpu: GpuProfile
@@ -53,6 +54,7 @@ class Cluster:
     usd_per_gpu_hour: float
     exceptions: Mapping[int, DeviceSpec] = field(default_factory=dict, hash=False)
     tuning: NcclTuning | None = None
+    nodes: tuple[int, ...] = ()
 
     @property
     def num_gpus(self) -> int:
@@ -95,6 +97,23 @@ class Cluster:
                 f"{lacking.name} has no {dtype} arithmetic; it has {', '.join(lacking.peak_flop_per_s)}"
             )
         return sum(spec.peak_flop_per_s[dtype] for spec in self.specs) / self.num_gpus
+
+    def part(self, gpus: Sequence[int]) -> Cluster:
+        """The cluster as a job on some of its GPUs sees it, which are numbered from 0 there.
+
+        A job on unequal numbers of GPUs per node sees nodes of one GPU. The topology remains that of the whole.
+        """
+        nodes = [gpu // self.gpus_per_node for gpu in gpus]
+        each = len(gpus) // len(set(nodes))
+        even = nodes == [node for node in dict.fromkeys(nodes) for _ in range(each)]
+        exceptions = {place: self.exceptions[gpu] for place, gpu in enumerate(gpus) if gpu in self.exceptions}
+        return replace(
+            self,
+            num_nodes=len(gpus) // each if even else len(gpus),
+            gpus_per_node=each if even else 1,
+            exceptions=exceptions,
+            nodes=() if even else tuple(nodes),
+        )
 
     def without_memory_limit(self) -> Cluster:
         """The same GPUs with memory for anything, to say how long a job would take that does not fit."""

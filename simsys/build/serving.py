@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from simsys.build.cluster import Cluster, build_cluster
-from simsys.build.model import build_model
+from simpy.events import Event
+
+from simsys.build.cluster import Cluster
 from simsys.build.modules import module_options
 from simsys.build.workload import build_requests
 from simsys.collectives.choose import named
@@ -135,9 +136,13 @@ class ServingJob:
             f"collectives: {self.settings.communication_pattern}",
         ]
 
-    def start(self, executor: Executor, *, observed: bool = False) -> None:
-        """Start the scheduler of every replica; requests are dealt out in turn, whether or not it is `observed`."""
-        sequences = Sequences(self.requests)
+    def start(self, executor: Executor, *, observed: bool = False) -> Event:
+        """Start the scheduler of every replica; requests are dealt out in turn, whether or not it is `observed`.
+
+        Returns:
+            An event that fires when all have been served.
+        """
+        sequences, replicas = Sequences(self.requests), list[Event]()
         for replica in range(self.layout.data):
             group = self.layout.group(replica * self.layout.tensor, "tensor")
             for rank in group.ranks:
@@ -145,7 +150,8 @@ class ServingJob:
                     executor.platform.devices[rank].memory.allocate(name, nbytes)
             order = range(replica, len(self.requests), self.layout.data)
             scheduler = self._scheduler(executor, sequences, order)
-            executor.run(group.ranks[0], scheduler.serve(Team(group, self.plan, executor)))
+            replicas.append(executor.run(group.ranks[0], scheduler.serve(Team(group, self.plan, executor))))
+        return executor.env.all_of(replicas)
 
     def _scheduler(self, executor: Executor, sequences: Sequences, order: range) -> Scheduler:
         settings = self.settings
@@ -167,18 +173,12 @@ class ServingJob:
         return module(options, sequences, kv, prefill(sequences), decode(sequences, kv), inbox, host)
 
 
-def build_serving(config: SimulationConfig) -> ServingJob:
-    """Resolve a serving scenario.
+def serving_job(config: SimulationConfig, cluster: Cluster, model: Model) -> ServingJob:
+    """Resolve a serving scenario whose cluster and model are built already.
 
     Raises:
         SimsysError: If it names something unknown or does not fit together.
     """
-    cluster = build_cluster(config.hardware, config.network, config.folder)
-    return serving_job(config, cluster, build_model(config.model, config.folder))
-
-
-def serving_job(config: SimulationConfig, cluster: Cluster, model: Model) -> ServingJob:
-    """Resolve a serving scenario whose cluster and model are built already; raises as `build_serving`."""
     assert config.serving is not None
     settings, parallelism = config.serving, config.parallelism
     data = parallelism.dp_degree or max(1, cluster.num_gpus // parallelism.tp_degree)

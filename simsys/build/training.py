@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from simpy.events import Event
+
 from simsys.build.batches import iteration_assumptions, mean_over_iterations
 from simsys.build.campaign import run_campaign
 from simsys.build.checkpoints import build_checkpoints
-from simsys.build.cluster import Cluster, build_cluster
-from simsys.build.model import build_model
+from simsys.build.cluster import Cluster
 from simsys.build.training_memory import host_bytes, memory_by_stage
 from simsys.build.training_setup import TrainingSetup
 from simsys.collectives.choose import named
@@ -110,9 +111,10 @@ class TrainingJob(TrainingSetup):
 
     def roles(self) -> tuple[tuple[int, ...], ...]:
         """Ranks that work alike; where GPUs differ, of a module of the user's own every rank works for itself."""
-        if self.settings.data_parallel is not None and self.cluster.exceptions:
+        cluster = self.cluster
+        if self.settings.data_parallel is not None and (cluster.exceptions or cluster.nodes):
             return tuple((rank,) for rank in range(self.layout.world_size))
-        return roles_of(self.layout, self.cluster.kinds(), runs=(self.shards.weights,))
+        return roles_of(self.layout, cluster.kinds(), runs=(self.shards.weights,), nodes=cluster.nodes)
 
     def assumptions(self) -> list[str]:
         """What the figures rest on."""
@@ -125,8 +127,12 @@ class TrainingJob(TrainingSetup):
             *iteration_assumptions(self.settings),
         ]
 
-    def start(self, executor: Executor, *, observed: bool = False) -> None:
-        """Start the ranks that the executor simulates; if the run is `observed`, every iteration is simulated."""
+    def start(self, executor: Executor, *, observed: bool = False) -> Event:
+        """Start the ranks that the executor simulates; if the run is `observed`, every iteration is simulated.
+
+        Returns:
+            An event that fires at the end of the last iteration.
+        """
         module, options = self.data_parallel
         step: type[TrainingFramework] = FRAMEWORKS.get("training", TrainingFramework)
         frameworks = []
@@ -147,7 +153,7 @@ class TrainingJob(TrainingSetup):
             checkpoints=self.checkpoints(),
         )
         repeatable = module.same_every_step and not observed
-        executor.env.process(loop.run(self.settings.num_iterations, repeatable=repeatable))
+        return executor.env.process(loop.run(self.settings.num_iterations, repeatable=repeatable))
 
     def _loop_phases(self, ranks: Sequence[Rank]) -> list[Phase]:
         """The phases with the plans of `ranks`; a micro-batch takes as long to load as it has samples."""
@@ -160,18 +166,12 @@ class TrainingJob(TrainingSetup):
         ]
 
 
-def build_training(config: SimulationConfig) -> TrainingJob:
-    """Resolve a training scenario.
+def training_job(config: SimulationConfig, cluster: Cluster, model: Model) -> TrainingJob:
+    """Resolve a training scenario whose cluster and model are built already.
 
     Raises:
         SimsysError: If it names something unknown or does not fit together.
     """
-    cluster = build_cluster(config.hardware, config.network, config.folder)
-    return training_job(config, cluster, build_model(config.model, config.folder))
-
-
-def training_job(config: SimulationConfig, cluster: Cluster, model: Model) -> TrainingJob:
-    """Resolve a training scenario whose cluster and model are built already; raises as `build_training`."""
     assert config.training is not None
     settings, parallelism = config.training, config.parallelism
     layout = Layout(

@@ -11,12 +11,12 @@ import json
 from collections.abc import Mapping
 from typing import Any, TypeAlias, TypeVar, cast
 
-from simsys.build.cluster import Cluster, build_cluster
-from simsys.build.serving import ServingJob, serving_job
-from simsys.build.training import TrainingJob, training_job
+from simsys.build.cluster import build_cluster
+from simsys.build.job import job_of
+from simsys.build.serving import ServingJob
+from simsys.build.training import TrainingJob
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import InfeasibleError
-from simsys.model.model import Model
 from simsys.units import Dimension, pretty
 
 Lever: TypeAlias = Mapping[str, Any]
@@ -24,11 +24,6 @@ Lever: TypeAlias = Mapping[str, Any]
 
 Job = TypeVar("Job", TrainingJob, ServingJob)
 MAX_TENSOR_DEGREE = 64
-
-
-def job_of(config: SimulationConfig, cluster: Cluster, model: Model) -> TrainingJob | ServingJob:
-    """The scenario on a cluster and model that are built already."""
-    return (training_job if config.training is not None else serving_job)(config, cluster, model)
 
 
 def memory_problem(job: TrainingJob | ServingJob, tokens: int = 1) -> str:

@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from simsys.build.cluster import build_cluster
+from simsys.build.job import job_of
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
 from simsys.check.advice import advice, cheapest_lever
 from simsys.check.exceptions import check_exceptions
 from simsys.check.findings import Findings, as_written_text, key_path, unlocated, with_aliases
-from simsys.check.levers import job_of, memory_problem
+from simsys.check.levers import memory_problem
 from simsys.check.model import check_model, source_path
 from simsys.check.names import check_engine, check_hardware, check_modules, check_pattern, check_precision
 from simsys.check.nearest import nearest_divisors

@@ -17,8 +17,9 @@ from simsys.config.cluster import HardwareConfig, NetworkConfig
 from simsys.config.parallelism import ParallelismConfig
 from simsys.config.training import TrainingConfig
 from simsys.config.workload import WorkloadConfig
-from simsys.units import Fraction, Seconds
+from simsys.units import Fraction, NonNegativeSeconds, Seconds
 
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
 ServingPrecision = Literal["fp32", "fp16", "bf16", "fp8"]
 
 
@@ -102,10 +103,52 @@ class SimulationSettings(FrozenModel):
     occupy_links: bool | None = None
 
 
-class SimulationConfig(FrozenModel):
-    """One scenario. Give ``training``, or ``serving`` with a ``workload``."""
+Placement = Literal["packed", "spread", "random"]
+SERVING_SECTIONS = ("serving", "workload", "slo")
+JOB_SECTIONS = ("model", "parallelism", "training", *SERVING_SECTIONS)
+"""What a job may give instead of its scenario."""
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)] = "experiment"
+
+class JobConfig(FrozenModel):
+    """One of several jobs. It is the scenario's training or serving, but for the sections that it gives itself.
+
+    `gpus` is how many it takes; left out, the product of its degrees, or all of the cluster if these do not say.
+    `walltime` is how long its user expects it to take, which only the ``backfill`` queue heeds; left out, how long it
+    takes when alone. `placement` replaces that of the cluster.
+    """
+
+    name: Name
+    gpus: PositiveInt | None = None
+    arrival: NonNegativeSeconds = 0.0
+    priority: Annotated[int, Field(strict=True, ge=-1000, le=1000)] = 0
+    walltime: Seconds | None = None
+    placement: Placement | None = None
+    model: ModelConfig | None = None
+    parallelism: ParallelismConfig | None = None
+    training: TrainingConfig | None = None
+    serving: ServingConfig | None = None
+    workload: WorkloadConfig | None = None
+    slo: SloConfig | None = None
+
+
+class SchedulingConfig(FrozenModel):
+    """The batch system: who is next in the `queue`, and which GPUs a job gets.
+
+    ``fifo`` lets nobody overtake; ``backfill`` lets short jobs overtake that delay nobody; ``priority`` serves the
+    highest priority first. ``packed`` takes as few nodes as possible, ``spread`` as many, ``random`` any GPUs.
+    """
+
+    queue: Literal["fifo", "backfill", "priority"] = "fifo"
+    placement: Placement = "packed"
+
+
+class SimulationConfig(FrozenModel):
+    """One scenario. Give ``training``, or ``serving`` with a ``workload``.
+
+    With `jobs`, several of these share the cluster; ``scheduling`` says how.
+    """
+
+    name: Name = "experiment"
     description: str = ""
     hardware: HardwareConfig
     network: NetworkConfig = NetworkConfig()
@@ -115,6 +158,8 @@ class SimulationConfig(FrozenModel):
     serving: ServingConfig | None = None
     workload: WorkloadConfig | None = None
     slo: SloConfig | None = None
+    jobs: Annotated[list[JobConfig], Field(min_length=1)] | None = None
+    scheduling: SchedulingConfig | None = None
     simulation: SimulationSettings = SimulationSettings()
     _folder: Path = PrivateAttr(default_factory=Path)
 
@@ -151,15 +196,37 @@ class SimulationConfig(FrozenModel):
             raise invalid("workload and slo belong to serving, not to training")
         return self
 
+    @model_validator(mode="after")
+    def _jobs_told_apart(self) -> Self:
+        names = [job.name for job in self.jobs or ()]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise invalid(f"several jobs are called {twice}")
+        if self.jobs is None and self.scheduling is not None:
+            raise invalid("scheduling is for several jobs; add jobs: [{name: …, gpus: …}, …]")
+        return self
+
     @property
     def folder(self) -> Path:
         """The folder that relative paths in the scenario start from: that of the experiment file."""
         return self._folder
 
     @property
-    def kind(self) -> Literal["training", "serving"]:
+    def kind(self) -> Literal["training", "serving", "jobs"]:
         """What is simulated."""
+        if self.jobs is not None:
+            return "jobs"
         return "training" if self.training is not None else "serving"
+
+    def job(self, job: JobConfig) -> Self:
+        """The scenario of one of the jobs, as if it had the cluster for itself.
+
+        A job that trains does not serve, and the other way round.
+        """
+        own = {name: getattr(job, name) for name in JOB_SECTIONS if getattr(job, name) is not None}
+        other = SERVING_SECTIONS if job.training is not None else ("training",) if job.serving is not None else ()
+        changes = {**dict.fromkeys(other), **own, "name": job.name, "jobs": None, "scheduling": None}
+        return self.model_copy(update=changes)
 
     def located_in(self, folder: Path) -> Self:
         """This scenario, with relative paths starting from `folder`."""

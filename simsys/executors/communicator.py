@@ -150,8 +150,14 @@ class Communicator:
     def occupy(self, kind: CollectiveKind, nbytes: float, done: Callback) -> None:
         """Occupy the links for as long as a collective takes, from now on, and then call `done`."""
         self.count(kind, nbytes)
-        footprint, seconds = self.footprint(kind, nbytes), self.seconds(kind, nbytes)
-        self._network.occupancy.start([(footprint, nbytes)], seconds, done)
+        steps, sent_bytes = self.steps(kind, nbytes)
+        parts = [(self.footprint(kind, nbytes), nbytes)]
+        self._network.occupancy.start(parts, self.seconds(kind, nbytes), done, steps=steps, nbytes=sent_bytes)
+
+    def steps(self, kind: CollectiveKind, nbytes: float) -> tuple[int, float]:
+        """How many steps such a collective has, and the bytes of one transfer in each, added up."""
+        phases = self.phases(self.algorithm(kind, nbytes), kind)
+        return sum(phase.repeat for phase in phases), nbytes * sum(phase.repeat * phase.fraction for phase in phases)
 
     def footprint(self, kind: CollectiveKind, nbytes: float) -> Footprint:
         """The links that such a collective occupies, for this group and those that do the same."""

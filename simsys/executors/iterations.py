@@ -96,7 +96,7 @@ class TrainingLoop:
         self._prefetch = prefetch
         self._checkpoints = checkpoints
         self._done = 0
-        self._end_s = 0.0
+        self._end_s = executor.env.now
         self._last: Iteration | None = None
         self._ahead = False  # of the clock, by what was told
 

@@ -46,7 +46,7 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
 
         def depart(_: Event | None = None) -> None:
             seconds = latency_s + op.nbytes / bytes_per_s
-            self.platform.network.occupancy.start([(self._route(op), op.nbytes)], seconds, arrived)
+            self.platform.network.occupancy.start([(self._route(op), op.nbytes)], seconds, arrived, nbytes=op.nbytes)
 
         if start_s > self.env._now:
             At(self.env, start_s, depart)
@@ -71,9 +71,13 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
                 hook(op, start_s, self.env._now)
             ended.succeed()
 
-        exchanges = cost.exchanges(op.batch)
-        parts = [(communicator.footprint(kind, nbytes), nbytes * repeat) for kind, nbytes, repeat in exchanges]
-        self.platform.network.occupancy.start(parts, op.host_s + compute_s + exchange_s, done)
+        parts, steps, sent_bytes = list[tuple[Footprint, float]](), 0, 0.0
+        for kind, nbytes, repeat in cost.exchanges(op.batch):
+            parts.append((communicator.footprint(kind, nbytes), nbytes * repeat))
+            each, each_bytes = communicator.steps(kind, nbytes)
+            steps, sent_bytes = steps + repeat * each, sent_bytes + repeat * each_bytes
+        seconds = op.host_s + compute_s + exchange_s
+        self.platform.network.occupancy.start(parts, seconds, done, steps=steps, nbytes=sent_bytes)
         return ended
 
     def program(self, op: Program) -> Event:

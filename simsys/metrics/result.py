@@ -18,11 +18,11 @@ class RunResult:
 
     Args:
         name: The scenario.
-        kind: ``training`` or ``serving``.
+        kind: ``training``, ``serving``, or ``jobs``.
         lod: Level of detail.
         contention: How links are shared.
         metrics: Figures by name, units in the names.
-        rows: One column per name, one row per iteration or request.
+        rows: One column per name, one row per iteration, request or job.
         memory_bytes: What the fullest GPU held when it held most, by component.
         ranks: One column per name, one row per observed rank, the first of every pipeline stage: the means of what
             its iterations consist of, which add up to them, and its peak memory; none in serving.
@@ -32,6 +32,7 @@ class RunResult:
         links: One column per name, one row per link that carried anything; none at medium.
         traffic: The communication graph: one column per name, one row per pair of GPUs of which the first sent
             anything to the second; only if events are collected.
+        jobs: The result of each job, if several share the cluster.
         assumptions: Defaults and data that the figures rest on, for people.
         simulated_s: Simulated time.
         events: SimPy events scheduled.
@@ -51,6 +52,7 @@ class RunResult:
     gpus: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     links: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     traffic: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    jobs: Sequence[RunResult] = ()
     assumptions: Sequence[str] = ()
     simulated_s: float = 0.0
     events: int = 0
@@ -80,6 +82,10 @@ class RunResult:
             "simulated_s": self.simulated_s,
             "events": self.events,
             "metrics": dict(self.metrics),
-            "memory_bytes": dict(self.memory_bytes),
+            **(
+                {"jobs": [job.as_dict() for job in self.jobs]}
+                if self.jobs
+                else {"memory_bytes": dict(self.memory_bytes)}
+            ),
             "assumptions": list(self.assumptions),
         }

@@ -14,23 +14,39 @@ from simsys.parallel.layout import GROUPS, Group, Layout
 Roles = tuple[tuple[int, ...], ...]
 
 
-def roles_of(layout: Layout, kinds: Sequence[int] = (), runs: Iterable[int] = ()) -> Roles:
+def roles_of(layout: Layout, kinds: Sequence[int] = (), runs: Iterable[int] = (), nodes: Sequence[int] = ()) -> Roles:
     """Sets of ranks that do the same work at the same time; the first rank of each can stand for it.
 
     Args:
         layout: The arrangement of all ranks.
         kinds: For each rank, a number that is the same for equal devices; all are equal if empty.
         runs: Sizes of runs of ``data`` ranks that communicate among themselves (`Layout.split`).
+        nodes: The node of each rank, if groups along one axis lie differently on nodes; none if all lie alike.
 
     Returns:
         One role per pipeline stage if all devices are equal; every rank alone if stand-ins would not meet each other.
     """
-    if len(set(kinds)) < 2:
+    surroundings = list(zip(kinds or [0] * layout.world_size, _places(layout, nodes), strict=True))
+    if len(set(surroundings)) < 2:
         return layout.roles()
     groups = _groups(layout, runs)
-    colours = _refined([(layout.coordinates(rank)["pipeline"], kind) for rank, kind in enumerate(kinds)], groups)
+    stages = [layout.coordinates(rank)["pipeline"] for rank in range(layout.world_size)]
+    colours = _refined(list(zip(stages, surroundings, strict=True)), groups)
     roles = _led(_members(colours), groups)
     return roles if roles is not None else tuple((rank,) for rank in range(layout.world_size))
+
+
+def _places(layout: Layout, nodes: Sequence[int]) -> list[object]:
+    """For each rank, how its groups lie on nodes: which of their members share one."""
+    if not nodes:
+        return [None] * layout.world_size
+    lie: dict[Group, tuple[int, ...]] = {}
+    for rank in range(layout.world_size):
+        for over in GROUPS:
+            group = layout.group(rank, over)
+            if group not in lie:
+                lie[group] = tuple(_numbered([nodes[member] for member in group.ranks]))
+    return [tuple(lie[layout.group(rank, over)] for over in GROUPS) for rank in range(layout.world_size)]
 
 
 def _groups(layout: Layout, runs: Iterable[int]) -> list[list[Group]]:

@@ -30,6 +30,7 @@ class FairNetwork(Network[FairLink]):
     """Links that are shared max-min fairly."""
 
     contention = "fair (max-min)"
+    in_turn = False
 
     def __init__(self, env: Environment, topology: Topology) -> None:
         super().__init__(env, topology)

@@ -21,6 +21,8 @@ class DeviceMemory:
         self.name = name
         self.in_use_bytes = 0
         self.peak_bytes = 0
+        self.most_bytes = 0
+        """The peak of all jobs that have had it."""
         self._held: dict[str, int] = {}
         self._held_at_peak: dict[str, int] = {}
 
@@ -51,7 +53,13 @@ class DeviceMemory:
         self.in_use_bytes = in_use_bytes
         if in_use_bytes > self.peak_bytes:
             self.peak_bytes = in_use_bytes
+            self.most_bytes = max(self.most_bytes, in_use_bytes)
             self._held_at_peak = dict(self._held)
+
+    def clear(self) -> None:
+        """The job that had it has ended; another one begins at zero."""
+        self.in_use_bytes = self.peak_bytes = 0
+        self._held, self._held_at_peak = {}, {}
 
     def free(self, name: str, nbytes: float | None = None) -> int:
         """Give back `nbytes`, or all, of what a name holds; return how many.

@@ -32,13 +32,15 @@ class Network(ABC, Generic[LinkT]):
 
     contention: ClassVar[str]
     """How links are shared, for results."""
+    in_turn: ClassVar[bool] = True
+    """Whether links serve transfers in turn; else they share their bandwidth."""
 
     def __init__(self, env: Environment, topology: Topology) -> None:
         self.env = env
         self.topology = topology
         self.traffic = Traffic()
         """Bytes from GPU to GPU."""
-        self.occupancy = Occupancy(env, topology.links)
+        self.occupancy = Occupancy(env, topology.links, in_turn=self.in_turn)
         """How transfers that are not simulated step by step slow each other."""
         self._links = [self._make_link(spec) for spec in topology.links]
         self._routes: dict[tuple[int, int], Route[LinkT]] = {}

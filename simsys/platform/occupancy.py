@@ -1,10 +1,11 @@
 """How collectives and messages slow each other where their steps are not simulated: the links that each one occupies.
 
 Whoever is under way goes at a rate, as a share of its speed on idle links. It keeps each of its links busy for some
-share of its time, and no link can be busy for more than all of the time: so of those that meet on a link, all rates
-rise together until some link is full, those on it keep theirs, and the others go on. This is max-min fairness
-(Bertsekas & Gallager 1992, "Data Networks", §6.5.2) of progress instead of bytes: messages that pay latencies or wait
-for software leave their links to others meanwhile.
+share of its time, and no link can be busy for more than all of the time; latencies and software leave links to others
+meanwhile. Of those that meet on a link, all go faster together until some link is full, those on it keep their pace,
+and the others go on: max-min fairness (Bertsekas & Gallager 1992, "Data Networks", §6.5.2). What is fair depends on
+how links are shared. Where they serve in turn, everybody gets one transfer through before anybody gets the next, so
+all take as many steps per second, however large these are. Where they share bandwidth, all get as many bytes/s.
 """
 
 from __future__ import annotations
@@ -46,12 +47,14 @@ class Occupant:
     Args:
         parts: Footprints, each with the bytes that go over it.
         seconds: How long they take on idle links.
+        pace: What of the measure of fairness, steps/s or bytes/s, it has at a rate of 1.
         done: Called at their end.
     """
 
-    __slots__ = ("done", "end", "footprints", "left_s", "loads", "rate", "since_s")
+    __slots__ = ("done", "end", "footprints", "left_s", "loads", "pace", "rate", "since_s")
 
-    def __init__(self, parts: Sequence[tuple[Footprint, float]], seconds: float, done: Callback) -> None:
+    def __init__(self, parts: Sequence[tuple[Footprint, float]], seconds: float, pace: float, done: Callback) -> None:
+        self.pace = pace
         self.footprints = [footprint for footprint, _ in parts]
         self.loads = [nbytes / seconds if seconds else 0.0 for _, nbytes in parts]
         """Bytes/s on idle links, by footprint."""
@@ -73,10 +76,11 @@ class Occupancy:
     Args:
         env: The environment.
         links: All links.
+        in_turn: Whether links serve transfers in turn, or share their bandwidth.
     """
 
-    def __init__(self, env: Environment, links: Sequence[LinkSpec]) -> None:
-        self._env, self._links = env, links
+    def __init__(self, env: Environment, links: Sequence[LinkSpec], *, in_turn: bool) -> None:
+        self._env, self._links, self._in_turn = env, links, in_turn
         self._under_way: dict[Occupant, None] = {}
         self._meetings: dict[tuple[int, int], bool] = {}
         self._busy: dict[tuple[int, ...], np.ndarray] = {}
@@ -89,15 +93,26 @@ class Occupancy:
                 busy_s[link] = busy_s.get(link, 0.0) + share / self._links[link].bytes_per_s
         return Footprint(busy_s)
 
-    def start(self, parts: Sequence[tuple[Footprint, float]], seconds: float, done: Callback) -> None:
+    def start(
+        self,
+        parts: Sequence[tuple[Footprint, float]],
+        seconds: float,
+        done: Callback,
+        *,
+        steps: float = 1.0,
+        nbytes: float = 0.0,
+    ) -> None:
         """Begin transfers now.
 
         Args:
             parts: Their links: footprints, each with the bytes that it has its shares of.
             seconds: How long they take on idle links.
             done: Called at their end.
+            steps: How many of them follow one another.
+            nbytes: Bytes of those that follow one another.
         """
-        occupant = Occupant(parts, seconds, done)
+        pace = (steps if self._in_turn else nbytes) / seconds if seconds else 1.0
+        occupant = Occupant(parts, seconds, pace, done)
         others = self._met_by(occupant)
         self._under_way[occupant] = None
         self._share([occupant, *others])
@@ -146,7 +161,7 @@ class Occupancy:
             return (1.0,)
         counts = [len(occupant.footprints) for occupant in occupants]
         loads = [load for occupant in occupants for load in occupant.loads]
-        return max_min_rates(self._busy_seconds(occupants), loads, counts)
+        return max_min_rates(self._busy_seconds(occupants), loads, counts, [each.pace for each in occupants])
 
     def _busy_seconds(self, occupants: Sequence[Occupant]) -> np.ndarray:
         """One row per footprint and one column per link, those of links that are used alike only once."""
@@ -172,13 +187,16 @@ class Occupancy:
         occupant.done(event)
 
 
-def max_min_rates(busy_s: np.ndarray, loads: Sequence[float], counts: Sequence[int]) -> list[float]:
-    """Max-min fair rates, at most 1, of occupants whose links are full when their shares of time add up to 1.
+def max_min_rates(
+    busy_s: np.ndarray, loads: Sequence[float], counts: Sequence[int], paces: Sequence[float]
+) -> list[float]:
+    """Rates, at most 1, of occupants whose links are full when their shares of time add up to 1.
 
     Args:
         busy_s: For every footprint a row and for every link a column: how long a byte keeps the link busy.
         loads: Bytes/s of every footprint at a rate of 1.
         counts: How many footprints each occupant has, one after another.
+        paces: The pace of each occupant at a rate of 1; paces rise together.
 
     Returns:
         The rate of each occupant.
@@ -187,18 +205,19 @@ def max_min_rates(busy_s: np.ndarray, loads: Sequence[float], counts: Sequence[i
 
     first = np.cumsum([0, *counts[:-1]])
     wanted = np.add.reduceat(busy_s * np.asarray(loads)[:, None], first, axis=0)
-    rates = np.ones(len(counts))
-    rising = np.ones(len(counts), dtype=bool)
+    pace = np.asarray(paces)
+    rates, rising = np.ones(len(counts)), np.ones(len(counts), dtype=bool)
     while rising.any():
-        taken = rates[~rising] @ wanted[~rising]
-        wants = wanted[rising].sum(axis=0)
+        left = 1.0 - rates[~rising] @ wanted[~rising]
+        wants = (wanted[rising] / pace[rising, None]).sum(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            limits = np.where(wants > 0.0, (1.0 - taken) / wants, np.inf)
-        level = float(limits.min(initial=np.inf))
-        if level >= 1.0 - _ROUNDINGS:
-            break
+            limits = np.where(wants > 0.0, left / wants, np.inf)
+        level, fastest = float(limits.min(initial=np.inf)), float(pace[rising].min())
+        if level >= fastest * (1.0 - _ROUNDINGS):
+            rising &= pace > fastest
+            continue
         full = limits <= level * (1.0 + _ROUNDINGS)
         stopped = rising & (wanted[:, full] > 0.0).any(axis=1)
-        rates[stopped] = level
+        rates[stopped] = level / pace[stopped]
         rising &= ~stopped
     return [float(rate) for rate in rates]

@@ -137,7 +137,7 @@ class VirtualHardwarePlatform:
             "utilization": self.utilization(),
             "sent_bytes": sent,
             "received_bytes": received,
-            "peak_memory_bytes": [device.memory.peak_bytes for device in self.devices],
+            "peak_memory_bytes": [device.memory.most_bytes for device in self.devices],
         }
 
     def _check_gpu(self, gpu: int) -> None:

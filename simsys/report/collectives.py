@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from simsys.build.cluster import Cluster
+from simsys.build.job import build_job
 from simsys.check import check_file
 from simsys.collectives import CollectiveKind, algbw_bytes_per_s, busbw_bytes_per_s
 from simsys.collectives.choose import Choose
@@ -15,7 +16,6 @@ from simsys.errors import UnknownNameError, UsageError
 from simsys.executors.communicator import Communicator
 from simsys.parallel.layout import Group
 from simsys.report.listing import table
-from simsys.simulation import build_job
 from simsys.units import KIB, Dimension, parse
 
 MAX_SIZES = 64

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from simsys.build.job import build_job
 from simsys.build.training import TrainingJob
 from simsys.check import check_file
 from simsys.check.advice import advice, cheapest_lever, effect_advice
@@ -17,7 +18,6 @@ from simsys.check.strategies import StrategyFigures, compare_strategies, strateg
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import InfeasibleError
 from simsys.report.listing import WIDTH, table
-from simsys.simulation import build_job
 from simsys.units import Dimension, pretty
 
 

@@ -1,0 +1,72 @@
+"""Which of the waiting jobs starts next, if one can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A job that waits.
+
+    Args:
+        index: Its place in the experiment file.
+        gpus: How many it needs.
+        arrival_s: When it came.
+        priority: The higher, the sooner it is served, if the queue heeds it.
+        walltime_s: How long it is expected to take.
+    """
+
+    index: int
+    gpus: int
+    arrival_s: float
+    priority: int = 0
+    walltime_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Running:
+    """A job that runs: how many GPUs it gives back, and when that is expected."""
+
+    gpus: int
+    end_s: float
+
+
+Queue = Callable[[Sequence[Waiting], int, Sequence[Running], float], Waiting | None]
+"""Says which of the jobs that wait, in order of arrival, is to start, given the free GPUs, those running, and now."""
+
+
+def fifo(waiting: Sequence[Waiting], free: int, running: Sequence[Running], now_s: float) -> Waiting | None:
+    """Whoever came first; nobody overtakes."""
+    return waiting[0] if waiting and waiting[0].gpus <= free else None
+
+
+def priority(waiting: Sequence[Waiting], free: int, running: Sequence[Running], now_s: float) -> Waiting | None:
+    """Whoever has the highest priority, and came first of those; nobody overtakes, and nobody is interrupted."""
+    first = max(waiting, key=lambda job: job.priority, default=None)
+    return first if first is not None and first.gpus <= free else None
+
+
+def backfill(waiting: Sequence[Waiting], free: int, running: Sequence[Running], now_s: float) -> Waiting | None:
+    """Whoever came first; others overtake if that, as far as is known, does not delay it.
+
+    EASY backfilling (Lifka 1995; Mu'alem & Feitelson 2001, §2): the first gets a reservation for the time when enough
+    GPUs will be free. A later job starts if it will have ended by then, or takes no more GPUs than will be left over.
+    """
+    if not waiting or (first := waiting[0]).gpus <= free:
+        return waiting[0] if waiting else None
+    free_then, start_s = free, now_s
+    for ending in sorted(running, key=lambda each: each.end_s):
+        free_then, start_s = free_then + ending.gpus, max(now_s, ending.end_s)
+        if free_then >= first.gpus:
+            break
+    left_over = free_then - first.gpus
+    for job in waiting[1:]:
+        if job.gpus <= free and (now_s + job.walltime_s <= start_s or job.gpus <= left_over):
+            return job
+    return None
+
+
+QUEUES: Mapping[str, Queue] = {"fifo": fifo, "backfill": backfill, "priority": priority}
+"""Queues, named as in an experiment file."""

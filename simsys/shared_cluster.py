@@ -1,0 +1,188 @@
+"""Several jobs on one cluster: each has GPUs of its own, and shares links with the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from simpy.events import Event
+
+from simsys.build.cluster import Cluster, build_cluster
+from simsys.build.job import gpus_of, job_of
+from simsys.build.model import build_model
+from simsys.config.experiment import JobConfig, SchedulingConfig, SimulationConfig
+from simsys.errors import DeadlockError, InfeasibleError
+from simsys.jobs.manager import JobManager, Stay
+from simsys.jobs.placement import PLACEMENTS
+from simsys.jobs.queue import QUEUES, Waiting
+from simsys.metrics.result import RunResult
+from simsys.platform.part import PlatformPart
+from simsys.probes import Probe
+from simsys.rng import stream
+from simsys.simulation import JobRun, hardware_columns
+
+
+def simulate_jobs(config: SimulationConfig, probes: Iterable[Probe] = ()) -> RunResult:
+    """Simulate the jobs of a scenario on its cluster.
+
+    Args:
+        config: A scenario with jobs.
+        probes: Further observers, of all jobs; each job numbers its ranks from 0.
+
+    Returns:
+        One row per job, and in `RunResult.jobs` the result of each.
+
+    Raises:
+        InfeasibleError: If a job needs more GPUs than there are.
+        SimsysError: If a job cannot be built or cannot be carried out.
+    """
+    shared = SharedCluster(config, list(probes))
+    shared.platform.env.run()
+    return shared.result()
+
+
+class SharedCluster:
+    """A cluster, its jobs, and what becomes of them.
+
+    Args:
+        config: A scenario with jobs.
+        probes: Further observers.
+    """
+
+    def __init__(self, config: SimulationConfig, probes: Sequence[Probe]) -> None:
+        self.config, self._probes = config, probes
+        self._given: Sequence[JobConfig] = config.jobs or ()
+        self._cluster = build_cluster(config.hardware, config.network, config.folder)
+        self.platform = self._cluster.platform()
+        self._runs: dict[int, JobRun] = {}
+        self._parts: dict[int, PlatformPart] = {}
+        self._results: dict[int, RunResult] = {}
+        scheduling = config.scheduling or SchedulingConfig()
+        self._manager = JobManager(
+            self.platform.env,
+            self._cluster.num_gpus,
+            self._cluster.gpus_per_node,
+            [self._waiting(index, walltimes=scheduling.queue == "backfill") for index in range(len(self._given))],
+            QUEUES[scheduling.queue],
+            [PLACEMENTS[job.placement or scheduling.placement] for job in self._given],
+            self._start,
+            stream(config.simulation.seed, "placement"),
+        )
+
+    def _waiting(self, index: int, *, walltimes: bool) -> Waiting:
+        job, config = self._given[index], self.config.job(self._given[index])
+        gpus = gpus_of(job, config, self._cluster.num_gpus)
+        if gpus > self._cluster.num_gpus:
+            raise InfeasibleError(f"job {job.name} needs {gpus} GPUs, the cluster has {self._cluster.num_gpus}")
+        walltime_s = job.walltime or 0.0
+        if walltimes and job.walltime is None:
+            walltime_s = _seconds_alone(config, self._cluster, gpus)
+        return Waiting(index, gpus, job.arrival, job.priority, walltime_s)
+
+    def _start(self, index: int, gpus: tuple[int, ...]) -> Event:
+        config = self.config.job(self._given[index])
+        job = job_of(config, self._cluster.part(gpus), build_model(config.model, config.folder))
+        part = self._parts[index] = PlatformPart(self.platform, gpus)
+        occupy = config.simulation.occupy_links is not False
+        run = JobRun(job, part, self._probes, occupy_links=occupy, alone=not occupy or len(self._given) == 1)
+        self._runs[index] = run
+
+        def ended(_: Event) -> None:
+            self._results[index] = run.result()
+            for device in part.devices:
+                device.memory.clear()
+
+        run.ended.callbacks.append(ended)
+        return run.ended
+
+    def result(self) -> RunResult:
+        """What became of all jobs.
+
+        Raises:
+            DeadlockError: If some have not ended although nothing can happen any more.
+        """
+        for index, run in self._runs.items():
+            if index not in self._results:
+                run.executor.check_finished()
+        if len(self._results) < len(self._given):
+            names = [job.name for index, job in enumerate(self._given) if index not in self._results]
+            raise DeadlockError(f"nothing can happen any more, but these jobs have not ended: {', '.join(names)}")
+        stays, env = self._manager.stays, self.platform.env
+        end_s = max(stay.ended_s for stay in stays.values())
+        first = self._results[0]
+        return RunResult(
+            name=self.config.name,
+            kind="jobs",
+            lod=self.config.simulation.lod,
+            contention=first.contention,
+            metrics=self._metrics(stays, end_s),
+            rows=self._rows(stays),
+            **hardware_columns(self.platform),
+            traffic=self._traffic(stays) if self.config.simulation.collect_events else {},
+            assumptions=self._assumptions(),
+            simulated_s=end_s,
+            events=env.events_scheduled,
+            jobs=[self._results[index] for index in range(len(self._given))],
+        )
+
+    def _metrics(self, stays: Mapping[int, Stay], end_s: float) -> dict[str, Any]:
+        waits_s = [stays[index].started_s - job.arrival for index, job in enumerate(self._given)]
+        taken_gpu_s = sum(len(stay.gpus) * (stay.ended_s - stay.started_s) for stay in stays.values())
+        return {
+            "jobs": len(self._given),
+            "num_gpus": self._cluster.num_gpus,
+            "makespan_s": end_s,
+            "mean_wait_s": sum(waits_s) / len(waits_s),
+            "max_wait_s": max(waits_s),
+            "gpu_allocation": taken_gpu_s / (self._cluster.num_gpus * end_s) if end_s else 0.0,
+        }
+
+    def _rows(self, stays: Mapping[int, Stay]) -> dict[str, list[Any]]:
+        jobs = list(enumerate(self._given))
+        results = [self._results[index] for index, _ in jobs]
+        nodes = [len({gpu // self._cluster.gpus_per_node for gpu in stays[index].gpus}) for index, _ in jobs]
+        return {
+            "job": [job.name for _, job in jobs],
+            "kind": [result.kind for result in results],
+            "gpus": [len(stays[index].gpus) for index, _ in jobs],
+            "nodes": nodes,
+            "priority": [job.priority for _, job in jobs],
+            "arrival_s": [job.arrival for _, job in jobs],
+            "started_s": [stays[index].started_s for index, _ in jobs],
+            "ended_s": [stays[index].ended_s for index, _ in jobs],
+            "wait_s": [stays[index].started_s - job.arrival for index, job in jobs],
+            "iteration_s": [result.metrics.get("mean_iteration_s") for result in results],
+            "request_throughput": [result.metrics.get("request_throughput") for result in results],
+            "first_gpu": [stays[index].gpus[0] for index, _ in jobs],
+        }
+
+    def _traffic(self, stays: Mapping[int, Stay]) -> dict[str, list[Any]]:
+        """Who sent how much to whom, by the GPUs' numbers in the cluster."""
+        total: dict[tuple[int, int], float] = {}
+        for index, part in self._parts.items():
+            gpus, sent = stays[index].gpus, part.network.traffic.columns()
+            for src, dst, nbytes in zip(sent["src"], sent["dst"], sent["nbytes"], strict=True):
+                pair = gpus[src], gpus[dst]
+                total[pair] = total.get(pair, 0.0) + nbytes
+        pairs = sorted(total)
+        return {
+            "src": [src for src, _ in pairs],
+            "dst": [dst for _, dst in pairs],
+            "nbytes": [total[pair] for pair in pairs],
+        }
+
+    def _assumptions(self) -> list[str]:
+        scheduling = self.config.scheduling or SchedulingConfig()
+        own = dict.fromkeys(text for result in self._results.values() for text in result.assumptions)
+        return [f"queue: {scheduling.queue}, placement: {scheduling.placement}; a job keeps its GPUs to its end", *own]
+
+
+def _seconds_alone(config: SimulationConfig, cluster: Cluster, gpus: int) -> float:
+    """How long a job takes that has the first GPUs of a cluster, and all links, for itself."""
+    settings = config.simulation.model_copy(update={"lod": "medium", "collect_events": False})
+    alone = config.model_copy(update={"simulation": settings})
+    job = job_of(alone, cluster.part(range(gpus)), build_model(config.model, config.folder))
+    hardware = PlatformPart(cluster.platform(), range(gpus))
+    run = JobRun(job, hardware)
+    hardware.env.run()
+    return run.result().simulated_s
