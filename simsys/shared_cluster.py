@@ -8,8 +8,7 @@ from typing import Any
 from simpy.events import Event
 
 from simsys.build.cluster import Cluster, build_cluster
-from simsys.build.job import gpus_of, job_of
-from simsys.build.model import build_model
+from simsys.build.job import gpus_of, resolve
 from simsys.config.experiment import JobConfig, SchedulingConfig, SimulationConfig
 from simsys.errors import DeadlockError, InfeasibleError
 from simsys.jobs.manager import JobManager, Stay
@@ -70,20 +69,19 @@ class SharedCluster:
         )
 
     def _waiting(self, index: int, *, walltimes: bool) -> Waiting:
-        job, config = self._given[index], self.config.job(self._given[index])
-        gpus = gpus_of(job, config, self._cluster.num_gpus)
+        job = self._given[index]
+        gpus = gpus_of(self.config, job, self._cluster.num_gpus)
         if gpus > self._cluster.num_gpus:
             raise InfeasibleError(f"job {job.name} needs {gpus} GPUs, the cluster has {self._cluster.num_gpus}")
         walltime_s = job.walltime or 0.0
         if walltimes and job.walltime is None:
-            walltime_s = _seconds_alone(config, self._cluster, gpus)
+            walltime_s = _seconds_alone(self.config, job, self._cluster, gpus)
         return Waiting(index, gpus, job.arrival, job.priority, walltime_s)
 
     def _start(self, index: int, gpus: tuple[int, ...]) -> Event:
-        config = self.config.job(self._given[index])
-        job = job_of(config, self._cluster.part(gpus), build_model(config.model, config.folder))
+        job = resolve(self.config, self._given[index], self._cluster, gpus)
         part = self._parts[index] = PlatformPart(self.platform, gpus)
-        occupy = config.simulation.occupy_links is not False
+        occupy = self.config.simulation.occupy_links is not False
         run = JobRun(job, part, self._probes, occupy_links=occupy, alone=not occupy or len(self._given) == 1)
         self._runs[index] = run
 
@@ -177,12 +175,11 @@ class SharedCluster:
         return [f"queue: {scheduling.queue}, placement: {scheduling.placement}; a job keeps its GPUs to its end", *own]
 
 
-def _seconds_alone(config: SimulationConfig, cluster: Cluster, gpus: int) -> float:
+def _seconds_alone(config: SimulationConfig, job: JobConfig, cluster: Cluster, gpus: int) -> float:
     """How long a job takes that has the first GPUs of a cluster, and all links, for itself."""
     settings = config.simulation.model_copy(update={"lod": "medium", "collect_events": False})
     alone = config.model_copy(update={"simulation": settings})
-    job = job_of(alone, cluster.part(range(gpus)), build_model(config.model, config.folder))
     hardware = PlatformPart(cluster.platform(), range(gpus))
-    run = JobRun(job, hardware)
+    run = JobRun(resolve(alone, job, cluster, range(gpus)), hardware)
     hardware.env.run()
     return run.result().simulated_s

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from simsys.build.job import build_job
 from simsys.check.levers import lever_text
 from simsys.cli import cli
 from simsys.config.scenarios import read_scenarios
@@ -26,7 +27,7 @@ TOO_LARGE = "training.batch_size_per_gpu=64"
 )
 def test_the_answer_is_what_a_run_holds(file: Path, name: str) -> None:
     (config,) = read_scenarios(file, ["simulation.lod=medium"], [name])
-    answer = memory_answer(config, levers=False)
+    answer = memory_answer(build_job(config), levers=False)
     result = simulate(config)
     assert sum(answer.stages[answer.fullest].values()) == pytest.approx(result.metrics["peak_memory_bytes"])
     assert answer.problem == answer.advice == ""

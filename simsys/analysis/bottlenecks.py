@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from simsys.metrics.result import RunResult
@@ -58,9 +58,16 @@ class Bottleneck:
 
 
 def find_bottlenecks(result: RunResult) -> list[Bottleneck]:
-    """What holds a run up, the most severe first; empty if no threshold is passed."""
-    rules = _training if result.kind == "training" else _serving
-    return sorted(rules(result), key=lambda found: -found.severity)
+    """What holds a run up, or its jobs, the most severe first; empty if no threshold is passed."""
+    if result.kind == "jobs":
+        found = [
+            replace(one, evidence=f"{job.name}: {one.evidence}")
+            for job in result.jobs
+            for one in find_bottlenecks(job)
+        ]
+    else:
+        found = list((_training if result.kind == "training" else _serving)(result))
+    return sorted(found, key=lambda one: -one.severity)
 
 
 # --- training -----------------------------------------------------------------------------------------------------

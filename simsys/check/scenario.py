@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from simsys.build.cluster import build_cluster
-from simsys.build.job import job_of
+from simsys.build.job import gpus_of, job_of
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
 from simsys.check.advice import advice, cheapest_lever
 from simsys.check.exceptions import check_exceptions
 from simsys.check.findings import Findings, as_written_text, key_path, unlocated, with_aliases
+from simsys.check.jobs import jobs_of
 from simsys.check.levers import memory_problem
 from simsys.check.model import check_model, source_path
 from simsys.check.names import check_engine, check_hardware, check_modules, check_pattern, check_precision
@@ -23,7 +24,7 @@ from simsys.check.parallelism import check_parallelism
 from simsys.check.salvage import salvage, still_true
 from simsys.check.sizes import check_sizes
 from simsys.check.workload import check_workload
-from simsys.config.experiment import SimulationConfig
+from simsys.config.experiment import JobConfig, SimulationConfig
 from simsys.config.loader import ScenarioSource
 from simsys.config.scenarios import read_sources
 from simsys.config.validation import validate
@@ -80,7 +81,7 @@ def check_config(config: SimulationConfig) -> list[Problem]:
 def check_scenario(
     source: ScenarioSource, config: SimulationConfig, *, memory: bool = True
 ) -> tuple[list[Problem], list[Problem]]:
-    """Check one valid scenario.
+    """Check one valid scenario, or each of its jobs.
 
     Args:
         source: Where its settings were written.
@@ -90,6 +91,21 @@ def check_scenario(
     Returns:
         What is wrong with it, and what does not fit although nothing is wrong.
     """
+    if config.jobs is None:
+        return _check_one(source, config, memory=memory)
+    errors: dict[Problem, None] = {}  # what is wrong with the cluster is met once per job
+    infeasible: dict[Problem, None] = {}
+    for each in jobs_of(source, config):
+        wrong, does_not_fit = _check_one(each.source, each.config, each.job, memory=memory)
+        errors |= dict.fromkeys(each.in_the_file(wrong))
+        infeasible |= dict.fromkeys(each.in_the_file(does_not_fit))
+    return list(errors), list(infeasible)
+
+
+def _check_one(
+    source: ScenarioSource, config: SimulationConfig, job: JobConfig | None = None, *, memory: bool
+) -> tuple[list[Problem], list[Problem]]:
+    """Check a scenario that is one job: `job` of several, or all."""
     found = Findings(with_aliases(source))
     if not check_sizes(config, found):
         return found.errors, []
@@ -105,16 +121,22 @@ def check_scenario(
         cluster = found.attempt(
             ("network",), lambda: build_cluster(hardware, network, config.folder), error_at=("hardware",)
         )
+    if cluster is not None and job is not None:
+        gpus = gpus_of(config, job, cluster.num_gpus)
+        if gpus > cluster.num_gpus:
+            found.does_not_fit(("gpus",), f"{gpus} GPUs are needed, the cluster has {cluster.num_gpus}")
+            return found.errors, found.infeasible
+        cluster = cluster.part(range(gpus))
     check_pattern(config, cluster, found)
     if cluster is not None and cluster.exceptions:
         check_exceptions(config, cluster, found)
     check_parallelism(config, cluster, model, found)
     shortest = check_workload(config, model, found)
     if not found.errors and cluster is not None and model is not None and engine is not None:
-        job = job_of(config, cluster, model)
-        sound = isinstance(job, ServingJob) or _can_shard(job, found)
+        resolved = job_of(config, cluster, model)
+        sound = isinstance(resolved, ServingJob) or _can_shard(resolved, found)
         if sound and memory:
-            _check_memory(job, shortest, found)
+            _check_memory(resolved, shortest, found)
     return found.errors, found.infeasible
 
 

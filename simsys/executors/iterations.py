@@ -122,7 +122,8 @@ class TrainingLoop:
                 before, latest[kind] = latest.get(kind), now
                 if repeatable and before is not None and now.same_as(before, self._end_s):
                     known[kind] = now
-        yield from self._catch_up()
+        if self._end_s > self._env.now:
+            yield self._env.at(self._end_s)
 
     def _simulate(self, kind: Kind) -> Generator[Any, Any, Iteration]:
         self._enter(self._phases[kind.phase])

@@ -7,11 +7,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from simsys.build.cluster import Cluster
-from simsys.build.job import build_job
+from simsys.build.cluster import Cluster, build_cluster
 from simsys.check import check_file
 from simsys.collectives import CollectiveKind, algbw_bytes_per_s, busbw_bytes_per_s
-from simsys.collectives.choose import Choose
+from simsys.collectives.choose import Choose, named
 from simsys.errors import UnknownNameError, UsageError
 from simsys.executors.communicator import Communicator
 from simsys.parallel.layout import Group
@@ -107,8 +106,10 @@ def collective_tables(
     wanted = sizes_between(sizes)
     tables = []
     for config in check_file(path, assignments, names, memory=False):
-        job = build_job(config)
-        cluster, choose = job.cluster, job.execution_model().algorithm
+        cluster = build_cluster(config.hardware, config.network, config.folder)
+        settings = config.training or config.serving
+        assert settings is not None
+        choose = named(settings.communication_pattern, cluster.tuning)
         count = cluster.num_gpus if gpus is None else gpus
         if gpus is not None and not 2 <= gpus <= cluster.num_gpus:
             raise UsageError(f"--gpus is from 2 to the {cluster.num_gpus} GPUs of {config.name}, not {gpus}")

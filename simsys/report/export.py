@@ -16,6 +16,9 @@ from simsys.metrics.result import RunResult
 from simsys.report.files import write_files
 from simsys.report.yaml_text import yaml_text
 
+ROWS = {"training": "iterations", "serving": "requests", "jobs": "jobs"}
+"""What the rows of a result are."""
+
 
 def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> list[Path]:
     """Write a run's files into ``folder/<name>``, replacing those of an earlier run.
@@ -27,6 +30,8 @@ def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> 
     ``<name>_traffic.csv`` how many bytes each GPU sent to each other one. At high, ``<name>_links.csv`` says what each
     link carried that carried anything, and how busy it was.
 
+    Of several jobs, ``<name>_jobs.csv`` says when and where each ran, and the tables of each are named after it too.
+
     Returns:
         The files.
 
@@ -34,11 +39,11 @@ def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> 
         OutputError: If one could not be written; none is left half-written.
     """
     target = folder / config.name
-    rows = "iterations" if config.kind == "training" else "requests"
     bottlenecks = {"schema_version": 1, "bottlenecks": [found.as_dict() for found in find_bottlenecks(result)]}
     links = result.links if any(result.links.values()) else {}
-    tables = {rows: result.rows, "ranks": result.ranks, "memory": result.memory_timeline, "links": links}
-    tables["traffic"] = result.traffic
+    tables = {**_tables(result), "links": links, "traffic": result.traffic}
+    for job in result.jobs:
+        tables |= {f"{job.name}_{name}": table for name, table in _tables(job).items()}
     return write_files(
         target,
         {
@@ -48,6 +53,11 @@ def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> 
             **{f"{config.name}_{name}.csv": partial(_write_table, table) for name, table in tables.items() if table},
         },
     )
+
+
+def _tables(result: RunResult) -> dict[str, Mapping[str, Sequence[Any]]]:
+    """The tables of a run, or of one of its jobs."""
+    return {ROWS[result.kind]: result.rows, "ranks": result.ranks, "memory": result.memory_timeline}
 
 
 def json_text(data: Any) -> str:

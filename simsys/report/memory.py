@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from simsys.build.job import build_job
+from simsys.build.job import Job, build_job, build_jobs
 from simsys.build.training import TrainingJob
 from simsys.check import check_file
 from simsys.check.advice import advice, cheapest_lever, effect_advice
 from simsys.check.effects import SAME_TIME, LeverEffect, Stopwatch, lever_effects
 from simsys.check.levers import lever_text, memory_problem
 from simsys.check.strategies import StrategyFigures, compare_strategies, strategy_advice
-from simsys.config.experiment import SimulationConfig
 from simsys.errors import InfeasibleError
 from simsys.report.listing import WIDTH, table
 from simsys.units import Dimension, pretty
@@ -113,18 +112,23 @@ def memory_answers(
         ConfigError: With every problem other than memory.
     """
     configs = check_file(path, assignments, names, memory=False)
-    return [memory_answer(config, levers=levers) for config in configs]
+    answers = []
+    for config in configs:
+        if config.jobs is None:
+            answers.append(memory_answer(build_job(config), levers=levers))
+        else:
+            answers += [memory_answer(job, levers=False) for job in build_jobs(config)]
+    return answers
 
 
-def memory_answer(config: SimulationConfig, *, levers: bool | None = None) -> MemoryAnswer:
-    """The memory of one scenario.
+def memory_answer(job: Job, *, levers: bool | None = None) -> MemoryAnswer:
+    """The memory of one scenario, or of one of its jobs.
 
     Args:
-        config: The scenario.
+        job: The scenario, resolved.
         levers: In training, whether to say what saves memory, and with True also what those levers cost that do
             not suffice; by default if it does not fit. With False nothing is compared by simulation.
     """
-    job = build_job(config)
     problem = memory_problem(job)
     if isinstance(job, TrainingJob):
         stages: Sequence[Mapping[str, float]] = job.memory_by_stage
@@ -134,7 +138,7 @@ def memory_answer(config: SimulationConfig, *, levers: bool | None = None) -> Me
         except InfeasibleError:
             stages = [job.fixed_bytes]
     spec = job.cluster.smallest
-    answer = MemoryAnswer(config.name, spec.name, spec.memory_bytes, stages, problem)
+    answer = MemoryAnswer(job.config.name, spec.name, spec.memory_bytes, stages, problem)
     if isinstance(job, TrainingJob):
         answer = replace(answer, host_bytes=job.host_bytes)
     if isinstance(job, TrainingJob) and levers is not False:

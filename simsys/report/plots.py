@@ -38,6 +38,8 @@ def plot_run(result: RunResult, folder: Path) -> list[Path]:
     Raises:
         OutputError: If one could not be written.
     """
+    if result.kind == "jobs":
+        return [path for job in result.jobs for path in plot_run(job, folder / job.name)]
     utilization = plot_resource_utilization(result, folder / "resource_utilization.png")
     if result.kind == "training":
         memory = [plot_memory(result, folder / "memory.png")] if result.memory_timeline else []

@@ -29,10 +29,10 @@ class Progress(Probe):
 
     def __init__(self, config: SimulationConfig, stream: TextIO | None = None) -> None:
         self.name = config.name
-        self.unit = "iterations" if config.training else "requests"
-        self.total = config.training.num_iterations if config.training else None
-        if config.workload is not None:
-            self.total = config.workload.num_requests
+        self.unit = {"training": "iterations", "serving": "requests"}.get(config.kind, "iterations and requests")
+        jobs = [config.job(job) for job in config.jobs or ()] or [config]
+        totals = [_total(job) for job in jobs]
+        self.total = None if None in totals else sum(total for total in totals if total)
         self.done = 0
         console = Console(file=stream if stream is not None else sys.stderr)
         self._live = Live(
@@ -75,3 +75,10 @@ class Progress(Probe):
     def _line(self) -> Text:
         total = f" of {self.total:,}" if self.total else ""
         return Text(f"{self.name}: {self.done:,}{total} {self.unit}", no_wrap=True, overflow="ellipsis")
+
+
+def _total(config: SimulationConfig) -> int | None:
+    """How many iterations or requests there will be; None if only the trace knows."""
+    if config.training is not None:
+        return config.training.num_iterations
+    return config.workload.num_requests if config.workload is not None else None

@@ -10,6 +10,7 @@ from typing import Any
 
 from simsys.analysis.bottlenecks import find_bottlenecks
 from simsys.metrics.result import RunResult
+from simsys.report.listing import table
 from simsys.units import GIB, MIB, Dimension, pretty
 
 WIDTH = 80
@@ -22,10 +23,9 @@ _TIMES = {"TTFT": "ttft", "TPOT": "tpot", "ITL": "itl", "E2E": "e2el"}
 
 def summary_text(result: RunResult) -> str:
     """Describe a run: the headline on the first line, then lines of at most 80 columns."""
-    figures = _training if result.kind == "training" else _serving
     blocks = [
         [headline(result)],
-        [*figures(result), *_memory(result)],
+        *_figures(result),
         _why(result),
         ["assumptions", *(line for text in result.assumptions for line in _wrap(text, "  - ", "    "))],
         _simulation(result),
@@ -33,9 +33,22 @@ def summary_text(result: RunResult) -> str:
     return "\n\n".join("\n".join(block) for block in blocks if block)
 
 
+def _figures(result: RunResult) -> list[list[str]]:
+    if result.kind == "jobs":
+        return [job_table(result).split("\n"), *([headline(job)] for job in result.jobs)]
+    figures = _training if result.kind == "training" else _serving
+    return [[*figures(result), *_memory(result)]]
+
+
 def headline(result: RunResult) -> str:
     """The answer in one line."""
     metrics = result.metrics
+    if result.kind == "jobs":
+        return (
+            f"{result.name}: {metrics['jobs']:,} jobs in {_time(metrics['makespan_s'])}, "
+            f"waiting {_time(metrics['mean_wait_s'])} on average, "
+            f"GPUs allocated {_percent(metrics['gpu_allocation'])}"
+        )
     if result.kind == "training":
         return (
             f"{result.name}: {_time(metrics['mean_iteration_s'])} per iteration, "
@@ -48,6 +61,13 @@ def headline(result: RunResult) -> str:
         f"{result.name}: {number(metrics['request_throughput'])} req/s, TTFT p50 {_ms(metrics['p50_ttft_ms'])} / "
         f"p99 {_ms(metrics['p99_ttft_ms'])}, TPOT p50 {_ms(metrics['p50_tpot_ms'])}"
     )
+
+
+def job_table(result: RunResult) -> str:
+    """When each job came, waited and ran, and where, as text."""
+    names = ("job", "gpus", "nodes", "arrival_s", "wait_s", "started_s", "ended_s")
+    columns = [result.rows[name] for name in names]
+    return table([dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)])
 
 
 def number(value: float | None) -> str:

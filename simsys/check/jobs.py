@@ -1,0 +1,67 @@
+"""The jobs of a scenario as scenarios of their own, whose problems are found at the lines of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from simsys.config.document import KeyPath, Mark
+from simsys.config.experiment import JOB_SECTIONS, JobConfig, SimulationConfig
+from simsys.config.loader import ScenarioSource
+from simsys.errors import Problem
+
+
+@dataclass(frozen=True)
+class OneJob:
+    """One job, as if it were alone.
+
+    Args:
+        index: Its place in the list.
+        job: What the list says of it.
+        config: Its scenario.
+        source: Where its settings were written.
+    """
+
+    index: int
+    job: JobConfig
+    config: SimulationConfig
+    source: ScenarioSource
+
+    def in_the_file(self, problems: Iterable[Problem]) -> Iterator[Problem]:
+        """The same problems, with the job's name and their paths in the file; others of the cluster as they are."""
+        for problem in problems:
+            section = problem.path.split(".")[0].split("[")[0]
+            if section not in (*JOB_SECTIONS, "gpus"):
+                yield problem
+                continue
+            own = section == "gpus" or getattr(self.job, section) is not None
+            path = f"jobs[{self.index}].{problem.path}" if own else problem.path
+            yield replace(problem, path=path, message=f"job {self.job.name}: {problem.message}")
+
+
+def jobs_of(source: ScenarioSource, config: SimulationConfig) -> Iterator[OneJob]:
+    """Each job of a scenario.
+
+    Args:
+        source: Where the scenario's settings were written.
+        config: The scenario.
+    """
+    for index, job in enumerate(config.jobs or ()):
+        given = source.data["jobs"][index]
+        data = {**source.data, **(given if isinstance(given, dict) else {})}
+        yield OneJob(index, job, config.job(job), ScenarioSource(job.name, data, _Locate(source, index, set(given))))
+
+
+@dataclass(frozen=True)
+class _Locate:
+    """Finds settings of a job where the job, or else its scenario, gives them."""
+
+    source: ScenarioSource
+    index: int
+    own: set[str]
+
+    def __call__(self, path: KeyPath, *, key: bool = False) -> Mark | None:
+        inside: KeyPath = ("jobs", self.index)
+        if path and (path[0] in self.own or path[0] == "gpus"):
+            return self.source.locate((*inside, *path) if path[0] in self.own else inside, key=key)
+        return self.source.locate(path, key=key)
