@@ -13,6 +13,8 @@ from simsys.metrics.result import RunResult
 from simsys.simulator import DistributedAISimulator
 
 ROWS: list[tuple[str, str, float]] = []
+FIGURES: list[tuple[str, str]] = []
+"""Other figures, each with what they are of."""
 
 Measure = Callable[..., RunResult]
 
@@ -67,6 +69,10 @@ def timed(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., Any]:
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Print the table."""
+    if FIGURES:
+        terminalreporter.section("levels of detail beside each other (this machine)")
+        for name, text in FIGURES:
+            terminalreporter.write_line(f"{name:36} {text}")
     if not ROWS:
         return
     terminalreporter.section("amounts and rates (best of the rounds, this machine)")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 _ROUNDINGS = 1e-12  # shares that differ by no more are the same
+_KNOWN = 10_000  # meetings whose rates are kept: iterations bring the same ones again and again
 
 
 class Footprint:
@@ -51,13 +52,15 @@ class Occupant:
         done: Called at their end.
     """
 
-    __slots__ = ("done", "end", "footprints", "left_s", "loads", "pace", "rate", "since_s")
+    __slots__ = ("done", "end", "footprints", "key", "left_s", "loads", "pace", "rate", "since_s")
 
     def __init__(self, parts: Sequence[tuple[Footprint, float]], seconds: float, pace: float, done: Callback) -> None:
         self.pace = pace
         self.footprints = [footprint for footprint, _ in parts]
         self.loads = [nbytes / seconds if seconds else 0.0 for _, nbytes in parts]
         """Bytes/s on idle links, by footprint."""
+        self.key = (*(footprint.number for footprint in self.footprints), *self.loads, pace)
+        """The same for others that use the same links as much."""
         self.left_s = seconds
         self.done = done
         self.rate = self.since_s = 0.0
@@ -84,6 +87,7 @@ class Occupancy:
         self._under_way: dict[Occupant, None] = {}
         self._meetings: dict[tuple[int, int], bool] = {}
         self._busy: dict[tuple[int, ...], np.ndarray] = {}
+        self._known_rates: dict[tuple[object, ...], list[float]] = {}
 
     def footprint(self, transfers: Iterable[tuple[Sequence[int], float]]) -> Footprint:
         """The footprint of transfers, each with the numbers of its links and its share of the bytes."""
@@ -159,9 +163,16 @@ class Occupancy:
     def _rates(self, occupants: Sequence[Occupant]) -> Sequence[float]:
         if len(occupants) == 1 and occupants[0].most_busy <= 1.0 + _ROUNDINGS:
             return (1.0,)
-        counts = [len(occupant.footprints) for occupant in occupants]
-        loads = [load for occupant in occupants for load in occupant.loads]
-        return max_min_rates(self._busy_seconds(occupants), loads, counts, [each.pace for each in occupants])
+        key = tuple([occupant.key for occupant in occupants])
+        found = self._known_rates.get(key)
+        if found is None:
+            counts = [len(occupant.footprints) for occupant in occupants]
+            loads = [load for occupant in occupants for load in occupant.loads]
+            found = max_min_rates(self._busy_seconds(occupants), loads, counts, [each.pace for each in occupants])
+            if len(self._known_rates) == _KNOWN:
+                self._known_rates.clear()
+            self._known_rates[key] = found
+        return found
 
     def _busy_seconds(self, occupants: Sequence[Occupant]) -> np.ndarray:
         """One row per footprint and one column per link, those of links that are used alike only once."""
