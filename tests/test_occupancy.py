@@ -14,6 +14,7 @@ from simsys.config.experiment import SimulationConfig
 from simsys.platform.environment import Environment
 from simsys.platform.occupancy import Occupancy, max_min_rates
 from simsys.platform.topology import LinkSpec, full_mesh
+from simsys.platform.traffic import Traffic
 from simsys.simulation import simulate
 
 B = 10.0
@@ -29,7 +30,7 @@ def ends(starts: list[Start], *, in_turn: bool = True) -> list[float]:
     occupancy, found = Occupancy(env, LINKS, in_turn=in_turn), dict[int, float]()
 
     def start(index: int, transfers: list[tuple[list[int], float]], seconds: float, nbytes: float) -> None:
-        parts = [(occupancy.footprint([(links, 1.0)]), size) for links, size in transfers]
+        parts = [(occupancy.footprint([(links, 1.0)], Traffic()), size) for links, size in transfers]
         occupancy.start(parts, seconds, lambda _: found.setdefault(index, env.now), nbytes=nbytes)
 
     for index, (at_s, *rest) in enumerate(starts):
@@ -135,6 +136,15 @@ def test_groups_of_one_job_slow_each_other_as_at_high(contention: str) -> None:
     assert occupied.contention == "occupied links (max-min rates)"
 
 
+def test_links_carry_what_they_carry_at_high() -> None:
+    config = on_a_ring(tuning="none")
+    high, occupied = (at_level(config, lod, occupy=True).links for lod in ("high", "medium"))
+    for column in ("src", "dst", "kind"):
+        assert occupied[column] == high[column]
+    assert list(occupied["nbytes"]) == pytest.approx(list(high["nbytes"]), rel=1e-9)
+    assert all(0.0 < share <= 1.0 for share in occupied["utilization"])
+
+
 def test_events_do_not_grow_with_ranks() -> None:
     events = [at_level(config_of(2, 1, data), "medium", occupy=True).events for data in (4, 16)]
     assert events[1] == events[0]
@@ -142,6 +152,6 @@ def test_events_do_not_grow_with_ranks() -> None:
 
 def test_footprints_count_what_a_link_carries_twice() -> None:
     occupancy = Occupancy(Environment(), full_mesh(3, B, 0.0).links, in_turn=True)
-    footprint = occupancy.footprint([([0, 1], 0.5), ([1], 0.25)])
+    footprint = occupancy.footprint([([0, 1], 0.5), ([1], 0.25)], Traffic())
     assert footprint.busy_s == pytest.approx({0: 0.05, 1: 0.075})
     assert footprint.busiest_s == pytest.approx(0.075)

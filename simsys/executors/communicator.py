@@ -164,7 +164,9 @@ class Communicator:
         plan = self.plan(kind, nbytes)
         found = self._footprints.get(plan)
         if found is None:
-            found = self._footprints[plan] = self._network.occupancy.footprint(self._wires(plan))
+            found = self._footprints[plan] = self._network.occupancy.footprint(
+                self._wires(plan), self._network.traffic
+            )
         return found
 
     def _wires(self, plan: Plan) -> Iterator[tuple[Sequence[int], float]]:

@@ -89,7 +89,8 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
         found = self._footprints.get(key)
         if found is None:
             network = self.platform.network
+            paths = [network.path(op.rank + shift, op.dst + shift) for shift in self.images.shifts(key)]
             found = self._footprints[key] = network.occupancy.footprint(
-                (network.path(op.rank + shift, op.dst + shift), 1.0) for shift in self.images.shifts(key)
+                [(path, 1.0) for path in paths], network.traffic
             )
         return found

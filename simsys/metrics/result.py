@@ -29,7 +29,8 @@ class RunResult:
         memory_timeline: One column per name, one row per change of what is in use on a simulated GPU; only if events
             are collected.
         gpus: One column per name, one row per GPU; at medium only stand-ins are busy.
-        links: One column per name, one row per link that carried anything; none at medium.
+        links: One column per name, one row per link that carried anything; none at medium,
+            unless links are occupied.
         traffic: The communication graph: one column per name, one row per pair of GPUs of which the first sent
             anything to the second; only if events are collected.
         jobs: The result of each job, if several share the cluster.

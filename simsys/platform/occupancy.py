@@ -18,6 +18,7 @@ from simpy.events import Event
 
 from simsys.platform.environment import At, Callback, Environment
 from simsys.platform.topology import LinkSpec
+from simsys.platform.traffic import Account, Traffic
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,15 +32,17 @@ class Footprint:
 
     Args:
         busy_s: By number of link, how long its bytes take at the link's full rate, per byte of the whole.
+        account: Counts the bytes of the whole.
     """
 
     _numbers = count()
 
-    def __init__(self, busy_s: Mapping[int, float]) -> None:
+    def __init__(self, busy_s: Mapping[int, float], account: Account) -> None:
         self.number = next(self._numbers)
         self.busy_s = dict(busy_s)
         self.busiest_s = max(busy_s.values(), default=0.0)
         """The most of them."""
+        self.account = account
 
 
 class Occupant:
@@ -84,18 +87,32 @@ class Occupancy:
 
     def __init__(self, env: Environment, links: Sequence[LinkSpec], *, in_turn: bool) -> None:
         self._env, self._links, self._in_turn = env, links, in_turn
+        self._footprints: list[Footprint] = []
         self._under_way: dict[Occupant, None] = {}
         self._meetings: dict[tuple[int, int], bool] = {}
         self._busy: dict[tuple[int, ...], np.ndarray] = {}
         self._known_rates: dict[tuple[object, ...], list[float]] = {}
 
-    def footprint(self, transfers: Iterable[tuple[Sequence[int], float]]) -> Footprint:
-        """The footprint of transfers, each with the numbers of its links and its share of the bytes."""
+    def footprint(self, transfers: Iterable[tuple[Sequence[int], float]], traffic: Traffic) -> Footprint:
+        """The footprint of transfers, each with the numbers of its links and its share of the bytes.
+
+        Their bytes are counted with those of `traffic`, whose communication graph they do not change.
+        """
         busy_s: dict[int, float] = {}
         for path, share in transfers:
             for link in path:
                 busy_s[link] = busy_s.get(link, 0.0) + share / self._links[link].bytes_per_s
-        return Footprint(busy_s)
+        footprint = Footprint(busy_s, traffic.account(lambda: ()))
+        self._footprints.append(footprint)
+        return footprint
+
+    def busy_seconds(self) -> dict[int, float]:
+        """How long each link, at its full rate, needs for what it has carried so far or is carrying, by number."""
+        busy_s: dict[int, float] = {}
+        for footprint in self._footprints:
+            for link, each_s in footprint.busy_s.items():
+                busy_s[link] = busy_s.get(link, 0.0) + each_s * footprint.account.nbytes
+        return busy_s
 
     def start(
         self,
@@ -117,6 +134,8 @@ class Occupancy:
         """
         pace = (steps if self._in_turn else nbytes) / seconds if seconds else 1.0
         occupant = Occupant(parts, seconds, pace, done)
+        for footprint, part_bytes in parts:
+            footprint.account.nbytes += part_bytes
         others = self._met_by(occupant)
         self._under_way[occupant] = None
         self._share([occupant, *others])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from simpy.events import Event
@@ -15,6 +15,7 @@ from simsys.platform.device import Device
 from simsys.platform.device_spec import DeviceSpec, kernel_seconds
 from simsys.platform.environment import At, Environment
 from simsys.platform.fifo import CutThroughNetwork
+from simsys.platform.link import Link
 from simsys.platform.network import Network
 from simsys.platform.topology import Topology
 
@@ -103,22 +104,29 @@ class VirtualHardwarePlatform:
         """The links that have carried anything, as columns.
 
         They are source and destination vertex, their names, kind, bandwidth, latency, bytes, busy share so far, and
-        the time that transfers have lost at the link to others, added up (it may exceed the time of the run).
+        the time that transfers have lost at the link to others, added up (it may exceed the time of the run; 0 where
+        transfers only occupy links, since it is not known).
         """
         now, name = self.env.now, self.network.topology.vertex_name
-        used = [link for link in self.network.links if link.nbytes]
+        used = [(link, occupied_s) for link, occupied_s in self._links() if link.nbytes or occupied_s]
         return {
-            "src": [link.spec.src for link in used],
-            "dst": [link.spec.dst for link in used],
-            "from": [name(link.spec.src) for link in used],
-            "to": [name(link.spec.dst) for link in used],
-            "kind": [link.spec.kind for link in used],
-            "bytes_per_s": [link.spec.bytes_per_s for link in used],
-            "latency_s": [link.spec.latency_s for link in used],
-            "nbytes": [link.nbytes for link in used],
-            "utilization": [link.busy_before(now) / now if now else 0.0 for link in used],
-            "queued_s": [link.queued_s for link in used],
+            "src": [link.spec.src for link, _ in used],
+            "dst": [link.spec.dst for link, _ in used],
+            "from": [name(link.spec.src) for link, _ in used],
+            "to": [name(link.spec.dst) for link, _ in used],
+            "kind": [link.spec.kind for link, _ in used],
+            "bytes_per_s": [link.spec.bytes_per_s for link, _ in used],
+            "latency_s": [link.spec.latency_s for link, _ in used],
+            "nbytes": [link.nbytes + occupied_s * link.bytes_per_s for link, occupied_s in used],
+            "utilization": [(link.busy_before(now) + busy_s) / now if now else 0.0 for link, busy_s in used],
+            "queued_s": [link.queued_s for link, _ in used],
         }
+
+    def _links(self) -> Iterator[tuple[Link, float]]:
+        """Every link, and how long transfers that were not simulated step by step have kept it busy."""
+        occupied_s = self.network.occupancy.busy_seconds()
+        for number, link in enumerate(self.network.links):
+            yield link, occupied_s.get(number, 0.0)
 
     def traffic(self) -> dict[str, list[Any]]:
         """The communication graph: bytes sent from GPU to GPU, as columns, one row per pair that sent anything."""
@@ -127,11 +135,12 @@ class VirtualHardwarePlatform:
     def gpu_statistics(self) -> dict[str, list[Any]]:
         """Every GPU: busy share, bytes sent and received over its links, peak memory, as columns."""
         sent, received = [0.0] * len(self.devices), [0.0] * len(self.devices)
-        for link in self.network.links:
+        for link, occupied_s in self._links():
+            nbytes = link.nbytes + occupied_s * link.bytes_per_s
             if link.spec.src < len(sent):
-                sent[link.spec.src] += link.nbytes
+                sent[link.spec.src] += nbytes
             if link.spec.dst < len(received):
-                received[link.spec.dst] += link.nbytes
+                received[link.spec.dst] += nbytes
         return {
             "gpu": [device.index for device in self.devices],
             "utilization": self.utilization(),
