@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from simsys.build.cluster import Cluster, build_cluster
+from simsys.build.imperfections import build_jitter, imperfections
 from simsys.build.model import build_model
 from simsys.build.modules import module_options
 from simsys.build.workload import build_requests
@@ -114,7 +115,7 @@ class ServingJob:
     def execution_model(self) -> ExecutionModel:
         """Overheads and algorithms for the executor."""
         choose = named(self.settings.communication_pattern, self.cluster.tuning)
-        return ExecutionModel(choose, self.precision, self.engine.per_layer)
+        return ExecutionModel(choose, self.precision, self.engine.per_layer, build_jitter(self.config))
 
     def collector(self) -> ServingMetrics:
         """A probe that measures this job."""
@@ -133,6 +134,7 @@ class ServingJob:
             f"engine profile {self.engine.name}: {self.engine.per_layer * 1e6:g} us per layer",
             f"KV cache: {self.num_blocks} blocks of {self.settings.block_size} tokens per replica",
             f"collectives: {self.settings.communication_pattern}",
+            *imperfections(self.config),
         ]
 
     def start(self, executor: Executor, *, observed: bool = False) -> None:

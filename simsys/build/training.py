@@ -10,6 +10,7 @@ from simsys.build.batches import iteration_assumptions, mean_over_iterations
 from simsys.build.campaign import run_campaign
 from simsys.build.checkpoints import build_checkpoints
 from simsys.build.cluster import Cluster, build_cluster
+from simsys.build.imperfections import build_jitter, imperfections
 from simsys.build.model import build_model
 from simsys.build.training_memory import host_bytes, memory_by_stage
 from simsys.build.training_setup import TrainingSetup
@@ -28,7 +29,7 @@ from simsys.model.work import Precision
 from simsys.parallel.layout import Layout
 from simsys.parallel.memory import checkpoint_bytes
 from simsys.parallel.plan import TrainingPlan
-from simsys.parallel.roles import roles_of
+from simsys.parallel.roles import Roles, alone, roles_of, varied_roles
 from simsys.parallel.training import model_flop
 from simsys.platform.device_spec import DeviceSpec
 from simsys.rank import Rank
@@ -59,7 +60,7 @@ class TrainingJob(TrainingSetup):
     def execution_model(self) -> ExecutionModel:
         """Overheads and algorithms for the executor."""
         choose = named(self.settings.communication_pattern, self.cluster.tuning)
-        return ExecutionModel(choose, self.precision, self.engine.per_layer)
+        return ExecutionModel(choose, self.precision, self.engine.per_layer, build_jitter(self.config))
 
     def collector(self) -> TrainingMetrics:
         """A probe that measures this job."""
@@ -108,11 +109,13 @@ class TrainingJob(TrainingSetup):
         failures = self.settings.failures
         return {} if failures is None else run_campaign(self, failures, iteration_s)
 
-    def roles(self) -> tuple[tuple[int, ...], ...]:
-        """Ranks that work alike; where GPUs differ, of a module of the user's own every rank works for itself."""
-        if self.settings.data_parallel is not None and self.cluster.exceptions:
-            return tuple((rank,) for rank in range(self.layout.world_size))
-        return roles_of(self.layout, self.cluster.kinds(), runs=(self.shards.weights,))
+    def roles(self) -> Roles:
+        """Ranks that work alike; where hardware differs, of a module of the user's own every rank works for itself."""
+        kinds, varies = self.cluster.kinds(), self.config.hardware.jitter is not None
+        if self.settings.data_parallel is not None and (varies or len(set(kinds)) > 1):
+            return alone(self.layout)
+        roles = varied_roles if varies else roles_of
+        return roles(self.layout, kinds, runs=(self.shards.weights,))
 
     def assumptions(self) -> list[str]:
         """What the figures rest on."""
@@ -123,6 +126,7 @@ class TrainingJob(TrainingSetup):
             "MFU counts the whole square of attention and no recomputation; HFU counts what is computed",
             f"collectives: {self.settings.communication_pattern}",
             *iteration_assumptions(self.settings),
+            *imperfections(self.config),
         ]
 
     def start(self, executor: Executor, *, observed: bool = False) -> None:

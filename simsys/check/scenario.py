@@ -101,9 +101,7 @@ def check_scenario(
     cluster = None
     if spec is not None:
         hardware, network = config.hardware, config.network
-        cluster = found.attempt(
-            ("network",), lambda: build_cluster(hardware, network, config.folder), error_at=("hardware",)
-        )
+        cluster = found.attempt((), lambda: build_cluster(hardware, network, config.folder), error_at=("hardware",))
     check_pattern(config, cluster, found)
     if cluster is not None and cluster.exceptions:
         check_exceptions(config, cluster, found)

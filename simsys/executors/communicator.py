@@ -7,7 +7,8 @@ process group.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from simpy.events import Event
@@ -20,7 +21,7 @@ from simsys.executors.images import Images
 from simsys.ops import Collective
 from simsys.parallel.layout import Group
 from simsys.platform.environment import Callback, Environment
-from simsys.platform.network import Network
+from simsys.platform.network import LockStep, Network
 from simsys.platform.schedule import Schedule
 from simsys.platform.topology import Topology
 from simsys.platform.traffic import Account
@@ -76,7 +77,7 @@ class Communicator:
         self._path_of: dict[tuple[tuple[int, int], ...], tuple[float, float]] = {}
         self._plans: dict[CollectiveKind, Sequence[Plan]] = {}
         self._chosen: dict[tuple[CollectiveKind, float], Plan] = {}
-        self._seconds: dict[tuple[CollectiveKind, float], float] = {}
+        self._seconds: dict[tuple[CollectiveKind, float, int], float] = {}
         self._schedules: dict[tuple[CollectiveKind, float], Schedule[Any]] = {}
         self._accounts: dict[tuple[CollectiveKind, float], Account] = {}
         self._account_of: dict[tuple[str, CollectiveKind], Account] = {}
@@ -150,20 +151,22 @@ class Communicator:
         key = kind, nbytes
         found = self._schedules.get(key)
         if found is None:
-            plan = self.plan(kind, nbytes)
-            phases = self.phases(plan.algorithm, kind)
-            pause_s = plan.idle_s(nbytes) / sum(phase.repeat for phase in phases)
-            steps = [
-                (
-                    self._pairs(phase),
-                    phase.fraction * nbytes * (idle.bytes_per_s / path.bytes_per_s),
-                    phase.repeat,
-                    path.latency_s - idle.latency_s + pause_s,
-                )
-                for phase, idle, path in zip(phases, plan.paths, plan.effective, strict=True)
-            ]
-            found = self._schedules[key] = self._network.schedule(steps)
+            found = self._schedules[key] = self._network.schedule(self._steps(kind, nbytes))
         return found
+
+    def _steps(self, kind: CollectiveKind, nbytes: float) -> list[LockStep]:
+        plan = self.plan(kind, nbytes)
+        phases = self.phases(plan.algorithm, kind)
+        pause_s = plan.idle_s(nbytes) / sum(phase.repeat for phase in phases)
+        return [
+            (
+                self._pairs(phase),
+                phase.fraction * nbytes * (idle.bytes_per_s / path.bytes_per_s),
+                phase.repeat,
+                path.latency_s - idle.latency_s + pause_s,
+            )
+            for phase, idle, path in zip(phases, plan.paths, plan.effective, strict=True)
+        ]
 
     def count(self, kind: CollectiveKind, nbytes: float, times: float = 1) -> None:
         """Count such collectives in the communication graph."""
@@ -212,15 +215,32 @@ class Communicator:
             found = self._path_of[phase.transfers] = self._network.idle_path(pairs)
         return Path(*found, _way(phase.pattern, self._network.topology.node_size, pairs))
 
-    def seconds(self, kind: CollectiveKind, nbytes: float) -> float:
-        """The closed form of a collective on idle links, in seconds."""
+    def seconds(self, kind: CollectiveKind, nbytes: float, start_s: float = 0.0) -> float:
+        """The closed form of a collective on idle links that begins at `start_s`, in seconds.
+
+        Which algorithm it is, is decided with the links as they are at the beginning, as NCCL does when it makes a
+        communicator. If they change while it goes on, this does not count.
+        """
         if self.trivial(nbytes):
             return 0.0
-        key = kind, nbytes
+        key = kind, nbytes, self._network.epoch(start_s)
         found = self._seconds.get(key)
         if found is None:
-            found = self._seconds[key] = self.plan(kind, nbytes).seconds(nbytes)
+            found = self._seconds[key] = self._closed_form(kind, nbytes, self._network.steady(start_s))
         return found
+
+    def seconds_from(self, start_s: float) -> Callable[[CollectiveKind, float], float]:
+        """`seconds` of collectives that begin while the links are as they are at `start_s`."""
+        return partial(self.seconds, start_s=start_s)
+
+    def _closed_form(self, kind: CollectiveKind, nbytes: float, network: Network[Any]) -> float:
+        if network is self._network:
+            return self.plan(kind, nbytes).seconds(nbytes)
+        total_s = 0.0
+        for pairs, each_bytes, repeat, pause_s in self._steps(kind, nbytes):
+            latency_s, bytes_per_s = network.idle_path(pairs)
+            total_s += repeat * (latency_s + each_bytes / bytes_per_s + pause_s)
+        return total_s
 
 
 def _span(topology: Topology, ranks: Sequence[int]) -> Span:

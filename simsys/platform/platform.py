@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from simpy.events import Event
@@ -16,7 +17,8 @@ from simsys.platform.device_spec import DeviceSpec, kernel_seconds
 from simsys.platform.environment import At, Environment
 from simsys.platform.fifo import CutThroughNetwork
 from simsys.platform.network import Network
-from simsys.platform.topology import Topology
+from simsys.platform.timeline import Timeline
+from simsys.platform.topology import LinkSpec, Topology
 
 
 class VirtualHardwarePlatform:
@@ -27,6 +29,8 @@ class VirtualHardwarePlatform:
         topology: Links between the GPUs.
         env: The environment; a new one if left out.
         network: The model of contention on the links.
+        speeds: GPUs whose speed changes, with their specs at all times.
+        links: Links that change, with their specs at all times, by index.
 
     Raises:
         UsageError: If the number of specs is not the topology's number of GPUs.
@@ -38,12 +42,27 @@ class VirtualHardwarePlatform:
         topology: Topology,
         env: Environment | None = None,
         network: type[Network[Any]] = CutThroughNetwork,
+        *,
+        speeds: Mapping[int, Timeline[DeviceSpec]] | None = None,
+        links: Mapping[int, Timeline[LinkSpec]] | None = None,
     ) -> None:
         if len(specs) != topology.num_gpus:
             raise UsageError(f"{len(specs)} devices do not fit a topology of {topology.num_gpus} GPUs")
         self.env = env if env is not None else Environment()
-        self.devices = [Device(index, spec) for index, spec in enumerate(specs)]
-        self.network = network(self.env, topology)
+        timelines = speeds or {}
+        self.devices = [Device(index, spec, timelines.get(index)) for index, spec in enumerate(specs)]
+        self.network = network(self.env, topology, links)
+        slowed_s = (time_s for each in timelines.values() for time_s in each.changes_s)
+        self._changes_s = sorted({*slowed_s, *self.network.changes_s})
+
+    def epoch(self, time_s: float) -> int:
+        """How many times some device or link has changed by a time."""
+        return bisect_right(self._changes_s, time_s)
+
+    def next_change_s(self, time_s: float) -> float:
+        """When the first device or link changes after a time; infinity if none does."""
+        place = self.epoch(time_s)
+        return self._changes_s[place] if place < len(self._changes_s) else math.inf
 
     def submit_computation_task(
         self, gpu: int, *, flop: float = 0.0, nbytes: float = 0.0, dtype: str = "bf16"
@@ -70,7 +89,7 @@ class VirtualHardwarePlatform:
         kind = OperatorKind.GEMM if flop else OperatorKind.MEMORY
         kernel = Kernel(kind=kind, flop=flop, nbytes=nbytes, rows=_SATURATED_ROWS, dtype=dtype)
         now = self.env.now
-        return At(self.env, device.reserve(now, kernel_seconds(device.spec, kernel)))
+        return At(self.env, device.reserve(now, kernel_seconds(device.spec_at(max(now, device.free_at_s)), kernel)))
 
     def submit_network_transfer_task(self, src: int, dst: int, nbytes: float) -> Event:
         """Send `nbytes` from GPU `src` to GPU `dst`; the returned event fires when the last byte has arrived.
