@@ -45,9 +45,9 @@ def weak_links(degradations: Sequence[Degradation], topology: Topology) -> WeakL
         for index, numbers in on_link.items()
     }
     links = list(topology.links)
-    for index, each in at_all_times.items():
-        links[index] = each.values[0]
-    changing = {index: each for index, each in at_all_times.items() if each.changes_s}
+    for index, weakened in at_all_times.items():
+        links[index] = weakened.values[0]
+    changing = {index: weakened for index, weakened in at_all_times.items() if weakened.changes_s}
     return WeakLinks(replace(topology, links=tuple(links)), changing, _places(topology, on_link))
 
 
@@ -89,10 +89,7 @@ def selected(selector: LinkSelector, topology: Topology, path: str) -> list[int]
         and selector.from_ in (None, name(link.src))
         and selector.to in (None, name(link.dst))
         and (selector.ids is None or index in selector.ids)
-        and (
-            selector.nodes is None
-            or not {node_of(topology, link.src), node_of(topology, link.dst)}.isdisjoint(selector.nodes)
-        )
+        and (selector.nodes is None or any(node_of(topology, end) in selector.nodes for end in (link.src, link.dst)))
     ]
     if not found:
         raise _problem(path, "no link meets all of this; each of its parts alone does")

@@ -17,9 +17,8 @@ def imperfections(config: SimulationConfig) -> list[str]:
     found = []
     if jitter := config.hardware.jitter:
         per = "iteration" if config.training is not None else "step"
-        found.append(
-            f"computations vary by {jitter.compute:.3g} of their mean ({jitter.distribution}), per GPU and {per}"
-        )
+        how = f"{jitter.compute:.3g} of their mean ({jitter.distribution})"
+        found.append(f"computations vary by {how}, for each GPU and {per}")
     if count := len(config.hardware.slowdowns):
         found.append(f"slowdowns of GPUs: {count}")
     if count := len(config.network.degradations):

@@ -58,18 +58,14 @@ def node_kinds(hardware: HardwareConfig, fabric: FabricProfile) -> list[NodeKind
         path = f"hardware.nodes[{index}].profile"
         node = load_node(group.profile)
         if (hardware.gpus_per_node or 0) > node.gpus_per_node:
-            message = (
-                f"a {node.name} has {node.gpus_per_node} GPUs, fewer than gpus_per_node: {hardware.gpus_per_node}"
-            )
+            message = f"a {node.name} has {node.gpus_per_node} GPUs, not {hardware.gpus_per_node} (gpus_per_node)"
             raise ConfigError([Problem(message, path)])
         kinds.append(_kind(hardware, node, group.count, fabric))
         if (other := kinds[0].gpus_per_node) != (own := kinds[-1].gpus_per_node):
             fewest = min(own, other)
-            message = (
-                f"a {group.profile} has {own} GPUs and a {hardware.nodes[0].profile} has {other}: all nodes of a cluster "
-                f"need the same number; with gpus_per_node: {fewest}, {fewest} GPUs of each are used"
-            )
-            raise ConfigError([Problem(message, path)])
+            message = f"a {group.profile} has {own} GPUs and a {hardware.nodes[0].profile} has {other}"
+            advice = f"all nodes need the same number; gpus_per_node: {fewest} uses {fewest} of each"
+            raise ConfigError([Problem(f"{message}; {advice}", path)])
     return kinds
 
 

@@ -134,9 +134,8 @@ class HardwareConfig(FrozenModel):
         if self.nodes is not None:
             other = next((key for key in ("profile", "gpu") if getattr(self, key) is not None), None)
             if other is not None:
-                raise invalid_at(
-                    (other,), "belongs to a cluster of one kind of nodes; nodes has profiles of its own", ""
-                )
+                message = "is for a cluster of one kind of nodes; leave it out, as each of nodes has a profile"
+                raise invalid_at((other,), message, getattr(self, other))
             return self
         if self.profile is None and self.gpu is None:
             raise invalid("name a node profile (profile: dgx-h100) or a GPU (gpu: H100-SXM)")

@@ -107,9 +107,7 @@ class Degradation(SomeTime):
     @model_validator(mode="after")
     def _weaker_and_alive(self) -> Self:
         if self.bandwidth == 0.0:
-            message = (
-                "must be above 0: a share of the bandwidth that is left; for links that fail, use training.failures"
-            )
+            message = "must be above 0, the share that is left; for dead links, use training.failures"
             raise invalid_at(("bandwidth",), message, self.bandwidth)
         if self.bandwidth == 1.0 and self.latency_factor == 1.0:
             raise invalid("say how weak they are: bandwidth: 0.5 (the share that is left) or latency_factor: 3")

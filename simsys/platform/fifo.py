@@ -18,11 +18,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from simpy.events import Event
 
+from simsys.platform.claims import Claims
 from simsys.platform.environment import Environment
 from simsys.platform.flight import CalendarLink, CutThroughLink, Flight, StoreAndForwardLink
 from simsys.platform.link import Link
 from simsys.platform.network import LockStep, Network
-from simsys.platform.quiet import Claims, QuietSchedule
+from simsys.platform.quiet import QuietSchedule
 from simsys.platform.schedule import Route
 from simsys.platform.timeline import Timeline
 from simsys.platform.topology import LinkSpec, Topology

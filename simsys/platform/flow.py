@@ -123,7 +123,7 @@ class Flow:
         self.end_s = now_s + left_bytes / bytes_per_s
 
     def renew(self, now_s: float) -> None:
-        """A link of its route has changed: account for the time up to now, and go on at the same rate for the moment."""
+        """A link of its route has changed: account for the time up to now; the rate is found anew after that."""
         self.change(self.bytes_per_s, self.limit, now_s)
         self._alone_bytes_per_s = min([link.bytes_per_s for link in self.route])
 

@@ -68,8 +68,8 @@ def nodes_on_fabric(
     A GPU reaches its node's router over its NIC, and the routers are joined by the fabric. On fabrics of switches,
     each NIC has a port of its own with its share of the node's bandwidth, so NICs do not wait for each other; on
     other fabrics a node has one router. Traffic between GPUs of one node stays inside the node. Nodes of one GPU have
-    neither inside nor NICs: the GPU itself is on the fabric. Nodes may differ in their insides and NICs; one with fewer
-    NICs than others leaves ports free.
+    neither inside nor NICs: the GPU itself is on the fabric. Nodes may differ in their insides and NICs; ports that a
+    node has no NIC for stay free.
 
     Args:
         num_nodes: Nodes; one node has no NICs and no fabric.
