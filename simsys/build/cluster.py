@@ -81,10 +81,10 @@ class Cluster:
         """The GPU with the least memory."""
         return min((self.spec, *self.exceptions.values()), key=lambda spec: spec.memory_bytes)
 
-    def kinds(self) -> list[int]:
-        """For each GPU, a number that is the same for equal ones with equal surroundings."""
+    def kinds(self, *, links: bool = True) -> list[int]:
+        """For each GPU, a number that is the same for equal ones; if `links` count, in equal surroundings."""
         numbers: dict[Hashable, int] = {}
-        places = self.surroundings or (None,) * self.num_gpus
+        places = self.surroundings if links and self.surroundings else (None,) * self.num_gpus
         found = enumerate(zip(self.specs, places, strict=True))
         keys = ((id(spec), id(self.speeds.get(gpu)), place) for gpu, (spec, place) in found)
         return [numbers.setdefault(key, len(numbers)) for key in keys]

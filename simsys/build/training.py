@@ -29,7 +29,7 @@ from simsys.model.work import Precision
 from simsys.parallel.layout import Layout
 from simsys.parallel.memory import checkpoint_bytes
 from simsys.parallel.plan import TrainingPlan
-from simsys.parallel.roles import Roles, alone, roles_of, varied_roles
+from simsys.parallel.roles import Roles, alone, one_group, roles_of, varied_roles
 from simsys.parallel.training import model_flop
 from simsys.platform.device_spec import DeviceSpec
 from simsys.rank import Rank
@@ -95,7 +95,8 @@ class TrainingJob(TrainingSetup):
             rest = sum(chunk.parameters for chunk in chunks) - experts - self.tied_parameters
             held.append((rest + experts * self.layout.expert) / self.layout.replicas)
         copied_bytes = checkpoint_bytes(max(held), self.precision, self.settings.optimizer, self.shards)
-        return build_checkpoints(self.settings.checkpoint, self.cluster.spec, self.checkpoint_bytes, copied_bytes)
+        slowest = min(self.cluster.specs, key=lambda spec: spec.pcie_bytes_per_s)
+        return build_checkpoints(self.settings.checkpoint, slowest, self.checkpoint_bytes, copied_bytes)
 
     def _hardware_flop(self, plans: Sequence[TrainingPlan]) -> float:
         """FLOP that all GPUs together carry out in an iteration; with skewed experts a little too many.
@@ -111,11 +112,15 @@ class TrainingJob(TrainingSetup):
 
     def roles(self) -> Roles:
         """Ranks that work alike; where hardware differs, of a module of the user's own every rank works for itself."""
-        kinds, varies = self.cluster.kinds(), self.config.hardware.jitter is not None
+        cluster, varies, runs = self.cluster, self.config.hardware.jitter is not None, (self.shards.weights,)
+        together = one_group(self.layout, runs)
+        kinds = cluster.kinds(links=not together)  # they are the same for all who communicate together
         if self.settings.data_parallel is not None and (varies or len(set(kinds)) > 1):
             return alone(self.layout)
-        roles = varied_roles if varies else roles_of
-        return roles(self.layout, kinds, runs=(self.shards.weights,))
+        if varies:  # what is slower at first may be faster when a slowdown ends
+            changing = [-1 - gpu if gpu in cluster.speeds else kind for gpu, kind in enumerate(kinds)]
+            return varied_roles(self.layout, changing, runs)
+        return roles_of(self.layout, kinds, runs)
 
     def assumptions(self) -> list[str]:
         """What the figures rest on."""

@@ -38,6 +38,13 @@ def alone(layout: Layout) -> Roles:
     return tuple((rank,) for rank in range(layout.world_size))
 
 
+def one_group(layout: Layout, runs: Iterable[int] = ()) -> bool:
+    """Whether no ranks communicate among themselves but all together; arguments as for `roles_of`."""
+    size = layout.world_size
+    divided = layout.context > 1 or layout.expert > 1 or any(1 < run < size for run in runs)
+    return layout.replicas == size and not divided
+
+
 def varied_roles(layout: Layout, kinds: Sequence[int] = (), runs: Iterable[int] = ()) -> Roles:
     """Roles of ranks whose computations vary at random; arguments as for `roles_of`.
 
@@ -45,9 +52,9 @@ def varied_roles(layout: Layout, kinds: Sequence[int] = (), runs: Iterable[int] 
     stand for it: a collective begins when the last rank is ready, and that is one of the slowest. Rank 0, which is
     looked at, stands for itself. Elsewhere it matters who meets whom, so that every rank works for itself.
     """
-    size = layout.world_size
-    if layout.replicas != size or layout.context > 1 or layout.expert > 1 or any(1 < run < size for run in runs):
+    if not one_group(layout, runs):
         return alone(layout)
+    size = layout.world_size
     others = _members(_numbered([kinds[rank] if kinds else 0 for rank in range(1, size)])) if size > 1 else []
     return ((0,), *(tuple(rank + 1 for rank in ranks) for ranks in others))
 

@@ -118,11 +118,12 @@ class QuietSchedule(Schedule[CalendarLink]):
     def _run_quietly(self, done: Callback, index: int, taken: int, epoch: int, seconds: float) -> None:
         now, claim = self.env._now, self._claim
         run = claim.run = QuietRun(self, claim, done, index, taken, now, now + seconds, epoch)
+        if epoch + 1 < len(claim.starts_s) and claim.starts_s[epoch + 1] < run.end_s:
+            At(self.env, claim.starts_s[epoch + 1], run.changed)  # before its end, which may come sooner after that
+            return
         end = Event(self.env)
         end.callbacks.append(run.ended)
         self.env.fire_at(run.end_s, end, priority=LATE)
-        if epoch + 1 < len(claim.starts_s) and claim.starts_s[epoch + 1] < run.end_s:
-            At(self.env, claim.starts_s[epoch + 1], run.changed)
 
     def _seconds_left(self, run: SteppedRun[CalendarLink], step_s: Sequence[float]) -> float:
         """How long the steps that are left take on idle links."""
