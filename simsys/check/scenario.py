@@ -13,6 +13,7 @@ from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
 from simsys.check.advice import advice, cheapest_lever
 from simsys.check.exceptions import check_exceptions
+from simsys.check.failures import check_failures
 from simsys.check.findings import Findings, as_written_text, key_path, unlocated, with_aliases
 from simsys.check.levers import job_of, memory_problem
 from simsys.check.model import check_model, source_path
@@ -105,6 +106,8 @@ def check_scenario(
     check_pattern(config, cluster, found)
     if cluster is not None and cluster.exceptions:
         check_exceptions(config, cluster, found)
+    if cluster is not None:
+        check_failures(config, cluster, found)
     check_parallelism(config, cluster, model, found)
     shortest = check_workload(config, model, found)
     if not found.errors and cluster is not None and model is not None and engine is not None:

@@ -59,7 +59,16 @@ class Slowdown(SomeGpus, SomeTime):
     of a GPU overlap, their shares multiply. A GPU that stands still is a failure: see ``training.failures``.
     """
 
-    speed: Annotated[float, Field(gt=0, le=1)]
+    speed: Annotated[float, Field(le=1)]
+
+    @model_validator(mode="after")
+    def _is_alive(self) -> Self:
+        if self.speed <= 0.0:
+            message = (
+                f"must be above 0, the share that is left, not {self.speed:g}; for dead GPUs, use training.failures"
+            )
+            raise invalid_at(("speed",), message, self.speed)
+        return self
 
 
 class Jitter(FrozenModel):
@@ -101,14 +110,17 @@ class Degradation(SomeTime):
     """
 
     links: LinkSelector
-    bandwidth: Annotated[float, Field(ge=0, le=1)] = 1.0
+    bandwidth: Annotated[float, Field(le=1)] = 1.0
     latency_factor: Annotated[float, Field(ge=1, le=1e6)] = 1.0
 
     @model_validator(mode="after")
     def _weaker_and_alive(self) -> Self:
-        if self.bandwidth == 0.0:
-            message = "must be above 0, the share that is left; for dead links, use training.failures"
-            raise invalid_at(("bandwidth",), message, self.bandwidth)
+        if self.bandwidth <= 0.0:
+            raise invalid_at(("bandwidth",), _must_be_left(self.bandwidth, "links"), self.bandwidth)
         if self.bandwidth == 1.0 and self.latency_factor == 1.0:
             raise invalid("say how weak they are: bandwidth: 0.5 (the share that is left) or latency_factor: 3")
         return self
+
+
+def _must_be_left(share: float, what: str) -> str:
+    return f"must be above 0, the share that is left, not {share:g}; for dead {what}, use training.failures"

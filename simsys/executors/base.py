@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from simpy.events import Event, Process
 
 from simsys.collectives.choose import Choose
-from simsys.executors.communicator import Communicator, Meeting
+from simsys.executors.communicator import Communicator, Meeting, check_group
 from simsys.executors.conditions import Conditions
 from simsys.executors.cost import PassCost
 from simsys.executors.deadlock import Processes, deadlock, ranks_shown
@@ -292,6 +292,7 @@ class Executor(ABC):
         """The communicator of a group, made on first use."""
         found = self._communicators.get(group)
         if found is None:
+            check_group(group, len(self._stand_in))
             members = {self._stand_in[rank] for rank in group.ranks}
             found = self._communicators[group] = Communicator(
                 group, len(members), self.platform.network, self.model.algorithm, self.env, self.images

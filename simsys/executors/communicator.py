@@ -17,6 +17,7 @@ from simsys.collectives.base import Algorithm, CollectiveKind, Path, Phase, Span
 from simsys.collectives.choose import Choose, best
 from simsys.collectives.plan import Plan
 from simsys.errors import UsageError
+from simsys.executors.deadlock import ranks_shown
 from simsys.executors.images import Images
 from simsys.ops import Collective
 from simsys.parallel.layout import Group
@@ -93,6 +94,9 @@ class Communicator:
             UsageError: If another member has called a different collective at this point.
         """
         call = self._calls.get(op.rank, 0)
+        if not call and op.rank not in self.group.ranks:
+            message = f"rank {op.rank} calls {op.kind} {op.name!r} of a group that it is not in"
+            raise UsageError(f"{message}: {ranks_shown(self.group.ranks)}")
         self._calls[op.rank] = call + 1
         meeting = self._open.get(call)
         if meeting is None:
@@ -241,6 +245,22 @@ class Communicator:
             latency_s, bytes_per_s = network.idle_path(pairs)
             total_s += repeat * (latency_s + each_bytes / bytes_per_s + pause_s)
         return total_s
+
+
+def check_group(group: Group, world_size: int) -> None:
+    """Whether ranks can communicate as a group.
+
+    Raises:
+        UsageError: If there is none, one of them twice, or one that is not among the ranks of the job.
+    """
+    if not group.ranks:
+        raise UsageError("a group of no ranks; name at least one")
+    if len(set(group.ranks)) < group.size:
+        twice = max(group.ranks, key=group.ranks.count)
+        raise UsageError(f"rank {twice} is more than once in a group: {ranks_shown(group.ranks)}")
+    outside = next((rank for rank in group.ranks if not 0 <= rank < world_size), None)
+    if outside is not None:
+        raise UsageError(f"rank {outside} of a group is outside the job, whose ranks are 0 to {world_size - 1}")
 
 
 def _span(topology: Topology, ranks: Sequence[int]) -> Span:
