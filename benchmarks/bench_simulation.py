@@ -72,6 +72,68 @@ def test_pipeline_of_64_stages_and_512_micro_batches_medium(measure: Any) -> Non
     assert result.events < 64 * 2 * 512
 
 
+@pytest.mark.parametrize("topology", ["fat_tree", "rail_optimized"])
+def test_all_kinds_of_parallelism_on_9216_gpus_medium(measure: Any, topology: str) -> None:
+    """A mixture of experts of 141 billion parameters, TP 8, PP 8, EP 8 in DP 144; building the cluster included."""
+    config = {
+        "hardware": {"profile": "dgx-h100", "num_nodes": 1152},
+        "network": {"topology_type": topology},
+        "model": {"name": "Mixtral-8x22B"},
+        "parallelism": {
+            "strategy": "TP_PP_EP_DDP",
+            "tp_degree": 8,
+            "pp_stages": 8,
+            "ep_degree": 8,
+            "sequence_parallel": True,
+        },
+        "training": {"batch_size_per_gpu": 1, "gradient_accumulation_steps": 16, "num_iterations": 1},
+        "simulation": {"lod": "medium"},
+    }
+    result = measure(config, "iterations", 1, rounds=2)
+    assert result.metrics["num_gpus"] == 9216
+    assert result.events < 9216
+
+
+def test_a_month_with_failures_on_16384_gpus_medium(measure: Any) -> None:
+    """Iterations are simulated until they repeat, then failures and restarts only."""
+    config = {
+        "hardware": {"profile": "dgx-h100", "num_nodes": 2048},
+        "model": {"name": "Llama-3.1-405B"},
+        "parallelism": {
+            "strategy": "TP_PP_FSDP",
+            "tp_degree": 8,
+            "pp_stages": 16,
+            "stage_layers": [8] * 14 + [7] * 2,
+            "sequence_parallel": True,
+        },
+        "training": {
+            "batch_size_per_gpu": 1,
+            "gradient_accumulation_steps": 16,
+            "num_iterations": 50,
+            "checkpoint": {"interval": 50, "storage_bandwidth": "2 TB/s"},
+            "failures": {"duration": "30 d", "gpu_mtbf": "60000 h", "detection": "1 min", "restart": "10 min"},
+        },
+        "simulation": {"lod": "medium"},
+    }
+    result = measure(config, "days", 30, rounds=2)
+    assert result.events < 100_000
+    assert 150 < result.metrics["failures"] < 250
+
+
+@pytest.mark.parametrize("lod", ["high", "medium"])
+def test_ddp_on_512_ranks_that_vary(measure: Any, lod: str) -> None:
+    """Every iteration is another; at medium two processes stand for all ranks."""
+    config = {
+        "hardware": {"profile": "dgx-h100", "num_nodes": 64, "jitter": {"compute": 0.02}},
+        "model": {"name": "GPT2-Medium"},
+        "parallelism": {"strategy": "DDP"},
+        "training": {"batch_size_per_gpu": 8, "num_iterations": 5, "communication_pattern": "ring"},
+        "simulation": {"lod": lod},
+    }
+    result = measure(config, "iterations", 5, rounds=2)
+    assert (result.events < 1000) == (lod == "medium")
+
+
 @pytest.mark.parametrize(("strategy", "model"), [("FSDP", "Llama3-8B"), ("ZERO1", "GPT2-XL")])
 def test_sharded_training_of_64_ranks_medium(measure: Any, strategy: str, model: str) -> None:
     """Eight DGX H100."""

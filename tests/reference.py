@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import simpy
 
-from simsys.platform.topology import Topology
+from simsys.platform.timeline import Timeline
+from simsys.platform.topology import LinkSpec, Topology
+
+Timelines = Mapping[int, Timeline[LinkSpec]]
 
 
 def queue_ends(plan: Iterable[tuple[float, float]]) -> list[float]:
@@ -52,10 +55,16 @@ class Rounds:
 class NaiveNetwork(ABC):
     """A `simpy.Resource` per link and a process per hop; collectives are rounds of transfers, in lockstep."""
 
-    def __init__(self, topology: Topology) -> None:
+    def __init__(self, topology: Topology, timelines: Timelines | None = None) -> None:
         self.env = simpy.Environment()
         self.topology = topology
+        self.timelines = timelines or {}
         self.resources = [simpy.Resource(self.env, capacity=1) for _ in topology.links]
+
+    def link_now(self, index: int) -> LinkSpec:
+        """What a link can do for a transfer that gets its turn now."""
+        timeline = self.timelines.get(index)
+        return self.topology.links[index] if timeline is None else timeline.at(self.env.now)
 
     def arrivals(self, plan: Sequence[Message | Rounds]) -> list[float]:
         """When the last byte of each message, and each collective, has arrived."""
@@ -96,9 +105,9 @@ class NaiveCutThrough(NaiveNetwork):
         yield from self._hop(route, nbytes, tail, arrived)
 
     def _hop(self, route: Sequence[int], nbytes: float, tail_in: simpy.Event, arrived: simpy.Event) -> Iterator[Any]:
-        link = self.topology.links[route[0]]
         with self.resources[route[0]].request() as turn:
             yield turn
+            link = self.link_now(route[0])
             tail_out = arrived if len(route) == 1 else self.env.event()
             if len(route) > 1:
                 self.env.process(self._head(link.latency_s, route[1:], nbytes, tail_out, arrived))
@@ -119,9 +128,9 @@ class NaiveStoreAndForward(NaiveNetwork):
 
     def _carry(self, route: Sequence[int], nbytes: float, arrived: simpy.Event) -> Iterator[Any]:
         for index in route:
-            link = self.topology.links[index]
             with self.resources[index].request() as turn:
                 yield turn
+                link = self.link_now(index)
                 yield self.env.timeout(nbytes / link.bytes_per_s)
             yield self.env.timeout(link.latency_s)
         arrived.succeed()
@@ -130,9 +139,10 @@ class NaiveStoreAndForward(NaiveNetwork):
 class NaiveFairNetwork:
     """Every rate is found anew at every arrival and departure, by filling all links at the same pace."""
 
-    def __init__(self, topology: Topology) -> None:
-        self.links = topology.links
+    def __init__(self, topology: Topology, timelines: Timelines | None = None) -> None:
+        self.links = list(topology.links)
         self.route = topology.route
+        self.timelines = timelines or {}
 
     def arrivals(self, plan: Sequence[Message]) -> list[float]:
         """When the last byte of each message has arrived."""
@@ -140,14 +150,18 @@ class NaiveFairNetwork:
         left: dict[int, float] = {}
         ends: dict[int, float] = {}
         now = 0.0
+        changes = sorted({time_s for each in self.timelines.values() for time_s in each.changes_s})
         while order or left:
+            self._renew(now)
             rates = self.rates({index: self.route(plan[index].src, plan[index].dst) for index in left})
             next_end = min((now + left[index] / rates[index] for index in left), default=float("inf"))
             next_start = plan[order[0]].start_s if order else float("inf")
-            then = min(next_end, next_start)
+            next_change = next((time_s for time_s in changes if time_s > now), float("inf"))
+            then = min(next_end, next_start, next_change)
             for index in list(left):
                 if now + left[index] / rates[index] <= then * (1 + 1e-14):
                     del left[index]
+                    self._renew(then)
                     route = self.route(plan[index].src, plan[index].dst)
                     ends[index] = then + sum(self.links[link].latency_s for link in route)
                 else:
@@ -157,6 +171,11 @@ class NaiveFairNetwork:
                 order.pop(0)
             now = then
         return [ends[index] for index in range(len(plan))]
+
+    def _renew(self, now: float) -> None:
+        """What links can do now."""
+        for index, timeline in self.timelines.items():
+            self.links[index] = timeline.at(now)
 
     def rates(self, routes: dict[int, Sequence[int]]) -> dict[int, float]:
         """Max-min fair rates: again and again, the fullest link decides for the flows on it that have no rate yet."""

@@ -45,8 +45,11 @@ def iterations_of(training: TrainingConfig) -> int:
 def test_every_scenario_runs(config: SimulationConfig) -> None:
     assert config.description
     result = DistributedAISimulator(shortened(config)).run()
-    assert sum(result.memory_bytes.values()) <= result.metrics["memory_capacity_bytes"]
-    if config.training is not None:
+    for each in result.jobs or [result]:
+        assert sum(each.memory_bytes.values()) <= each.metrics["memory_capacity_bytes"]
+    if config.kind == "jobs":
+        assert result.metrics["jobs"] == len(config.jobs or ())
+    elif config.training is not None:
         assert result.metrics["iterations"] == iterations_of(config.training)
         assert 0.1 < result.metrics["mfu"] < 0.8
     else:

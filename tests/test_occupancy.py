@@ -13,12 +13,10 @@ from test_training_mixes import config_of
 from simsys.config.experiment import SimulationConfig
 from simsys.platform.environment import Environment
 from simsys.platform.occupancy import Occupancy, max_min_rates
-from simsys.platform.topology import LinkSpec, full_mesh
 from simsys.platform.traffic import Traffic
 from simsys.simulation import simulate
 
 B = 10.0
-LINKS = [LinkSpec(i, i + 1, B, 0.0, "wire") for i in range(4)]
 
 
 Start = tuple[float, list[tuple[list[int], float]], float, float]
@@ -27,7 +25,7 @@ Start = tuple[float, list[tuple[list[int], float]], float, float]
 def ends(starts: list[Start], *, in_turn: bool = True) -> list[float]:
     """When transfers end that start at some time, with (links, bytes) and a time on idle links, and so many bytes."""
     env = Environment()
-    occupancy, found = Occupancy(env, LINKS, in_turn=in_turn), dict[int, float]()
+    occupancy, found = Occupancy(env, lambda link: B, in_turn=in_turn), dict[int, float]()
 
     def start(index: int, transfers: list[tuple[list[int], float]], seconds: float, nbytes: float) -> None:
         parts = [(occupancy.footprint([(links, 1.0)], Traffic()), size) for links, size in transfers]
@@ -151,7 +149,7 @@ def test_events_do_not_grow_with_ranks() -> None:
 
 
 def test_footprints_count_what_a_link_carries_twice() -> None:
-    occupancy = Occupancy(Environment(), full_mesh(3, B, 0.0).links, in_turn=True)
+    occupancy = Occupancy(Environment(), lambda link: B, in_turn=True)
     footprint = occupancy.footprint([([0, 1], 0.5), ([1], 0.25)], Traffic())
     assert footprint.busy_s == pytest.approx({0: 0.05, 1: 0.075})
     assert footprint.busiest_s == pytest.approx(0.075)

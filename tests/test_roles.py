@@ -146,12 +146,30 @@ def test_a_serving_team_is_as_fast_as_its_slowest_gpu(lod: str) -> None:
     assert slow > 1.4 * tpot_ms()
 
 
-def test_serving_on_several_models_of_gpu_is_refused() -> None:
-    config = SimulationConfig(
-        hardware={"profile": "dgx-h100", "exceptions": [{"gpus": [1], "gpu": "A100-SXM-80GB"}]},
+def served_on(hardware: dict[str, Any], tensor: int = 1) -> SimulationConfig:
+    return SimulationConfig(
+        hardware=hardware,
         model={"name": "Llama3-8B"},
+        parallelism={"strategy": "TP", "tp_degree": tensor} if tensor > 1 else {},
         serving={},
         workload={"arrivals": {"kind": "all_at_once"}, "prompt_tokens": 64, "output_tokens": 16, "num_requests": 4},
     )
-    (problem,) = check_config(config)
-    assert "serving on GPUs of several models is not available yet" in str(problem)
+
+
+MIXED = {"profile": "dgx-h100", "gpus_per_node": 2, "num_nodes": 2}
+
+
+def test_a_serving_replica_has_gpus_of_one_model() -> None:
+    (problem,) = check_config(served_on({**MIXED, "exceptions": [{"gpus": [1], "gpu": "A100-SXM-80GB"}]}, tensor=2))
+    assert "a replica has GPUs of one model, but GPUs 0 to 1 are H100-SXM and A100-SXM-80GB" in str(problem)
+    (problem,) = check_config(served_on({**MIXED, "exceptions": [{"nodes": [1], "gpu": "V100-SXM-32GB"}]}))
+    assert "V100-SXM-32GB has no bf16 arithmetic" in str(problem)
+
+
+def test_replicas_on_several_models_of_gpu_take_their_own_time() -> None:
+    config = served_on({**MIXED, "exceptions": [{"nodes": [1], "gpu": "A100-SXM-80GB"}]}, tensor=2)
+    assert check_config(config) == []
+    both = simulate(config).metrics["mean_tpot_ms"]
+    fast = simulate(served_on(MIXED, tensor=2)).metrics["mean_tpot_ms"]
+    slow = simulate(served_on({**MIXED, "profile": "dgx-a100"}, tensor=2)).metrics["mean_tpot_ms"]
+    assert 1.05 * fast < both < 0.95 * slow

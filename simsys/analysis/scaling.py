@@ -63,6 +63,8 @@ class ScalingStudyRunner:
         sizes = _checked(num_nodes)
         if mode not in MODES:
             raise UsageError(f"unknown mode {mode!r} of a scaling study{did_you_mean(mode, MODES)}")
+        if self.base_config.hardware.nodes is not None:
+            raise UsageError("a scaling study varies num_nodes; give one kind of nodes (profile), not hardware.nodes")
         gpus_per_node = self._gpus_per_node()
         configs = self._weak(sizes) if mode == "weak" else self._strong(sizes, gpus_per_node)
         points = [_point(config, gpus_per_node) for config in configs]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simsys.build.cluster import Cluster
 from simsys.config.iterations import FailuresConfig
 from simsys.executors.campaign import Campaign, Progress
 from simsys.executors.goodput import goodput_metrics
@@ -14,16 +15,22 @@ if TYPE_CHECKING:
     from simsys.build.training import TrainingJob
 
 
+def failure_rates(failures: FailuresConfig, cluster: Cluster) -> dict[str, float]:
+    """Failures per second of the whole cluster, by cause; the network cards of a single node serve nobody."""
+    cards = cluster.num_nics if cluster.num_nodes > 1 else 0
+    counts = {"gpu": cluster.num_gpus, "node": cluster.num_nodes, "link": cards}
+    mtbf_s = {"gpu": failures.gpu_mtbf, "node": failures.node_mtbf, "link": failures.link_mtbf}
+    return {cause: counts[cause] / each_s for cause, each_s in mtbf_s.items() if each_s is not None}
+
+
 def run_campaign(job: TrainingJob, failures: FailuresConfig, iteration_s: float) -> dict[str, float]:
     """Simulate the time that `failures` look at; returns figures as `goodput_metrics`."""
-    checkpoints, cluster = job.checkpoints(), job.cluster
+    checkpoints = job.checkpoints()
     progress, down_s = Progress(iteration_s), failures.detection + failures.restart
     if checkpoints is not None and job.settings.checkpoint is not None:
         progress = Progress(iteration_s, checkpoints.interval, checkpoints.stop_s, checkpoints.background_s)
         down_s += job.checkpoint_bytes / job.settings.checkpoint.storage_bandwidth
-    counts = {"gpu": cluster.num_gpus, "node": cluster.num_nodes, "link": cluster.num_nics}
-    mtbf_s = {"gpu": failures.gpu_mtbf, "node": failures.node_mtbf, "link": failures.link_mtbf}
-    rates = {cause: counts[cause] / each_s for cause, each_s in mtbf_s.items() if each_s is not None}
+    rates = failure_rates(failures, job.cluster)
     env = Environment()
     campaign = Campaign(env, progress, rates, down_s, stream(job.config.simulation.seed, "failures"))
     env.process(campaign.run(failures.duration))

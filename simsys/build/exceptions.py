@@ -1,42 +1,97 @@
-"""GPUs that differ from the others of a cluster."""
+"""GPUs that differ from the others of a cluster, from beginning to end or for some time."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from math import inf, prod
 from typing import TYPE_CHECKING
 
 from simsys.build.device import build_device_spec
-from simsys.config.cluster import DeviceException, HardwareConfig
+from simsys.config.cluster import HardwareConfig
 from simsys.config.hardware import load_gpu
-from simsys.errors import UsageError
+from simsys.config.imperfections import SomeGpus
+from simsys.errors import ConfigError, Problem, SimsysError
 from simsys.platform.device_spec import DeviceSpec
+from simsys.platform.timeline import Period, Timeline, timeline
 
 if TYPE_CHECKING:
     from simsys.build.cluster import Cluster
 
 
-def device_exceptions(hardware: HardwareConfig, cluster: Cluster) -> dict[int, DeviceSpec]:
-    """What differs, by GPU; what differs alike is the same object.
+def device_specs(hardware: HardwareConfig, cluster: Cluster, nodes: Sequence[DeviceSpec]) -> list[DeviceSpec]:
+    """What each GPU can do at the beginning; equal ones are the same object.
+
+    Args:
+        hardware: Which GPUs differ.
+        cluster: How many there are.
+        nodes: The GPU of each node, if it does not differ.
 
     Raises:
-        UsageError: If there is no such GPU or node.
+        ConfigError: If there is no such GPU, node or profile.
     """
-    made: dict[tuple[str | None, float], DeviceSpec] = {}
-    found: dict[int, DeviceSpec] = {}
-    for each in hardware.exceptions:
-        key = each.gpu, each.speed
+    specs = [spec for spec in nodes for _ in range(cluster.gpus_per_node)]
+    made: dict[tuple[str | int, float], DeviceSpec] = {}
+    for index, each in enumerate(hardware.exceptions):
+        path = f"hardware.exceptions[{index}]"
+        other = None if each.gpu is None else _gpu(each.gpu, f"{path}.gpu")
+        for gpu in _named_gpus(each, cluster, path):
+            base = nodes[gpu // cluster.gpus_per_node] if other is None else other
+            key = id(base) if each.gpu is None else each.gpu, each.speed
+            if key not in made:
+                made[key] = replace(base, speed=each.speed)
+            specs[gpu] = made[key]
+    return specs
+
+
+def device_speeds(
+    hardware: HardwareConfig, cluster: Cluster, specs: Sequence[DeviceSpec]
+) -> dict[int, Timeline[DeviceSpec]]:
+    """What GPUs can do that are slow for some time, by number; what changes alike is the same object.
+
+    Raises:
+        ConfigError: If there is no such GPU or node.
+    """
+    slow: dict[int, list[int]] = {}
+    for index, each in enumerate(hardware.slowdowns):
+        for gpu in sorted({*_named_gpus(each, cluster, f"hardware.slowdowns[{index}]")}):
+            slow.setdefault(gpu, []).append(index)
+    made: dict[tuple[int, tuple[int, ...]], Timeline[DeviceSpec]] = {}
+    found = {}
+    for gpu, indexes in slow.items():
+        key = id(specs[gpu]), tuple(indexes)
         if key not in made:
-            base = cluster.spec if each.gpu is None else build_device_spec(load_gpu(each.gpu))
-            made[key] = replace(base, speed=each.speed)
-        for gpu in _named_gpus(each, cluster):
-            found[gpu] = made[key]
+            made[key] = _slowed(specs[gpu], hardware, indexes)
+        found[gpu] = made[key]
     return found
 
 
-def _named_gpus(each: DeviceException, cluster: Cluster) -> list[int]:
-    for names, count, what in ((each.gpus, cluster.num_gpus, "GPU"), (each.nodes, cluster.num_nodes, "node")):
-        beyond = [number for number in names if number >= count]
-        if beyond:
-            raise UsageError(f"there is no {what} {beyond[0]}; the cluster has {what}s 0 to {count - 1}")
+def _slowed(spec: DeviceSpec, hardware: HardwareConfig, indexes: Sequence[int]) -> Timeline[DeviceSpec]:
+    own = [hardware.slowdowns[index] for index in indexes]
+
+    def at(inside: tuple[int, ...]) -> DeviceSpec:
+        return replace(spec, speed=spec.speed * prod(own[place].speed for place in inside)) if inside else spec
+
+    return timeline([Period(each.from_, inf if each.until is None else each.until) for each in own], at)
+
+
+def _gpu(name: str, path: str) -> DeviceSpec:
+    try:
+        return build_device_spec(load_gpu(name))
+    except ConfigError:
+        raise
+    except SimsysError as error:
+        raise ConfigError([Problem(str(error), path)]) from None
+
+
+def _named_gpus(each: SomeGpus, cluster: Cluster, path: str) -> list[int]:
+    """The GPUs that something is said of, whose place in the experiment is `path`."""
+    for key, names, count in (("gpus", each.gpus, cluster.num_gpus), ("nodes", each.nodes, cluster.num_nodes)):
+        for index, number in enumerate(names):
+            if number >= count:
+                what = "GPU" if key == "gpus" else "node"
+                last = f"s 0 to {count - 1}" if count > 1 else " 0 only"
+                message = f"there is no {what} {number}; the cluster has {what}{last}"
+                raise ConfigError([Problem(message, f"{path}.{key}[{index}]")])
     size = cluster.gpus_per_node
     return [*each.gpus, *(node * size + gpu for node in each.nodes for gpu in range(size))]

@@ -27,8 +27,9 @@ def build_topology(
     profile: FabricProfile,
     num_nodes: int,
     gpus_per_node: int,
-    inside: NodeInside,
-    nics: Nics,
+    inside: Sequence[NodeInside],
+    nics: Sequence[Nics],
+    widest: Nics,
     folder: Path,
 ) -> Topology:
     """The links of a cluster.
@@ -38,8 +39,9 @@ def build_topology(
         profile: The fabric, for what the user does not say.
         num_nodes: Nodes.
         gpus_per_node: GPUs of each.
-        inside: What joins the GPUs of a node.
-        nics: The network cards of a node.
+        inside: What joins the GPUs of each node.
+        nics: The network cards of each node.
+        widest: As many and as fast network cards as those of any node.
         folder: Where the path of a file of edges starts.
 
     Raises:
@@ -51,7 +53,7 @@ def build_topology(
     if network.topology_type == "custom":
         edges = _edges(network, num_nodes, gpus_per_node, folder)
         if joined(edges) == "gpu":
-            one_gpu = network.link_bandwidth or nics.bytes_per_s
+            one_gpu = network.link_bandwidth or widest.bytes_per_s
             graph = custom_graph(num_nodes * gpus_per_node, one_gpu, latency_s, edges=edges)
             return with_nodes(graph, gpus_per_node, network.routing)
         settings = {"edges": edges}
@@ -60,7 +62,7 @@ def build_topology(
         settings = {name: value for name, value in settings.items() if value is not None}
         if network.topology_type in SETTINGS_OF["radix"]:
             settings.setdefault("radix", profile.radix or DEFAULT_RADIX)
-    bytes_per_s = network.link_bandwidth or nics.count * nics.bytes_per_s
+    bytes_per_s = network.link_bandwidth or widest.count * widest.bytes_per_s
     pxn = network.topology_type == "rail_optimized" and network.pxn is not False
     fabric = Fabric(network.topology_type, bytes_per_s, latency_s, settings, network.routing, pxn)
     return _placed(lambda: nodes_on_fabric(num_nodes, gpus_per_node, inside=inside, nics=nics, fabric=fabric))

@@ -8,6 +8,7 @@ from functools import cached_property
 from simpy.events import Event
 
 from simsys.build.cluster import Cluster
+from simsys.build.imperfections import build_jitter, imperfections
 from simsys.build.modules import module_options
 from simsys.build.workload import build_requests
 from simsys.collectives.choose import named
@@ -115,7 +116,7 @@ class ServingJob:
     def execution_model(self) -> ExecutionModel:
         """Overheads and algorithms for the executor."""
         choose = named(self.settings.communication_pattern, self.cluster.tuning)
-        return ExecutionModel(choose, self.precision, self.engine.per_layer)
+        return ExecutionModel(choose, self.precision, self.engine.per_layer, build_jitter(self.config))
 
     def collector(self) -> ServingMetrics:
         """A probe that measures this job."""
@@ -134,6 +135,7 @@ class ServingJob:
             f"engine profile {self.engine.name}: {self.engine.per_layer * 1e6:g} us per layer",
             f"KV cache: {self.num_blocks} blocks of {self.settings.block_size} tokens per replica",
             f"collectives: {self.settings.communication_pattern}",
+            *imperfections(self.config),
         ]
 
     def start(self, executor: Executor, *, observed: bool = False) -> Event:

@@ -12,6 +12,7 @@ from simsys.build.batches import iteration_assumptions, mean_over_iterations
 from simsys.build.campaign import run_campaign
 from simsys.build.checkpoints import build_checkpoints
 from simsys.build.cluster import Cluster
+from simsys.build.imperfections import build_jitter, imperfections
 from simsys.build.training_memory import host_bytes, memory_by_stage
 from simsys.build.training_setup import TrainingSetup
 from simsys.collectives.choose import named
@@ -29,7 +30,7 @@ from simsys.model.work import Precision
 from simsys.parallel.layout import Layout
 from simsys.parallel.memory import checkpoint_bytes
 from simsys.parallel.plan import TrainingPlan
-from simsys.parallel.roles import roles_of
+from simsys.parallel.roles import Roles, alone, one_group, roles_of, varied_roles
 from simsys.parallel.training import model_flop
 from simsys.platform.device_spec import DeviceSpec
 from simsys.rank import Rank
@@ -60,7 +61,7 @@ class TrainingJob(TrainingSetup):
     def execution_model(self) -> ExecutionModel:
         """Overheads and algorithms for the executor."""
         choose = named(self.settings.communication_pattern, self.cluster.tuning)
-        return ExecutionModel(choose, self.precision, self.engine.per_layer)
+        return ExecutionModel(choose, self.precision, self.engine.per_layer, build_jitter(self.config))
 
     def collector(self) -> TrainingMetrics:
         """A probe that measures this job."""
@@ -95,7 +96,8 @@ class TrainingJob(TrainingSetup):
             rest = sum(chunk.parameters for chunk in chunks) - experts - self.tied_parameters
             held.append((rest + experts * self.layout.expert) / self.layout.replicas)
         copied_bytes = checkpoint_bytes(max(held), self.precision, self.settings.optimizer, self.shards)
-        return build_checkpoints(self.settings.checkpoint, self.cluster.spec, self.checkpoint_bytes, copied_bytes)
+        slowest = min(self.cluster.specs, key=lambda spec: spec.pcie_bytes_per_s)
+        return build_checkpoints(self.settings.checkpoint, slowest, self.checkpoint_bytes, copied_bytes)
 
     def _hardware_flop(self, plans: Sequence[TrainingPlan]) -> float:
         """FLOP that all GPUs together carry out in an iteration; with skewed experts a little too many.
@@ -109,12 +111,17 @@ class TrainingJob(TrainingSetup):
         failures = self.settings.failures
         return {} if failures is None else run_campaign(self, failures, iteration_s)
 
-    def roles(self) -> tuple[tuple[int, ...], ...]:
-        """Ranks that work alike; where GPUs differ, of a module of the user's own every rank works for itself."""
-        cluster = self.cluster
-        if self.settings.data_parallel is not None and (cluster.exceptions or cluster.nodes):
-            return tuple((rank,) for rank in range(self.layout.world_size))
-        return roles_of(self.layout, cluster.kinds(), runs=(self.shards.weights,), nodes=cluster.nodes)
+    def roles(self) -> Roles:
+        """Ranks that work alike; where hardware differs, of a module of the user's own every rank works for itself."""
+        cluster, varies, runs = self.cluster, self.config.hardware.jitter is not None, (self.shards.weights,)
+        together = one_group(self.layout, runs)
+        kinds = cluster.kinds(links=not together)  # they are the same for all who communicate together
+        if self.settings.data_parallel is not None and (varies or len(set(kinds)) > 1 or cluster.nodes):
+            return alone(self.layout)
+        if varies:  # what is slower at first may be faster when a slowdown ends
+            changing = [-1 - gpu if gpu in cluster.speeds else kind for gpu, kind in enumerate(kinds)]
+            return varied_roles(self.layout, changing, runs)
+        return roles_of(self.layout, kinds, runs, cluster.nodes)
 
     def assumptions(self) -> list[str]:
         """What the figures rest on."""
@@ -125,6 +132,7 @@ class TrainingJob(TrainingSetup):
             "MFU counts the whole square of attention and no recomputation; HFU counts what is computed",
             f"collectives: {self.settings.communication_pattern}",
             *iteration_assumptions(self.settings),
+            *imperfections(self.config),
         ]
 
     def start(self, executor: Executor, *, observed: bool = False) -> Event:

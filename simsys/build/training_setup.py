@@ -160,8 +160,9 @@ class TrainingSetup:
         """
         module, options = self.data_parallel
         shards = module.shards(options, self.layout.replicas)
-        if shards.on_host and not self.cluster.spec.host_update_bytes_per_s:
-            raise UsageError(f"offload: the profile of {self.cluster.spec.name} does not describe a host; add 'host'")
+        lacking = next((spec for spec in self.cluster.specs if not spec.host_update_bytes_per_s), None)
+        if shards.on_host and lacking is not None:
+            raise UsageError(f"offload: the profile of {lacking.name} does not describe a host; add 'host'")
         return shards
 
     @cached_property

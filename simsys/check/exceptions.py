@@ -5,16 +5,36 @@ from __future__ import annotations
 from simsys.build.cluster import Cluster
 from simsys.build.training import training_precision
 from simsys.check.findings import Findings
+from simsys.config.document import KeyPath
 from simsys.config.experiment import SimulationConfig
 
-EXCEPTIONS = ("hardware", "exceptions")
+EXCEPTIONS, NODES = ("hardware", "exceptions"), ("hardware", "nodes")
 
 
 def check_exceptions(config: SimulationConfig, cluster: Cluster, found: Findings) -> None:
     """Book what is wrong with them."""
+    place = EXCEPTIONS if config.hardware.exceptions else NODES
     if config.training is not None:
         dtype = training_precision(config.training, cluster.spec).compute
         if dtype in cluster.spec.peak_flop_per_s:
-            found.attempt(EXCEPTIONS, lambda: cluster.mean_peak_flop_per_s(dtype))
-    elif any(each.gpu is not None for each in config.hardware.exceptions):
-        found.error(EXCEPTIONS, "serving on GPUs of several models is not available yet; remove gpu (speed is)")
+            found.attempt(place, lambda: cluster.mean_peak_flop_per_s(dtype))
+    else:
+        _check_replicas(config, cluster, place, found)
+
+
+def _check_replicas(config: SimulationConfig, cluster: Cluster, place: KeyPath, found: Findings) -> None:
+    """A serving replica has GPUs of one model, and all of them compute in the precision that is served."""
+    assert config.serving is not None
+    specs, size, dtype = cluster.specs, config.parallelism.tp_degree, config.serving.precision
+    for first in range(0, len(specs) - size + 1, size):
+        names = list(dict.fromkeys(spec.name for spec in specs[first : first + size]))
+        if len(names) > 1:
+            message = (
+                f"a replica has GPUs of one model, but GPUs {first} to {first + size - 1} are {' and '.join(names)}"
+            )
+            found.error(place, message)
+            return
+    lacking = next((spec for spec in specs if dtype not in spec.peak_flop_per_s), None)
+    if lacking is not None and dtype in cluster.spec.peak_flop_per_s:
+        known = ", ".join(lacking.peak_flop_per_s)
+        found.error(place, f"{lacking.name} has no {dtype} arithmetic; it has {known}")

@@ -30,11 +30,16 @@ def check_hardware(config: SimulationConfig, found: Findings) -> DeviceSpec | No
     hardware = config.hardware
     before = len(found.errors)
     node: NodeProfile | None = None
-    if hardware.profile is not None:
+    profile_at: KeyPath = PROFILE
+    if hardware.nodes is not None:
+        profile_at = ("hardware", "nodes", 0, "profile")
+        named_nodes = [_named_node(index, group.profile, found) for index, group in enumerate(hardware.nodes)]
+        node = named_nodes[0]
+    elif hardware.profile is not None:
         node = found.attempt(PROFILE, lambda: load_node(str(hardware.profile)))
     if hardware.fabric is not None:
         found.attempt(("hardware", "fabric"), lambda: load_fabric(str(hardware.fabric)))
-    if node is not None and (hardware.gpus_per_node or 0) > node.gpus_per_node:
+    if node is not None and hardware.nodes is None and (hardware.gpus_per_node or 0) > node.gpus_per_node:
         message = f"a {node.name} has {node.gpus_per_node} GPUs, not {hardware.gpus_per_node}; add nodes (num_nodes)"
         found.error(("hardware", "gpus_per_node"), message)
     gpu = None
@@ -44,10 +49,14 @@ def check_hardware(config: SimulationConfig, found: Findings) -> DeviceSpec | No
         gpu = found.attempt(GPU, lambda: load_gpu(given), error_at=unknown_at)
     elif node is not None:
         named = node.gpu
-        gpu = found.attempt(PROFILE, lambda: load_gpu(named))
+        gpu = found.attempt(profile_at, lambda: load_gpu(named))
     if gpu is None or len(found.errors) > before:
         return None
     return build_device_spec(gpu)
+
+
+def _named_node(index: int, name: str, found: Findings) -> NodeProfile | None:
+    return found.attempt(("hardware", "nodes", index, "profile"), lambda: load_node(name))
 
 
 def check_engine(config: SimulationConfig, found: Findings) -> EngineProfile | None:

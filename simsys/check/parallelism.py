@@ -228,7 +228,7 @@ def _check_gpus(given: ParallelismConfig, cluster: Cluster, model: Model | None,
     others = given.dp_degree * given.pp_stages * given.cp_degree
     if gpus % others == 0 and gpus // others > 1 and tensor > 1:
         options.append(f"tp_degree: {gpus // others}")
-    if product % cluster.gpus_per_node == 0:
+    if product % cluster.gpus_per_node == 0 and not found.written(("hardware", "nodes")):
         options.append(f"num_nodes: {product // cluster.gpus_per_node}")
     would = f"; {' or '.join(options)} would fit" if options else f"; {nearest_divisors(gpus, tensor)}"
     found.error(DATA, f"{divided} x dp {given.dp_degree} = {product}, the cluster has {_gpus(gpus)}{would}")

@@ -14,6 +14,7 @@ from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
 from simsys.check.advice import advice, cheapest_lever
 from simsys.check.exceptions import check_exceptions
+from simsys.check.failures import check_failures
 from simsys.check.findings import Findings, as_written_text, key_path, unlocated, with_aliases
 from simsys.check.jobs import jobs_of
 from simsys.check.levers import memory_problem
@@ -118,9 +119,7 @@ def _check_one(
     cluster = None
     if spec is not None:
         hardware, network = config.hardware, config.network
-        cluster = found.attempt(
-            ("network",), lambda: build_cluster(hardware, network, config.folder), error_at=("hardware",)
-        )
+        cluster = found.attempt((), lambda: build_cluster(hardware, network, config.folder), error_at=("hardware",))
     if cluster is not None and job is not None:
         gpus = gpus_of(config, job, cluster.num_gpus)
         if gpus > cluster.num_gpus:
@@ -130,6 +129,8 @@ def _check_one(
     check_pattern(config, cluster, found)
     if cluster is not None and cluster.exceptions:
         check_exceptions(config, cluster, found)
+    if cluster is not None:
+        check_failures(config, cluster, found)
     check_parallelism(config, cluster, model, found)
     shortest = check_workload(config, model, found)
     if not found.errors and cluster is not None and model is not None and engine is not None:

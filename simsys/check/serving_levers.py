@@ -27,7 +27,8 @@ def serving_levers(job: ServingJob) -> Iterator[Lever]:
         for lever in _tensor_levers(job, within):
             yield {**lever, **fp8}
     drawn = job.config.network.topology_type == "custom"  # for just these GPUs
-    if job.config.hardware.profile is None and job.config.hardware.num_nodes == 1 and not drawn:
+    hardware = job.config.hardware
+    if hardware.profile is None and hardware.nodes is None and hardware.num_nodes == 1 and not drawn:
         yield from _tensor_levers(job, range(gpus + 1, MAX_TENSOR_DEGREE + 1))
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic import Field, PositiveInt, model_validator
 
 from simsys.config.base import FrozenModel, invalid, invalid_at
 from simsys.config.edges import Edges
+from simsys.config.imperfections import Degradation, DeviceException, Jitter, Slowdown
 from simsys.units import BytesPerSecond, NonNegativeSeconds
 
 Contention = Literal["fifo", "fair"]
@@ -59,28 +60,21 @@ def _quantity(value: Any, unit: str) -> str:
     return f"{value} {unit}"
 
 
-class DeviceException(FrozenModel):
-    """GPUs that differ from the others: slower by a `speed` below 1, or of another model.
+class NodeGroup(FrozenModel):
+    """Equal nodes of a cluster that has several kinds: their profile, and how many."""
 
-    They are named by their numbers in the cluster (`gpus`) or by those of their nodes (`nodes`), from 0.
-    """
-
-    gpus: list[NonNegativeInt] = Field(default_factory=list)
-    nodes: list[NonNegativeInt] = Field(default_factory=list)
-    speed: Annotated[float, Field(gt=0, le=100)] = 1.0
-    gpu: str | None = None
-
-    @model_validator(mode="after")
-    def _names_something(self) -> Self:
-        if not self.gpus and not self.nodes:
-            raise invalid("say which GPUs differ: gpus: [3] or nodes: [0]")
-        if self.speed == 1.0 and self.gpu is None:
-            raise invalid("say how they differ: speed: 0.8 or gpu: A100")
-        return self
+    profile: str
+    count: PositiveInt = 1
 
 
 class HardwareConfig(FrozenModel):
-    """The cluster: a node profile, or a GPU and how many of them a node has; `exceptions` differ from the others.
+    """The cluster: a node profile, or a GPU and how many of them a node has.
+
+    Of a cluster with several kinds of nodes, `nodes` are these, in the order of their numbers, in place of `profile`,
+    `gpu` and `num_nodes`; all have the same number of GPUs.
+
+    `exceptions` are GPUs that differ from the others, `slowdowns` are GPUs that are slow for some time, and `jitter`
+    lets all computations vary.
 
     Aliases: ``gpu_model`` for ``gpu``, ``num_gpus_per_node`` for ``gpus_per_node``, ``compute_tflops`` (peak in
     TFLOP/s at 16 bit), ``memory_gb``, ``network_bandwidth_gbps`` (GB/s) for ``network_bandwidth``.
@@ -89,10 +83,13 @@ class HardwareConfig(FrozenModel):
     profile: str | None = None
     gpu: str | dict[str, Any] | None = None
     num_nodes: PositiveInt = 1
+    nodes: Annotated[list[NodeGroup], Field(min_length=1)] | None = None
     gpus_per_node: PositiveInt | None = None
     fabric: str | None = None
     network_bandwidth: BytesPerSecond | None = None
     exceptions: list[DeviceException] = Field(default_factory=list)
+    slowdowns: list[Slowdown] = Field(default_factory=list)
+    jitter: Jitter | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -119,8 +116,27 @@ class HardwareConfig(FrozenModel):
             data["gpu"] = {"extends": base, **changes}
         return data
 
+    @model_validator(mode="before")
+    @classmethod
+    def _count_nodes(cls, data: Any) -> Any:
+        """`num_nodes` is the sum over the kinds."""
+        if not isinstance(data, dict) or not isinstance(data.get("nodes"), list | tuple):
+            return data
+        counts = [each.get("count", 1) if isinstance(each, dict) else each.count for each in data["nodes"]]
+        if not all(isinstance(count, int) for count in counts):
+            return data
+        if data.get("num_nodes") not in (None, sum(counts)):
+            raise invalid_at(("num_nodes",), f"nodes are {sum(counts)} in all; leave num_nodes out", data["num_nodes"])
+        return {**data, "num_nodes": sum(counts)}
+
     @model_validator(mode="after")
     def _one_description(self) -> Self:
+        if self.nodes is not None:
+            other = next((key for key in ("profile", "gpu") if getattr(self, key) is not None), None)
+            if other is not None:
+                message = "is for a cluster of one kind of nodes; leave it out, as each of nodes has a profile"
+                raise invalid_at((other,), message, getattr(self, other))
+            return self
         if self.profile is None and self.gpu is None:
             raise invalid("name a node profile (profile: dgx-h100) or a GPU (gpu: H100-SXM)")
         return self
@@ -143,7 +159,7 @@ class NetworkConfig(FrozenModel):
     (``gpu0`` …; insides of nodes and NICs are then drawn too) or between nodes (``node0`` …).
 
     `tuning` says what collectives cost besides the links: ``nccl`` adds its protocols where their constants for the
-    GPU are known, with ``none`` they take what the links say.
+    GPU are known, with ``none`` they take what the links say. `degradations` are links that are weak for some time.
     """
 
     topology_type: TopologyType = "switch"
@@ -163,6 +179,7 @@ class NetworkConfig(FrozenModel):
     edges_file: Annotated[str, Field(min_length=1)] | None = None
     contention: Contention = "fifo"
     switching: Switching = "cut_through"
+    degradations: list[Degradation] = Field(default_factory=list)
 
     @model_validator(mode="before")
     @classmethod

@@ -7,6 +7,7 @@ they are the only places where a bare number may stand for a quantity.
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -225,7 +226,9 @@ class SimulationConfig(FrozenModel):
         """
         own = {name: getattr(job, name) for name in JOB_SECTIONS if getattr(job, name) is not None}
         other = SERVING_SECTIONS if job.training is not None else ("training",) if job.serving is not None else ()
-        changes = {**dict.fromkeys(other), **own, "name": job.name, "jobs": None, "scheduling": None}
+        seed = zlib.crc32(f"{self.simulation.seed} {job.name}".encode())  # so that jobs do not draw the same
+        alone = {"jobs": None, "scheduling": None, "simulation": self.simulation.model_copy(update={"seed": seed})}
+        changes = {**dict.fromkeys(other), **own, "name": job.name, **alone}
         return self.model_copy(update=changes)
 
     def located_in(self, folder: Path) -> Self:

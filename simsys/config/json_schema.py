@@ -39,7 +39,7 @@ def _needs(*keys: str, without: tuple[str, ...] = ()) -> Schema:
     return {"required": list(keys), "properties": {**needed, **{key: {"type": "null"} for key in without}}}
 
 
-_ONE_OF_KEYS = ("profile", "gpu", "gpu_model")
+_ONE_OF_KEYS = ("profile", "gpu", "gpu_model", "nodes")
 _CONDITIONS: dict[str, Schema] = {
     "HardwareConfig": {"anyOf": [_needs(key) for key in _ONE_OF_KEYS]},
     _ROOT: {

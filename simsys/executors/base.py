@@ -10,11 +10,13 @@ from typing import Any, ClassVar
 from simpy.events import Event, Process
 
 from simsys.collectives.choose import Choose
-from simsys.executors.communicator import Communicator, Meeting
-from simsys.executors.cost import PassCost, WorkCost
+from simsys.executors.communicator import Communicator, Meeting, check_group
+from simsys.executors.conditions import Conditions
+from simsys.executors.cost import PassCost
 from simsys.executors.deadlock import Processes, deadlock, ranks_shown
 from simsys.executors.host import Hosts
 from simsys.executors.images import Images
+from simsys.executors.jitter import Jitter
 from simsys.executors.mail import Mail
 from simsys.executors.streams import Stream
 from simsys.model.work import Precision
@@ -33,7 +35,6 @@ from simsys.ops import (
 )
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
-from simsys.platform.device_spec import DeviceSpec
 from simsys.platform.environment import At
 from simsys.platform.part import Hardware
 from simsys.probes import Probes
@@ -47,11 +48,13 @@ class ExecutionModel:
         algorithm: Says how a group can carry out a kind of collective; the cheapest way is taken for each size.
         precision: Bytes per element and compute dtype of serving passes.
         per_layer_s: Host overhead per layer of every forward pass (and per layer of work in training).
+        jitter: How computations vary, if they do.
     """
 
     algorithm: Choose
     precision: Precision
     per_layer_s: float = 0.0
+    jitter: Jitter | None = None
 
 
 class Executor(ABC):
@@ -78,13 +81,15 @@ class Executor(ABC):
         self._stand_in = {rank: self.stand_in(role, rank) for role in roles for rank in role}
         self.images = Images(self._stand_in)
         """The groups that the simulated ones stand for."""
-        self._work_cost = WorkCost(model.per_layer_s)
+        stands_for: dict[int, list[int]] = {}
+        for rank, stand_in in self._stand_in.items():
+            stands_for.setdefault(stand_in, []).append(rank)
+        self.conditions = Conditions(platform, model.per_layer_s, model.jitter, stands_for)
         self._communicators: dict[Group, Communicator] = {}
         self._streams: dict[tuple[int, Group], Stream] = {}
         self._hosts = Hosts(platform, self.probes)
         self._processes = Processes(self.env)
-        self._team_specs: dict[Group, DeviceSpec] = {}
-        self._pass_costs: dict[tuple[ForwardPass, int], PassCost] = {}
+        self._pass_costs: dict[tuple[ForwardPass, int, Group | None, int], PassCost] = {}
         self.mail = Mail(self.env, self._stand_in)
         self._handlers: dict[type, Callable[[Any], Event]] = {
             Compute: self.compute,
@@ -287,6 +292,7 @@ class Executor(ABC):
         """The communicator of a group, made on first use."""
         found = self._communicators.get(group)
         if found is None:
+            check_group(group, len(self._stand_in))
             members = {self._stand_in[rank] for rank in group.ranks}
             found = self._communicators[group] = Communicator(
                 group, len(members), self.platform.network, self.model.algorithm, self.env, self.images
@@ -294,15 +300,13 @@ class Executor(ABC):
         return found
 
     def pass_cost(self, op: Forward) -> PassCost:
-        """The cost model of a forward pass, made on first use."""
-        spec = self._team_specs.get(op.team)
-        if spec is None:  # a team is as fast as its slowest GPU
-            specs = (self.platform.devices[rank].spec for rank in op.team.ranks)
-            spec = self._team_specs[op.team] = min(specs, key=lambda each: each.speed)
-        found = self._pass_costs.get((op.plan, id(spec)))
+        """The cost model of a forward pass that begins now, made on first use; on equal hardware teams share it."""
+        start_s, network = self.now(op.rank), self.platform.network
+        spec = self.conditions.team_spec(op.team, start_s)
+        key = op.plan, id(spec), op.team if network.uneven else None, network.epoch(start_s)
+        found = self._pass_costs.get(key)
         if found is None:
-            found = PassCost(op.plan, spec, self.model.precision, self.model.per_layer_s)
-            self._pass_costs[op.plan, id(spec)] = found
+            found = self._pass_costs[key] = PassCost(op.plan, spec, self.model.precision, self.model.per_layer_s)
         return found
 
     def run(self, rank: int, steps: Generator[Any, Any, None]) -> Process:

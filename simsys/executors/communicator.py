@@ -7,7 +7,8 @@ process group.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from simpy.events import Event
@@ -16,11 +17,12 @@ from simsys.collectives.base import Algorithm, CollectiveKind, Path, Phase, Span
 from simsys.collectives.choose import Choose, best
 from simsys.collectives.plan import Plan
 from simsys.errors import UsageError
+from simsys.executors.deadlock import ranks_shown
 from simsys.executors.images import Images
 from simsys.ops import Collective
 from simsys.parallel.layout import Group
 from simsys.platform.environment import Callback, Environment
-from simsys.platform.network import Network
+from simsys.platform.network import LockStep, Network
 from simsys.platform.occupancy import Footprint
 from simsys.platform.part import NetworkPart
 from simsys.platform.schedule import Schedule
@@ -77,8 +79,8 @@ class Communicator:
         self._path_of: dict[tuple[tuple[int, int], ...], tuple[float, float]] = {}
         self._plans: dict[CollectiveKind, Sequence[Plan]] = {}
         self._chosen: dict[tuple[CollectiveKind, float], Plan] = {}
-        self._seconds: dict[tuple[CollectiveKind, float], float] = {}
-        self._footprints: dict[Plan, Footprint] = {}
+        self._seconds: dict[tuple[CollectiveKind, float, int], float] = {}
+        self._footprints: dict[tuple[Plan, int], Footprint] = {}
         self._schedules: dict[tuple[CollectiveKind, float], Schedule[Any]] = {}
         self._accounts: dict[tuple[CollectiveKind, float], Account] = {}
         self._account_of: dict[tuple[str, CollectiveKind], Account] = {}
@@ -94,6 +96,9 @@ class Communicator:
             UsageError: If another member has called a different collective at this point.
         """
         call = self._calls.get(op.rank, 0)
+        if not call and op.rank not in self.group.ranks:
+            message = f"rank {op.rank} calls {op.kind} {op.name!r} of a group that it is not in"
+            raise UsageError(f"{message}: {ranks_shown(self.group.ranks)}")
         self._calls[op.rank] = call + 1
         meeting = self._open.get(call)
         if meeting is None:
@@ -151,8 +156,8 @@ class Communicator:
         """Occupy the links for as long as a collective takes, from now on, and then call `done`."""
         self.count(kind, nbytes)
         steps, sent_bytes = self.steps(kind, nbytes)
-        parts = [(self.footprint(kind, nbytes), nbytes)]
-        self._network.occupancy.start(parts, self.seconds(kind, nbytes), done, steps=steps, nbytes=sent_bytes)
+        parts, seconds = [(self.footprint(kind, nbytes), nbytes)], self.seconds(kind, nbytes, self._env._now)
+        self._network.occupancy.start(parts, seconds, done, steps=steps, nbytes=sent_bytes)
 
     def steps(self, kind: CollectiveKind, nbytes: float) -> tuple[int, float]:
         """How many steps such a collective has, and the bytes of one transfer in each, added up."""
@@ -160,13 +165,12 @@ class Communicator:
         return sum(phase.repeat for phase in phases), nbytes * sum(phase.repeat * phase.fraction for phase in phases)
 
     def footprint(self, kind: CollectiveKind, nbytes: float) -> Footprint:
-        """The links that such a collective occupies, for this group and those that do the same."""
+        """The links that such a collective occupies that begins now, for this group and those that do the same."""
         plan = self.plan(kind, nbytes)
-        found = self._footprints.get(plan)
+        key = plan, self._network.epoch(self._env._now)
+        found = self._footprints.get(key)
         if found is None:
-            found = self._footprints[plan] = self._network.occupancy.footprint(
-                self._wires(plan), self._network.traffic
-            )
+            found = self._footprints[key] = self._network.occupancy.footprint(self._wires(plan), self._network.traffic)
         return found
 
     def _wires(self, plan: Plan) -> Iterator[tuple[Sequence[int], float]]:
@@ -183,20 +187,22 @@ class Communicator:
         key = kind, nbytes
         found = self._schedules.get(key)
         if found is None:
-            plan = self.plan(kind, nbytes)
-            phases = self.phases(plan.algorithm, kind)
-            pause_s = plan.idle_s(nbytes) / sum(phase.repeat for phase in phases)
-            steps = [
-                (
-                    self._pairs(phase),
-                    phase.fraction * nbytes * (idle.bytes_per_s / path.bytes_per_s),
-                    phase.repeat,
-                    path.latency_s - idle.latency_s + pause_s,
-                )
-                for phase, idle, path in zip(phases, plan.paths, plan.effective, strict=True)
-            ]
-            found = self._schedules[key] = self._network.schedule(steps)
+            found = self._schedules[key] = self._network.schedule(self._steps(kind, nbytes))
         return found
+
+    def _steps(self, kind: CollectiveKind, nbytes: float) -> list[LockStep]:
+        plan = self.plan(kind, nbytes)
+        phases = self.phases(plan.algorithm, kind)
+        pause_s = plan.idle_s(nbytes) / sum(phase.repeat for phase in phases)
+        return [
+            (
+                self._pairs(phase),
+                phase.fraction * nbytes * (idle.bytes_per_s / path.bytes_per_s),
+                phase.repeat,
+                path.latency_s - idle.latency_s + pause_s,
+            )
+            for phase, idle, path in zip(phases, plan.paths, plan.effective, strict=True)
+        ]
 
     def count(self, kind: CollectiveKind, nbytes: float, times: float = 1) -> None:
         """Count such collectives in the communication graph."""
@@ -246,15 +252,48 @@ class Communicator:
         nodes = [(self._network.node_of(src), self._network.node_of(dst)) for src, dst in pairs]
         return Path(*found, _way(phase.pattern, pairs, nodes))
 
-    def seconds(self, kind: CollectiveKind, nbytes: float) -> float:
-        """The closed form of a collective on idle links, in seconds."""
+    def seconds(self, kind: CollectiveKind, nbytes: float, start_s: float = 0.0) -> float:
+        """The closed form of a collective on idle links that begins at `start_s`, in seconds.
+
+        Which algorithm it is, is decided with the links as they are at the beginning, as NCCL does when it makes a
+        communicator. If they change while it goes on, this does not count.
+        """
         if self.trivial(nbytes):
             return 0.0
-        key = kind, nbytes
+        key = kind, nbytes, self._network.epoch(start_s)
         found = self._seconds.get(key)
         if found is None:
-            found = self._seconds[key] = self.plan(kind, nbytes).seconds(nbytes)
+            found = self._seconds[key] = self._closed_form(kind, nbytes, self._network.steady(start_s))
         return found
+
+    def seconds_from(self, start_s: float) -> Callable[[CollectiveKind, float], float]:
+        """`seconds` of collectives that begin while the links are as they are at `start_s`."""
+        return partial(self.seconds, start_s=start_s)
+
+    def _closed_form(self, kind: CollectiveKind, nbytes: float, network: Network[Any] | NetworkPart) -> float:
+        if network is self._network:
+            return self.plan(kind, nbytes).seconds(nbytes)
+        total_s = 0.0
+        for pairs, each_bytes, repeat, pause_s in self._steps(kind, nbytes):
+            latency_s, bytes_per_s = network.idle_path(pairs)
+            total_s += repeat * (latency_s + each_bytes / bytes_per_s + pause_s)
+        return total_s
+
+
+def check_group(group: Group, world_size: int) -> None:
+    """Whether ranks can communicate as a group.
+
+    Raises:
+        UsageError: If there is none, one of them twice, or one that is not among the ranks of the job.
+    """
+    if not group.ranks:
+        raise UsageError("a group of no ranks; name at least one")
+    if len(set(group.ranks)) < group.size:
+        twice = max(group.ranks, key=group.ranks.count)
+        raise UsageError(f"rank {twice} is more than once in a group: {ranks_shown(group.ranks)}")
+    outside = next((rank for rank in group.ranks if not 0 <= rank < world_size), None)
+    if outside is not None:
+        raise UsageError(f"rank {outside} of a group is outside the job, whose ranks are 0 to {world_size - 1}")
 
 
 def _span(nodes: Sequence[int]) -> Span:

@@ -34,7 +34,7 @@ class HighDetail(QueuedCollectives):
     def compute(self, op: Compute) -> Event:
         """One event at the end of the work on the rank's GPU."""
         device = self.platform.devices[op.rank]
-        seconds = self._work_cost.seconds(op.work, device.spec)
+        seconds = self.conditions.seconds(op, self.now(op.rank))
         end_s = device.reserve(self.env._now, seconds)
         for hook in self.probes.operation:
             hook(op, end_s - seconds, end_s)
@@ -91,6 +91,7 @@ class PassRun:
         "_offset_s",
         "_op",
         "_segments",
+        "_slowness",
         "_started_s",
         "_tick",
         "event",
@@ -102,6 +103,7 @@ class PassRun:
         self._segments: list[SegmentTime] = []
         for repeat, segments in executor.pass_cost(op).stretches(op.batch):
             self._segments += segments * repeat
+        self._slowness = executor.conditions.begin_step(op.team)
         self._index = 0
         self._started_s = now = self._env._now
         previous_end_s = executor.pass_ends_s.get(op.team, now)
@@ -128,7 +130,7 @@ class PassRun:
             return
         segment = segments[index]
         self._index = index + 1
-        now, compute_s = self._env._now, segment.compute_s
+        now, compute_s = self._env._now, segment.compute_s * self._slowness
         self._offset_s += compute_s
         end_s = self._anchor_s + self._offset_s
         for device in self._devices:
@@ -141,7 +143,7 @@ class PassRun:
                     self._anchor_s, self._offset_s = busy_until_s, 0.0
         end_s = self._anchor_s + self._offset_s
         if self._executor.probes.operation:
-            self._tell(segment, end_s)
+            self._tell(segment.name, end_s - compute_s, end_s)
         self._arm(end_s, self._exchange if segment.nbytes else self._advance)
 
     def _communicate(self, _: Event) -> None:
@@ -154,18 +156,19 @@ class PassRun:
         segment = self._segments[self._index - 1]
         assert segment.kind is not None
         now = self._env._now
-        offset_s = self._offset_s + self._executor.communicator(self._op.team).seconds(segment.kind, segment.nbytes)
+        communicator, start_s = self._executor.communicator(self._op.team), self._anchor_s + self._offset_s
+        offset_s = self._offset_s + communicator.seconds(segment.kind, segment.nbytes, start_s)
         if _same_time(self._anchor_s + offset_s, now):
             self._offset_s = offset_s
         else:
             self._anchor_s, self._offset_s = now, 0.0
         self._compute(self._tick)
 
-    def _tell(self, segment: SegmentTime, end_s: float) -> None:
+    def _tell(self, name: str, start_s: float, end_s: float) -> None:
         for rank in self._op.team.ranks:
-            op = Compute(rank, Work(), segment.name)
+            op = Compute(rank, Work(), name)
             for hook in self._executor.probes.operation:
-                hook(op, end_s - segment.compute_s, end_s)
+                hook(op, start_s, end_s)
 
     def _finish(self) -> None:
         for hook in self._executor.probes.operation:

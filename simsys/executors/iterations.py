@@ -106,29 +106,45 @@ class TrainingLoop:
         Args:
             count: How many.
             repeatable: Whether an iteration's work depends on its phase alone, so that after two equal ones of a kind
-                all further ones of this kind are equal too; used if the level of detail allows it.
+                all further ones of this kind are equal too, as long as the hardware stays as it is; used if the level
+                of detail allows it.
         """
-        repeatable = repeatable and self._executor.may_repeat
+        executor = self._executor
+        repeatable = repeatable and executor.may_repeat and not executor.conditions.iterations_vary
         latest: dict[Kind, Iteration] = {}
         known: dict[Kind, Iteration] = {}
+        change_s = executor.platform.next_change_s(0.0)
         interval = self._checkpoints.interval if self._checkpoints else 0
         for kind, length in runs(count, [phase.start for phase in self._phases], interval, linked=self._prefetch):
-            for done in range(length):
-                if kind in known:
-                    self._tell(kind, known[kind], length - done)
-                    break
+            left = length
+            while left:
+                if self._end_s >= change_s:
+                    latest.clear()
+                    known.clear()
+                    change_s = executor.platform.next_change_s(self._end_s)
+                told = self._count_before(change_s, known[kind], left) if kind in known else 0
+                if told:
+                    self._tell(kind, known[kind], told)
+                    left -= told
+                    continue
                 yield from self._catch_up()
                 now = yield from self._simulate(kind)
+                left -= 1
                 before, latest[kind] = latest.get(kind), now
                 if repeatable and before is not None and now.same_as(before, self._end_s):
                     known[kind] = now
         if self._end_s > self._env.now:
             yield self._env.at(self._end_s)
 
+    def _count_before(self, change_s: float, like: Iteration, most: int) -> int:
+        """How many of `most` iterations like this one end before the hardware changes."""
+        return most if math.isinf(change_s) else min(most, int((change_s - self._end_s) / like.seconds))
+
     def _simulate(self, kind: Kind) -> Generator[Any, Any, Iteration]:
         self._enter(self._phases[kind.phase])
         executor, ranks, start_s = self._executor, self._ranks, self._end_s
         busy_s, sent_bytes = executor.busy_seconds(ranks), executor.sent_bytes()
+        executor.conditions.begin_iteration()
         self._mark("iteration_start")
         data_s = self._waiting_seconds()
         if data_s:

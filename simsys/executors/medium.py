@@ -16,7 +16,7 @@ from simsys.executors.base import Executor
 from simsys.executors.communicator import Meeting
 from simsys.executors.memory_use import MemoryUse, memory_use
 from simsys.executors.pass_times import PassTimes
-from simsys.executors.programs import Course, ProgramMeeting, StuckError, longest_paths
+from simsys.executors.programs import Course, Outcome, ProgramMeeting, StuckError, longest_paths
 from simsys.executors.tally import Tally
 from simsys.model.work import Work
 from simsys.ops import Collective, Compute, Forward, Operation, Pass, PassOperation, Program, Send
@@ -38,6 +38,7 @@ class MediumDetail(Executor):
         self._meets: dict[int, tuple[object, bool]] = {}  # likewise
         self._hops_s: dict[tuple[int, int, float], float] = {}
         self._tally = Tally(self)
+        self._as_of_s, self._epoch = 0.0, 0  # when the programs began whose passes are being timed
 
     @staticmethod
     def stand_in(role: Sequence[int], rank: int) -> int:
@@ -47,7 +48,7 @@ class MediumDetail(Executor):
     def compute(self, op: Compute) -> Event:
         """Advance the rank's GPU; the event has already happened."""
         device = self.platform.devices[op.rank]
-        seconds = self._work_cost.seconds(op.work, device.spec)
+        seconds = self.conditions.seconds(op, self.now(op.rank))
         end_s = device.reserve(self.env._now, seconds)
         for hook in self.probes.operation:
             hook(op, end_s - seconds, end_s)
@@ -59,7 +60,7 @@ class MediumDetail(Executor):
         communicator = self.communicator(op.group)
         communicator.count(op.kind, op.nbytes)
         start_s = max(ready_s, communicator.free_at_s)
-        communicator.free_at_s = end_s = start_s + communicator.seconds(op.kind, op.nbytes)
+        communicator.free_at_s = end_s = start_s + communicator.seconds(op.kind, op.nbytes, start_s)
         for hook in self.probes.operation:
             hook(op, start_s, end_s)
         self.env.fire_at(end_s, meeting.event)
@@ -69,8 +70,10 @@ class MediumDetail(Executor):
         device = self.platform.devices[op.rank]
         if op.team.size > 1:
             self._tally.passed(op)
-        compute_s, exchange_s = self.pass_cost(op).seconds(op.batch, self.communicator(op.team).seconds)
         start_s = max(self.env._now, device.free_at_s)
+        collective_s = self.communicator(op.team).seconds_from(start_s)
+        compute_s, exchange_s = self.pass_cost(op).seconds(op.batch, collective_s)
+        compute_s *= self.conditions.begin_step(op.team)
         device.free_at_s = end_s = start_s + (op.host_s + compute_s + exchange_s)
         device.busy_s += compute_s
         for hook in self.probes.operation:
@@ -94,7 +97,7 @@ class MediumDetail(Executor):
         try:
             if any(self._meets_others(op) for op in meeting.programs):
                 raise StuckError
-            outcome = longest_paths(meeting.programs, meeting.ready_s, self._pass_times, self._hop_seconds)
+            outcome = self._undisturbed(meeting)
         except StuckError:  # a message may come from what follows another rank's program: play them, event by event
             for op in meeting.programs:
                 self.env.process(self._play_and_tell(op, meeting.events[op.rank]))
@@ -110,6 +113,19 @@ class MediumDetail(Executor):
             self.env.fire_at(arrived_s, self.mail.event(src, dst, tag, receiving=False), sent_s)
         for event in meeting.events.values():
             event.succeed()
+
+    def _undisturbed(self, meeting: ProgramMeeting) -> Outcome:
+        """Follow the programs on hardware that stays as it is now; raises StuckError if it does not."""
+        start_s = self._as_of_s = min(meeting.ready_s.values())
+        platform, changed = self.platform, self.conditions.iterations_vary
+        if changed or platform.epoch(start_s) != self._epoch:
+            self._epoch = platform.epoch(start_s)
+            self._times_of.clear()
+            self._hops_s.clear()
+        outcome = longest_paths(meeting.programs, meeting.ready_s, self._pass_times, self._hop_seconds)
+        if platform.epoch(max(course.end_s for course in outcome.courses.values())) != self._epoch:
+            raise StuckError
+        return outcome
 
     def _hold(self, op: Program, start_s: float, end_s: float) -> None:
         """Take what the passes hold at their peak for as long as they last, and keep what they leave behind."""
@@ -159,16 +175,17 @@ class MediumDetail(Executor):
             times.exchange(op.collective, max(0.0, exchange_s - compute_s), min(compute_s, exchange_s))
 
     def _compute_seconds(self, op: Compute) -> float:
-        return self._work_cost.seconds(op.work, self.platform.devices[op.rank].spec)
+        return self.conditions.seconds(op, self._as_of_s)
 
     def _collective_seconds(self, op: Collective) -> float:
-        return self.communicator(op.group).seconds(op.kind, op.nbytes)
+        return self.communicator(op.group).seconds(op.kind, op.nbytes, self._as_of_s)
 
     def _hop_seconds(self, op: Send) -> float:
         key = op.rank, op.dst, op.nbytes
         found = self._hops_s.get(key)
         if found is None:
-            latency_s, bytes_per_s = self.platform.network.idle_path([(op.rank, op.dst)])
+            network = self.platform.network.steady(self._as_of_s)
+            latency_s, bytes_per_s = network.idle_path([(op.rank, op.dst)])
             found = self._hops_s[key] = latency_s + op.nbytes / bytes_per_s
         return found
 
@@ -202,7 +219,7 @@ class MediumDetail(Executor):
         event = self.mail.event(op.rank, op.dst, op.tag, receiving=False)
         self._tally.sent(op)
         start_s = self.now(op.rank)
-        latency_s, bytes_per_s = self.platform.network.idle_path([(op.rank, op.dst)])
+        latency_s, bytes_per_s = self.platform.network.steady(start_s).idle_path([(op.rank, op.dst)])
         end_s = start_s + latency_s + op.nbytes / bytes_per_s
         for hook in self.probes.operation:
             hook(op, start_s, end_s)

@@ -26,7 +26,7 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._footprints: dict[tuple[int, int], Footprint] = {}
+        self._footprints: dict[tuple[int, int, int], Footprint] = {}
 
     def carry(self, communicator: Communicator, op: Collective, done: Callback) -> None:
         """Occupy the links for as long as it takes."""
@@ -37,7 +37,7 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
         delivered = self.mail.event(op.rank, op.dst, op.tag, receiving=False)
         self._tally.sent(op)
         start_s = self.now(op.rank)
-        latency_s, bytes_per_s = self.platform.network.idle_path([(op.rank, op.dst)])
+        latency_s, bytes_per_s = self.platform.network.steady(start_s).idle_path([(op.rank, op.dst)])
 
         def arrived(_: Event) -> None:
             for hook in self.probes.operation:
@@ -60,8 +60,10 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
             return super().forward(op)
         self._tally.passed(op)
         communicator, cost = self.communicator(op.team), self.pass_cost(op)
-        compute_s, exchange_s = cost.seconds(op.batch, communicator.seconds)
-        device, start_s = self.platform.devices[op.rank], max(self.env._now, self.platform.devices[op.rank].free_at_s)
+        device = self.platform.devices[op.rank]
+        start_s = max(self.env._now, device.free_at_s)
+        compute_s, exchange_s = cost.seconds(op.batch, communicator.seconds_from(start_s))
+        compute_s *= self.conditions.begin_step(op.team)
         device.busy_s += compute_s
         ended = Event(self.env)
 
@@ -85,11 +87,11 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
         return Executor.program(self, op)
 
     def _route(self, op: Send) -> Footprint:
-        key = op.rank, op.dst
+        key = op.rank, op.dst, self.platform.network.epoch(self.env._now)
         found = self._footprints.get(key)
         if found is None:
             network = self.platform.network
-            paths = [network.path(op.rank + shift, op.dst + shift) for shift in self.images.shifts(key)]
+            paths = [network.path(op.rank + shift, op.dst + shift) for shift in self.images.shifts(key[:2])]
             found = self._footprints[key] = network.occupancy.footprint(
                 [(path, 1.0) for path in paths], network.traffic
             )

@@ -33,7 +33,33 @@ def roles_of(layout: Layout, kinds: Sequence[int] = (), runs: Iterable[int] = ()
     stages = [layout.coordinates(rank)["pipeline"] for rank in range(layout.world_size)]
     colours = _refined(list(zip(stages, surroundings, strict=True)), groups)
     roles = _led(_members(colours), groups)
-    return roles if roles is not None else tuple((rank,) for rank in range(layout.world_size))
+    return roles if roles is not None else alone(layout)
+
+
+def alone(layout: Layout) -> Roles:
+    """Every rank for itself."""
+    return tuple((rank,) for rank in range(layout.world_size))
+
+
+def one_group(layout: Layout, runs: Iterable[int] = ()) -> bool:
+    """Whether no ranks communicate among themselves but all together; arguments as for `roles_of`."""
+    size = layout.world_size
+    divided = layout.context > 1 or layout.expert > 1 or any(1 < run < size for run in runs)
+    return layout.replicas == size and not divided
+
+
+def varied_roles(layout: Layout, kinds: Sequence[int] = (), runs: Iterable[int] = ()) -> Roles:
+    """Roles of ranks whose computations vary at random; arguments as for `roles_of`.
+
+    Where all ranks do the same and meet in collectives of all of them only, the slowest of each kind of device can
+    stand for it: a collective begins when the last rank is ready, and that is one of the slowest. Rank 0, which is
+    looked at, stands for itself. Elsewhere it matters who meets whom, so that every rank works for itself.
+    """
+    if not one_group(layout, runs):
+        return alone(layout)
+    size = layout.world_size
+    others = _members(_numbered([kinds[rank] if kinds else 0 for rank in range(1, size)])) if size > 1 else []
+    return ((0,), *(tuple(rank + 1 for rank in ranks) for ranks in others))
 
 
 def _places(layout: Layout, nodes: Sequence[int]) -> list[object]:
@@ -67,8 +93,8 @@ def _refined(colours: Sequence[object], groups: Sequence[Sequence[Group]]) -> li
         seen: dict[Group, tuple[int, ...]] = {}
         for own in groups:
             for group in own:
-                if group not in seen:
-                    seen[group] = tuple(sorted(numbers[rank] for rank in group.ranks))
+                if group not in seen:  # in their order, as it may matter where on the links a group lies
+                    seen[group] = tuple(numbers[rank] for rank in group.ranks)
         refined = _numbered(
             [(number, *(seen[group] for group in own)) for number, own in zip(numbers, groups, strict=True)]
         )

@@ -4,12 +4,14 @@ A transfer takes all links of its route at once, at one rate; its last byte arri
 route after it has been sent. Whenever flows start or end, the rates of those affected are found anew, as in SimGrid
 (Casanova et al. 2014, "Versatile, scalable, and accurate simulation of distributed applications and platforms",
 J. Parallel Distrib. Comput. 74(10)). All that starts and ends at one moment is one change. Between changes nothing
-happens, so the next end is one event.
+happens, so the next end is one event. When links change, those who are under way get new rates too; the latency of a
+route is that of the moment when the last byte is sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Mapping
 from heapq import heapify, heappop, heappush
 
 from simpy.events import Event, EventPriority
@@ -19,6 +21,7 @@ from simsys.platform.flow import Batch, FairLink, Flow
 from simsys.platform.max_min import fair_rates
 from simsys.platform.network import Network
 from simsys.platform.schedule import Route
+from simsys.platform.timeline import Timeline
 from simsys.platform.topology import LinkSpec, Topology
 
 _SAME_MOMENT = 1e-14  # ends that differ by no more, relative to the clock, are one
@@ -32,8 +35,12 @@ class FairNetwork(Network[FairLink]):
     contention = "fair (max-min)"
     in_turn = False
 
-    def __init__(self, env: Environment, topology: Topology) -> None:
-        super().__init__(env, topology)
+    def __init__(
+        self, env: Environment, topology: Topology, timelines: Mapping[int, Timeline[LinkSpec]] | None = None
+    ) -> None:
+        super().__init__(env, topology, timelines)
+        self._due_s = deque(self.changes_s)  # when links change that are still as they were before
+        self._next_change_s = self._due_s[0] if self._due_s else float("inf")
         self._changed: dict[FairLink, None] = {}
         self._came: list[Flow] = []
         self._lowest_bytes_per_s = float("inf")
@@ -47,6 +54,8 @@ class FairNetwork(Network[FairLink]):
 
     def transfer_all(self, routes: Iterable[Route[FairLink]], nbytes: float, pause_s: float = 0.0) -> Event:
         """Send `nbytes` over each of `routes` at once; fires `pause_s` after all have arrived."""
+        if self._next_change_s <= self.env._now:
+            self._renew_links(self.env._now)
         routes = list(routes)
         batch = Batch(self.env, len(routes), pause_s)
         for route in routes:
@@ -91,8 +100,11 @@ class FairNetwork(Network[FairLink]):
             heapify(ends)
         while ends and ends[0][0] != ends[0][2].end_s:
             heappop(ends)
-        if ends and ends[0][0] < self._wake_s:
-            self._wake_s = ends[0][0]
+        if not ends:
+            return
+        next_s = min(ends[0][0], self._next_change_s)
+        if next_s < self._wake_s:
+            self._wake_s = next_s
             At(self.env, self._wake_s, self._wake)
 
     def _wake(self, _: Event) -> None:
@@ -106,8 +118,27 @@ class FairNetwork(Network[FairLink]):
             end_s, _serial, flow = heappop(ends)
             if end_s == flow.end_s:
                 self._end(flow)
+        if self._next_change_s <= now:
+            self._renew_links(now)
         if not self._changed:
             self._await_next_end()
+
+    def _renew_links(self, now: float) -> None:
+        """Let links be what they are now, and find the rates of the flows on them anew."""
+        while self._due_s and self._due_s[0] <= now:
+            self._due_s.popleft()
+        self._next_change_s = self._due_s[0] if self._due_s else float("inf")
+        renewed = [link for link in self._links if link.timeline is not None and link.outdated(now)]
+        for link in renewed:
+            link.settle(now)
+            link.renew(now)
+        for flow in dict.fromkeys(flow for link in renewed for flow in link.flows if flow.bytes_per_s):
+            self._expect_change()
+            flow.renew(now)
+            self._serial += 1
+            heappush(self._ends, (flow.end_s, self._serial, flow))
+            self._changed.update(dict.fromkeys(flow.route))
+            self._lowest_bytes_per_s = 0.0
 
     def _end(self, flow: Flow) -> None:
         self._expect_change()

@@ -6,6 +6,8 @@ sum of the latencies plus the bytes over the slowest link, and each link of the 
 moment the head reaches it, never ahead of time. A link is reserved for as long as it needs itself: while a
 transfer trickles in from a slower link, packets of others pass, or eight NICs could not share one fast uplink.
 
+A link that changes has the bandwidth and latency of the moment when a transfer gets its turn there.
+
 Store-and-forward: a link takes a transfer on when it has all of it, so every link adds its latency and its
 serialisation, as in ASTRA-sim's congestion-aware network (astra-network-analytical, congestion_aware/Link.cpp).
 """
@@ -16,20 +18,24 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from simpy.events import Event
 
+from simsys.platform.claims import Claims
 from simsys.platform.environment import Environment
 from simsys.platform.flight import CalendarLink, CutThroughLink, Flight, StoreAndForwardLink
 from simsys.platform.link import Link
 from simsys.platform.network import LockStep, Network
-from simsys.platform.quiet import Claims, QuietSchedule
+from simsys.platform.quiet import QuietSchedule
 from simsys.platform.schedule import Route
+from simsys.platform.timeline import Timeline
 from simsys.platform.topology import LinkSpec, Topology
 
 
 class FifoNetwork(Network[CalendarLink]):
     """Links with calendars; collectives whose links nobody else uses take one event."""
 
-    def __init__(self, env: Environment, topology: Topology) -> None:
-        super().__init__(env, topology)
+    def __init__(
+        self, env: Environment, topology: Topology, timelines: Mapping[int, Timeline[LinkSpec]] | None = None
+    ) -> None:
+        super().__init__(env, topology, timelines)
         self._claims = Claims(env)
 
     @property
@@ -70,6 +76,6 @@ class StoreAndForwardNetwork(FifoNetwork):
 
     def _rate(self, route: Route[CalendarLink], load: Mapping[Link, int]) -> float:
         """Every link serialises once; at the worst one, the others that share it come first."""
-        each = [(1.0 / link.bytes_per_s, load[link] - 1) for link in route]
+        each = [(1.0 / link.spec.bytes_per_s, load[link] - 1) for link in route]
         seconds_per_byte = sum(own for own, _ in each) + max((own * others for own, others in each), default=0.0)
         return 1.0 / seconds_per_byte if seconds_per_byte else float("inf")

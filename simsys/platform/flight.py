@@ -52,6 +52,8 @@ class CutThroughLink(CalendarLink):
             start = head_s
         else:
             self.queued_s += start - head_s
+        if self.timeline is not None:
+            self.renew(start)
         serialised_s = nbytes / self.bytes_per_s
         self.free_at_s = finish = start + serialised_s
         self.busy_s += serialised_s
@@ -71,6 +73,8 @@ class StoreAndForwardLink(CalendarLink):
             start = tail_s
         else:
             self.queued_s += start - tail_s
+        if self.timeline is not None:
+            self.renew(start)
         serialised_s = nbytes / self.bytes_per_s
         self.free_at_s = finish = start + serialised_s
         self.busy_s += serialised_s

@@ -23,11 +23,25 @@ class FairLink(Link):
         """During filling: how many flows have no rate yet."""
         self.looked_at = False
         """During filling: whether its flows may change."""
+        self._settled_bytes = self._settled_s = 0.0
 
     def busy_before(self, now_s: float) -> float:
         """Seconds at full rate for the bytes that have been sent."""
+        return self._settled_s + (self._sent_bytes(now_s) - self._settled_bytes) / self.bytes_per_s
+
+    def _sent_bytes(self, now_s: float) -> float:
         coming = sum(flow.left_bytes - flow.bytes_per_s * (now_s - flow.since_s) for flow in self.flows)
-        return (self.nbytes - coming) / self.bytes_per_s
+        return self.nbytes - coming
+
+    def outdated(self, now_s: float) -> bool:
+        """Whether it has another bandwidth or latency now."""
+        spec = self.spec_at(now_s)
+        return (self.bytes_per_s, self.latency_s) != (spec.bytes_per_s, spec.latency_s)
+
+    def settle(self, now_s: float) -> None:
+        """Account for what has been sent at the rate up to now."""
+        self._settled_s = self.busy_before(now_s)
+        self._settled_bytes = self._sent_bytes(now_s)
 
 
 class Batch:
@@ -107,6 +121,11 @@ class Flow:
             self.limit.queued_s += elapsed_s * (1.0 - before / self._alone_bytes_per_s)
         self.bytes_per_s, self.limit = bytes_per_s, limit
         self.end_s = now_s + left_bytes / bytes_per_s
+
+    def renew(self, now_s: float) -> None:
+        """A link of its route has changed: account for the time up to now; the rate is found anew after that."""
+        self.change(self.bytes_per_s, self.limit, now_s)
+        self._alone_bytes_per_s = min([link.bytes_per_s for link in self.route])
 
     def finish(self, now_s: float) -> None:
         """The last byte is sent; it arrives the latency of the route later."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from simsys.platform.timeline import Timeline
 from simsys.platform.topology import LinkSpec
 
 
@@ -11,13 +12,15 @@ class Link(ABC):
     """One direction of a link.
 
     Args:
-        spec: Its ends, bandwidth and latency.
+        spec: Its ends, and bandwidth and latency at the beginning.
     """
 
     def __init__(self, spec: LinkSpec) -> None:
         self.spec = spec
         self.bytes_per_s = spec.bytes_per_s
         self.latency_s = spec.latency_s
+        self.timeline: Timeline[LinkSpec] | None = None
+        """Bandwidth and latency at all times, if they change."""
         self.nbytes = 0.0
         """Bytes of the transfers that have come to this link."""
         self.queued_s = 0.0
@@ -26,3 +29,12 @@ class Link(ABC):
     @abstractmethod
     def busy_before(self, now_s: float) -> float:
         """Seconds up to `now_s` that the link, at its full rate, needed for what it carried."""
+
+    def spec_at(self, time_s: float) -> LinkSpec:
+        """What it can do at a time."""
+        return self.spec if self.timeline is None else self.timeline.at(time_s)
+
+    def renew(self, time_s: float) -> None:
+        """Be from now on as it is at a time."""
+        spec = self.spec_at(time_s)
+        self.bytes_per_s, self.latency_s = spec.bytes_per_s, spec.latency_s

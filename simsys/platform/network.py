@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, Generic
+from functools import cached_property
+from typing import ClassVar, Generic, Self
 
 from simpy.events import Event
 
@@ -12,6 +14,7 @@ from simsys.platform.environment import At, Environment
 from simsys.platform.link import Link
 from simsys.platform.occupancy import Occupancy
 from simsys.platform.schedule import LinkT, Route, Schedule, Step
+from simsys.platform.timeline import Timeline
 from simsys.platform.topology import LinkSpec, Topology
 from simsys.platform.traffic import Traffic
 
@@ -27,7 +30,8 @@ class Network(ABC, Generic[LinkT]):
 
     Args:
         env: The environment.
-        topology: Vertices and links.
+        topology: Vertices and links, with what these can do at the beginning.
+        timelines: Links that change, with what they can do at all times, by index.
     """
 
     contention: ClassVar[str]
@@ -35,15 +39,22 @@ class Network(ABC, Generic[LinkT]):
     in_turn: ClassVar[bool] = True
     """Whether links serve transfers in turn; else they share their bandwidth."""
 
-    def __init__(self, env: Environment, topology: Topology) -> None:
+    def __init__(
+        self, env: Environment, topology: Topology, timelines: Mapping[int, Timeline[LinkSpec]] | None = None
+    ) -> None:
         self.env = env
         self.topology = topology
         self.traffic = Traffic()
         """Bytes from GPU to GPU."""
-        self.occupancy = Occupancy(env, topology.links, in_turn=self.in_turn)
+        self.occupancy = Occupancy(env, self._rate_of, in_turn=self.in_turn)
         """How transfers that are not simulated step by step slow each other."""
         self._links = [self._make_link(spec) for spec in topology.links]
+        for index, each in (timelines or {}).items():
+            self._links[index].timeline = each
+        self.changes_s = sorted({time_s for each in (timelines or {}).values() for time_s in each.changes_s})
+        """When some link changes."""
         self._routes: dict[tuple[int, int], Route[LinkT]] = {}
+        self._steady: dict[int, Self] = {}
 
     @staticmethod
     @abstractmethod
@@ -58,6 +69,9 @@ class Network(ABC, Generic[LinkT]):
     def links(self) -> Sequence[LinkT]:
         """All links, in the order of the topology, with what they carried up to now."""
         return self._links
+
+    def _rate_of(self, link: int) -> float:
+        return self._links[link].spec_at(self.env._now).bytes_per_s
 
     def node_of(self, gpu: int) -> int:
         """The node that a GPU is in."""
@@ -84,7 +98,8 @@ class Network(ABC, Generic[LinkT]):
         """The same, without counting it in the communication graph."""
         route = self.route(src, dst)
         if not route or not nbytes:
-            return At(self.env, self.env.now + sum(link.latency_s for link in route))
+            now = self.env.now
+            return At(self.env, now + sum(link.spec_at(now).latency_s for link in route))
         return self.transfer_all((route,), nbytes)
 
     def schedule(self, steps: Iterable[LockStep]) -> Schedule[LinkT]:
@@ -97,8 +112,32 @@ class Network(ABC, Generic[LinkT]):
             for pairs, nbytes, repeat, pause_s in steps
         ]
 
+    @cached_property
+    def uneven(self) -> bool:
+        """Whether links of one kind differ, so that equal groups of ranks at different places may not be equal."""
+        found = {(link.spec.kind, link.spec.bytes_per_s, link.spec.latency_s) for link in self._links}
+        return bool(self.changes_s) or len(found) > len({kind for kind, _, _ in found})
+
+    def epoch(self, time_s: float) -> int:
+        """How many times links have changed by a time."""
+        return bisect_right(self.changes_s, time_s) if self.changes_s else 0
+
+    def steady(self, time_s: float) -> Self:
+        """A network whose links are always as those of this one are at a time; itself if that is the beginning."""
+        epoch = self.epoch(time_s)
+        if not epoch:
+            return self
+        found = self._steady.get(epoch)
+        if found is None:
+            found = self._steady[epoch] = type(self)(self.env, self.topology)
+            found._links = [self._make_link(link.spec_at(time_s)) for link in self._links]
+        return found
+
     def idle_path(self, pairs: Iterable[tuple[int, int]]) -> tuple[float, float]:
-        """Latency in seconds and bytes/s of the slowest transfer when all `pairs` transfer at once on idle links."""
+        """Latency in seconds and bytes/s of the slowest transfer when all `pairs` transfer at once on idle links.
+
+        The links are as they are at the beginning; `steady` answers for another time.
+        """
         routes = [self.route(src, dst) for src, dst in pairs]
         load: dict[Link, int] = {}
         for route in routes:
@@ -106,7 +145,7 @@ class Network(ABC, Generic[LinkT]):
                 load[link] = load.get(link, 0) + 1
         latency_s, bytes_per_s = 0.0, float("inf")
         for route in routes:
-            latency_s = max(latency_s, sum(link.latency_s for link in route))
+            latency_s = max(latency_s, sum(link.spec.latency_s for link in route))
             bytes_per_s = min(bytes_per_s, self._rate(route, load))
         return latency_s, bytes_per_s
 
@@ -115,4 +154,4 @@ class Network(ABC, Generic[LinkT]):
 
         Links that k of them share give each a k-th of their rate.
         """
-        return min((link.bytes_per_s / load[link] for link in route), default=float("inf"))
+        return min((link.spec.bytes_per_s / load[link] for link in route), default=float("inf"))

@@ -1,10 +1,10 @@
-"""Clusters of equal nodes: GPUs joined inside each node, nodes joined by a fabric."""
+"""Clusters of nodes: GPUs joined inside each node, nodes joined by a fabric."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from simsys.errors import UnknownNameError, UsageError
 from simsys.platform.fabrics import GROUPED, PORT_PER_NIC, TOPOLOGY_TYPES
@@ -28,6 +28,9 @@ class Nics:
     count: int
     bytes_per_s: float
     latency_s: float
+
+
+T = TypeVar("T", NodeInside, Nics)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,22 +59,23 @@ class Fabric:
 def nodes_on_fabric(
     num_nodes: int,
     gpus_per_node: int,
-    inside: NodeInside | None = None,
-    nics: Nics | None = None,
+    inside: NodeInside | Sequence[NodeInside] | None = None,
+    nics: Nics | Sequence[Nics] | None = None,
     fabric: Fabric | None = None,
 ) -> Topology:
-    """A cluster of equal nodes; GPU i of node k is vertex k·gpus_per_node + i.
+    """A cluster of nodes with equally many GPUs; GPU i of node k is vertex k·gpus_per_node + i.
 
     A GPU reaches its node's router over its NIC, and the routers are joined by the fabric. On fabrics of switches,
     each NIC has a port of its own with its share of the node's bandwidth, so NICs do not wait for each other; on
     other fabrics a node has one router. Traffic between GPUs of one node stays inside the node. Nodes of one GPU have
-    neither inside nor NICs: the GPU itself is on the fabric.
+    neither inside nor NICs: the GPU itself is on the fabric. Nodes may differ in their insides and NICs; ports that a
+    node has no NIC for stay free.
 
     Args:
         num_nodes: Nodes; one node has no NICs and no fabric.
         gpus_per_node: GPUs of each node.
-        inside: Needed if a node has several GPUs.
-        nics: Needed if there are several nodes of several GPUs.
+        inside: Of all nodes, or of each; needed if a node has several GPUs.
+        nics: Of all nodes, or of each; needed if there are several nodes of several GPUs.
         fabric: Needed if there are several nodes.
 
     Raises:
@@ -80,7 +84,10 @@ def nodes_on_fabric(
     """
     check_count("num_nodes", num_nodes)
     check_count("gpus_per_node", gpus_per_node)
-    ports = max(nics.count, 1) if nics is not None and fabric is not None and fabric.kind in PORT_PER_NIC else 1
+    insides_of, cards_of = _of_each(inside, num_nodes, "insides"), _of_each(nics, num_nodes, "sets of NICs")
+    ports = 1
+    if fabric is not None and fabric.kind in PORT_PER_NIC:
+        ports = max([1, *(cards.count for cards in cards_of if cards is not None)])
     outside = _fabric_topology(num_nodes, fabric, 1 if gpus_per_node == 1 else ports)
     if gpus_per_node == 1:
         return outside
@@ -88,7 +95,7 @@ def nodes_on_fabric(
     nodes = [range(first, first + gpus_per_node) for first in range(0, num_gpus, gpus_per_node)]
     insides, links, names = [], list[LinkSpec](), list[str]()
     for node, gpus in enumerate(nodes):
-        insides.append(build_inside(gpus, inside, num_gpus + len(names)))
+        insides.append(build_inside(gpus, insides_of[node], num_gpus + len(names)))
         links += insides[-1].links
         names += [f"{name} of node {node}" for name in insides[-1].names]
     graph = Topology(
@@ -101,16 +108,25 @@ def nodes_on_fabric(
     )
     if num_nodes == 1:
         return graph
-    cards = _check_nics(nics, gpus_per_node)
+    cards = [_check_nics(each, gpus_per_node) for each in cards_of]
     return _joined(
         graph, list(zip(nodes, insides, strict=True)), cards, ports, outside, pxn=bool(fabric and fabric.pxn)
     )
 
 
+def _of_each(given: T | Sequence[T] | None, num_nodes: int, what: str) -> Sequence[T | None]:
+    """What each node has, where one may stand for all."""
+    if not isinstance(given, Sequence):
+        return [given] * num_nodes
+    if len(given) != num_nodes:
+        raise UsageError(f"{len(given)} {what} do not fit {num_nodes} nodes")
+    return given
+
+
 def _joined(
     graph: Topology,
     nodes: Sequence[tuple[Sequence[int], BuiltInside]],
-    nics: Nics,
+    nics: Sequence[Nics],
     ports: int,
     outside: Topology,
     *,
@@ -124,7 +140,7 @@ def _joined(
     exits: list[Exit] = []
     for node, (gpus, inside) in enumerate(nodes):
         routers = range(first_port + node * ports, first_port + (node + 1) * ports)
-        node_exits, cards = _connect(gpus, inside, nics, routers, graph.num_gpus + len(names), links)
+        node_exits, cards = _connect(gpus, inside, nics[node], routers, graph.num_gpus + len(names), links)
         exits += node_exits
         names += [f"{card} of node {node}" for card in cards]
     first_of_fabric = len(links)

@@ -10,14 +10,13 @@ all take as many steps per second, however large these are. Where they share ban
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING
 
 from simpy.events import Event
 
 from simsys.platform.environment import At, Callback, Environment
-from simsys.platform.topology import LinkSpec
 from simsys.platform.traffic import Account, Traffic
 
 if TYPE_CHECKING:
@@ -31,16 +30,19 @@ class Footprint:
     """The links that transfers occupy, and for how long. Make it once for all transfers over the same routes.
 
     Args:
-        busy_s: By number of link, how long its bytes take at the link's full rate, per byte of the whole.
+        shares: By number of link, the bytes that it carries, per byte of the whole.
+        bytes_per_s: The rate of a link by its number.
         account: Counts the bytes of the whole.
     """
 
     _numbers = count()
 
-    def __init__(self, busy_s: Mapping[int, float], account: Account) -> None:
+    def __init__(self, shares: Mapping[int, float], bytes_per_s: Callable[[int], float], account: Account) -> None:
         self.number = next(self._numbers)
-        self.busy_s = dict(busy_s)
-        self.busiest_s = max(busy_s.values(), default=0.0)
+        self.shares = shares
+        self.busy_s = {link: share / bytes_per_s(link) for link, share in shares.items()}
+        """How long its bytes take at the link's full rate, per byte of the whole."""
+        self.busiest_s = max(self.busy_s.values(), default=0.0)
         """The most of them."""
         self.account = account
 
@@ -81,12 +83,12 @@ class Occupancy:
 
     Args:
         env: The environment.
-        links: All links.
+        bytes_per_s: The rate of a link, by its number, at present.
         in_turn: Whether links serve transfers in turn, or share their bandwidth.
     """
 
-    def __init__(self, env: Environment, links: Sequence[LinkSpec], *, in_turn: bool) -> None:
-        self._env, self._links, self._in_turn = env, links, in_turn
+    def __init__(self, env: Environment, bytes_per_s: Callable[[int], float], *, in_turn: bool) -> None:
+        self._env, self._bytes_per_s, self._in_turn = env, bytes_per_s, in_turn
         self._footprints: list[Footprint] = []
         self._under_way: dict[Occupant, None] = {}
         self._meetings: dict[tuple[int, int], bool] = {}
@@ -94,25 +96,27 @@ class Occupancy:
         self._known_rates: dict[tuple[object, ...], list[float]] = {}
 
     def footprint(self, transfers: Iterable[tuple[Sequence[int], float]], traffic: Traffic) -> Footprint:
-        """The footprint of transfers, each with the numbers of its links and its share of the bytes.
+        """The footprint of transfers that begin now, each with the numbers of its links and its share of the bytes.
 
         Their bytes are counted with those of `traffic`, whose communication graph they do not change.
         """
-        busy_s: dict[int, float] = {}
+        shares: dict[int, float] = {}
         for path, share in transfers:
             for link in path:
-                busy_s[link] = busy_s.get(link, 0.0) + share / self._links[link].bytes_per_s
-        footprint = Footprint(busy_s, traffic.account(lambda: ()))
+                shares[link] = shares.get(link, 0.0) + share
+        footprint = Footprint(shares, self._bytes_per_s, traffic.account(lambda: ()))
         self._footprints.append(footprint)
         return footprint
 
-    def busy_seconds(self) -> dict[int, float]:
-        """How long each link, at its full rate, needs for what it has carried so far or is carrying, by number."""
-        busy_s: dict[int, float] = {}
+    def carried(self) -> dict[int, tuple[float, float]]:
+        """What each link has carried so far or is carrying, by number: bytes, and seconds at its full rate."""
+        carried: dict[int, tuple[float, float]] = {}
         for footprint in self._footprints:
-            for link, each_s in footprint.busy_s.items():
-                busy_s[link] = busy_s.get(link, 0.0) + each_s * footprint.account.nbytes
-        return busy_s
+            for link, share in footprint.shares.items():
+                nbytes, busy_s = carried.get(link, (0.0, 0.0))
+                whole = footprint.account.nbytes
+                carried[link] = nbytes + share * whole, busy_s + footprint.busy_s[link] * whole
+        return carried
 
     def start(
         self,

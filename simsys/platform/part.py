@@ -28,6 +28,20 @@ class NetworkPart:
         self.traffic = Traffic()
         """Bytes from GPU to GPU of this part."""
 
+    @property
+    def uneven(self) -> bool:
+        """As `Network.uneven`."""
+        return self._whole.uneven
+
+    def epoch(self, time_s: float) -> int:
+        """As `Network.epoch`."""
+        return self._whole.epoch(time_s)
+
+    def steady(self, time_s: float) -> NetworkPart:
+        """As `Network.steady`."""
+        found = self._whole.steady(time_s)
+        return self if found is self._whole else NetworkPart(found, self._gpus)
+
     def node_of(self, gpu: int) -> int:
         """The node that a GPU is in, by its number in the cluster."""
         return self._whole.node_of(self._gpus[gpu])
@@ -64,7 +78,7 @@ class PlatformPart:
     """
 
     def __init__(self, whole: VirtualHardwarePlatform, gpus: Sequence[int]) -> None:
-        self.env = whole.env
+        self.env, self.epoch, self.next_change_s = whole.env, whole.epoch, whole.next_change_s
         self.devices: list[Device] = [whole.devices[gpu] for gpu in gpus]
         self.network = NetworkPart(whole.network, gpus)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from simpy.events import Event
@@ -17,7 +18,8 @@ from simsys.platform.environment import At, Environment
 from simsys.platform.fifo import CutThroughNetwork
 from simsys.platform.link import Link
 from simsys.platform.network import Network
-from simsys.platform.topology import Topology
+from simsys.platform.timeline import Timeline
+from simsys.platform.topology import LinkSpec, Topology
 
 
 class VirtualHardwarePlatform:
@@ -28,6 +30,8 @@ class VirtualHardwarePlatform:
         topology: Links between the GPUs.
         env: The environment; a new one if left out.
         network: The model of contention on the links.
+        speeds: GPUs whose speed changes, with their specs at all times.
+        links: Links that change, with their specs at all times, by index.
 
     Raises:
         UsageError: If the number of specs is not the topology's number of GPUs.
@@ -39,12 +43,27 @@ class VirtualHardwarePlatform:
         topology: Topology,
         env: Environment | None = None,
         network: type[Network[Any]] = CutThroughNetwork,
+        *,
+        speeds: Mapping[int, Timeline[DeviceSpec]] | None = None,
+        links: Mapping[int, Timeline[LinkSpec]] | None = None,
     ) -> None:
         if len(specs) != topology.num_gpus:
             raise UsageError(f"{len(specs)} devices do not fit a topology of {topology.num_gpus} GPUs")
         self.env = env if env is not None else Environment()
-        self.devices = [Device(index, spec) for index, spec in enumerate(specs)]
-        self.network = network(self.env, topology)
+        timelines = speeds or {}
+        self.devices = [Device(index, spec, timelines.get(index)) for index, spec in enumerate(specs)]
+        self.network = network(self.env, topology, links)
+        slowed_s = (time_s for each in timelines.values() for time_s in each.changes_s)
+        self._changes_s = sorted({*slowed_s, *self.network.changes_s})
+
+    def epoch(self, time_s: float) -> int:
+        """How many times some device or link has changed by a time."""
+        return bisect_right(self._changes_s, time_s)
+
+    def next_change_s(self, time_s: float) -> float:
+        """When the first device or link changes after a time; infinity if none does."""
+        place = self.epoch(time_s)
+        return self._changes_s[place] if place < len(self._changes_s) else math.inf
 
     def submit_computation_task(
         self, gpu: int, *, flop: float = 0.0, nbytes: float = 0.0, dtype: str = "bf16"
@@ -71,7 +90,7 @@ class VirtualHardwarePlatform:
         kind = OperatorKind.GEMM if flop else OperatorKind.MEMORY
         kernel = Kernel(kind=kind, flop=flop, nbytes=nbytes, rows=_SATURATED_ROWS, dtype=dtype)
         now = self.env.now
-        return At(self.env, device.reserve(now, kernel_seconds(device.spec, kernel)))
+        return At(self.env, device.reserve(now, kernel_seconds(device.spec_at(max(now, device.free_at_s)), kernel)))
 
     def submit_network_transfer_task(self, src: int, dst: int, nbytes: float) -> Event:
         """Send `nbytes` from GPU `src` to GPU `dst`; the returned event fires when the last byte has arrived.
@@ -108,25 +127,25 @@ class VirtualHardwarePlatform:
         transfers only occupy links, since it is not known).
         """
         now, name = self.env.now, self.network.topology.vertex_name
-        used = [(link, occupied_s) for link, occupied_s in self._links() if link.nbytes or occupied_s]
+        used = [entry for entry in self._links() if entry[0].nbytes or entry[1]]
         return {
-            "src": [link.spec.src for link, _ in used],
-            "dst": [link.spec.dst for link, _ in used],
-            "from": [name(link.spec.src) for link, _ in used],
-            "to": [name(link.spec.dst) for link, _ in used],
-            "kind": [link.spec.kind for link, _ in used],
-            "bytes_per_s": [link.spec.bytes_per_s for link, _ in used],
-            "latency_s": [link.spec.latency_s for link, _ in used],
-            "nbytes": [link.nbytes + occupied_s * link.bytes_per_s for link, occupied_s in used],
-            "utilization": [(link.busy_before(now) + busy_s) / now if now else 0.0 for link, busy_s in used],
-            "queued_s": [link.queued_s for link, _ in used],
+            "src": [link.spec.src for link, _, _ in used],
+            "dst": [link.spec.dst for link, _, _ in used],
+            "from": [name(link.spec.src) for link, _, _ in used],
+            "to": [name(link.spec.dst) for link, _, _ in used],
+            "kind": [link.spec.kind for link, _, _ in used],
+            "bytes_per_s": [link.spec.bytes_per_s for link, _, _ in used],
+            "latency_s": [link.spec.latency_s for link, _, _ in used],
+            "nbytes": [link.nbytes + nbytes for link, nbytes, _ in used],
+            "utilization": [(link.busy_before(now) + busy_s) / now if now else 0.0 for link, _, busy_s in used],
+            "queued_s": [link.queued_s for link, _, _ in used],
         }
 
-    def _links(self) -> Iterator[tuple[Link, float]]:
-        """Every link, and how long transfers that were not simulated step by step have kept it busy."""
-        occupied_s = self.network.occupancy.busy_seconds()
+    def _links(self) -> Iterator[tuple[Link, float, float]]:
+        """Every link, with the bytes and the time of transfers on it that were not simulated step by step."""
+        carried = self.network.occupancy.carried()
         for number, link in enumerate(self.network.links):
-            yield link, occupied_s.get(number, 0.0)
+            yield link, *carried.get(number, (0.0, 0.0))
 
     def traffic(self) -> dict[str, list[Any]]:
         """The communication graph: bytes sent from GPU to GPU, as columns, one row per pair that sent anything."""
@@ -135,8 +154,8 @@ class VirtualHardwarePlatform:
     def gpu_statistics(self) -> dict[str, list[Any]]:
         """Every GPU: busy share, bytes sent and received over its links, peak memory, as columns."""
         sent, received = [0.0] * len(self.devices), [0.0] * len(self.devices)
-        for link, occupied_s in self._links():
-            nbytes = link.nbytes + occupied_s * link.bytes_per_s
+        for link, occupying_bytes, _ in self._links():
+            nbytes = link.nbytes + occupying_bytes
             if link.spec.src < len(sent):
                 sent[link.spec.src] += nbytes
             if link.spec.dst < len(received):

@@ -7,21 +7,24 @@ established exactly (which step, which transfers have entered which links), and 
 step until it has its links for itself again. Once held, links stay held between collectives, so that the next one on
 the same links costs the same whatever their number.
 
+Where links change at known times, how long steps take is found for each epoch between changes; a collective that goes
+on at a change is established then, too, and goes on step by step until it claims its links as they are now.
+
 Times equal those of the steps but for the rounding of sums (t0 + k·d instead of d added k times). At equal times, the
 steps of whoever holds the links come before transfers that start at that moment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from simpy.events import Event
 
-from simsys.platform.environment import LATE, Callback, Environment
+from simsys.platform.claims import Claim, Claims
+from simsys.platform.environment import LATE, At, Callback, Environment
 from simsys.platform.flight import CalendarLink, Flight
 from simsys.platform.schedule import Carry, Schedule, Step, SteppedRun
-
-_MOST_PATIENCE = 1 << 10  # undisturbed steps that are waited for at most before links are claimed again
 
 
 class QuietSchedule(Schedule[CalendarLink]):
@@ -38,28 +41,31 @@ class QuietSchedule(Schedule[CalendarLink]):
         self, env: Environment, steps: Iterable[Step[CalendarLink]], carry: Carry[CalendarLink], claims: Claims
     ) -> None:
         super().__init__(env, steps, carry)
-        self.complete_runs = 0
-        """Runs that the links do not know of yet."""
+        self.complete_runs = Counter[int]()
+        """Runs that the links do not know of yet, by epoch."""
         self._claims = claims
         self._claim = claims.of(link for step in self.steps for route in step.routes for link in route)
-        self._step_s: list[float] = []
-        self._total_s = 0.0
+        self._step_s: dict[int, list[float]] = {}  # by epoch
+        self._total_s: dict[int, float] = {}
         self._started = False
 
     def start(self, done: Callback) -> None:
         """Carry it out from now on, in one event if the links are quiet."""
-        if self.steps and self._rehearsed() and self._claim.take():
-            self._run_quietly(done, 0, 0, self._total_s)
+        epoch = self._claim.epoch(self.env._now)
+        if self.steps and self._rehearsed(epoch) and self._claim.take():
+            self._run_quietly(done, 0, 0, epoch, self._total_s[epoch])
         else:
             super().start(done)
 
     def go_on(self, run: SteppedRun[CalendarLink], ended: Event) -> None:
         """Have the links for itself again if that seems to be so; else take the next step."""
-        unfinished = self._step_s and run.index < len(self.steps)
-        if unfinished and self._claim.calm(self._undisturbed(run)) and self._claim.take():
-            self._run_quietly(run.done, run.index, run.taken, self._seconds_left(run))
-        else:
-            super().go_on(run, ended)
+        if self._step_s and run.index < len(self.steps):
+            epoch = self._claim.epoch(self.env._now)
+            step_s = self._step_seconds(epoch)
+            if self._claim.calm(self._undisturbed(run, step_s)) and self._claim.take():
+                self._run_quietly(run.done, run.index, run.taken, epoch, self._seconds_left(run, step_s))
+                return
+        super().go_on(run, ended)
 
     def interrupt(self, run: QuietRun) -> None:
         """Go on step by step with a quiet run, from where it is now."""
@@ -79,55 +85,68 @@ class QuietSchedule(Schedule[CalendarLink]):
         if run.index or run.taken:
             self._count_between(run, len(self.steps), 0)
         else:
-            self.complete_runs += 1
+            self.complete_runs[run.epoch] += 1
 
     def settle(self) -> None:
         """Tell the links of all complete runs."""
-        for step in self.steps if self.complete_runs else ():
-            _count(step, self.complete_runs * step.repeat)
-        self.complete_runs = 0
+        for epoch, runs in self.complete_runs.items():
+            for step in self.steps:
+                _count(step, runs * step.repeat, self._claim.starts_s[epoch])
+        self.complete_runs.clear()
 
-    def _rehearsed(self) -> bool:
+    def _rehearsed(self, epoch: int) -> bool:
         """Whether it is known how long the steps take on idle links; not yet when it would not pay."""
-        if self._step_s:
+        if epoch in self._total_s:
             return True
         if not self._started and all(step.repeat == 1 for step in self.steps):
             self._started = True  # a rehearsal is as much work as the thing itself: it pays from the second time on
             return False
-        self._step_s = [_rehearse(step)[0] + step.pause_s for step in self.steps]
-        self._total_s = sum(step.repeat * seconds for step, seconds in zip(self.steps, self._step_s, strict=True))
-        self._claims.schedules.append(self)
+        if not self._step_s:
+            self._claims.schedules.append(self)
+        step_s = self._step_seconds(epoch)
+        self._total_s[epoch] = sum(step.repeat * seconds for step, seconds in zip(self.steps, step_s, strict=True))
         return True
 
-    def _run_quietly(self, done: Callback, index: int, taken: int, seconds: float) -> None:
-        now = self.env._now
-        run = self._claim.run = QuietRun(self, self._claim, done, index, taken, now, now + seconds)
+    def _step_seconds(self, epoch: int) -> list[float]:
+        """How long each of the steps takes on idle links in an epoch."""
+        found = self._step_s.get(epoch)
+        if found is None:
+            start_s = self._claim.starts_s[epoch]
+            found = self._step_s[epoch] = [_rehearse(step, start_s)[0] + step.pause_s for step in self.steps]
+        return found
+
+    def _run_quietly(self, done: Callback, index: int, taken: int, epoch: int, seconds: float) -> None:
+        now, claim = self.env._now, self._claim
+        run = claim.run = QuietRun(self, claim, done, index, taken, now, now + seconds, epoch)
+        if epoch + 1 < len(claim.starts_s) and claim.starts_s[epoch + 1] < run.end_s:
+            At(self.env, claim.starts_s[epoch + 1], run.changed)  # before its end, which may come sooner after that
+            return
         end = Event(self.env)
         end.callbacks.append(run.ended)
         self.env.fire_at(run.end_s, end, priority=LATE)
 
-    def _seconds_left(self, run: SteppedRun[CalendarLink]) -> float:
+    def _seconds_left(self, run: SteppedRun[CalendarLink], step_s: Sequence[float]) -> float:
         """How long the steps that are left take on idle links."""
-        left_s = -run.taken * self._step_s[run.index]
+        left_s = -run.taken * step_s[run.index]
         for index in range(run.index, len(self.steps)):
-            left_s += self.steps[index].repeat * self._step_s[index]
+            left_s += self.steps[index].repeat * step_s[index]
         return left_s
 
-    def _undisturbed(self, run: SteppedRun[CalendarLink]) -> bool:
+    def _undisturbed(self, run: SteppedRun[CalendarLink], step_s: Sequence[float]) -> bool:
         """Whether the last step took no longer than on idle links."""
-        now, alone_s = self.env._now, self._step_s[run.index if run.taken else run.index - 1]
+        now, alone_s = self.env._now, step_s[run.index if run.taken else run.index - 1]
         return now - run.started_s - alone_s <= 1e-9 * alone_s + 1e-15 * now
 
     def _position(self, run: QuietRun) -> tuple[int, int, float]:
         """The step that a quiet run is in: its place in `steps`, how many equal ones came before, when it began."""
-        now, start_s = self.env._now, run.started_s
+        now, start_s, step_s = self.env._now, run.started_s, self._step_s[run.epoch]
         index, taken = run.index, run.taken
         while index + 1 < len(self.steps):
-            end_s = start_s + (self.steps[index].repeat - taken) * self._step_s[index]
+            end_s = start_s + (self.steps[index].repeat - taken) * step_s[index]
             if end_s > now:
                 break
             index, taken, start_s = index + 1, 0, end_s
-        seconds, last = self._step_s[index], self.steps[index].repeat - taken - 1
+        seconds, last = step_s[index], self.steps[index].repeat - taken - 1
         passed = min(last, int((now - start_s) / seconds)) if seconds else 0
         while passed < last and start_s + (passed + 1) * seconds <= now:
             passed += 1
@@ -140,7 +159,7 @@ class QuietSchedule(Schedule[CalendarLink]):
         for place in range(run.index, min(index + 1, len(self.steps))):
             step = self.steps[place]
             first = run.taken if place == run.index else 0
-            _count(step, (taken if place == index else step.repeat) - first)
+            _count(step, (taken if place == index else step.repeat) - first, self._claim.starts_s[run.epoch])
 
 
 class QuietRun:
@@ -154,9 +173,10 @@ class QuietRun:
         taken: How many times that one has been repeated before.
         started_s: When it starts.
         end_s: When it ends if nobody comes in between.
+        epoch: How often the links have changed before.
     """
 
-    __slots__ = ("_claim", "cancelled", "done", "end_s", "index", "schedule", "started_s", "taken")
+    __slots__ = ("_claim", "cancelled", "done", "end_s", "epoch", "index", "schedule", "started_s", "taken")
 
     def __init__(
         self,
@@ -167,10 +187,11 @@ class QuietRun:
         taken: int,
         started_s: float,
         end_s: float,
+        epoch: int = 0,
     ) -> None:
         self.schedule, self._claim, self.done = schedule, claim, done
         self.index, self.taken = index, taken
-        self.started_s, self.end_s = started_s, end_s
+        self.started_s, self.end_s, self.epoch = started_s, end_s, epoch
         self.cancelled = False
 
     def ended(self, event: Event) -> None:
@@ -180,113 +201,26 @@ class QuietRun:
             self._claim.ended(self)
             self.done(event)
 
-
-class Claim:
-    """Links that schedules want for themselves.
-
-    Args:
-        env: The environment.
-        links: The links.
-    """
-
-    __slots__ = ("_calm", "_env", "_held", "_links", "_patience", "run")
-
-    def __init__(self, env: Environment, links: Iterable[CalendarLink]) -> None:
-        self._env, self._links = env, tuple(links)
-        self._held = False
-        self._calm, self._patience = 0, 1
-        self.run: QuietRun | None = None
-        """What goes on on the links."""
-
-    def take(self) -> bool:
-        """Hold the links from now on if they are idle and nothing is on its way to them; say whether that is so."""
-        now = self._env._now
-        if self._held:
-            if self.run is None or self.run.end_s <= now:
-                return True
-            self.give_way()
-            return False
-        for link in self._links:
-            if link.holder is not None:
-                link.holder.give_way()
-            if link.free_at_s > now or link.expected:
-                return False
-        for link in self._links:
-            link.holder = self
-        self._held = True
-        return True
-
-    def give_way(self) -> None:
-        """Somebody else comes: let go of the links, as they are at this moment."""
-        self._held = False
-        for link in self._links:
-            link.holder = None
-        run, self.run = self.run, None
-        if run is not None and run.end_s > self._env._now:
-            self._calm, self._patience = 0, min(2 * self._patience, _MOST_PATIENCE)
-            run.schedule.interrupt(run)
-
-    def calm(self, undisturbed: bool) -> bool:
-        """Told of every step that was taken on the links, say whether to claim them again.
-
-        Each interruption doubles the number of undisturbed steps that are waited for, so that collectives
-        which go on interrupting each other do not spend their time on claims.
-        """
-        self._calm = self._calm + 1 if undisturbed else 0
-        return self._calm >= self._patience
-
-    def ended(self, run: QuietRun) -> None:
-        """A run has ended undisturbed."""
-        self._patience = max(1, self._patience // 2)
-        if self.run is run:
-            self.run = None
+    def changed(self, _: Event) -> None:
+        """The links are no longer what they were when it began."""
+        if not self.cancelled:
+            self._claim.give_way()
 
 
-class Claims:
-    """The claims on the links of a network, one per set of links.
-
-    Args:
-        env: The environment.
-    """
-
-    def __init__(self, env: Environment) -> None:
-        self._env = env
-        self._claims: dict[frozenset[CalendarLink], Claim] = {}
-        self.schedules: list[QuietSchedule] = []
-        """Those that may have run without telling their links."""
-
-    def of(self, links: Iterable[CalendarLink]) -> Claim:
-        """The claim on some links."""
-        in_order = tuple(dict.fromkeys(links))
-        key = frozenset(in_order)
-        found = self._claims.get(key)
-        if found is None:
-            found = self._claims[key] = Claim(self._env, in_order)
-        return found
-
-    def settle(self) -> None:
-        """Bring all links up to this moment."""
-        for claim in self._claims.values():
-            if claim.run is not None:
-                claim.give_way()
-        for schedule in self.schedules:
-            schedule.settle()
-
-
-def _rehearse(step: Step[CalendarLink]) -> tuple[float, dict[CalendarLink, CalendarLink]]:
-    """Carry a step out on idle copies of its links; return how long it takes, and the copies."""
+def _rehearse(step: Step[CalendarLink], time_s: float) -> tuple[float, dict[CalendarLink, CalendarLink]]:
+    """Carry a step out on idle copies of its links as they are at a time; return how long it takes, and the copies."""
     copies: dict[CalendarLink, CalendarLink] = {}
     for route in step.routes:
         for link in route:
             if link not in copies:
-                copies[link] = type(link)(link.spec)
+                copies[link] = type(link)(link.spec_at(time_s))
     routes = [tuple(copies[link] for link in route) for route in step.routes]
     return Flight(Environment(), step.nbytes).rehearse(Step(routes, step.nbytes, 1)), copies
 
 
-def _count(step: Step[CalendarLink], times: int) -> None:
-    """Tell the links of a step that has been taken so many times while they were idle."""
-    for link, copy in _rehearse(step)[1].items() if times else ():
+def _count(step: Step[CalendarLink], times: int, time_s: float) -> None:
+    """Tell the links of a step that has been taken so many times while they were idle, as they are at a time."""
+    for link, copy in _rehearse(step, time_s)[1].items() if times else ():
         link.nbytes += times * copy.nbytes
         link.busy_s += times * copy.busy_s
         link.queued_s += times * copy.queued_s

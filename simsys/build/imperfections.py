@@ -1,0 +1,26 @@
+"""From what a scenario says of varying and changing hardware to what is simulated."""
+
+from __future__ import annotations
+
+from simsys.config.experiment import SimulationConfig
+from simsys.executors.jitter import Jitter
+
+
+def build_jitter(config: SimulationConfig) -> Jitter | None:
+    """How the computations of a scenario vary; None if they do not."""
+    given = config.hardware.jitter
+    return None if given is None else Jitter(given.compute, config.simulation.seed, given.distribution)
+
+
+def imperfections(config: SimulationConfig) -> list[str]:
+    """What the figures of a scenario rest on besides perfect hardware, for people."""
+    found = []
+    if jitter := config.hardware.jitter:
+        per = "iteration" if config.training is not None else "step"
+        how = f"{jitter.compute:.3g} of their mean ({jitter.distribution})"
+        found.append(f"computations vary by {how}, for each GPU and {per}")
+    if count := len(config.hardware.slowdowns):
+        found.append(f"slowdowns of GPUs: {count}")
+    if count := len(config.network.degradations):
+        found.append(f"degradations of links: {count}")
+    return found

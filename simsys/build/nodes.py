@@ -1,0 +1,134 @@
+"""From the description of nodes to what is built: GPUs, what joins them, network cards, price."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from simsys.build.device import build_device_spec, host_update_rate
+from simsys.collectives.nccl import NcclTuning
+from simsys.config.cluster import HardwareConfig, NetworkConfig
+from simsys.config.hardware import FabricProfile, GpuProfile, NodeProfile, load_gpu, load_node
+from simsys.config.hardware_schema import Interconnect
+from simsys.errors import ConfigError, Problem
+from simsys.platform.device_spec import DeviceSpec
+from simsys.platform.nodes import Nics, NodeInside, PcieTree
+
+GENERATIONS = ("volta", "ampere", "hopper", "blackwell")
+"""Of GPUs, as NCCL's tuning model knows them, the oldest first."""
+
+
+@dataclass(frozen=True)
+class NodeKind:
+    """Equal nodes.
+
+    Args:
+        count: How many.
+        gpu: Their GPU's profile.
+        spec: The same as plain data.
+        gpus_per_node: GPUs in each.
+        inside: What joins these.
+        nics: Their network cards.
+        usd_per_gpu_hour: Price of one GPU; 0 if unknown.
+        in_switch_reduction: Whether the switch inside can add up what the GPUs send.
+    """
+
+    count: int
+    gpu: GpuProfile
+    spec: DeviceSpec
+    gpus_per_node: int
+    inside: NodeInside
+    nics: Nics
+    usd_per_gpu_hour: float
+    in_switch_reduction: bool
+
+
+def node_kinds(hardware: HardwareConfig, fabric: FabricProfile) -> list[NodeKind]:
+    """The nodes of a cluster, kind by kind, in the order of their numbers.
+
+    Raises:
+        UnknownNameError: If there is no such profile.
+        ConfigError: If an inline GPU does not fit the schema, or kinds of nodes have different numbers of GPUs.
+    """
+    if not hardware.nodes:
+        node = load_node(hardware.profile) if hardware.profile is not None else None
+        return [_kind(hardware, node, hardware.num_nodes, fabric)]
+    kinds = []
+    for index, group in enumerate(hardware.nodes):
+        path = f"hardware.nodes[{index}].profile"
+        node = load_node(group.profile)
+        if (hardware.gpus_per_node or 0) > node.gpus_per_node:
+            message = f"a {node.name} has {node.gpus_per_node} GPUs, not {hardware.gpus_per_node} (gpus_per_node)"
+            raise ConfigError([Problem(message, path)])
+        kinds.append(_kind(hardware, node, group.count, fabric))
+        if (other := kinds[0].gpus_per_node) != (own := kinds[-1].gpus_per_node):
+            fewest = min(own, other)
+            message = f"a {group.profile} has {own} GPUs and a {hardware.nodes[0].profile} has {other}"
+            advice = f"all nodes need the same number; gpus_per_node: {fewest} uses {fewest} of each"
+            raise ConfigError([Problem(f"{message}; {advice}", path)])
+    return kinds
+
+
+def widest(kinds: Sequence[NodeKind]) -> Nics:
+    """Network cards as many and as fast as those of any node, for which a fabric has to have ports."""
+    cards = [kind.nics for kind in kinds]
+    count, bytes_per_s = max(each.count for each in cards), max(each.bytes_per_s for each in cards)
+    return replace(cards[0], count=count, bytes_per_s=bytes_per_s)
+
+
+def tuning_of(kinds: Sequence[NodeKind], network: NetworkConfig) -> NcclTuning | None:
+    """What NCCL's protocols cost; of several generations of GPUs the oldest decides, as in its tuning model.
+
+    That takes the lowest compute capability of all ranks (NCCL, src/graph/tuning.cc: minCompCap).
+    """
+    generations = [kind.gpu.nccl for kind in kinds]
+    if None in generations or network.tuning == "none":
+        return None
+    oldest = min((each for each in generations if each is not None), key=GENERATIONS.index)
+    over_pcie = any(kind.inside.kind.startswith("pcie") for kind in kinds)
+    return NcclTuning(oldest, "pci" if over_pcie else "nvlink", all(kind.in_switch_reduction for kind in kinds))
+
+
+def _kind(hardware: HardwareConfig, node: NodeProfile | None, count: int, fabric: FabricProfile) -> NodeKind:
+    gpu = load_gpu(hardware.gpu if hardware.gpu is not None else node.gpu)  # type: ignore[union-attr]
+    spec = build_device_spec(gpu)
+    if node is not None and node.host is not None:
+        spec = replace(spec, host_update_bytes_per_s=host_update_rate(node.host, node.gpus_per_node))
+    gpus_per_node = hardware.gpus_per_node or (node.gpus_per_node if node else 1)
+    nics = _nics(hardware, node, fabric, gpus_per_node)
+    reduces = node is not None and bool(node.interconnect.in_switch_reduction)
+    return NodeKind(count, gpu, spec, gpus_per_node, _inside(node, gpu), nics, _price(gpu, node), reduces)
+
+
+def _inside(node: NodeProfile | None, gpu: GpuProfile) -> NodeInside:
+    if node is not None:
+        link = node.interconnect
+        return NodeInside(link.kind, link.bandwidth, link.latency, _pcie_tree(link))
+    kind = "pcie_switch" if gpu.link.kind == "pcie" else "nvswitch"
+    return NodeInside(kind, gpu.link.bandwidth, gpu.link.latency)
+
+
+def _pcie_tree(link: Interconnect) -> PcieTree | None:
+    if link.gpus_per_switch is None:
+        return None
+    uplink, sockets = link.uplink or link, link.socket_link
+    tree = PcieTree(link.gpus_per_switch, uplink.bandwidth, uplink.latency, link.sockets or 1)
+    if sockets is None:
+        return tree
+    return replace(tree, socket_bytes_per_s=sockets.bandwidth, socket_latency_s=sockets.latency)
+
+
+def _nics(hardware: HardwareConfig, node: NodeProfile | None, fabric: FabricProfile, gpus_per_node: int) -> Nics:
+    """A bandwidth given by the user is that of the whole node; profiles say it per NIC."""
+    if hardware.network_bandwidth is not None:
+        return Nics(1, hardware.network_bandwidth, 0.0)
+    if node is not None:
+        # Fewer GPUs than the node has keep their share of its NICs.
+        return Nics(min(node.nics.count, gpus_per_node), node.nics.bandwidth, node.nics.latency)
+    return Nics(gpus_per_node, fabric.bandwidth, fabric.latency)
+
+
+def _price(gpu: GpuProfile, node: NodeProfile | None) -> float:
+    if node is not None and node.price is not None:
+        return node.price.usd_per_hour / node.gpus_per_node
+    return gpu.price.usd_per_hour if gpu.price is not None else 0.0

@@ -1,0 +1,27 @@
+"""Whether the failures of a scenario can happen, and can be counted."""
+
+from __future__ import annotations
+
+from simsys.build.campaign import failure_rates
+from simsys.build.cluster import Cluster
+from simsys.check.findings import Findings
+from simsys.config.experiment import SimulationConfig
+from simsys.units import Dimension, pretty
+
+MAX_FAILURES = 1_000_000
+"""In one run, each of which is simulated."""
+
+
+def check_failures(config: SimulationConfig, cluster: Cluster, found: Findings) -> None:
+    """Book what is wrong with them."""
+    failures = config.training.failures if config.training is not None else None
+    if failures is None:
+        return
+    failures_per_s = sum(failure_rates(failures, cluster).values())
+    if not failures_per_s:
+        message = "one node has no links to other nodes that could fail; give gpu_mtbf or node_mtbf, or more nodes"
+        found.error(("training", "failures", "link_mtbf"), message)
+    elif (expected := failures_per_s * failures.duration) > MAX_FAILURES:
+        every, duration = (pretty(time_s, Dimension.SECONDS) for time_s in (1.0 / failures_per_s, failures.duration))
+        message = f"something fails every {every}, which is {expected:.3g} times in {duration}"
+        found.error(("training", "failures"), f"{message}; at most {MAX_FAILURES:,} failures are simulated")

@@ -1,0 +1,69 @@
+"""How fast ranks compute: what their devices can do at the time, and how computation varies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from simsys.executors.cost import WorkCost
+from simsys.executors.jitter import Jitter
+from simsys.ops import Compute
+from simsys.parallel.layout import Group
+from simsys.platform.device_spec import DeviceSpec
+from simsys.platform.part import Hardware
+
+
+class Conditions:
+    """Durations of computations, the same at all levels of detail.
+
+    Args:
+        platform: The devices.
+        per_layer_s: Host overhead per layer of work.
+        jitter: How computations vary, if they do.
+        stands_for: For each rank that runs a process, the ranks that it stands for.
+    """
+
+    def __init__(
+        self,
+        platform: Hardware,
+        per_layer_s: float,
+        jitter: Jitter | None,
+        stands_for: Mapping[int, Sequence[int]],
+    ) -> None:
+        self._devices, self._jitter, self._stands_for = platform.devices, jitter, stands_for
+        self._cost = WorkCost(per_layer_s)
+        self._factors: dict[int | Group, Iterator[float]] = {}
+        self._slowest: dict[Group, DeviceSpec] = {}
+        self.iterations_vary = jitter is not None
+        """Whether two iterations with the same work may take different times."""
+
+    def seconds(self, op: Compute, start_s: float) -> float:
+        """Duration of a computation that begins at a time; it keeps the speed that it begins with."""
+        device = self._devices[op.rank]
+        return self._cost.seconds(op.work, device.spec_at(start_s)) * device.slowness
+
+    def begin_iteration(self) -> None:
+        """Draw how fast every rank computes in the training iteration that begins."""
+        if self._jitter is None:
+            return
+        for rank, ranks in self._stands_for.items():
+            if rank not in self._factors:
+                self._factors[rank] = self._jitter.factors(ranks)
+            self._devices[rank].slowness = next(self._factors[rank])
+
+    def begin_step(self, team: Group) -> float:
+        """By how much the computations of a serving team take longer in the step that begins: its slowest rank's."""
+        if self._jitter is None:
+            return 1.0
+        if team not in self._factors:
+            self._factors[team] = self._jitter.factors(team.ranks)
+        return next(self._factors[team])
+
+    def team_spec(self, team: Group, start_s: float) -> DeviceSpec:
+        """The slowest device of a team, for a pass that begins at a time."""
+        found = self._slowest.get(team)
+        if found is None:
+            devices = [self._devices[rank] for rank in team.ranks]
+            found = min((device.spec_at(start_s) for device in devices), key=lambda spec: spec.speed)
+            if all(device.timeline is None for device in devices):
+                self._slowest[team] = found
+        return found

@@ -1,0 +1,58 @@
+"""Computation that varies: random factors, the same for a rank whatever simulates it.
+
+Each rank has a random stream of its own, and one factor for all that it computes in a training iteration or a serving
+step. So levels of detail that simulate other ranks, or in another order, see the same factors.
+
+Where a stand-in computes for several ranks, it takes the largest of their factors. If all of them do the same and meet
+in the same collectives only, a collective begins when the slowest of them is ready; so this changes no time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simsys.rng import stream
+
+if TYPE_CHECKING:
+    from numpy import float64
+    from numpy.random import Generator
+    from numpy.typing import NDArray
+
+_AT_ONCE = 64  # factors that are drawn together
+
+
+@dataclass(frozen=True, slots=True)
+class Jitter:
+    """Random factors of durations, with mean 1.
+
+    Args:
+        variation: Their coefficient of variation: standard deviation over mean.
+        seed: Of the scenario.
+        distribution: ``lognormal`` or ``gamma``.
+    """
+
+    variation: float
+    seed: int
+    distribution: str = "lognormal"
+
+    def factors(self, ranks: Sequence[int]) -> Iterator[float]:
+        """For one iteration or step after another, the largest factor of these ranks; without end."""
+        import numpy as np
+
+        randoms = [stream(self.seed, f"jitter of rank {rank}") for rank in ranks]
+        while True:
+            largest = self._draw(randoms[0])
+            for random in randoms[1:]:
+                np.maximum(largest, self._draw(random), out=largest)
+            yield from largest.tolist()
+
+    def _draw(self, random: Generator) -> NDArray[float64]:
+        """The next factors of one rank."""
+        if self.distribution == "gamma":
+            shape = 1.0 / self.variation**2
+            return random.gamma(shape, 1.0 / shape, _AT_ONCE)
+        variance = math.log1p(self.variation**2)  # of the logarithm
+        return random.lognormal(-variance / 2.0, math.sqrt(variance), _AT_ONCE)
