@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from simsys.config.workload import Arrivals, FixedLength, Length, LognormalLength, PoissonArrivals, WorkloadConfig
+from simsys.config.arrivals import Arrivals, PoissonArrivals
+from simsys.config.lengths import FixedLength, Length, LognormalLength
+from simsys.config.workload import WorkloadConfig
 
 VALID: dict[str, Any] = {
     "arrivals": {"kind": "poisson", "rate": "8 req/s"},

@@ -4,21 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from simsys.config.workload import (
-    AllAtOnceArrivals,
-    Arrivals,
-    ConstantArrivals,
-    FixedLength,
-    GammaArrivals,
-    Length,
-    LognormalLength,
-    NormalLength,
-    PoissonArrivals,
-    TraceConfig,
-    TraceLength,
-    UniformLength,
-    WorkloadConfig,
-)
+from simsys.config.arrivals import AllAtOnceArrivals, Arrivals, ConstantArrivals, GammaArrivals, PoissonArrivals
+from simsys.config.lengths import FixedLength, Length, LognormalLength, NormalLength, TraceLength, UniformLength
+from simsys.config.workload import TraceConfig, WorkloadConfig
 from simsys.errors import TraceError
 from simsys.rng import stream
 from simsys.serving import arrivals, lengths

@@ -6,7 +6,7 @@ from simsys.build.workload import build_requests
 from simsys.check.findings import Findings
 from simsys.config.document import KeyPath
 from simsys.config.experiment import SimulationConfig
-from simsys.config.workload import FixedLength, Length, TraceLength, UniformLength
+from simsys.config.lengths import FixedLength, Length, TraceLength, UniformLength
 from simsys.errors import TraceError
 from simsys.model.model import Model
 from simsys.serving.requests import RequestTable
