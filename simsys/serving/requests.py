@@ -103,8 +103,8 @@ class RequestTable:
         for index, ids in enumerate(self.hash_ids):
             if len(ids) * self.hash_block_tokens > self.prompt_tokens[index]:
                 raise UsageError(
-                    f"request {index} has {len(ids)} hash_ids of {self.hash_block_tokens} tokens, more than its prompt "
-                    f"of {self.prompt_tokens[index]} tokens"
+                    f"request {index} has {len(ids)} hash_ids of {self.hash_block_tokens} tokens, more than its prompt"
+                    f" of {self.prompt_tokens[index]} tokens"
                 )
 
     def __len__(self) -> int:

@@ -11,15 +11,23 @@ from simsys.errors import UsageError
 from simsys.serving.requests import OPTIONAL_COLUMNS, RequestTable
 
 
-def select(table: RequestTable, rows: Sequence[int]) -> RequestTable:
-    """Return the requests at some indices, in ascending order; one whose predecessor is left out waits for none."""
-    columns: dict[str, list[Any]] = {}
+def select(table: RequestTable, rows: Sequence[int], arrival_s: list[float] | None = None) -> RequestTable:
+    """Return the requests at some indices; one whose predecessor is left out waits for none.
+
+    Args:
+        table: The requests.
+        rows: The indices, those of a conversation in their order.
+        arrival_s: Their times of arrival; None for those they have.
+    """
+    columns: dict[str, Any] = {}
     for name in ("arrival_s", "prompt_tokens", "output_tokens", *OPTIONAL_COLUMNS):
         column = getattr(table, name)
         columns[name] = [column[row] for row in rows] if column else []
     if columns["after"]:
         places = {row: place for place, row in enumerate(rows)}
         columns["after"] = [places.get(before, -1) for before in columns["after"]]
+    if arrival_s is not None:
+        columns["arrival_s"] = arrival_s
     return replace(table, **columns)
 
 
@@ -30,43 +38,39 @@ def repeated(table: RequestTable, *, count: int | None = None, until_s: float = 
 
     Args:
         table: The requests of one round, at least one.
-        count: How many requests there shall be; None for as many as arrive until then.
-        until_s: No request arrives at this time or later.
+        count: How many requests there shall be; None for whole rounds until a time.
+        until_s: That time, counted from the first arrival.
 
     Raises:
         UsageError: If the number of requests has no limit.
     """
     size = len(table)
     period_s = table.span_s * size / max(size - 1, 1)
-    first_s = table.arrival_s[0]
-    if count is None and not (period_s > 0 and until_s < math.inf):
-        raise UsageError("a table whose requests all arrive at once repeats for ever; say how many there shall be")
-    rounds = math.inf if period_s == 0 else max(math.ceil((until_s - first_s) / period_s), 0) if until_s < math.inf else math.inf
-    total = int(min(rounds * size, math.inf if count is None else count))
-    where = [divmod(index, size) for index in range(total)]
-    columns: dict[str, list[Any]] = {
-        "arrival_s": [table.arrival_s[row] + turn * period_s for turn, row in where],
-        "prompt_tokens": [table.prompt_tokens[row] for _, row in where],
-        "output_tokens": [table.output_tokens[row] for _, row in where],
+    if count is None:
+        if not (period_s > 0 and until_s < math.inf):
+            raise UsageError("requests that all arrive at once repeat for ever: say how many there shall be")
+        count = size * math.ceil(until_s / period_s)
+    where = [divmod(index, size) for index in range(count)]  # which round, and which request of it
+    columns: dict[str, Any] = {
+        name: [column[row] for _, row in where] if (column := getattr(table, name)) else []
+        for name in ("prompt_tokens", "output_tokens", *OPTIONAL_COLUMNS)
     }
-    for name in OPTIONAL_COLUMNS:
-        column = getattr(table, name)
-        columns[name] = [column[row] for _, row in where] if column else []
+    columns["arrival_s"] = [table.arrival_s[row] + number * period_s for number, row in where]
     _tell_rounds_apart(table, columns, where)
-    whole = replace(table, **columns)
-    kept = [row for row, time_s in enumerate(whole.arrival_s) if time_s < until_s]
-    return whole if len(kept) == total else select(whole, kept)
+    return replace(table, **columns)
 
 
 def _tell_rounds_apart(table: RequestTable, columns: dict[str, list[Any]], where: list[tuple[int, int]]) -> None:
-    size = len(table)
+    size, rounds = len(table), [number for number, _ in where]
     if table.after:
-        columns["after"] = [before if before < 0 else before + turn * size for before, (turn, _) in zip(columns["after"], where)]
+        pairs = zip(columns["after"], rounds, strict=True)
+        columns["after"] = [before if before < 0 else before + number * size for before, number in pairs]
     if table.session:
         step = max(table.session) + 1
-        columns["session"] = [session + turn * step for session, (turn, _) in zip(columns["session"], where)]
+        columns["session"] = [each + number * step for each, number in zip(columns["session"], rounds, strict=True)]
     if table.hash_ids:
         step = max((max(ids) for ids in table.hash_ids if ids), default=0) + 1
+        pairs = zip(columns["hash_ids"], rounds, strict=True)
         columns["hash_ids"] = [
-            tuple([each + turn * step for each in ids]) if turn else ids for ids, (turn, _) in zip(columns["hash_ids"], where)
+            tuple([each + number * step for each in ids]) if number else ids for ids, number in pairs
         ]

@@ -39,7 +39,9 @@ def read_document(path: str, text: str, limit: int | None, *, multi_turn: bool) 
     for name, (is_it, read) in DOCUMENT_FORMATS.items():
         if is_it(found):
             return name, read(path, found, limit, multi_turn)
-    known = "JSON lines of mooncake or llmservingsim, a list of ShareGPT conversations, and vLLM's --save-detailed result"
+    known = (
+        "JSON lines of mooncake or llmservingsim, a list of ShareGPT conversations, and vLLM's --save-detailed result"
+    )
     raise TraceError(f"{path}: unknown kind of JSON ({_outline(found)}); known: {known}")
 
 
@@ -135,7 +137,11 @@ def _read_vllm(path: str, found: Mapping[str, Any], limit: int | None, _: bool) 
         try:
             if failure:
                 raise BadRow("an error", brief(failure))
-            row = time_value("start_times", start), tokens_value("input_lens", prompt), tokens_value("output_lens", output)
+            row = (
+                time_value("start_times", start),
+                tokens_value("input_lens", prompt),
+                tokens_value("output_lens", output),
+            )
         except BadRow as why:
             rows.skip(place + 1, why)
             continue

@@ -36,7 +36,7 @@ class LineFormat:
 
 
 LINE_FORMATS = (
-    # Mooncake (Qin et al. 2025): milliseconds, and the ids of all blocks of 512 tokens, the last of which may be partial.
+    # Mooncake (Qin et al. 2025): milliseconds, and the ids of blocks of 512 tokens, the last of which may be partial.
     LineFormat("mooncake", "timestamp", "input_length", "output_length", 1e3, "hash_ids", 512),
     # The simulator LLMServingSim, version 2.
     LineFormat("llmservingsim", "arrival_time_ns", "input_toks", "output_toks", 1e9),
@@ -96,6 +96,6 @@ def _object(line: str) -> dict[str, object]:
 
 def _ids(known: LineFormat, found: object, prompt_tokens: int) -> tuple[int, ...]:
     """The ids of the full blocks of a prompt; a partial one could not be shared."""
-    if not isinstance(found, list) or not all([type(each) is int for each in found]):
+    if not isinstance(found, list) or not set(map(type, found)) <= {int}:
         raise BadRow(f"{known.hash_ids} that are no list of whole numbers", brief(found))
     return tuple(found[: prompt_tokens // known.block_tokens]) if known.block_tokens else ()

@@ -32,7 +32,7 @@ class Trace:
         timed: Whether the format says when requests arrived.
         unsorted: Rows that were earlier than the row before; all were sorted by time.
         skipped: Rows that hold no request, by reason.
-        notes: What a reader of figures should know of the trace, in sentences without a point.
+        remarks: What a reader of figures should know of the format or the order of rows.
     """
 
     format: str
@@ -40,7 +40,7 @@ class Trace:
     timed: bool
     unsorted: int
     skipped: tuple[Skipped, ...]
-    notes: tuple[str, ...]
+    remarks: tuple[str, ...]
 
 
 def read_trace(
@@ -81,16 +81,19 @@ def read_trace(
     limit = max_requests if start_s == 0 and duration_s == math.inf else None
     name, rows = _read(path, limit, multi_turn=multi_turn)
     if not rows.times:
-        why = f"; skipped {_listed(list(rows.skipped.values()))}" if rows.skipped else ""
-        raise TraceError(f"{path}: a {name} trace without requests{why}")
+        why = f"; {_skips(rows)}" if rows.skipped else ""
+        raise TraceError(f"{path}: a trace of format {name} without requests{why}")
     unsorted = sum(after < before for before, after in zip(rows.times, islice(rows.times, 1, None), strict=False))
     kept = _kept(rows, start_s, duration_s, max_requests)
     if not kept:
         span_s = (max(rows.times) - min(rows.times)) / rows.ticks_per_s
         raise TraceError(f"{path}: no request from {start_s:g} s for {duration_s:g} s; the trace lasts {span_s:g} s")
-    skipped = tuple(rows.skipped.values())
-    notes = tuple(_notes(path.name, name, rows, unsorted))
-    return Trace(name, _table(rows, kept, rate_scale, notes), rows.timed, unsorted, skipped, notes)
+    remarks = list(rows.notes)
+    if unsorted:
+        remarks.append(f"{unsorted} of {len(rows.times)} rows were earlier than the row before; sorted by time")
+    notes = [f"format {name}", *remarks, *([_skips(rows)] if rows.skipped else [])]
+    table = _table(rows, kept, rate_scale, tuple(f"trace {path.name}: {note}" for note in notes))
+    return Trace(name, table, rows.timed, unsorted, tuple(rows.skipped.values()), tuple(remarks))
 
 
 def read_lengths(path: Path, column: str) -> list[int]:
@@ -143,7 +146,9 @@ def _lines(path: Path, file: TextIO) -> Iterator[Line]:
     for number, line in enumerate(iter(lambda: file.readline(_MAX_LINE), ""), start=1):
         if len(line) >= _MAX_LINE:
             if not line.lstrip().startswith(_JSON):  # which may well be one line
-                raise TraceError(f"{path}:{number}: a line of {_MAX_LINE} characters or more; this is no request trace")
+                raise TraceError(
+                    f"{path}:{number}: a line of {_MAX_LINE} characters or more; this is no request trace"
+                )
             line += file.readline()
         if "\0" in line:
             raise TraceError(f"{path}:{number}: holds binary data; a trace is text")
@@ -164,17 +169,19 @@ def _not_text(path: Path) -> TraceError:
 
 def _kept(rows: Rows, start_s: float, duration_s: float, most: int | None) -> list[int]:
     """The rows of a window of time, in order of time."""
-    times, first = rows.times, min(rows.times)
-    order = sorted(range(len(times)), key=times.__getitem__)
-    from_ticks, to_ticks = first + start_s * rows.ticks_per_s, first + (start_s + duration_s) * rows.ticks_per_s
-    return order[bisect_left(order, from_ticks, key=times.__getitem__) : bisect_left(order, to_ticks, key=times.__getitem__)][:most]
+    first = min(rows.times)
+    since = [time - first for time in rows.times]
+    order = sorted(range(len(since)), key=since.__getitem__)
+    ends = (start_s * rows.ticks_per_s, (start_s + duration_s) * rows.ticks_per_s)
+    begin, end = (bisect_left(order, ticks, key=since.__getitem__) for ticks in ends)
+    return order[begin:end][:most]
 
 
 def _table(rows: Rows, kept: list[int], rate_scale: float, notes: tuple[str, ...]) -> RequestTable:
     """The requests at some rows, in this order; those whose predecessor is not among them wait for none."""
     first, ticks_per_s = rows.times[kept[0]], rows.ticks_per_s * rate_scale
     prompts = [rows.prompt_tokens[row] for row in kept]
-    extra: dict[str, list[Any]] = {name: [column[row] for row in kept] for name, column in rows.extra.items()}
+    extra: dict[str, Any] = {name: [column[row] for row in kept] for name, column in rows.extra.items()}
     if "after" in extra:
         index = {rows.places[row]: place for place, row in enumerate(kept)}
         found = [index.get(before, -1) for before in extra["after"]]
@@ -192,15 +199,9 @@ def _table(rows: Rows, kept: list[int], rate_scale: float, notes: tuple[str, ...
     )
 
 
-def _notes(file: str, name: str, rows: Rows, unsorted: int) -> Iterator[str]:
-    yield f"requests of {file}, read as {name}"
-    yield from (f"{file}: {note}" for note in rows.notes)
-    if unsorted:
-        yield f"{file}: {unsorted} of {len(rows.times)} rows were earlier than the row before; sorted by time"
-    if rows.skipped:
-        number = sum(each.rows for each in rows.skipped.values())
-        reasons = _listed(list(rows.skipped.values()))
-        yield f"{file}: skipped {number} of {number + len(rows.times)} rows: {reasons}"
+def _skips(rows: Rows) -> str:
+    number = sum(each.rows for each in rows.skipped.values())
+    return f"skipped {number} of {number + len(rows.times)} rows: {_listed(list(rows.skipped.values()))}"
 
 
 def _listed(skipped: list[Skipped]) -> str:
