@@ -331,6 +331,8 @@ def import_trace(
         _answer_json({"trace": found.as_dict(), "files": [str(path) for path in files]})
     else:
         answer(found.text())
+        for path in files:
+            say(f"wrote {path}")
 
 
 @cli.command("list")

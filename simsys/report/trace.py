@@ -13,6 +13,7 @@ from simsys.report.files import write_files
 from simsys.report.listing import description
 from simsys.serving.requests import OPTIONAL_COLUMNS, RequestTable
 from simsys.serving.traces import Trace
+from simsys.units import Dimension, pretty
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class TraceAnswer:
     trace: Trace
 
     def as_dict(self) -> dict[str, Any]:
-        """The answer for programs; parts that the trace lacks are left out."""
+        """The answer for programs, with requests per second and vLLM's burstiness; what it lacks is left out."""
         table, trace = self.trace.table, self.trace
         return {
             "file": self.file,
@@ -52,6 +53,8 @@ class TraceAnswer:
     def text(self) -> str:
         """The answer for people."""
         facts = self.as_dict()
+        if facts.get("request_rate"):
+            facts["request_rate"] = pretty(facts["request_rate"], Dimension.REQUESTS_PER_SECOND)
         facts["skipped"] = {each.reason: each.rows for each in self.trace.skipped}
         for key in ("unsorted_rows", "skipped_rows", "skipped", "notes"):
             if not facts[key]:
@@ -93,7 +96,7 @@ def _arrivals(table: RequestTable) -> dict[str, Any]:
     cv = first.gap_cv
     return {
         "span_s": table.span_s,
-        "rate_per_s": first.mean_rate_per_s,
+        "request_rate": first.mean_rate_per_s,
         "gap_cv": cv,
         "burstiness": 1 / cv**2 if cv else None,
         "same_time_as_before": len(times) - len(set(times)),

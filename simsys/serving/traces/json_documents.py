@@ -123,7 +123,10 @@ def _is_vllm(found: object) -> bool:
 def _read_vllm(path: str, found: Mapping[str, Any], limit: int | None, _: bool) -> Rows:
     """The result of vLLM's ``bench serve --save-detailed``; newer versions save when requests started."""
     columns = {key: found[key] for key in ("input_lens", "output_lens", "start_times", "errors") if key in found}
-    lengths = {key: len(column) if isinstance(column, list) else 0 for key, column in columns.items()}
+    strange = [key for key, column in columns.items() if not isinstance(column, list)]
+    if strange:
+        raise TraceError(f"{path}: {strange[0]} must be a list, not {brief(columns[strange[0]])}")
+    lengths = {key: len(column) for key, column in columns.items()}
     if len(set(lengths.values())) != 1:
         listed = ", ".join(f"{count} {key}" for key, count in lengths.items())
         raise TraceError(f"{path}: the lists of a vLLM result must be equally long, not {listed}")

@@ -87,7 +87,8 @@ def read_trace(
     kept = _kept(rows, start_s, duration_s, max_requests)
     if not kept:
         span_s = (max(rows.times) - min(rows.times)) / rows.ticks_per_s
-        raise TraceError(f"{path}: no request from {start_s:g} s for {duration_s:g} s; the trace lasts {span_s:g} s")
+        when = f"from {start_s:g} s on" if duration_s == math.inf else f"from {start_s:g} s for {duration_s:g} s"
+        raise TraceError(f"{path}: no request {when}; the trace lasts {span_s:g} s")
     remarks = list(rows.notes)
     if unsorted:
         remarks.append(f"{unsorted} of {len(rows.times)} rows were earlier than the row before; sorted by time")
