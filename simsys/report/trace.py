@@ -56,10 +56,9 @@ class TraceAnswer:
         if facts.get("request_rate"):
             facts["request_rate"] = pretty(facts["request_rate"], Dimension.REQUESTS_PER_SECOND)
         facts["skipped"] = {each.reason: each.rows for each in self.trace.skipped}
-        for key in ("unsorted_rows", "skipped_rows", "skipped", "notes"):
-            if not facts[key]:
-                del facts[key]
-        return description({key: _rounded(value) for key, value in facts.items()})
+        if not facts["unsorted_rows"]:
+            del facts["unsorted_rows"]
+        return description({key: _rounded(value) for key, value in facts.items() if value not in (None, [], {})})
 
     def write(self, out: Path) -> list[Path]:
         """Write the requests as a CSV file that simsys reads again, whole or not at all; return the file.
