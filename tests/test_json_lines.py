@@ -2,6 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from simsys.errors import TraceError
 from simsys.serving.traces import Trace, read_trace
 
 MOONCAKE = """\
@@ -71,3 +74,12 @@ def test_a_prompt_of_very_many_blocks_is_read(tmp_path: Path) -> None:
         tmp_path, f'{{"timestamp": 0, "input_length": 10240000, "output_length": 1, "hash_ids": {ids}}}'
     ).table
     assert table.hash_ids == [tuple(ids)]
+
+
+def test_lines_with_other_keys_are_refused_and_near_ones_suggested(tmp_path: Path) -> None:
+    with pytest.raises(
+        TraceError, match="unknown keys of JSON lines: a, b; known: arrival_time_ns, input_toks, output"
+    ):
+        read(tmp_path, '{"a": 1, "b": 2}\n{"a": 1, "b": 2}\n')
+    with pytest.raises(TraceError, match="did you mean 'timestamp, input_length, output_length'"):
+        read(tmp_path, '{"timestamp": 1, "input_len": 2, "output_len": 3}\n\n{}')

@@ -17,7 +17,7 @@ Reader = Callable[[str], Any]
 Line = tuple[int, str]
 
 HASH_BLOCK = "hash_block_tokens"
-_MOST_DIGITS = 20  # of 64 bits
+_MOST_DIGITS = 18
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
 _TIMESTAMP = re.compile(
@@ -102,8 +102,14 @@ def _label(name: str) -> Reader:
 
 def _ids(name: str) -> Reader:
     """Make the function that reads whole numbers with spaces between them."""
-    one = _whole(-(2**63))(name)
-    return lambda text: tuple([one(part) for part in text.split()])
+
+    def read(text: str) -> tuple[int, ...]:
+        try:
+            return tuple(map(int, text.split()))
+        except ValueError:
+            raise BadRow(f"{name} that are no whole numbers with spaces between them", text) from None
+
+    return read
 
 
 CSV_FORMATS = (

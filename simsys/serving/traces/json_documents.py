@@ -13,12 +13,28 @@ CHARACTERS_PER_TOKEN = 4
 _SPEAKERS = {"human": 0, "user": 0, "system": 0, "gpt": 1, "assistant": 1, "chatgpt": 1, "bing": 1, "bard": 1}
 
 
-def read_document(path: str, text: str, limit: int | None, *, multi_turn: bool) -> tuple[str, Rows]:
+def parse_document(path: str, text: str) -> object:
+    """Parse JSON; `path` is for messages.
+
+    Raises:
+        TraceError: If it is none.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise TraceError(f"{path}: nested too deeply for a request trace") from None
+    except json.JSONDecodeError as error:
+        raise TraceError(f"{path}:{error.lineno}: not JSON: {error.msg} in column {error.colno}") from None
+    except ValueError as error:  # a number of more digits than Python reads
+        raise TraceError(f"{path}: not JSON: {error}") from None
+
+
+def read_document(path: str, found: object, limit: int | None, *, multi_turn: bool) -> tuple[str, Rows]:
     """Read a trace.
 
     Args:
         path: For messages.
-        text: The whole document.
+        found: The whole document.
         limit: Stop after that many requests; None reads all.
         multi_turn: Whether to read whole conversations where there are any.
 
@@ -26,16 +42,8 @@ def read_document(path: str, text: str, limit: int | None, *, multi_turn: bool) 
         The name of the format, and the requests.
 
     Raises:
-        TraceError: If it is no JSON, or no format that is known.
+        TraceError: If it is no format that is known.
     """
-    try:
-        found = json.loads(text)
-    except RecursionError:
-        raise TraceError(f"{path}: nested too deeply for a request trace") from None
-    except json.JSONDecodeError as error:
-        raise TraceError(f"{path}:{error.lineno}: not JSON: {error.msg} in column {error.colno}") from None
-    except ValueError as error:  # a number of more digits than Python reads
-        raise TraceError(f"{path}: not JSON: {error}") from None
     for name, (is_it, read) in DOCUMENT_FORMATS.items():
         if is_it(found):
             return name, read(path, found, limit, multi_turn)

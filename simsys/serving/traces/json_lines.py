@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
+from simsys.errors import did_you_mean
 from simsys.serving.traces.rows import BadRow, Rows, brief, time_value, tokens_value
 
 Line = tuple[int, str]
@@ -43,15 +44,16 @@ LINE_FORMATS = (
 )
 
 
-def recognise_line(line: str) -> LineFormat | None:
-    """The format whose keys the object on a line has, if it is one."""
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
+def recognise(found: object) -> LineFormat | None:
+    """The format whose keys an object has, if it is one."""
     if not isinstance(found, dict):
         return None
     return next((known for known in LINE_FORMATS if {known.prompt, known.output} <= found.keys()), None)
+
+
+def keys_like(found: Iterable[str]) -> str:
+    """The keys of the format that is most like some keys, or of all formats; for messages."""
+    return did_you_mean(", ".join(found), [f"{known.time}, {known.prompt}, {known.output}" for known in LINE_FORMATS])
 
 
 def read_lines(known: LineFormat, first: Line, lines: Iterator[Line], limit: int | None) -> Rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -13,8 +14,8 @@ from typing import Any, TextIO
 from simsys.errors import TraceError, UsageError, did_you_mean
 from simsys.serving.requests import RequestTable
 from simsys.serving.traces.csv_formats import Line, read_column, read_csv
-from simsys.serving.traces.json_documents import read_document
-from simsys.serving.traces.json_lines import read_lines, recognise_line
+from simsys.serving.traces.json_documents import parse_document, read_document
+from simsys.serving.traces.json_lines import keys_like, read_lines, recognise
 from simsys.serving.traces.rows import Rows, Skipped
 
 _MAX_LINE = 65_536  # characters; keeps a file without line ends from being read into memory whole
@@ -122,12 +123,28 @@ def _read(path: Path, limit: int | None, *, multi_turn: bool) -> tuple[str, Rows
             first = _first(path, lines)
             if not first[1].lstrip().startswith(_JSON):
                 return read_csv(str(path), chain((first,), lines), limit)
-            known = recognise_line(first[1])
+            found = _parsed(first[1])
+            known = recognise(found)
             if known is not None:
                 return known.name, read_lines(known, first, lines, limit)
-            return read_document(str(path), first[1] + file.read(), limit, multi_turn=multi_turn)
+            rest = file.read()
+            if isinstance(found, dict) and rest.strip():
+                raise TraceError(
+                    f"{path}:{first[0]}: unknown keys of JSON lines: {', '.join(found)[:80]}{keys_like(found)}"
+                )
+            if found is None or rest.strip():
+                found = parse_document(str(path), first[1] + rest)
+            return read_document(str(path), found, limit, multi_turn=multi_turn)
         except UnicodeDecodeError:
             raise _not_text(path) from None
+
+
+def _parsed(line: str) -> object:
+    """The JSON value of a line; None if it is none, as where a document goes on."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _open(path: Path) -> TextIO:
