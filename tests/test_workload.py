@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import simsys.build.workload
 from simsys.build.workload import build_requests
 from simsys.config.workload import WorkloadConfig
 from simsys.errors import TraceError, UsageError
@@ -240,6 +241,16 @@ def test_a_timed_workload_has_all_requests_until_its_end() -> None:
 def test_a_time_without_requests_is_refused() -> None:
     with pytest.raises(UsageError, match="no request arrives within 1 ms"):
         build(DRAWN | {"arrivals": {"kind": "poisson", "rate": "0.001 req/s"}, "duration": "1 ms"})
+
+
+def test_a_time_with_too_many_requests_is_refused(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    monkeypatch.setattr(simsys.build.workload, "MOST_REQUESTS", 1000)
+    timed = {key: value for key, value in DRAWN.items() if key != "num_requests"} | {"duration": "1 h"}
+    with pytest.raises(UsageError, match="1000 requests or more arrive within 1 h"):
+        build(timed)
+    assert len(build(timed | {"num_requests": 900})) == 900
+    with pytest.raises(UsageError, match="17280 requests are more than there can be, 1000"):
+        build(TRACED | {"trace": TRACED["trace"] | {"repeat": True}, "duration": "1 d"}, folder=folder)
 
 
 def test_a_window_of_a_trace(folder: Path) -> None:

@@ -71,9 +71,10 @@ def _drawn(workload: WorkloadConfig, seed: int, folder: Path) -> RequestTable:
 
 
 def _in_time(workload: WorkloadConfig, starts: list[float]) -> list[float]:
-    if not starts:
-        assert workload.duration is not None
-        raise UsageError(f"no request arrives within {pretty(workload.duration, Dimension.SECONDS)}")
+    """Arrivals within the duration, if there are any and not too many."""
+    if workload.duration is not None and (not starts or (len(starts) == MOST_REQUESTS and not workload.num_requests)):
+        number = f"{MOST_REQUESTS} requests or more arrive" if starts else "no request arrives"
+        raise UsageError(f"{number} within {pretty(workload.duration, Dimension.SECONDS)}")
     return starts
 
 
@@ -118,7 +119,7 @@ def _traced(workload: WorkloadConfig, trace: TraceConfig, seed: int, folder: Pat
         raise TraceError(f"{path}: holds conversations, which cannot arrive in a closed loop; give other arrivals")
     if workload.arrivals.kind == "trace":
         if trace.repeat:
-            table = repeated(table, count=workload.num_requests, until_s=until_s)
+            table = repeated(table, count=workload.num_requests, until_s=until_s, most=MOST_REQUESTS)
         table = select(table, [row for row, time_s in enumerate(table.arrival_s) if time_s < until_s])
         _in_time(workload, table.arrival_s)
     else:

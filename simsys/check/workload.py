@@ -41,7 +41,7 @@ def _place(workload: WorkloadConfig, error: UsageError) -> KeyPath:
     """Which setting an error of the requests is about."""
     message = str(error)
     if not isinstance(error, TraceError):
-        return ("workload", "duration" if message.startswith("no request arrives") else "arrivals")
+        return ("workload", "duration" if workload.duration is not None else "arrivals")
     if "num_requests asks for" in message:
         return ("workload", "num_requests")
     for path, file in _files(workload).items():

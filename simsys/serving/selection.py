@@ -31,7 +31,9 @@ def select(table: RequestTable, rows: Sequence[int], arrival_s: list[float] | No
     return replace(table, **columns)
 
 
-def repeated(table: RequestTable, *, count: int | None = None, until_s: float = math.inf) -> RequestTable:
+def repeated(
+    table: RequestTable, *, count: int | None = None, until_s: float = math.inf, most: int = 10_000_000
+) -> RequestTable:
     """Return a table that begins again when it has ended, one mean gap after its last arrival.
 
     Sessions and prefix blocks are others in each round, as users would be.
@@ -40,9 +42,10 @@ def repeated(table: RequestTable, *, count: int | None = None, until_s: float = 
         table: The requests of one round, at least one.
         count: How many requests there shall be; None for whole rounds until a time.
         until_s: That time, counted from the first arrival.
+        most: The largest number of requests.
 
     Raises:
-        UsageError: If the number of requests has no limit.
+        UsageError: If the number of requests has no limit, or is above `most`.
     """
     size = len(table)
     period_s = table.span_s * size / max(size - 1, 1)
@@ -50,6 +53,8 @@ def repeated(table: RequestTable, *, count: int | None = None, until_s: float = 
         if not (period_s > 0 and until_s < math.inf):
             raise UsageError("requests that all arrive at once repeat for ever: say how many there shall be")
         count = size * math.ceil(until_s / period_s)
+    if count > most:
+        raise UsageError(f"{count} requests are more than there can be, {most}")
     where = [divmod(index, size) for index in range(count)]  # which round, and which request of it
     columns: dict[str, Any] = {
         name: [column[row] for _, row in where] if (column := getattr(table, name)) else []
