@@ -4,7 +4,7 @@ import pytest
 
 from simsys.errors import UsageError
 from simsys.serving.requests import RequestTable
-from simsys.serving.selection import repeated, select
+from simsys.serving.selection import delayed, repeated, select
 
 TABLE = RequestTable(
     [0.0, 1.0, 4.0],
@@ -64,3 +64,13 @@ def test_requests_at_once_can_be_repeated_only_by_number() -> None:
         repeated(burst, until_s=10.0)
     with pytest.raises(UsageError, match="repeat for ever"):
         repeated(PLAIN)
+
+
+def test_delayed_requests_change_places() -> None:
+    table = delayed(PLAIN, [4.5, 0.0, 0.0])
+    assert (table.arrival_s, table.prompt_tokens) == ([1.0, 4.0, 4.5], [64, 33, 32])
+
+
+def test_a_delayed_turn_does_not_overtake_the_one_before() -> None:
+    table = delayed(TABLE, [4.5, 0.0, 0.0])
+    assert (table.arrival_s, table.turn, table.after) == ([4.0, 4.5, 4.5], [0, 0, 1], [-1, -1, 1])

@@ -259,6 +259,17 @@ def test_a_window_of_a_trace(folder: Path) -> None:
     assert (table.arrival_s, table.prompt_tokens) == ([0.0, 1.0, 2.0], [110, 115, 120])
 
 
+def test_arrivals_at_rounded_times_are_spread(folder: Path) -> None:
+    trace = TRACED["trace"] | {"spread": "5 s", "rate_scale": 2}
+    table = build(TRACED | {"trace": trace}, folder=folder)
+    delays_s = [time_s - 2.5 * row for row, time_s in enumerate(table.arrival_s)]  # rows are 5 s apart
+    assert all(0 <= delay_s < 2.5 for delay_s in delays_s)
+    assert len(set(delays_s)) == 10
+    assert table.prompt_tokens == [100 + 5 * row for row in range(10)]
+    part = build(TRACED | {"trace": trace, "num_requests": 4}, folder=folder)
+    assert part.arrival_s == table.arrival_s[:4]
+
+
 @pytest.mark.parametrize(
     "limits", [{"num_requests": 25}, {"duration": "125 s"}, {"num_requests": 25, "duration": "1 h"}]
 )

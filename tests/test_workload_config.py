@@ -197,6 +197,10 @@ def test_exact_messages() -> None:
             {"output_tokens": {"kind": "trace"}, "trace": {"path": "x.csv", "rate_scale": 2}},
             "trace.rate_scale has no effect",
         ),
+        (
+            {"output_tokens": {"kind": "trace"}, "trace": {"path": "x.csv", "spread": "3 s"}},
+            "trace.spread has no effect",
+        ),
     ],
 )
 def test_parts_that_do_not_fit_together_are_explained(changes: dict[str, Any], expected: str) -> None:

@@ -117,3 +117,9 @@ def draw_times(config: Time, count: int, seed: int, name: str) -> list[float]:
 def draw_weighted(weights: Sequence[float], count: int, seed: int, name: str) -> list[int]:
     """Return `count` indices of `weights`, each as often as its weight says; `name` is that of their stream."""
     return lengths.empirical(range(len(weights)), weights, count, stream(seed, name))
+
+
+def draw_uniform(high: float, count: int, seed: int, name: str) -> list[float]:
+    """Return `count` numbers, equally likely anywhere from 0 to below `high`; `name` is that of their stream."""
+    drawn: list[float] = (stream(seed, name).random(count) * high).tolist()
+    return drawn

@@ -8,13 +8,13 @@ from dataclasses import replace
 from itertools import accumulate, groupby, takewhile
 from pathlib import Path
 
-from simsys.build.distributions import draw_arrivals, draw_lengths, draw_times, draw_weighted
+from simsys.build.distributions import draw_arrivals, draw_lengths, draw_times, draw_uniform, draw_weighted
 from simsys.config.arrivals import ClosedLoopArrivals
 from simsys.config.workload import MOST_REQUESTS, TraceConfig, WorkloadConfig
 from simsys.errors import TraceError, UsageError
 from simsys.serving.conversations import block_ids, turn_columns, whole_prompts
 from simsys.serving.requests import RequestTable
-from simsys.serving.selection import repeated, select
+from simsys.serving.selection import delayed, repeated, select
 from simsys.serving.traces import read_trace
 from simsys.units import Dimension, pretty
 
@@ -120,6 +120,8 @@ def _traced(workload: WorkloadConfig, trace: TraceConfig, seed: int, folder: Pat
     if workload.arrivals.kind == "trace":
         if trace.repeat:
             table = repeated(table, count=workload.num_requests, until_s=until_s, most=MOST_REQUESTS)
+        if trace.spread:
+            table = delayed(table, draw_uniform(trace.spread / trace.rate_scale, len(table), seed, "trace.spread"))
         table = select(table, [row for row, time_s in enumerate(table.arrival_s) if time_s < until_s])
         _in_time(workload, table.arrival_s)
     else:

@@ -25,8 +25,9 @@ class TraceConfig(Part):
 
     `path` is relative to the experiment file's folder. Of the requests from `start` on, for `duration`, both by the
     clock of the trace, the first `max_requests` are used. `rate_scale` 2 replays the timestamps twice as fast;
-    `repeat` begins again at the end; `multi_turn` plays whole conversations of a trace that holds texts, each turn
-    `think_time` after the end of the one before, not only their first turn.
+    `spread` delays each arrival at random, by less than that, for timestamps that were rounded down to whole seconds
+    or more; `repeat` begins again at the end; `multi_turn` plays whole conversations of a trace that holds texts, each
+    turn `think_time` after the end of the one before, not only their first turn.
     """
 
     path: Annotated[str, Field(min_length=1)]
@@ -34,6 +35,7 @@ class TraceConfig(Part):
     rate_scale: PositiveFloat = 1.0
     start: NonNegativeSeconds = 0.0
     duration: Seconds | None = None
+    spread: NonNegativeSeconds = 0.0
     repeat: bool = False
     multi_turn: bool = False
     think_time: Time = NO_TIME
@@ -131,8 +133,9 @@ class WorkloadConfig(Part):
     def _trace_settings_fit(self) -> Self:
         if self.trace is None:
             return self
-        if self.trace.rate_scale != 1 and self.arrivals.kind != "trace":
-            raise invalid("trace.rate_scale has no effect unless the arrivals are of kind trace")
+        for name, given in (("rate_scale", self.trace.rate_scale != 1), ("spread", self.trace.spread > 0)):
+            if given and self.arrivals.kind != "trace":
+                raise invalid(f"trace.{name} has no effect unless the arrivals are of kind trace")
         limit = self.trace.max_requests
         if limit is not None and self.num_requests is not None and self.num_requests > limit and not self.trace.repeat:
             raise invalid(f"num_requests ({self.num_requests}) exceeds trace.max_requests ({limit})")

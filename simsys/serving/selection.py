@@ -31,6 +31,16 @@ def select(table: RequestTable, rows: Sequence[int], arrival_s: list[float] | No
     return replace(table, **columns)
 
 
+def delayed(table: RequestTable, delays_s: Sequence[float]) -> RequestTable:
+    """Return the requests so much later, in their new order; none comes before the one that it waits for."""
+    times = [time_s + delay_s for time_s, delay_s in zip(table.arrival_s, delays_s, strict=True)]
+    for row, before in enumerate(table.after):
+        if before >= 0:
+            times[row] = max(times[row], times[before])
+    rows = sorted(range(len(times)), key=times.__getitem__)
+    return select(table, rows, arrival_s=[times[row] for row in rows])
+
+
 def repeated(
     table: RequestTable, *, count: int | None = None, until_s: float = math.inf, most: int = 10_000_000
 ) -> RequestTable:
