@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import signal
@@ -28,7 +29,7 @@ simsys simulates distributed AI training and LLM serving. For example:
   simsys run FILE --set parallelism.tp_degree=4 --fail-on 'p99_ttft_ms>200'
   simsys list models
 
-Commands: run, check, memory, topology, collectives, list, show. 'simsys COMMAND --help' says more."""
+Commands: run, check, memory, topology, collectives, import-trace, list, show. 'simsys COMMAND --help' says more."""
 SCHEMA_VERSION = 1
 """Of the JSON written here; a change that could break a reader raises it."""
 
@@ -62,6 +63,12 @@ def _thresholds(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> 
     from simsys.report.threshold import Threshold
 
     return [Threshold.parse(text) for text in texts]
+
+
+def _seconds(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
+    from simsys.units import Dimension, parse
+
+    return None if text is None else parse(text, Dimension.SECONDS)
 
 
 def _common(function: Function) -> Function:
@@ -279,6 +286,53 @@ def topology(
         _answer_json({"scenarios": [each.as_dict() for each in answers], "files": [str(path) for path in files]})
     else:
         answer("\n\n".join(each.text() for each in answers))
+
+
+@cli.command("import-trace")
+@_FILE
+@click.option("--out", type=click.Path(path_type=Path), help="Write the requests as a CSV file of simsys' own.")
+@click.option("--rate-scale", type=float, default=1.0, show_default=True, help="Replay this many times as fast.")
+@click.option("--start", metavar="TIME", callback=_seconds, help="Leave out what is before, such as '10 min'.")
+@click.option("--duration", metavar="TIME", callback=_seconds, help="Leave out what comes so long after the start.")
+@click.option("--max-requests", type=int, help="Keep only so many, the first ones.")
+@click.option("--multi-turn", is_flag=True, help="Read whole conversations of a trace that holds texts.")
+@_JSON
+@_common
+def import_trace(
+    file: Path,
+    out: Path | None,
+    rate_scale: float,
+    start: float | None,
+    duration: float | None,
+    max_requests: int | None,
+    multi_turn: bool,
+    as_json: bool,
+) -> None:
+    """Say what the request trace FILE holds: format, rate, burstiness, tokens, sessions, shared prefixes.
+
+    Known are the CSV files of Azure, BurstGPT, Vidur, splitwise-sim and simsys, JSON lines of Mooncake and
+    LLMServingSim, ShareGPT's conversations and vLLM's --save-detailed results. Rows that hold no request are counted
+    with the reason.
+    """
+    from simsys.report.trace import TraceAnswer
+    from simsys.serving.traces import read_trace
+
+    trace = read_trace(
+        file,
+        max_requests=max_requests,
+        rate_scale=rate_scale,
+        start_s=start or 0.0,
+        duration_s=math.inf if duration is None else duration,
+        multi_turn=multi_turn,
+    )
+    found = TraceAnswer(str(file), trace)
+    files = found.write(out) if out is not None else []
+    if as_json:
+        _answer_json({"trace": found.as_dict(), "files": [str(path) for path in files]})
+    else:
+        answer(found.text())
+        for path in files:
+            say(f"wrote {path}")
 
 
 @cli.command("list")

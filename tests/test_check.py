@@ -682,7 +682,8 @@ HEADER, ROW = "TIMESTAMP,ContextTokens,GeneratedTokens\n", "2023-11-16 18:17:03.
         (HEADER + 2 * ROW, ""),
         (None, "5:17: workload.trace.path: "),
         (HEADER + ROW, "6:17: workload.num_requests: "),
-        (HEADER + ROW + "soon,1,1\n", "5:17: workload.trace.path: "),
+        (HEADER + ROW + "soon,1,1\n", "6:17: workload.num_requests: "),
+        (HEADER + "soon,1,1\n", "5:17: workload.trace.path: "),
         ("a,b\n", "5:17: workload.trace.path: "),
         (HEADER + 2 * ROW.replace("512", "9000"), "8:18: workload.prompt_tokens: every request has 9010 tokens"),
     ],
@@ -692,6 +693,37 @@ def test_the_trace_is_read(file: Path, trace: str | None, expected: str) -> None
         (file.parent / "trace.csv").write_text(trace)
     found = problems(file, TRACED)
     assert len(found) == bool(expected)
+    assert not found or found[0].startswith(expected)
+
+
+DRAWN = """\
+hardware: {gpu: H100-SXM}
+model: {name: Llama3-8B}
+serving: {}
+workload:
+  num_requests: 20
+  arrivals: {kind: poisson, rate: 0.001 req/s}
+  prompt_tokens: %s
+  output_tokens: 10
+"""
+
+
+@pytest.mark.parametrize(
+    ("prompt_tokens", "expected"),
+    [
+        ("{kind: empirical, file: lengths.csv, column: tokens}", ""),
+        ("{kind: empirical, file: other.csv, column: tokens}", "7:42: workload.prompt_tokens.file: "),
+        ("{kind: empirical, file: lengths.csv, column: token}", "7:42: workload.prompt_tokens.file: "),
+        ("{kind: empirical, values: [9000, 9500]}", "7:18: workload.prompt_tokens: every request has 9010 tokens"),
+        ("{kind: zipf, exponent: 1, min: 9000, max: 9500}", "7:18: workload.prompt_tokens: every request has 9010"),
+        ("8190\n  prefixes: {tokens: 5}", "7:18: workload.prompt_tokens: every request has 8205 tokens"),
+        ("9\n  duration: 1 ms", "8:13: workload.duration: no request arrives within 1 ms"),
+    ],
+)
+def test_what_is_drawn_is_checked(file: Path, prompt_tokens: str, expected: str) -> None:
+    (file.parent / "lengths.csv").write_text("tokens\n5\n7\n")
+    found = problems(file, DRAWN % prompt_tokens)
+    assert len(found) == bool(expected), found
     assert not found or found[0].startswith(expected)
 
 

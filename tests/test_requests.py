@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import math
+import re
+from typing import Any
 
 import pytest
 
 from simsys.errors import UsageError
-from simsys.serving.requests import RequestTable
+from simsys.serving.requests import OPTIONAL_COLUMNS, RequestTable
 
 
 def test_figures_of_a_table() -> None:
@@ -46,3 +48,30 @@ def test_columns_of_different_length_are_refused() -> None:
 def test_requests_without_tokens_are_refused(prompts: list[int], outputs: list[int], name: str) -> None:
     with pytest.raises(UsageError, match=f"{name} must be at least 1"):
         RequestTable([0.0], prompts, outputs)
+
+
+def test_optional_columns_are_empty_unless_given() -> None:
+    table = RequestTable([0.0], [1], [1])
+    assert all(getattr(table, name) == [] for name in OPTIONAL_COLUMNS)
+    assert (table.hash_block_tokens, table.concurrency, table.tenant_names, table.notes) == (0, 0, (), ())
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ({"priority": [1]}, "priority must be empty or have 2 rows, not 1"),
+        ({"after": [-1, 1]}, "after must be -1 or an earlier request, not 1 for request 1"),
+        ({"after": [-2, -1]}, "after must be -1 or an earlier request, not -2 for request 0"),
+        ({"think_s": [0.0, -1.0]}, "think_s must be finite and >= 0"),
+        ({"think_s": [0.0, math.nan]}, "think_s must be finite and >= 0"),
+        ({"think_s": [math.inf, 0.0]}, "think_s must be finite and >= 0"),
+        ({"tenant": [0, -1]}, "tenant must be 0 or more"),
+        ({"tenant": [0, 1], "tenant_names": ("a",)}, "tenant 1 has no name; there are 1"),
+        ({"hash_ids": [(1,), ()]}, "hash_block_tokens must be at least 1 with hash_ids, not 0"),
+        ({"hash_ids": [(), (1, 2, 3)], "hash_block_tokens": 16}, "request 1 has 3 hash_ids of 16 tokens, more than"),
+        ({"concurrency": -1}, "concurrency must be 0"),
+    ],
+)
+def test_optional_columns_that_make_no_sense_are_refused(columns: dict[str, Any], expected: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(expected)):
+        RequestTable([0.0, 1.0], [32, 32], [1, 1], **columns)

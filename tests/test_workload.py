@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -9,10 +10,11 @@ from typing import Any
 
 import pytest
 
+import simsys.build.workload
 from simsys.build.workload import build_requests
 from simsys.config.workload import WorkloadConfig
 from simsys.errors import TraceError, UsageError
-from simsys.serving.requests import RequestTable
+from simsys.serving.requests import OPTIONAL_COLUMNS, RequestTable
 
 HERE = Path(__file__).parent
 TRACE = "TIMESTAMP,ContextTokens,GeneratedTokens\n" + "".join(
@@ -146,3 +148,213 @@ def test_requests_do_not_depend_on_string_hashing() -> None:
         for hash_seed in ("0", "1")
     }
     assert digests == {hashlib.sha256(repr(columns(build(DRAWN))).encode()).hexdigest()}
+
+
+CHATS: dict[str, Any] = DRAWN | {
+    "sessions": {
+        "turns": {"kind": "uniform", "low": 1, "high": 6},
+        "think_time": {"kind": "exponential", "mean": "9 s"},
+    },
+    "prefixes": {"groups": 3, "tokens": {"kind": "uniform", "low": 100, "high": 900}, "weights": [5, 3, 2]},
+    "priorities": {0: 0.9, 5: 0.1},
+    "tenants": {"free": 3, "paid": 1},
+}
+TALKS = json.dumps(
+    [
+        {
+            "conversations": [
+                {"from": who, "value": text * (number + 1)}
+                for who, text in 3 * [("human", "x" * 40), ("gpt", "y" * 80)]
+            ]
+        }
+        for number in range(4)
+    ]
+)
+OF_TALKS: dict[str, Any] = {
+    "arrivals": {"kind": "constant", "rate": "2 req/s"},
+    "prompt_tokens": {"kind": "trace"},
+    "output_tokens": {"kind": "trace"},
+    "trace": {"path": "talks.json", "multi_turn": True, "think_time": "3 s"},
+}
+
+
+def every_column(table: RequestTable) -> dict[str, list[Any]]:
+    return {name: getattr(table, name) for name in ("arrival_s", "prompt_tokens", "output_tokens", *OPTIONAL_COLUMNS)}
+
+
+def test_plain_workloads_have_plain_tables() -> None:
+    table = build(DRAWN)
+    assert all(getattr(table, name) == [] for name in OPTIONAL_COLUMNS)
+    assert table.notes == ()
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 50, 199])
+def test_the_first_turns_do_not_depend_on_how_many_follow(count: int) -> None:
+    whole, part = every_column(build(CHATS)), every_column(build(CHATS | {"num_requests": count}))
+    blocks = part.pop("hash_ids")  # those of the last conversation reach less far
+    assert all(column == whole[name][:count] for name, column in part.items())
+    assert all(ids == more[: len(ids)] for ids, more in zip(blocks, whole["hash_ids"], strict=False))
+
+
+def test_a_conversation_keeps_its_history_tenant_priority_and_time() -> None:
+    table = build(CHATS | {"num_requests": 2000})
+    later = [request for request, before in enumerate(table.after) if before >= 0]
+    assert len(later) > 1000
+    for request in later:
+        before = table.after[request]
+        assert table.turn[request] == table.turn[before] + 1
+        assert table.prompt_tokens[request] > table.prompt_tokens[before] + table.output_tokens[before]
+        for name in ("session", "tenant", "priority", "arrival_s"):
+            assert getattr(table, name)[request] == getattr(table, name)[before]
+    assert table.tenant_names == ("free", "paid")
+    assert {table.think_s[request] for request, before in enumerate(table.after) if before < 0} == {0.0}
+    assert sum(table.think_s) / len(later) == pytest.approx(9.0, rel=0.2)
+
+
+def test_weights_say_how_often_priorities_and_tenants_occur() -> None:
+    table = build(DRAWN | {"num_requests": 20_000, "priorities": {0: 0.9, -5: 0.1}, "tenants": {"a": 1, "b": 3}})
+    assert table.priority.count(-5) / 20_000 == pytest.approx(0.1, abs=0.011)
+    assert table.tenant.count(1) / 20_000 == pytest.approx(0.75, abs=0.016)
+
+
+def test_requests_of_a_group_share_its_system_prompt() -> None:
+    plain = build(DRAWN)
+    table = build(DRAWN | {"prefixes": {"groups": 2, "tokens": 100}, "hash_block_size": 32})
+    assert table.prompt_tokens == [tokens + 100 for tokens in plain.prompt_tokens]
+    assert set(table.hash_ids) == {(0, 1, 2), (3, 4, 5)}  # 96 of 100 tokens are full blocks
+    assert table.hash_block_tokens == 32
+    assert columns(table)[0] == columns(plain)[0]
+
+
+def test_a_closed_loop_says_how_many_clients_there_are() -> None:
+    table = build(DRAWN | {"arrivals": {"kind": "closed_loop", "concurrency": 16}})
+    assert (table.concurrency, set(table.arrival_s), len(table)) == (16, {0.0}, 200)
+
+
+def test_a_timed_workload_has_all_requests_until_its_end() -> None:
+    timed = build({key: value for key, value in DRAWN.items() if key != "num_requests"} | {"duration": "5 s"})
+    longer = build(DRAWN)
+    assert timed.arrival_s == [time_s for time_s in longer.arrival_s if time_s < 5.0]
+    assert timed.prompt_tokens == longer.prompt_tokens[: len(timed)]
+
+
+def test_a_time_without_requests_is_refused() -> None:
+    with pytest.raises(UsageError, match="no request arrives within 1 ms"):
+        build(DRAWN | {"arrivals": {"kind": "poisson", "rate": "0.001 req/s"}, "duration": "1 ms"})
+
+
+def test_a_time_with_too_many_requests_is_refused(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    monkeypatch.setattr(simsys.build.workload, "MOST_REQUESTS", 1000)
+    timed = {key: value for key, value in DRAWN.items() if key != "num_requests"} | {"duration": "1 h"}
+    with pytest.raises(UsageError, match="1000 requests or more arrive within 1 h"):
+        build(timed)
+    assert len(build(timed | {"num_requests": 900})) == 900
+    with pytest.raises(UsageError, match="17280 requests are more than there can be, 1000"):
+        build(TRACED | {"trace": TRACED["trace"] | {"repeat": True}, "duration": "1 d"}, folder=folder)
+
+
+def test_a_window_of_a_trace(folder: Path) -> None:
+    trace = TRACED["trace"] | {"start": "10 s", "duration": "15 s", "rate_scale": 5}
+    table = build(TRACED | {"trace": trace}, folder=folder)
+    assert (table.arrival_s, table.prompt_tokens) == ([0.0, 1.0, 2.0], [110, 115, 120])
+
+
+def test_arrivals_at_rounded_times_are_spread(folder: Path) -> None:
+    trace = TRACED["trace"] | {"spread": "5 s", "rate_scale": 2}
+    table = build(TRACED | {"trace": trace}, folder=folder)
+    delays_s = [time_s - 2.5 * row for row, time_s in enumerate(table.arrival_s)]  # rows are 5 s apart
+    assert all(0 <= delay_s < 2.5 for delay_s in delays_s)
+    assert len(set(delays_s)) == 10
+    assert table.prompt_tokens == [100 + 5 * row for row in range(10)]
+    part = build(TRACED | {"trace": trace, "num_requests": 4}, folder=folder)
+    assert part.arrival_s == table.arrival_s[:4]
+
+
+@pytest.mark.parametrize(
+    "limits", [{"num_requests": 25}, {"duration": "125 s"}, {"num_requests": 25, "duration": "1 h"}]
+)
+def test_a_trace_that_repeats(folder: Path, limits: dict[str, Any]) -> None:
+    table = build(TRACED | {"trace": TRACED["trace"] | {"repeat": True}} | limits, folder=folder)
+    assert table.arrival_s == [5.0 * row for row in range(25)]
+    assert table.prompt_tokens[10:20] == table.prompt_tokens[:10]
+
+
+def test_a_trace_that_repeats_at_drawn_times(folder: Path) -> None:
+    drawn = {"arrivals": DRAWN["arrivals"], "num_requests": 33, "trace": TRACED["trace"] | {"repeat": True}}
+    table = build(TRACED | drawn, folder=folder)
+    assert table.arrival_s == build(DRAWN | {"num_requests": 33}).arrival_s
+    assert table.prompt_tokens == (4 * table.prompt_tokens[:10])[:33]
+
+
+def test_skipped_rows_are_noted(folder: Path) -> None:
+    path = folder / "traces" / "chat.csv"
+    path.write_text(path.read_text() + "2026-01-05 09:00:5")
+    table = build(TRACED, folder=folder)
+    assert len(table) == 10
+    assert "skipped 1 of 11 rows: 1 with other than 3 columns" in table.notes[-1]
+    with pytest.raises(TraceError, match=r"holds 10 requests, but num_requests asks for 11; .*skipped 1 of 11"):
+        build(TRACED | {"num_requests": 11}, folder=folder)
+
+
+def test_conversations_of_a_trace_at_drawn_times(tmp_path: Path) -> None:
+    (tmp_path / "talks.json").write_text(TALKS)
+    table = build(OF_TALKS, folder=tmp_path)
+    assert table.arrival_s == [0.5 * number for number in range(4) for _ in range(3)]
+    assert (table.session, table.turn) == ([number for number in range(4) for _ in range(3)], 4 * [0, 1, 2])
+    assert table.prompt_tokens[:3] == [10, 10 + 20 + 10, 10 + 20 + 10 + 20 + 10]
+    assert table.think_s == 4 * [0.0, 3.0, 3.0]
+    assert table.hash_block_tokens == 16
+    assert [len(ids) for ids in table.hash_ids[:3]] == [0, 2, 4]
+    assert table.hash_ids[2][:2] == table.hash_ids[1]
+    assert any("tokens are estimated" in note for note in table.notes)
+
+
+@pytest.mark.parametrize(
+    ("limits", "count"), [({"num_requests": 5}, 5), ({"duration": "1 s"}, 6), ({"num_requests": 12}, 12)]
+)
+def test_some_conversations_of_a_trace(tmp_path: Path, limits: dict[str, Any], count: int) -> None:
+    (tmp_path / "talks.json").write_text(TALKS)
+    table = build(OF_TALKS | limits, folder=tmp_path)
+    assert table.session == [number for number in range(4) for _ in range(3)][:count]
+
+
+def test_conversations_of_a_trace_repeat_as_others(tmp_path: Path) -> None:
+    (tmp_path / "talks.json").write_text(TALKS)
+    table = build(OF_TALKS | {"num_requests": 20, "trace": OF_TALKS["trace"] | {"repeat": True}}, folder=tmp_path)
+    assert table.session == [number for number in range(7) for _ in range(3)][:20]
+    assert table.prompt_tokens[12:] == table.prompt_tokens[:8]
+    assert not set(table.hash_ids[13]) & set(table.hash_ids[1])
+
+
+def test_a_trace_without_times_cannot_say_when_requests_arrive(tmp_path: Path) -> None:
+    (tmp_path / "talks.json").write_text(TALKS)
+    with pytest.raises(TraceError, match="a trace of format sharegpt holds no times; give others, such as arrivals: "):
+        build(TRACED | {"trace": {"path": "talks.json"}}, folder=tmp_path)
+
+
+OWN = "arrival_s,prompt_tokens,output_tokens,session,after,hash_ids,hash_block_tokens\n" + "".join(
+    f"{time_s},64,8,{session},{after},{ids},16\n"
+    for time_s, session, after, ids in [(0, 0, -1, "1"), (1, 1, -1, "2"), (2, 0, 0, "1 5"), (3, 1, 1, "2 6")]
+)
+
+
+def test_columns_of_a_trace_are_kept_where_it_holds_the_prompts(tmp_path: Path) -> None:
+    (tmp_path / "own.csv").write_text(OWN)
+    trace = {"trace": {"path": "own.csv"}}
+    table = build(TRACED | trace, folder=tmp_path)
+    assert (table.after, table.hash_ids) == ([-1, -1, 0, 1], [(1,), (2,), (1, 5), (2, 6)])
+    drawn = build(TRACED | trace | {"prompt_tokens": 5}, folder=tmp_path)
+    assert (drawn.arrival_s, drawn.after, drawn.hash_ids) == ([0.0, 1.0, 2.0, 3.0], [], [])
+
+
+def test_conversations_that_overlap_in_a_trace_begin_at_drawn_times(tmp_path: Path) -> None:
+    (tmp_path / "own.csv").write_text(OWN)
+    table = build(TRACED | {"trace": {"path": "own.csv"}, "arrivals": OF_TALKS["arrivals"]}, folder=tmp_path)
+    assert (table.arrival_s, table.session, table.after) == ([0.0, 0.0, 0.5, 0.5], [0, 0, 1, 1], [-1, 0, -1, 2])
+
+
+def test_conversations_of_a_trace_are_no_closed_loop(tmp_path: Path) -> None:
+    (tmp_path / "own.csv").write_text(OWN)
+    clients = {"kind": "closed_loop", "concurrency": 2}
+    with pytest.raises(TraceError, match="cannot arrive in a closed loop"):
+        build(TRACED | {"trace": {"path": "own.csv"}, "arrivals": clients}, folder=tmp_path)

@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from simsys.config.workload import Arrivals, FixedLength, Length, LognormalLength, PoissonArrivals, WorkloadConfig
+from simsys.config.arrivals import Arrivals, PoissonArrivals
+from simsys.config.lengths import FixedLength, Length, LognormalLength
+from simsys.config.workload import WorkloadConfig
 
 VALID: dict[str, Any] = {
     "arrivals": {"kind": "poisson", "rate": "8 req/s"},
@@ -18,6 +20,14 @@ TRACED: dict[str, Any] = {
     "prompt_tokens": {"kind": "trace"},
     "output_tokens": {"kind": "trace"},
     "trace": {"path": "chat.csv"},
+}
+
+
+CHATS: dict[str, Any] = VALID | {
+    "sessions": {"turns": 4, "think_time": {"kind": "exponential", "mean": "20 s"}},
+    "prefixes": {"groups": 2, "tokens": 512, "weights": [1, 3]},
+    "priorities": {0: 0.9, 5: 0.1},
+    "tenants": {"free": 0.8, "paid": 0.2},
 }
 
 
@@ -53,6 +63,12 @@ def test_a_trace_needs_no_number_of_requests() -> None:
         {"kind": "gamma", "rate": "8 req/s", "burstiness": 2},
         {"kind": "constant", "rate": "0.5 req/s"},
         {"kind": "all_at_once"},
+        {"kind": "closed_loop", "concurrency": 16},
+        {
+            "kind": "time_varying",
+            "rates": [{"duration": "60 s", "rate": "8 req/s"}, {"duration": "9 s", "rate": "0 req/s"}],
+        },
+        {"kind": "time_varying", "rates": [{"duration": "1 h", "rate": "8 req/s"}], "repeat": False},
         {"kind": "trace"},
     ],
 )
@@ -69,6 +85,9 @@ def test_arrivals(arrivals: dict[str, Any]) -> None:
         {"kind": "uniform", "low": 5, "high": 5},
         {"kind": "normal", "mean": 512, "std": 0.5, "min": 10, "max": 600},
         {"kind": "lognormal", "mean": 1.5, "sigma": 1.0},
+        {"kind": "zipf", "exponent": 0.6, "min": 16, "max": 4096},
+        {"kind": "empirical", "values": [10, 20], "weights": [0.5, 2.0]},
+        {"kind": "empirical", "file": "lengths.csv", "column": "tokens"},
         {"kind": "trace"},
     ],
 )
@@ -77,7 +96,7 @@ def test_lengths(length: dict[str, Any]) -> None:
     assert parsed.model_dump(exclude_unset=True) == length
 
 
-@pytest.mark.parametrize("base", [VALID, TRACED])
+@pytest.mark.parametrize("base", [VALID, TRACED, CHATS])
 def test_json_reads_back(base: dict[str, Any]) -> None:
     workload = WorkloadConfig.model_validate(base)
     assert WorkloadConfig.model_validate_json(workload.model_dump_json()) == workload
@@ -114,6 +133,11 @@ def test_impossible_fixed_lengths_are_refused(tokens: object) -> None:
         ({"kind": "lognormal", "mean": 5, "sigma": -0.5}, "lognormal.sigma"),
         ({"kind": "lognormal", "mean": 5, "std": 1}, "lognormal.std"),
         ({"kind": "trace", "path": "x.csv"}, "trace.path"),
+        ({"kind": "zipf", "exponent": -1, "max": 5}, "zipf.exponent"),
+        ({"kind": "zipf", "exponent": 1, "max": 100_000_000}, "zipf.max"),
+        ({"kind": "empirical", "values": []}, "empirical.values"),
+        ({"kind": "empirical", "values": [0]}, "empirical.values.0"),
+        ({"kind": "empirical", "values": [1], "weights": [0]}, "empirical.weights.0"),
     ],
 )
 def test_a_bad_field_is_named(length: dict[str, Any], place: str) -> None:
@@ -132,6 +156,11 @@ def test_a_bad_field_is_named(length: dict[str, Any], place: str) -> None:
         ({"mean": 5}, "a number of tokens, or a mapping with a kind"),
         ("512", "a number of tokens, or a mapping with a kind"),
         ([], "a number of tokens, or a mapping with a kind"),
+        ({"kind": "zipf", "exponent": 1, "min": 9, "max": 5}, "min (9) must not exceed max (5)"),
+        ({"kind": "empirical"}, "either values or a file with a column is needed"),
+        ({"kind": "empirical", "values": [1], "file": "x", "column": "y"}, "either values or a file"),
+        ({"kind": "empirical", "file": "x"}, "file and column belong together"),
+        ({"kind": "empirical", "values": [1, 2], "weights": [1]}, "as many weights as values are needed, 2, not 1"),
     ],
 )
 def test_lengths_that_make_no_sense_are_explained(length: object, expected: str) -> None:
@@ -168,9 +197,77 @@ def test_exact_messages() -> None:
             {"output_tokens": {"kind": "trace"}, "trace": {"path": "x.csv", "rate_scale": 2}},
             "trace.rate_scale has no effect",
         ),
+        (
+            {"output_tokens": {"kind": "trace"}, "trace": {"path": "x.csv", "spread": "3 s"}},
+            "trace.spread has no effect",
+        ),
     ],
 )
 def test_parts_that_do_not_fit_together_are_explained(changes: dict[str, Any], expected: str) -> None:
+    assert expected in message(**changes)
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "expected"),
+    [
+        ({"kind": "closed_loop"}, "arrivals.closed_loop.concurrency: "),
+        ({"kind": "closed_loop", "concurrency": 0}, "arrivals.closed_loop.concurrency: "),
+        ({"kind": "time_varying", "rates": []}, "arrivals.time_varying.rates: "),
+        ({"kind": "time_varying", "rates": [{"duration": "0 s", "rate": "1 req/s"}]}, "rates.0.duration: "),
+        ({"kind": "time_varying", "rates": [{"duration": "1 s", "rate": "0 req/s"}]}, "all rates are zero"),
+        (
+            {
+                "kind": "time_varying",
+                "rates": [{"duration": "1 s", "rate": "1 req/s"}, {"duration": "1 s", "rate": "0 req/s"}],
+                "repeat": False,
+            },
+            "without repeat the last rate goes on, so it must be above zero",
+        ),
+    ],
+)
+def test_arrivals_that_make_no_sense_are_explained(arrivals: dict[str, Any], expected: str) -> None:
+    assert expected in message(arrivals=arrivals)
+
+
+OF_TRACE = {"prompt_tokens": {"kind": "trace"}, "output_tokens": {"kind": "trace"}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (
+            {"num_requests": None},
+            "num_requests is missing; only a trace knows its own number of requests, and a duration",
+        ),
+        (
+            {"duration": "1 h", "arrivals": {"kind": "all_at_once"}},
+            "duration says nothing of arrivals of kind all_at_once",
+        ),
+        (
+            {"duration": "1 h", "arrivals": {"kind": "closed_loop", "concurrency": 4}},
+            "of kind closed_loop; give num_requests",
+        ),
+        ({"num_requests": None, **TRACED, "trace": {"path": "x", "repeat": True}}, "a trace that repeats never ends"),
+        (TRACED | {"trace": {"path": "x", "think_time": "1 s"}}, "think_time has no effect unless multi_turn"),
+        (TRACED | {"trace": {"path": "x", "multi_turn": True}}, "multi_turn needs prompt_tokens and output_tokens"),
+        (OF_TRACE | {"trace": {"path": "x"}, "sessions": {"turns": 2}}, "sessions add to prompts that are drawn"),
+        (OF_TRACE | {"trace": {"path": "x"}, "prefixes": {"tokens": 2}}, "prefixes add to prompts that are drawn"),
+        ({"sessions": {"turns": {"kind": "trace"}}}, "turns cannot come from a trace"),
+        ({"sessions": {"turns": 2, "think_time": 5}}, "sessions.think_time.fixed.time: "),
+        ({"sessions": {"turns": 2, "think_time": []}}, "a time, or a mapping with a kind"),
+        ({"prefixes": {"tokens": {"kind": "trace"}}}, "tokens cannot come from a trace"),
+        ({"prefixes": {"tokens": 5, "groups": 2, "weights": [1]}}, "as many weights as groups are needed, 2, not 1"),
+        ({"priorities": {}}, "priorities: "),
+        ({"tenants": {"a": 0}}, "tenants.a: "),
+        ({"priorities": {"high": 1}}, "priorities.high"),
+        ({"hash_block_size": 0}, "hash_block_size: "),
+        (
+            {"sessions": {"turns": 2}, "arrivals": {"kind": "closed_loop", "concurrency": 4}},
+            "conversations are a closed loop already",
+        ),
+    ],
+)
+def test_workloads_that_make_no_sense_are_explained(changes: dict[str, Any], expected: str) -> None:
     assert expected in message(**changes)
 
 

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate, groupby, takewhile
 from pathlib import Path
 
-from simsys.config.workload import (
-    AllAtOnceArrivals,
-    Arrivals,
-    ConstantArrivals,
-    FixedLength,
-    GammaArrivals,
-    Length,
-    LognormalLength,
-    NormalLength,
-    PoissonArrivals,
-    TraceConfig,
-    TraceLength,
-    UniformLength,
-    WorkloadConfig,
-)
-from simsys.errors import TraceError
-from simsys.rng import stream
-from simsys.serving import arrivals, lengths
+from simsys.build.distributions import draw_arrivals, draw_lengths, draw_times, draw_uniform, draw_weighted
+from simsys.config.arrivals import ClosedLoopArrivals
+from simsys.config.workload import MOST_REQUESTS, TraceConfig, WorkloadConfig
+from simsys.errors import TraceError, UsageError
+from simsys.serving.conversations import block_ids, turn_columns, whole_prompts
 from simsys.serving.requests import RequestTable
+from simsys.serving.selection import delayed, repeated, select
 from simsys.serving.traces import read_trace
+from simsys.units import Dimension, pretty
 
 
 def build_requests(workload: WorkloadConfig, seed: int, base_folder: Path) -> RequestTable:
@@ -39,53 +32,166 @@ def build_requests(workload: WorkloadConfig, seed: int, base_folder: Path) -> Re
 
     Raises:
         TraceError: If the trace cannot be read or holds fewer requests than asked for.
-        UsageError: If a rate is so low that arrivals lie beyond what a float can hold.
+        UsageError: If a rate is so low that arrivals lie beyond what a float can hold, or that none is in time.
     """
-    trace = _read(workload.trace, workload.num_requests, base_folder) if workload.trace else _NO_TRACE
-    count = workload.num_requests or len(trace)
-    return RequestTable(
-        arrival_s=_arrivals(workload.arrivals, count, seed, trace),
-        prompt_tokens=_lengths(workload.prompt_tokens, count, seed, "prompt_tokens", trace.prompt_tokens),
-        output_tokens=_lengths(workload.output_tokens, count, seed, "output_tokens", trace.output_tokens),
+    if workload.trace is None:
+        table = _drawn(workload, seed, base_folder)
+    else:
+        table = _traced(workload, workload.trace, seed, base_folder)
+    return _belonging(workload, table, seed)
+
+
+def _drawn(workload: WorkloadConfig, seed: int, folder: Path) -> RequestTable:
+    """Requests without a trace; `arrival_s` of later turns is that of the first."""
+    most = workload.num_requests or MOST_REQUESTS
+    starts = _in_time(workload, draw_arrivals(workload.arrivals, most, workload.duration or math.inf, seed))
+    sessions = workload.sessions
+    turns = [1] * len(starts)
+    if sessions is not None:
+        turns = _cut(draw_lengths(sessions.turns, len(starts), seed, "sessions.turns", folder), most)
+    count = sum(turns)
+    prompts = draw_lengths(workload.prompt_tokens, count, seed, "prompt_tokens", folder)
+    outputs = draw_lengths(workload.output_tokens, count, seed, "output_tokens", folder)
+    if sessions is None and workload.prefixes is None:
+        return RequestTable(starts, prompts, outputs)
+    groups, group_tokens = _prefixes(workload, len(turns), seed, folder)
+    prompts = whole_prompts(prompts, outputs, turns, [group_tokens[group] for group in groups])
+    session, turn, after = turn_columns(turns)
+    table = RequestTable(
+        [starts[number] for number in session],
+        prompts,
+        outputs,
+        hash_ids=block_ids(prompts, turns, groups, group_tokens, workload.hash_block_size),
+        hash_block_tokens=workload.hash_block_size,
     )
+    if sessions is None:
+        return table
+    think_s = _between_turns(draw_times(sessions.think_time, count, seed, "sessions.think_time"), after)
+    return replace(table, session=session, turn=turn, after=after, think_s=think_s)
 
 
-_NO_TRACE = RequestTable([], [], [])
+def _in_time(workload: WorkloadConfig, starts: list[float]) -> list[float]:
+    """Arrivals within the duration, if there are any and not too many."""
+    if workload.duration is not None and (not starts or (len(starts) == MOST_REQUESTS and not workload.num_requests)):
+        number = f"{MOST_REQUESTS} requests or more arrive" if starts else "no request arrives"
+        raise UsageError(f"{number} within {pretty(workload.duration, Dimension.SECONDS)}")
+    return starts
 
 
-def _read(trace: TraceConfig, num_requests: int | None, base_folder: Path) -> RequestTable:
-    path = base_folder / Path(trace.path).expanduser()
-    table, _ = read_trace(path, max_requests=num_requests or trace.max_requests, rate_scale=trace.rate_scale)
-    if num_requests is not None and len(table) < num_requests:
-        raise TraceError(f"{path}: holds {len(table)} requests, but num_requests asks for {num_requests}")
+def _cut(turns: list[int], most: int) -> list[int]:
+    """The turns of the first conversations, `most` in all."""
+    whole = sum(1 for _ in takewhile(lambda total: total <= most, accumulate(turns)))
+    rest = most - sum(turns[:whole])
+    return [*turns[:whole], *([rest] if rest and whole < len(turns) else [])]
+
+
+def _prefixes(workload: WorkloadConfig, count: int, seed: int, folder: Path) -> tuple[list[int], list[int]]:
+    """The group of each of `count` conversations, and the tokens of each group's system prompt."""
+    prefixes = workload.prefixes
+    if prefixes is None:
+        return [0] * count, [0]
+    tokens = draw_lengths(prefixes.tokens, prefixes.groups, seed, "prefixes.tokens", folder)
+    return draw_weighted(prefixes.weights or [1.0] * prefixes.groups, count, seed, "prefixes"), tokens
+
+
+def _between_turns(think_s: Sequence[float], after: Sequence[int]) -> list[float]:
+    return [time_s if before >= 0 else 0.0 for time_s, before in zip(think_s, after, strict=True)]
+
+
+def _traced(workload: WorkloadConfig, trace: TraceConfig, seed: int, folder: Path) -> RequestTable:
+    """Requests of which a trace holds some columns; those of conversations only where the trace holds the prompts."""
+    path = folder / Path(trace.path).expanduser()
+    read = read_trace(
+        path,
+        max_requests=trace.max_requests if trace.repeat else workload.num_requests or trace.max_requests,
+        rate_scale=trace.rate_scale,
+        start_s=trace.start,
+        duration_s=trace.duration or math.inf,
+        multi_turn=trace.multi_turn,
+    )
+    table, until_s = read.table, workload.duration or math.inf
+    if workload.arrivals.kind == "trace" and not read.timed:
+        example = "arrivals: {kind: poisson, rate: 8 req/s}"
+        raise TraceError(f"{path}: a trace of format {read.format} holds no times; give others, such as {example}")
+    if workload.prompt_tokens.kind != "trace":
+        table = RequestTable(table.arrival_s, table.prompt_tokens, table.output_tokens, notes=table.notes)
+    if table.after and workload.arrivals.kind == "closed_loop":
+        raise TraceError(f"{path}: holds conversations, which cannot arrive in a closed loop; give other arrivals")
+    if workload.arrivals.kind == "trace":
+        if trace.repeat:
+            table = repeated(table, count=workload.num_requests, until_s=until_s, most=MOST_REQUESTS)
+        if trace.spread:
+            table = delayed(table, draw_uniform(trace.spread / trace.rate_scale, len(table), seed, "trace.spread"))
+        table = select(table, [row for row, time_s in enumerate(table.arrival_s) if time_s < until_s])
+        _in_time(workload, table.arrival_s)
+    else:
+        table = _rearranged(workload, trace, table, seed)
+    if workload.num_requests is not None and workload.duration is None and len(table) < workload.num_requests:
+        why = f"; {table.notes[-1]}" if read.skipped else ""
+        raise TraceError(
+            f"{path}: holds {len(table)} requests, but num_requests asks for {workload.num_requests}{why}"
+        )
+    return _with_drawn_columns(workload, trace, table, seed, folder)
+
+
+def _rearranged(workload: WorkloadConfig, trace: TraceConfig, table: RequestTable, seed: int) -> RequestTable:
+    """The trace's requests at drawn times, all of a conversation at that of its first."""
+    most = workload.num_requests or MOST_REQUESTS
+    opened = _openings(table)
+    if not trace.repeat:
+        most = min(most, opened[-1] + 1)
+    starts = _in_time(workload, draw_arrivals(workload.arrivals, most, workload.duration or math.inf, seed))
+    if trace.repeat:
+        table = repeated(table, count=len(table) * math.ceil(len(starts) / (opened[-1] + 1)))
+        opened = _openings(table)
+    rows = sorted((row for row, number in enumerate(opened) if number < len(starts)), key=opened.__getitem__)
+    rows = rows[: workload.num_requests]
+    return select(table, rows, arrival_s=[starts[opened[row]] for row in rows])
+
+
+def _openings(table: RequestTable) -> list[int]:
+    """The number of the conversation of each request, counted as they begin."""
+    opened: list[int] = []
+    count = 0
+    for before in table.after or [-1] * len(table):
+        opened.append(count if before < 0 else opened[before])
+        count += before < 0
+    return opened
+
+
+def _with_drawn_columns(
+    workload: WorkloadConfig, trace: TraceConfig, table: RequestTable, seed: int, folder: Path
+) -> RequestTable:
+    """A trace's requests with what is drawn beside it."""
+    count = len(table)
+    if workload.prompt_tokens.kind != "trace":
+        prompts = draw_lengths(workload.prompt_tokens, count, seed, "prompt_tokens", folder)
+        table = replace(table, prompt_tokens=prompts)
+    if workload.output_tokens.kind != "trace":
+        table = replace(
+            table, output_tokens=draw_lengths(workload.output_tokens, count, seed, "output_tokens", folder)
+        )
+    if not trace.multi_turn:
+        return table
+    turns = [len(list(requests)) for _, requests in groupby(table.session)]
+    think_s = _between_turns(draw_times(trace.think_time, count, seed, "trace.think_time"), table.after)
+    ids = block_ids(table.prompt_tokens, turns, [0] * len(turns), [0], workload.hash_block_size)
+    return replace(table, think_s=think_s, hash_ids=ids, hash_block_tokens=workload.hash_block_size)
+
+
+def _belonging(workload: WorkloadConfig, table: RequestTable, seed: int) -> RequestTable:
+    """The requests with priority and tenant, which all of a conversation share, and the clients of a closed loop."""
+    if isinstance(workload.arrivals, ClosedLoopArrivals):
+        table = replace(table, concurrency=workload.arrivals.concurrency)
+    if workload.priorities is None and workload.tenants is None:
+        return table
+    numbers: dict[int, int] = {}
+    owners = [numbers.setdefault(each, len(numbers)) for each in table.session or range(len(table))]
+    if workload.priorities is not None:
+        levels, weights = list(workload.priorities), list(workload.priorities.values())
+        drawn = draw_weighted(weights, len(numbers), seed, "priorities")
+        table = replace(table, priority=[levels[drawn[owner]] for owner in owners])
+    if workload.tenants is not None:
+        drawn = draw_weighted(list(workload.tenants.values()), len(numbers), seed, "tenants")
+        table = replace(table, tenant=[drawn[owner] for owner in owners], tenant_names=tuple(workload.tenants))
     return table
-
-
-def _arrivals(config: Arrivals, count: int, seed: int, trace: RequestTable) -> list[float]:
-    rng = stream(seed, "arrivals")
-    match config:
-        case PoissonArrivals():
-            return arrivals.poisson(config.rate, count, rng)
-        case GammaArrivals():
-            return arrivals.gamma(config.rate, config.burstiness, count, rng)
-        case ConstantArrivals():
-            return arrivals.constant(config.rate, count)
-        case AllAtOnceArrivals():
-            return arrivals.all_at_once(count)
-        case _:
-            return trace.arrival_s
-
-
-def _lengths(config: Length, count: int, seed: int, name: str, traced: list[int]) -> list[int]:
-    rng = stream(seed, name)
-    match config:
-        case FixedLength():
-            return lengths.fixed(config.tokens, count)
-        case UniformLength():
-            return lengths.uniform(config.low, config.high, count, rng)
-        case NormalLength():
-            return lengths.normal(config.mean, config.std, config.min, config.max, count, rng)
-        case LognormalLength():
-            return lengths.lognormal(config.mean, config.sigma, config.min, config.max, count, rng)
-        case TraceLength():
-            return traced

@@ -6,48 +6,74 @@ from simsys.build.workload import build_requests
 from simsys.check.findings import Findings
 from simsys.config.document import KeyPath
 from simsys.config.experiment import SimulationConfig
-from simsys.config.workload import FixedLength, Length, TraceLength, UniformLength
-from simsys.errors import TraceError
+from simsys.config.lengths import EmpiricalLength, FixedLength, Length, TraceLength, UniformLength
+from simsys.config.workload import WorkloadConfig
+from simsys.errors import TraceError, UsageError
 from simsys.model.model import Model
 from simsys.serving.requests import RequestTable
 
 
 def check_workload(config: SimulationConfig, model: Model | None, found: Findings) -> int:
-    """Read the trace, if there is one, and compare the shortest request with the model's context.
+    """Read the files of a workload, if there are any, and compare the shortest request with the model's context.
 
     Returns:
         Tokens (prompt and output) of the shortest request that the workload can hold.
     """
     if config.workload is None:
         return 1
-    requests = _read_trace(config, found) if config.workload.trace is not None else None
-    shortest = _shortest_request(config, requests)
+    uncertain = config.workload.trace is not None or config.workload.duration is not None
+    requests = _build(config, config.workload, found) if uncertain or _files(config.workload) else None
+    shortest = _shortest_request(config.workload, requests)
     if model is not None:
         _check_context(config, model, shortest, found)
     return shortest
 
 
-def _read_trace(config: SimulationConfig, found: Findings) -> RequestTable | None:
-    assert config.workload is not None
+def _build(config: SimulationConfig, workload: WorkloadConfig, found: Findings) -> RequestTable | None:
     try:
-        return build_requests(config.workload, config.simulation.seed, config.folder)
-    except TraceError as error:
-        few = "num_requests asks for" in str(error)
-        path: KeyPath = ("workload", "num_requests") if few else ("workload", "trace", "path")
-        found.error(path, str(error))
+        return build_requests(workload, config.simulation.seed, config.folder)
+    except UsageError as error:
+        found.error(_place(workload, error), str(error))
         return None
 
 
-def _shortest_request(config: SimulationConfig, requests: RequestTable | None) -> int:
-    workload = config.workload
-    assert workload is not None
-    if requests is not None and len(requests):
+def _place(workload: WorkloadConfig, error: UsageError) -> KeyPath:
+    """Which setting an error of the requests is about."""
+    message = str(error)
+    if not isinstance(error, TraceError):
+        return ("workload", "duration" if workload.duration is not None else "arrivals")
+    if "num_requests asks for" in message:
+        return ("workload", "num_requests")
+    for path, file in _files(workload).items():
+        if file in message.partition(": ")[0]:
+            return path
+    return ("workload", "trace", "path")
+
+
+def _files(workload: WorkloadConfig) -> dict[KeyPath, str]:
+    """Files of observed lengths, by their place."""
+    parts: dict[KeyPath, Length | None] = {
+        ("workload", "prompt_tokens"): workload.prompt_tokens,
+        ("workload", "output_tokens"): workload.output_tokens,
+        ("workload", "sessions", "turns"): workload.sessions.turns if workload.sessions else None,
+        ("workload", "prefixes", "tokens"): workload.prefixes.tokens if workload.prefixes else None,
+    }
+    return {
+        (*path, "file"): part.file
+        for path, part in parts.items()
+        if isinstance(part, EmpiricalLength) and part.file is not None
+    }
+
+
+def _shortest_request(workload: WorkloadConfig, requests: RequestTable | None) -> int:
+    if requests is not None:
         return min(map(sum, zip(requests.prompt_tokens, requests.output_tokens, strict=True)))
-    return _shortest(workload.prompt_tokens) + _shortest(workload.output_tokens)
+    prefix = _shortest(workload.prefixes.tokens) if workload.prefixes is not None else 0
+    return prefix + _shortest(workload.prompt_tokens) + _shortest(workload.output_tokens)
 
 
 def _shortest(length: Length) -> int:
-    """The fewest tokens that a distribution can draw."""
+    """The fewest tokens that a distribution can draw; 1 where files hold them."""
     match length:
         case FixedLength():
             return length.tokens
@@ -55,6 +81,8 @@ def _shortest(length: Length) -> int:
             return length.low
         case TraceLength():
             return 1
+        case EmpiricalLength():
+            return min(length.values or [1])
         case _:
             return length.min
 

@@ -16,6 +16,12 @@ PARTIAL = "Partial"
 """Prefix of the definitions in which nothing is required."""
 
 _ROOT = "SimulationConfig"
+_LENGTHS = (
+    ("WorkloadConfig", "prompt_tokens"),
+    ("WorkloadConfig", "output_tokens"),
+    ("SessionsConfig", "turns"),
+    ("PrefixesConfig", "tokens"),
+)
 _COUNT = {"type": "integer", "minimum": 1}
 _POSITIVE = {"type": "number", "exclusiveMinimum": 0}
 _ALIASES: dict[str, dict[str, Schema]] = {
@@ -57,7 +63,10 @@ def experiment_schema() -> Schema:
     definitions: dict[str, Schema] = {_ROOT: whole, **whole.pop("$defs")}
     for definition in definitions.values():
         _tidy(definition)
-    _accept_bare_lengths(definitions["WorkloadConfig"])
+    for name, key in _LENGTHS:
+        _accept_bare(definitions[name], key, {**_COUNT, "maximum": 1_000_000_000, "description": "A fixed number"})
+    for name in ("SessionsConfig", "TraceConfig"):
+        _accept_bare(definitions[name], "think_time", {"type": "string", "description": "A fixed time with its unit"})
     for name, aliases in _ALIASES.items():
         definitions[name]["properties"].update(aliases)
     partial = {PARTIAL + name: _relaxed(definition) for name, definition in definitions.items()}
@@ -106,11 +115,10 @@ def _tidy(definition: Schema) -> None:
             definition["required"] = ["kind", *definition.get("required", [])]
 
 
-def _accept_bare_lengths(workload: Schema) -> None:
-    for key in ("prompt_tokens", "output_tokens"):
-        union = workload["properties"][key]
-        bare = {**_COUNT, "maximum": 1_000_000_000, "description": "A fixed number of tokens"}
-        workload["properties"][key] = {"anyOf": [bare, *union.pop("oneOf")], **union}
+def _accept_bare(definition: Schema, key: str, bare: Schema) -> None:
+    """Let a plain value stand for a distribution without chance."""
+    union = definition["properties"][key]
+    definition["properties"][key] = {"anyOf": [bare, *union.pop("oneOf")], **union}
 
 
 def _relaxed(schema: Any) -> Any:

@@ -6,6 +6,7 @@ rescaled to last exactly count / rate, as some load generators do: that would ma
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -49,6 +50,36 @@ def constant(rate_per_s: float, count: int) -> list[float]:
         count: How many requests.
     """
     return [index / rate_per_s for index in range(count)]
+
+
+def time_varying(
+    pieces: Sequence[tuple[float, float]], count: int, rng: Generator, *, repeat: bool = True
+) -> list[float]:
+    """Return the times of a Poisson process whose rate is constant piece by piece.
+
+    Exact, by inversion: the times of a Poisson process of rate 1 are mapped through the inverse of the expected
+    number of arrivals until then (Çinlar 1975, Introduction to Stochastic Processes, section 4.7).
+
+    Args:
+        pieces: Duration in seconds, positive, and requests per second, 0 or more and not always 0, of each piece.
+        count: How many requests.
+        rng: Where the gaps are drawn from.
+        repeat: Whether the pieces begin again after the last; otherwise the last one lasts, and its rate is above 0.
+    """
+    import numpy as np
+
+    durations, rates = np.array(pieces, dtype=float).T
+    starts_s = np.concatenate(([0.0], durations.cumsum()))
+    expected = np.concatenate(([0.0], (durations * rates).cumsum()))  # arrivals until each piece begins
+    unit = rng.exponential(1.0, count).cumsum()
+    rounds = np.floor(unit / expected[-1]) if repeat else np.zeros(count)
+    rest = unit - rounds * expected[-1]
+    # The last piece that begins at or before, so that one without arrivals is never chosen.
+    piece = np.searchsorted(expected[:-1], rest, side="right").clip(1, len(rates)) - 1
+    piece = np.where(rates[piece] > 0, piece, np.flatnonzero(rates)[-1])
+    times_s = rounds * starts_s[-1] + starts_s[piece] + (rest - expected[piece]) / rates[piece]
+    times: list[float] = np.maximum.accumulate(times_s).tolist()  # at a border, rounding may swap two
+    return times
 
 
 def all_at_once(count: int) -> list[float]:

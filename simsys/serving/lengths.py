@@ -8,10 +8,11 @@ so the first n are the same however many are asked for.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from numpy import float64
+    from numpy import float64, int64
     from numpy.random import Generator
     from numpy.typing import NDArray
 
@@ -63,6 +64,44 @@ def lognormal(mean: float, sigma: float, low: int, high: int, count: int, rng: G
         rng: Where they are drawn from.
     """
     return _clamped(rng.lognormal(math.log(mean) - sigma * sigma / 2, sigma, count), low, high)
+
+
+def zipf(exponent: float, low: int, high: int, count: int, rng: Generator) -> list[int]:
+    """Return lengths of Zipf's law within bounds: n tokens are as likely as n to the power of -`exponent`.
+
+    Args:
+        exponent: How fast long ones become rare, 0 or more; 0 is uniform.
+        low: Least tokens.
+        high: Most tokens.
+        count: How many lengths.
+        rng: Where they are drawn from.
+    """
+    import numpy as np
+
+    values = np.arange(low, high + 1)
+    return _drawn(values, (values / low) ** -exponent, count, rng)
+
+
+def empirical(values: Sequence[int], weights: Sequence[float], count: int, rng: Generator) -> list[int]:
+    """Return lengths drawn from observed ones, with replacement.
+
+    Args:
+        values: The lengths, in tokens.
+        weights: How often each occurs, in any unit; empty if equally often.
+        count: How many lengths.
+        rng: Where they are drawn from.
+    """
+    import numpy as np
+
+    return _drawn(np.asarray(values), np.asarray(weights if len(weights) else np.ones(len(values))), count, rng)
+
+
+def _drawn(values: NDArray[int64], weights: NDArray[float64], count: int, rng: Generator) -> list[int]:
+    """Draw by inversion, one number for each length."""
+    shares = weights.cumsum()
+    at = shares.searchsorted(rng.random(count) * shares[-1], side="right").clip(max=len(values) - 1)
+    lengths: list[int] = values[at].tolist()
+    return lengths
 
 
 def _clamped(values: NDArray[float64], low: int, high: int) -> list[int]:

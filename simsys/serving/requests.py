@@ -3,23 +3,42 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from operator import le
 
 from simsys.errors import UsageError
+
+OPTIONAL_COLUMNS = ("priority", "tenant", "session", "turn", "after", "think_s", "hash_ids")
+"""Columns of a `RequestTable` that may be empty."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RequestTable:
     """Requests in order of arrival, one list per column.
 
-    Plain lists, because the simulation reads one element at a time, where a list is faster than an array.
+    Plain lists, because the simulation reads one element at a time, where a list is faster than an array. Columns
+    after the third are empty lists where nothing uses them.
 
     Args:
         arrival_s: Times of arrival, seconds from the start of the simulation, never decreasing.
         prompt_tokens: Tokens of each prompt, at least 1.
         output_tokens: Tokens each request generates, at least 1.
+        priority: Priority of each request; the lower, the more urgent, as in vLLM.
+        tenant: Whom each request belongs to, an index of `tenant_names` if there are names.
+        session: Which conversation each request belongs to.
+        turn: Place of each request in its session, counted from 0.
+        after: Index of the request whose end each one waits for, always a smaller index; -1 for none. Such a request
+            arrives `think_s` after that end, and not before its own `arrival_s`.
+        think_s: Seconds between that end and the arrival.
+        hash_ids: Ids of the full blocks of `hash_block_tokens` tokens that each prompt begins with; blocks with the
+            same id hold the same tokens, and so do all before them. Blocks that no other request has may be left out
+            at the end.
+        hash_block_tokens: Tokens of such a block; 0 without `hash_ids`.
+        tenant_names: Names of the tenants; empty if they have none.
+        concurrency: If above 0, a closed loop: that many requests are in the system at a time, and the next one
+            arrives when one has ended (nor before its `arrival_s`).
+        notes: How these requests came about where figures rest on it, such as how many rows of a trace were skipped.
 
     Raises:
         UsageError: If the columns differ in length, or hold what the lines above rule out.
@@ -28,6 +47,17 @@ class RequestTable:
     arrival_s: list[float]
     prompt_tokens: list[int]
     output_tokens: list[int]
+    priority: list[int] = field(default_factory=list)
+    tenant: list[int] = field(default_factory=list)
+    session: list[int] = field(default_factory=list)
+    turn: list[int] = field(default_factory=list)
+    after: list[int] = field(default_factory=list)
+    think_s: list[float] = field(default_factory=list)
+    hash_ids: list[tuple[int, ...]] = field(default_factory=list)
+    hash_block_tokens: int = 0
+    tenant_names: tuple[str, ...] = ()
+    concurrency: int = 0
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         lengths = (len(self.arrival_s), len(self.prompt_tokens), len(self.output_tokens))
@@ -40,6 +70,13 @@ class RequestTable:
         for name, column in (("prompt_tokens", self.prompt_tokens), ("output_tokens", self.output_tokens)):
             if min(column, default=1) < 1:
                 raise UsageError(f"{name} must be at least 1 for every request, not {min(column)}")
+        for name in OPTIONAL_COLUMNS:
+            if getattr(self, name) and len(getattr(self, name)) != len(self):
+                raise UsageError(f"{name} must be empty or have {len(self)} rows, not {len(getattr(self, name))}")
+        self._check_sequence()
+        self._check_hash_ids()
+        if self.concurrency < 0:
+            raise UsageError(f"concurrency must be 0 (an open loop) or more, not {self.concurrency}")
 
     def _check_arrivals(self) -> None:
         times = self.arrival_s
@@ -48,6 +85,27 @@ class RequestTable:
             raise UsageError("arrival_s must never decrease")
         if times and not (times[0] >= 0 and math.isfinite(times[-1])):
             raise UsageError(f"arrival_s must be finite and >= 0, not {times[0]} to {times[-1]}")
+
+    def _check_sequence(self) -> None:
+        for index, before in enumerate(self.after):
+            if not -1 <= before < index:
+                raise UsageError(f"after must be -1 or an earlier request, not {before} for request {index}")
+        if self.think_s and not (min(self.think_s) >= 0 and math.isfinite(sum(self.think_s))):
+            raise UsageError("think_s must be finite and >= 0 for every request")
+        if self.tenant and min(self.tenant) < 0:
+            raise UsageError(f"tenant must be 0 or more for every request, not {min(self.tenant)}")
+        if self.tenant_names and max(self.tenant, default=0) >= len(self.tenant_names):
+            raise UsageError(f"tenant {max(self.tenant)} has no name; there are {len(self.tenant_names)}")
+
+    def _check_hash_ids(self) -> None:
+        if self.hash_ids and self.hash_block_tokens < 1:
+            raise UsageError(f"hash_block_tokens must be at least 1 with hash_ids, not {self.hash_block_tokens}")
+        for index, ids in enumerate(self.hash_ids):
+            if len(ids) * self.hash_block_tokens > self.prompt_tokens[index]:
+                raise UsageError(
+                    f"request {index} has {len(ids)} hash_ids of {self.hash_block_tokens} tokens, more than its prompt"
+                    f" of {self.prompt_tokens[index]} tokens"
+                )
 
     def __len__(self) -> int:
         return len(self.arrival_s)

@@ -1,0 +1,35 @@
+"""Settings of which there are several kinds: mappings whose ``kind`` says which one is meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, get_args
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from simsys.config.base import invalid
+from simsys.errors import did_you_mean
+
+PositiveFloat = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
+
+
+class Part(BaseModel):
+    """Settings of one kind, or of a part of the workload."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def known_kind(noun: str, expected: str, union: Any) -> Callable[[Any], Any]:
+    """Make a check that says what may stand here, in plainer words than a tagged union's own errors."""
+    kinds = [part.model_fields["kind"].default for part in get_args(union)]
+
+    def check(value: Any) -> Any:
+        if isinstance(value, BaseModel):
+            return value
+        if not isinstance(value, dict) or "kind" not in value:
+            raise invalid(f"{expected} is expected here")
+        if value["kind"] not in kinds:
+            raise invalid(f"unknown kind {value['kind']!r} of {noun}{did_you_mean(value['kind'], kinds)}")
+        return value
+
+    return check

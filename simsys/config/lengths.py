@@ -1,0 +1,161 @@
+"""How long prompts and outputs are, and how long users think, as the experiment file says it.
+
+A bare number of tokens is a fixed length.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self, TypeAlias
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from simsys.config.base import invalid
+from simsys.config.kinds import Part, PositiveFloat, known_kind
+from simsys.units import NonNegativeSeconds, Seconds
+
+# The upper bounds are far beyond any real workload: they turn a slip of the keyboard into a message.
+Tokens = Annotated[int, Field(strict=True, ge=1, le=1_000_000_000)]
+
+
+class FixedLength(Part):
+    """The same number of tokens for every request."""
+
+    kind: Literal["fixed"] = "fixed"
+    tokens: Tokens
+
+
+class UniformLength(Part):
+    """Equally likely anywhere from `low` to `high` tokens, both included."""
+
+    kind: Literal["uniform"] = "uniform"
+    low: Tokens
+    high: Tokens
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.low > self.high:
+            raise invalid(f"low ({self.low}) must not exceed high ({self.high})")
+        return self
+
+
+class _BoundedLength(Part):
+    """A continuous distribution, rounded and clamped into [min, max] tokens; `mean` is the mean before clamping."""
+
+    mean: PositiveFloat
+    min: Tokens = 1
+    max: Tokens = 1_000_000
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if not self.min <= self.mean <= self.max:
+            raise invalid(f"min <= mean <= max must hold, not {self.min} <= {self.mean:g} <= {self.max}")
+        return self
+
+
+class NormalLength(_BoundedLength):
+    """Normally distributed lengths with standard deviation `std`, in tokens."""
+
+    kind: Literal["normal"] = "normal"
+    std: PositiveFloat
+
+
+class LognormalLength(_BoundedLength):
+    """Log-normally distributed lengths; `sigma` is the standard deviation of the logarithm."""
+
+    kind: Literal["lognormal"] = "lognormal"
+    # Below 10 the median, mean · exp(-sigma² / 2), is still a number; real traffic has 0.5 to 1.5.
+    sigma: Annotated[PositiveFloat, Field(le=10)] = 0.8
+
+
+class ZipfLength(Part):
+    """Zipf's law within bounds: n tokens are as likely as n to the power of -`exponent`; 0 is uniform."""
+
+    kind: Literal["zipf"] = "zipf"
+    exponent: Annotated[float, Field(strict=True, ge=0, le=100)]
+    min: Tokens = 1
+    max: Annotated[Tokens, Field(le=10_000_000)]  # there is a table of all values
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.min > self.max:
+            raise invalid(f"min ({self.min}) must not exceed max ({self.max})")
+        return self
+
+
+class EmpiricalLength(Part):
+    """Drawn from observed lengths: from `values`, as often as their `weights` say, or a `column` of a CSV `file`.
+
+    `file` is relative to the experiment file's folder.
+    """
+
+    kind: Literal["empirical"] = "empirical"
+    values: Annotated[list[Tokens], Field(min_length=1)] | None = None
+    weights: list[PositiveFloat] | None = None
+    file: Annotated[str, Field(min_length=1)] | None = None
+    column: str | None = None
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.values is None) == (self.file is None):
+            raise invalid("either values or a file with a column is needed, such as values: [100, 200]")
+        if (self.file is None) != (self.column is None):
+            raise invalid("file and column belong together, such as file: lengths.csv, column: prompt_tokens")
+        if self.weights is not None and len(self.weights) != len(self.values or ()):
+            raise invalid(f"as many weights as values are needed, {len(self.values or ())}, not {len(self.weights)}")
+        return self
+
+
+class TraceLength(Part):
+    """The lengths in the workload's trace, row by row."""
+
+    kind: Literal["trace"] = "trace"
+
+
+AnyLength: TypeAlias = (
+    FixedLength | UniformLength | NormalLength | LognormalLength | ZipfLength | EmpiricalLength | TraceLength
+)
+
+
+def _bare_number(value: Any) -> Any:
+    return {"kind": "fixed", "tokens": value} if isinstance(value, int | float) else value
+
+
+_A_LENGTH = "a number of tokens, or a mapping with a kind, such as {kind: lognormal, mean: 512},"
+
+Length = Annotated[
+    AnyLength,
+    Field(discriminator="kind"),
+    BeforeValidator(known_kind("length", _A_LENGTH, AnyLength)),
+    BeforeValidator(_bare_number),
+]
+
+
+class FixedTime(Part):
+    """Always the same `time`."""
+
+    kind: Literal["fixed"] = "fixed"
+    time: NonNegativeSeconds
+
+
+class ExponentialTime(Part):
+    """Exponentially distributed times."""
+
+    kind: Literal["exponential"] = "exponential"
+    mean: Seconds
+
+
+AnyTime: TypeAlias = FixedTime | ExponentialTime
+
+
+def _bare_time(value: Any) -> Any:
+    return {"kind": "fixed", "time": value} if isinstance(value, str | int | float) else value
+
+
+_A_TIME = "a time, or a mapping with a kind, such as {kind: exponential, mean: 20 s},"
+
+Time = Annotated[
+    AnyTime,
+    Field(discriminator="kind"),
+    BeforeValidator(known_kind("time", _A_TIME, AnyTime)),
+    BeforeValidator(_bare_time),
+]

@@ -1,0 +1,85 @@
+"""Conversations and shared system prompts: how long prompts get, and which blocks they share.
+
+Requests are ordered by conversation and turn; `turns` says how many each conversation has, and one without further
+turns is a plain request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+
+def turn_columns(turns: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
+    """Return `session`, `turn` and `after` of a request table.
+
+    Example:
+        >>> turn_columns([2, 1])
+        ([0, 0, 1], [0, 1, 0], [-1, 0, -1])
+    """
+    session = [number for number, count in enumerate(turns) for _ in range(count)]
+    turn = [place for count in turns for place in range(count)]
+    return session, turn, [index - 1 if place else -1 for index, place in enumerate(turn)]
+
+
+def whole_prompts(
+    new_tokens: Sequence[int], output_tokens: Sequence[int], turns: Sequence[int], prefix_tokens: Sequence[int]
+) -> list[int]:
+    """Return the prompts of conversations: the system prompt, all that was said before, and what is new.
+
+    Args:
+        new_tokens: What the user says in each request.
+        output_tokens: What is answered.
+        turns: Requests of each conversation.
+        prefix_tokens: The system prompt of each conversation.
+    """
+    prompts: list[int] = []
+    for index, (first, count) in enumerate(_spans(turns)):
+        history = prefix_tokens[index]
+        for request in range(first, first + count):
+            prompts.append(history + new_tokens[request])
+            history = prompts[-1] + output_tokens[request]
+    return prompts
+
+
+def block_ids(
+    prompt_tokens: Sequence[int],
+    turns: Sequence[int],
+    groups: Sequence[int],
+    group_tokens: Sequence[int],
+    block_tokens: int,
+) -> list[tuple[int, ...]]:
+    """Return the ids of the full blocks of each prompt: those of its group's system prompt, then the conversation's.
+
+    A block that holds the end of a system prompt belongs to the conversation. Of a conversation with one turn only the
+    shared blocks are named, since nobody has the others too.
+
+    Args:
+        prompt_tokens: Whole prompts, as `whole_prompts` returns them.
+        turns: Requests of each conversation.
+        groups: Whose system prompt each conversation begins with, an index of `group_tokens`.
+        group_tokens: The system prompts.
+        block_tokens: Tokens of a block.
+    """
+    shared: list[tuple[int, ...]] = []
+    unused = 0
+    for tokens in group_tokens:
+        shared.append(tuple(range(unused, unused + tokens // block_tokens)))
+        unused = unused + len(shared[-1])
+    ids: list[tuple[int, ...]] = []
+    for group, (first, count) in zip(groups, _spans(turns), strict=True):
+        if count == 1:
+            ids.append(shared[group])
+            continue
+        own = prompt_tokens[first + count - 1] // block_tokens - len(shared[group])
+        whole = (*shared[group], *range(unused, unused + own))
+        unused += own
+        ids += [whole[: prompt_tokens[request] // block_tokens] for request in range(first, first + count)]
+    return ids
+
+
+def _spans(turns: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The first request of each conversation, and how many it has."""
+    first = 0
+    for count in turns:
+        yield first, count
+        first += count

@@ -1,0 +1,91 @@
+"""Part of a request table, and a table that begins again at its end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from simsys.errors import UsageError
+from simsys.serving.requests import OPTIONAL_COLUMNS, RequestTable
+
+
+def select(table: RequestTable, rows: Sequence[int], arrival_s: list[float] | None = None) -> RequestTable:
+    """Return the requests at some indices; one whose predecessor is left out waits for none.
+
+    Args:
+        table: The requests.
+        rows: The indices, those of a conversation in their order.
+        arrival_s: Their times of arrival; None for those they have.
+    """
+    columns: dict[str, Any] = {}
+    for name in ("arrival_s", "prompt_tokens", "output_tokens", *OPTIONAL_COLUMNS):
+        column = getattr(table, name)
+        columns[name] = [column[row] for row in rows] if column else []
+    if columns["after"]:
+        places = {row: place for place, row in enumerate(rows)}
+        columns["after"] = [places.get(before, -1) for before in columns["after"]]
+    if arrival_s is not None:
+        columns["arrival_s"] = arrival_s
+    return replace(table, **columns)
+
+
+def delayed(table: RequestTable, delays_s: Sequence[float]) -> RequestTable:
+    """Return the requests so much later, in their new order; none comes before the one that it waits for."""
+    times = [time_s + delay_s for time_s, delay_s in zip(table.arrival_s, delays_s, strict=True)]
+    for row, before in enumerate(table.after):
+        if before >= 0:
+            times[row] = max(times[row], times[before])
+    rows = sorted(range(len(times)), key=times.__getitem__)
+    return select(table, rows, arrival_s=[times[row] for row in rows])
+
+
+def repeated(
+    table: RequestTable, *, count: int | None = None, until_s: float = math.inf, most: int = 10_000_000
+) -> RequestTable:
+    """Return a table that begins again when it has ended, one mean gap after its last arrival.
+
+    Sessions and prefix blocks are others in each round, as users would be.
+
+    Args:
+        table: The requests of one round, at least one.
+        count: How many requests there shall be; None for whole rounds until a time.
+        until_s: That time, counted from the first arrival.
+        most: The largest number of requests.
+
+    Raises:
+        UsageError: If the number of requests has no limit, or is above `most`.
+    """
+    size = len(table)
+    period_s = table.span_s * size / max(size - 1, 1)
+    if count is None:
+        if not (period_s > 0 and until_s < math.inf):
+            raise UsageError("requests that all arrive at once repeat for ever: say how many there shall be")
+        count = size * math.ceil(until_s / period_s)
+    if count > most:
+        raise UsageError(f"{count} requests are more than there can be, {most}")
+    where = [divmod(index, size) for index in range(count)]  # which round, and which request of it
+    columns: dict[str, Any] = {
+        name: [column[row] for _, row in where] if (column := getattr(table, name)) else []
+        for name in ("prompt_tokens", "output_tokens", *OPTIONAL_COLUMNS)
+    }
+    columns["arrival_s"] = [table.arrival_s[row] + number * period_s for number, row in where]
+    _tell_rounds_apart(table, columns, where)
+    return replace(table, **columns)
+
+
+def _tell_rounds_apart(table: RequestTable, columns: dict[str, list[Any]], where: list[tuple[int, int]]) -> None:
+    size, rounds = len(table), [number for number, _ in where]
+    if table.after:
+        pairs = zip(columns["after"], rounds, strict=True)
+        columns["after"] = [before if before < 0 else before + number * size for before, number in pairs]
+    if table.session:
+        step = max(table.session) + 1
+        columns["session"] = [each + number * step for each, number in zip(columns["session"], rounds, strict=True)]
+    if table.hash_ids:
+        step = max((max(ids) for ids in table.hash_ids if ids), default=0) + 1
+        pairs = zip(columns["hash_ids"], rounds, strict=True)
+        columns["hash_ids"] = [
+            tuple([each + number * step for each in ids]) if number else ids for ids, number in pairs
+        ]

@@ -1,0 +1,273 @@
+"""Traces as CSV files with a header. A format is an entry of `CSV_FORMATS`."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from simsys.errors import TraceError, did_you_mean
+from simsys.serving.traces.rows import BadRow, Rows, Skipped, shown, time_text, tokens_text
+
+Reader = Callable[[str], Any]
+Line = tuple[int, str]
+
+HASH_BLOCK = "hash_block_tokens"
+_MOST_DIGITS = 18
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SECOND = timedelta(seconds=1)
+_TIMESTAMP = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]{1,9}))?(Z|[+-][0-9]{2}:[0-9]{2})?"
+)
+
+
+@dataclass(frozen=True)
+class CsvFormat:
+    """How to read one format: what its columns are called.
+
+    Args:
+        name: What the format is called.
+        time: Column of the arrivals.
+        prompt: Column of the prompt tokens.
+        output: Column of the output tokens.
+        read_time: Makes, of the name of that column, the function that reads a time in ticks.
+        ticks_per_s: Unit of the times.
+        extra: Optional columns of a `RequestTable`, by column of the file, and what makes their reader of its name.
+        others: Columns that the format may have and that say nothing about requests here.
+    """
+
+    name: str
+    time: str
+    prompt: str
+    output: str
+    read_time: Callable[[str], Reader] = time_text
+    ticks_per_s: float = 1.0
+    extra: Mapping[str, tuple[str, Callable[[str], Reader]]] = field(default_factory=dict)
+    others: tuple[str, ...] = ()
+
+    @property
+    def needed(self) -> tuple[str, str, str]:
+        """Columns that it must have."""
+        return self.time, self.prompt, self.output
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that it may have."""
+        return (*self.needed, *self.extra, *self.others)
+
+
+def _timestamp(name: str) -> Reader:
+    """Make the function that reads ``2023-11-16 18:17:03.9799600`` as nanoseconds of the Unix epoch.
+
+    Integers, because a float of seconds since 1970 keeps only about 0.2 us. Without an offset it is UTC.
+    """
+    reason = f"{name} that is no time such as 2023-11-16 18:17:03.9799600"
+
+    def read(text: str) -> int:
+        match = _TIMESTAMP.fullmatch(text)
+        if match is not None:
+            with contextlib.suppress(ValueError):  # such as month 13
+                moment = datetime.fromisoformat(match[1] + (match[3] or "Z"))
+                return (moment - _EPOCH) // _SECOND * 1_000_000_000 + int((match[2] or "").ljust(9, "0"))
+        raise BadRow(reason, text)
+
+    return read
+
+
+def _whole(lowest: int) -> Callable[[str], Reader]:
+    """Make the maker of functions that read a whole number of at least `lowest`."""
+
+    def maker(name: str) -> Reader:
+        def read(text: str) -> int:
+            if text.removeprefix("-").isdigit() and text.isascii() and len(text) <= _MOST_DIGITS:
+                number = int(text)
+                if number >= lowest:
+                    return number
+            raise BadRow(f"{name} that is not a whole number from {lowest}", text)
+
+        return read
+
+    return maker
+
+
+def _label(name: str) -> Reader:
+    """Make the function that numbers texts as they come; each empty one stands for itself."""
+    known: dict[str | int, int] = {}
+    return lambda text: known.setdefault(text or len(known), len(known))
+
+
+def _ids(name: str) -> Reader:
+    """Make the function that reads whole numbers with spaces between them."""
+
+    def read(text: str) -> tuple[int, ...]:
+        try:
+            return tuple(map(int, text.split()))
+        except ValueError:
+            raise BadRow(f"{name} that are no whole numbers with spaces between them", text) from None
+
+    return read
+
+
+CSV_FORMATS = (
+    # What `import-trace --out` writes; the names are those of `RequestTable`.
+    CsvFormat(
+        "simsys",
+        "arrival_s",
+        "prompt_tokens",
+        "output_tokens",
+        extra={
+            "priority": ("priority", _whole(-(10**9))),
+            "tenant": ("tenant", _whole(0)),
+            "session": ("session", _whole(0)),
+            "turn": ("turn", _whole(0)),
+            "after": ("after", _whole(-1)),
+            "think_s": ("think_s", time_text),
+            "hash_ids": ("hash_ids", _ids),
+        },
+        others=(HASH_BLOCK,),
+    ),
+    # AzurePublicDataset's LLM inference traces, 2023 (7 decimals, no offset) and 2024 (with offset).
+    CsvFormat("azure", "TIMESTAMP", "ContextTokens", "GeneratedTokens", _timestamp, 1e9),
+    # BurstGPT (Wang et al. 2024), with sessions since version 1.2; seconds from the first day.
+    CsvFormat(
+        "burstgpt",
+        "Timestamp",
+        "Request tokens",
+        "Response tokens",
+        extra={"Session ID": ("session", _label)},
+        others=("Elapsed time", "Model", "Total tokens", "Log Type"),
+    ),
+    # The simulator Vidur (Agrawal et al. 2024).
+    CsvFormat("vidur", "arrived_at", "num_prefill_tokens", "num_decode_tokens"),
+    # The simulator splitwise-sim (Patel et al. 2024).
+    CsvFormat(
+        "splitwise",
+        "arrival_timestamp",
+        "prompt_size",
+        "token_size",
+        extra={"application_id": ("tenant", _label)},
+        others=("request_id", "request_type", "batch_size"),
+    ),
+)
+
+
+def read_csv(path: str, lines: Iterator[Line], limit: int | None) -> tuple[str, Rows]:
+    """Read a trace with a header.
+
+    Args:
+        path: For messages.
+        lines: The lines that are not blank, with their numbers; at least one.
+        limit: Stop after that many requests; None reads all.
+
+    Returns:
+        The name of the format, and the requests.
+
+    Raises:
+        TraceError: If the header is that of no format.
+    """
+    number, line = next(lines)
+    known, header = _recognise(f"{path}:{number}", line.strip())
+    rows = Rows(known.ticks_per_s)
+    read_row = _row_reader(known, header, rows)
+    extra = [rows.extra.setdefault(to, []) for name, (to, _) in known.extra.items() if name in header]
+    for place, (number, line) in enumerate(lines):
+        try:
+            time, prompt, output, *values = read_row(line)
+        except BadRow as why:
+            rows.skip(number, why)
+            continue
+        rows.add(place, time, prompt, output)
+        for column, value in zip(extra, values, strict=True):
+            column.append(value)
+        if len(rows.times) == limit:
+            break
+    return known.name, rows
+
+
+def read_column(path: str, lines: Iterator[Line], column: str) -> tuple[list[int], list[Skipped]]:
+    """Read one column of any CSV file with a header as numbers of tokens.
+
+    Returns:
+        The numbers, and the rows without one.
+
+    Raises:
+        TraceError: If there is no such column.
+    """
+    number, line = next(lines)
+    header = _cells(line)
+    if column not in header:
+        raise TraceError(f"{path}:{number}: no column {shown(column)}{did_you_mean(column, header)}")
+    at, read, rows, values = header.index(column), tokens_text(column), Rows(), []
+    for number, line in lines:
+        try:
+            cells = _cells(line)
+            if len(cells) != len(header):
+                raise _wrong_width(header, line)
+            values.append(read(cells[at]))
+        except BadRow as why:
+            rows.skip(number, why)
+    return values, list(rows.skipped.values())
+
+
+def _recognise(place: str, found: str) -> tuple[CsvFormat, list[str]]:
+    """Find the format that has all columns of the header, in any order."""
+    with contextlib.suppress(BadRow):
+        header = _cells(found)
+        for known in CSV_FORMATS:
+            if set(known.needed) <= set(header):
+                strange = [name for name in header if name not in known.columns]
+                if strange:
+                    hint = did_you_mean(strange[0], known.columns)
+                    raise TraceError(f"{place}: unknown column {shown(strange[0])} of format {known.name}{hint}")
+                if "hash_ids" in header and HASH_BLOCK not in header:
+                    raise TraceError(f"{place}: hash_ids need a column {HASH_BLOCK}, the tokens of a block")
+                if len(set(header)) < len(header):
+                    raise TraceError(f"{place}: a column occurs twice in {shown(found)}")
+                return known, header
+    headers = [",".join(known.needed) for known in CSV_FORMATS]
+    hint = did_you_mean(found, headers)
+    raise TraceError(f"{place}: unknown header {shown(found)}{hint}")
+
+
+def _row_reader(known: CsvFormat, header: list[str], rows: Rows) -> Callable[[str], tuple[Any, ...]]:
+    """Make the function that reads one line as time, prompt, output and the optional columns, in this order."""
+    width = len(header)
+    readers = [(header.index(known.time), known.read_time(known.time))]
+    readers += [(header.index(name), tokens_text(name)) for name in (known.prompt, known.output)]
+    readers += [(header.index(name), make(name)) for name, (_, make) in known.extra.items() if name in header]
+    block_at = header.index(HASH_BLOCK) if HASH_BLOCK in header else None
+
+    def read_row(line: str) -> tuple[Any, ...]:
+        cells = _cells(line)
+        if len(cells) != width:
+            raise _wrong_width(header, line)
+        if block_at is not None:
+            _same_block(rows, cells[block_at])
+        return tuple([read(cells[at]) for at, read in readers])
+
+    return read_row
+
+
+def _same_block(rows: Rows, text: str) -> None:
+    tokens: int = _whole(1)(HASH_BLOCK)(text)
+    if rows.block_tokens not in (0, tokens):
+        raise BadRow(f"{HASH_BLOCK} other than that of the rows before", text)
+    rows.block_tokens = tokens
+
+
+def _wrong_width(header: list[str], line: str) -> BadRow:
+    return BadRow(f"other than {len(header)} columns", line.strip())
+
+
+def _cells(line: str) -> list[str]:
+    """Split one line alone, so that an unclosed quote breaks its own row and not the rest of the file."""
+    if '"' not in line:
+        return [cell.strip() for cell in line.split(",")]
+    try:
+        return [cell.strip() for cell in next(csv.reader((line,), skipinitialspace=True, strict=True))]
+    except csv.Error:
+        raise BadRow("a quote that is not closed", line.strip()) from None
