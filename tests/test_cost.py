@@ -31,8 +31,8 @@ PER_LAYER_S = 3e-5
 few = st.sampled_from([0.0, 1.0, 7.0, 640.0])  # few values, so that caches are hit
 many = st.sampled_from([1.0, 1e4, 3e7])
 none = st.just(0.0)
-prompts = st.builds(Batch, few, few, many, many, none, none, none)
-decodes = st.builds(Batch, few, few, none, none, many, few, none)
+prompts = st.builds(Batch, few, few, many, many, none, none, none, none, none, st.just(False))
+decodes = st.builds(Batch, few, few, none, none, many, few, none, none, many, st.just(False))
 batches = st.one_of(prompts, decodes, st.builds(Batch.__add__, prompts, decodes), st.just(Batch()))
 degrees = st.sampled_from([1, 2, 8])
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from simsys.config.document import Document, KeyPath, Mark, read_document
+from simsys.config.engine_schema import EngineProfile
 from simsys.config.hardware_schema import (
     UNSOURCED,
-    EngineProfile,
     FabricProfile,
     GpuProfile,
     NodeProfile,

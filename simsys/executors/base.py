@@ -15,6 +15,7 @@ from simsys.executors.cost import PassCost, WorkCost
 from simsys.executors.deadlock import Processes, deadlock, ranks_shown
 from simsys.executors.host import Hosts
 from simsys.executors.images import Images
+from simsys.executors.launches import NO_LAUNCHES, Launches
 from simsys.executors.mail import Mail
 from simsys.executors.streams import Stream
 from simsys.model.work import Precision
@@ -26,6 +27,7 @@ from simsys.ops import (
     HostWork,
     Operation,
     Overlapped,
+    Pipelined,
     Program,
     Recv,
     Release,
@@ -47,11 +49,13 @@ class ExecutionModel:
         algorithm: Says how a group can carry out a kind of collective; the cheapest way is taken for each size.
         precision: Bytes per element and compute dtype of serving passes.
         per_layer_s: Host overhead per layer of every forward pass (and per layer of work in training).
+        launches: How serving passes reach the GPU.
     """
 
     algorithm: Choose
     precision: Precision
     per_layer_s: float = 0.0
+    launches: Launches = NO_LAUNCHES
 
 
 class Executor(ABC):
@@ -91,6 +95,7 @@ class Executor(ABC):
             Collective: self.collective,
             Overlapped: self.overlapped,
             Forward: self.forward,
+            Pipelined: self.pipelined,
             Send: self.send,
             Recv: self.recv,
             HostWork: self.host_work,
@@ -121,6 +126,10 @@ class Executor(ABC):
     @abstractmethod
     def forward(self, op: Forward) -> Event:
         """Pass a batch through a model on a team."""
+
+    @abstractmethod
+    def pipelined(self, op: Pipelined) -> Event:
+        """Pass a batch through the stages of a pipeline."""
 
     @abstractmethod
     def send(self, op: Send) -> Event:
@@ -301,9 +310,13 @@ class Executor(ABC):
             spec = self._team_specs[op.team] = min(specs, key=lambda each: each.speed)
         found = self._pass_costs.get((op.plan, id(spec)))
         if found is None:
-            found = PassCost(op.plan, spec, self.model.precision, self.model.per_layer_s)
+            found = PassCost(op.plan, spec, self.model.precision, self.model.per_layer_s, self.model.launches)
             self._pass_costs[op.plan, id(spec)] = found
         return found
+
+    def handed_on_bytes(self, op: Pipelined, stage: int) -> float:
+        """Bytes that each rank of a stage sends to the next one."""
+        return op.elements(stage) * self.model.precision.activation_bytes
 
     def run(self, rank: int, steps: Generator[Any, Any, None]) -> Process:
         """Run the process of a rank."""

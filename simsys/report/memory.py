@@ -130,9 +130,9 @@ def memory_answer(config: SimulationConfig, *, levers: bool | None = None) -> Me
         stages: Sequence[Mapping[str, float]] = job.memory_by_stage
     else:
         try:
-            stages = [job.memory_bytes]
+            stages = job.memory_by_stage
         except InfeasibleError:
-            stages = [job.fixed_bytes]
+            stages = job.fixed_by_stage
     spec = job.cluster.smallest
     answer = MemoryAnswer(config.name, spec.name, spec.memory_bytes, stages, problem)
     if isinstance(job, TrainingJob):
