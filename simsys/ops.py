@@ -147,8 +147,8 @@ class Forward:
 class Pipelined:
     """One pass of a batch through the stages of a pipeline, one after another.
 
-    A stage is free for the next batch as soon as this one has left it. Each rank of a stage sends one part of the hidden
-    states to the rank at its place in the next stage.
+    A stage is free for the next batch as soon as this one has left it. Each rank of a stage sends one part of the
+    hidden states to the rank at its place in the next stage.
 
     Args:
         passes: The passes over the stages; the first may have host time before it.

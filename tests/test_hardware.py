@@ -158,7 +158,7 @@ def test_newer_fabrics_are_faster() -> None:
 
 def test_engines_are_ordered_as_measured() -> None:
     layer = {name: load_engine(name).per_layer for name in profile_names("engine")}
-    assert layer["tensorrt-llm"] < layer["vllm"] <= layer["gpt-fast"]
+    assert layer["tensorrt-llm"] < layer["gpt-fast"] < layer["vllm"] < layer["pytorch-eager"]
     assert all(10e-6 < seconds < 500e-6 for seconds in layer.values())
     launch = {name: load_engine(name).launch_per_layer or 0.0 for name in layer}
     assert launch["tensorrt-llm"] < launch["vllm"] < launch["pytorch-eager"] < launch["gpt-fast"]

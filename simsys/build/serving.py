@@ -66,7 +66,7 @@ class ServingJob(ServingSetup):
         """A probe that measures this job."""
         slo = self.config.slo
         targets = slo.model_dump(exclude_none=True) if slo is not None else {}
-        return ServingMetrics(self.requests, targets)
+        return ServingMetrics(self.requests, targets, self.api_s)
 
     def roles(self) -> list[tuple[int, ...]]:
         """The ranks of a replica's stage work in lockstep; replicas differ in their requests."""

@@ -72,7 +72,7 @@ def _check_speculation(config: SimulationConfig, model: Model | None, found: Fin
         return
     problem = split_problem(draft, tensor) if tensor > 1 else ""
     if not draft.kv_elements_per_token:
-        problem = f"{draft.name} has no KV cache and cannot draft; use a small decoder such as TinyLlama-1.1B"
+        problem = f"{draft.name} has no KV cache and cannot draft; use a small decoder such as GPT2-Small"
     elif model is not None and draft.parameters >= model.parameters:
         problem = f"{draft.name} is no smaller than {model.name}, for which it drafts; use a smaller model"
     if problem:

@@ -14,7 +14,7 @@ from simsys.platform.environment import Environment
 if TYPE_CHECKING:
     from simsys.executors.high import HighDetail
 
-Run = Callable[[Forward, float | None, Event], None]
+Run = Callable[[Forward, float | None, Event], object]
 """Starts a pass that is ready at some time, or else now; the event is to fire at its end."""
 
 

@@ -26,15 +26,16 @@ def with_adapters(model: Model, adapters: int, rank: int) -> Model:
 def _with_adapters(block: Block, adapters: int, rank: int) -> Block:
     operators: list[Operator] = []
     for operator in block.operators:
-        if (
-            is_linear(operator)
-            and operator.experts == 1
-            and operator.columns
-            and operator.split is not Split.REPLICATED
-        ):
+        if _is_adapted(operator):
             operators.append(adapter(operator, adapters, rank))
         operators.append(operator)
     return block if len(operators) == len(block.operators) else replace(block, operators=tuple(operators))
+
+
+def _is_adapted(operator: Operator) -> bool:
+    """A linear layer, but no routed expert, and nothing as small as a router."""
+    dense = operator.experts == 1 and operator.split is not Split.REPLICATED
+    return dense and operator.columns > 0 and is_linear(operator)
 
 
 def adapter(operator: Operator, adapters: int, rank: int) -> Operator:
@@ -50,6 +51,6 @@ def adapter(operator: Operator, adapters: int, rank: int) -> Operator:
         parameters=float(adapters * rank * (inner + columns)),
         flop_per_token=2.0 * rank * (inner + columns),
         elements_per_token=float(inner + 2 * rank + 2 * columns),
-        experts=adapters,
+        adapters=adapters,
         per_logit=operator.per_logit,
     )

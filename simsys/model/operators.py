@@ -66,7 +66,9 @@ class Operator:
         experts: Experts among which the parameters are divided (1: dense).
         experts_per_token: Experts each token is routed to.
         experts_held: Of the experts, how many are here; 0 for all.
+        expert_load: Tokens of those that are here over the mean of all.
         expert_ranks: Ranks among which the experts are divided, all of whose tokens come to those of this one.
+        adapters: Adapters of low rank among which the parameters are divided; each token uses one of them.
         per_logit: True if "token" means a token that goes through the head, not every token: in the head, and in all
             of a decoder that stands beside an encoder.
         lookup: True if the parameters are a table of which a pass reads only the rows it looks up; those rows
@@ -93,7 +95,9 @@ class Operator:
     experts: int = 1
     experts_per_token: int = 1
     experts_held: int = 0
+    expert_load: float = 1.0
     expert_ranks: int = 1
+    adapters: int = 1
     per_logit: bool = False
     lookup: bool = False
 
@@ -118,8 +122,9 @@ class Operator:
         return max(1.0, rows / ((self.experts_held or self.experts) * self._touched(tokens)))
 
     def _touched(self, tokens: float) -> float:
-        """The share of the experts that some token is routed to."""
-        if self.experts == 1:
+        """The share of the experts, or adapters, that some token uses."""
+        if self.experts == self.adapters == 1:
             return 1.0
-        untouched: float = (1.0 - self.experts_per_token / self.experts) ** (tokens * self.expert_ranks)
+        chosen = min(1.0, self.experts_per_token * self.expert_load / (self.experts * self.adapters))
+        untouched: float = (1.0 - chosen) ** (tokens * self.expert_ranks)
         return 1.0 - untouched

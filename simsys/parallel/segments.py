@@ -150,6 +150,7 @@ def expert_share(operator: Operator, ranks: int, load: float) -> Operator:
         flop_per_token=operator.flop_per_token * load,
         elements_per_token=operator.elements_per_token * load,
         experts_held=operator.experts // ranks,
+        expert_load=load,
         expert_ranks=ranks,
     )
 
@@ -167,6 +168,7 @@ def expert_part(operator: Operator, experts: Experts) -> Operator:
         flop_per_token=operator.flop_per_token * share,
         elements_per_token=operator.elements_per_token * share,
         experts_held=operator.experts // experts.ranks,
+        expert_load=experts.load,
     )
 
 
