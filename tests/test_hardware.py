@@ -372,3 +372,13 @@ def test_profiles_are_frozen() -> None:
     gpu: GpuProfile = load_gpu("L4")
     with pytest.raises(ValueError, match="frozen"):
         gpu.memory = 1.0
+
+
+def test_a_memory_that_is_given_is_what_programs_see() -> None:
+    shipped, changed = load_gpu("H100"), load_gpu({"extends": "H100", "memory": "94 GB"})
+    assert build_device_spec(shipped).memory_bytes == shipped.memory - (shipped.memory_reserved or 0)
+    assert changed.memory_reserved is None
+    assert "memory_reserved" not in changed.sources
+    assert build_device_spec(changed).memory_bytes == 94e9
+    both = load_gpu({"extends": "H100", "memory": "94 GB", "memory_reserved": "1 GB"})
+    assert build_device_spec(both).memory_bytes == 93e9

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import inf
 
 import pytest
@@ -88,11 +87,3 @@ def test_both_levels_launch_alike(batch: Batch) -> None:
         platform.env.run()
         ends.append(platform.devices[0].free_at_s)
     assert ends[0] == pytest.approx(ends[1], rel=1e-12)
-
-
-def test_two_equal_times_join_to_a_longer_one_where_neither_hides_the_other() -> None:
-    smooth = replace(TOY, gemm_order=2.0)
-    sharp_s, smooth_s = (
-        PassCost(PLAN, spec, Precision(), 0.0).seconds(PROMPT, lambda kind, nbytes: 0.0)[0] for spec in (TOY, smooth)
-    )
-    assert sharp_s < smooth_s < 2**0.5 * sharp_s

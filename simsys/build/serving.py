@@ -19,7 +19,6 @@ from simsys.errors import UsageError
 from simsys.executors.base import ExecutionModel, Executor
 from simsys.framework import FRAMEWORKS, DecodePhase, PrefillPhase, Scheduler
 from simsys.metrics.collector import ServingMetrics
-from simsys.model.lora import with_adapters
 from simsys.model.model import Model
 from simsys.model.precision import HALF, WEIGHT_ONLY, serving_precision
 from simsys.model.speculation import Speculation
@@ -164,17 +163,16 @@ def serving_job(config: SimulationConfig, cluster: Cluster, model: Model) -> Ser
     layout = Layout(tensor=given.tp_degree, pipeline=given.pp_stages, data=data, order=RANK_ORDER)
     if layout.world_size > cluster.num_gpus:
         raise UsageError(f"the degrees need {layout.world_size} GPUs, the cluster has {cluster.num_gpus}")
-    lora, drafted = settings.lora, settings.speculative
+    drafted = settings.speculative
     draft = ModelConfig(name=drafted.draft_model) if drafted is not None and drafted.draft_model else None
     return ServingJob(
         config,
         settings,
         cluster,
-        model if lora is None else with_adapters(model, lora.adapters, lora.rank),
+        model,
         load_engine(settings.engine),
         layout,
         _precision(settings, cluster),
-        plain_model=model,
         draft_model=None if draft is None else build_model(draft, config.folder),
     )
 

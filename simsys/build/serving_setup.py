@@ -10,6 +10,7 @@ from simsys.config.engine_schema import EngineProfile
 from simsys.config.experiment import ServingConfig, SimulationConfig
 from simsys.errors import InfeasibleError, UsageError
 from simsys.executors.launches import Launches
+from simsys.model.lora import with_adapters
 from simsys.model.model import Model
 from simsys.model.work import Precision
 from simsys.parallel.layout import Group, Layout
@@ -22,7 +23,18 @@ from simsys.units import Dimension, pretty
 
 @dataclass(frozen=True)
 class ServingSetup:
-    """A serving scenario, resolved."""
+    """A serving scenario, resolved.
+
+    Args:
+        config: The scenario.
+        settings: Its serving section.
+        cluster: GPUs and links.
+        model: The model, without adapters.
+        engine: What the software adds to the kernels.
+        layout: The arrangement of all ranks.
+        precision: What weights, activations and the KV cache are in.
+        draft_model: The model that drafts tokens, if one does.
+    """
 
     config: SimulationConfig
     settings: ServingConfig
@@ -31,8 +43,6 @@ class ServingSetup:
     engine: EngineProfile
     layout: Layout
     precision: Precision
-    plain_model: Model
-    """The model without adapters."""
     draft_model: Model | None = None
 
     @property
@@ -43,7 +53,13 @@ class ServingSetup:
     @cached_property
     def stages(self) -> list[ForwardPass]:
         """One rank's share of each pipeline stage."""
-        return self._stages(self.model)
+        return self._stages(self.adapted_model)
+
+    @cached_property
+    def adapted_model(self) -> Model:
+        """The model with its adapters, if it has any."""
+        lora = self.settings.lora
+        return self.model if lora is None else with_adapters(self.model, lora.adapters, lora.rank)
 
     @cached_property
     def draft(self) -> ForwardPass | None:
@@ -77,7 +93,7 @@ class ServingSetup:
     def fixed_by_stage(self) -> list[dict[str, float]]:
         """What a GPU of each stage holds besides the KV cache, by component."""
         tied = self.model.tied_parameters > 0.0
-        plain = self.stages if self.model is self.plain_model else self._stages(self.plain_model)
+        plain = self.stages if self.settings.lora is None else self._stages(self.model)
         held = []
         for stage, without in zip(self.stages, plain, strict=True):
             parts = serving_memory(
