@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from simsys.build.serving import ServingJob, build_serving
 from simsys.check.levers import memory_problem
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import InfeasibleError
-from simsys.simulation import simulate
+from simsys.simulation import simulate, simulate_job
 
 GIB = 2**30
 WORKLOAD = {"arrivals": {"kind": "all_at_once"}, "prompt_tokens": 128, "output_tokens": 16, "num_requests": 8}
@@ -174,6 +175,31 @@ def test_both_levels_agree_on_every_request(case: str) -> None:
         assert high.rows[column] == pytest.approx(medium.rows[column], rel=1e-9)
     for name in ("gpu_utilization", "peak_memory_bytes"):
         assert high.metrics[name] == pytest.approx(medium.metrics[name], rel=1e-9)
+
+
+def test_both_levels_agree_on_every_overhead_of_an_engine() -> None:
+    """Unequal lengths, steps, sequences, launches and graphs that end in the middle of the run's batch sizes."""
+    made = job(gpus=2, parallelism={"tp_degree": 2}, workload={**WORKLOAD, "num_requests": 24})
+    graphs = made.engine.cuda_graphs
+    assert graphs is not None
+    overheads = {
+        "length_skew": 1.4,
+        "per_step": 3e-4,
+        "per_sequence": 2e-5,
+        "launch_per_layer": 9e-4,
+        "cuda_graphs": graphs.model_copy(update={"max_tokens": 12}),
+    }
+    costly = replace(made, engine=made.engine.model_copy(update=overheads))
+    results = {}
+    for name, each in (("plain", made), ("costly", costly)):
+        for lod in ("high", "medium"):
+            simulation = each.config.simulation.model_copy(update={"lod": lod})
+            config = each.config.model_copy(update={"simulation": simulation})
+            results[name, lod] = simulate_job(replace(each, config=config))
+        rows = [results[name, lod].rows["finished_s"] for lod in ("high", "medium")]
+        assert rows[0] == pytest.approx(rows[1], rel=1e-9)
+    plain, slow = (results[name, "medium"].metrics["mean_tpot_ms"] for name in ("plain", "costly"))
+    assert slow > plain + 0.3
 
 
 def test_a_pipeline_serves_more_than_one_gpu_and_a_step_takes_no_less() -> None:
