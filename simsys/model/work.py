@@ -77,7 +77,7 @@ def kernel_of(operator: Operator, batch: Batch, precision: Precision) -> Kernel:
         context_bytes = operator.elements_per_context_token * batch.prompt_context_tokens * precision.kv_bytes
     elif operator.kind is OperatorKind.DECODE_ATTENTION:
         # Of several sequences, the longest holds up the rest; one alone has none to wait for.
-        skew = operator.length_skew if batch.decode_sequences > 1.0 else 1.0
+        skew = operator.length_skew if batch.decode_sequences != 1.0 else 1.0
         flop += operator.flop_per_pair * (batch.decode_context_tokens + batch.verified_pairs) * skew
         context_bytes = operator.elements_per_context_token * batch.decode_context_tokens * precision.kv_bytes * skew
     return Kernel(
