@@ -46,8 +46,8 @@ from simsys.rank import Rank
 from simsys.simulator import DistributedAISimulator
 
 FIGURES = Path(__file__).resolve().parents[1] / "experiments" / "published_figures.csv"
-ENGINE_PROFILES = {"gpt-fast": "vllm", "mxnet": "pytorch", "vllm-2023": "pytorch-eager"}
-"""The nearest profile of engines that have none of their own: CUDA graphs, training, no CUDA graphs."""
+ENGINE_PROFILES = {"mxnet": "pytorch", "vllm-2023": "pytorch-eager"}
+"""The nearest profile of engines that have none of their own: training, no CUDA graphs."""
 GROUPS = {
     "iteration_s": "training",
     "output_tokens_per_s": "serving throughput",
@@ -177,8 +177,9 @@ def scenario(figure: Figure) -> SimulationConfig:
         }
         model = {"name": figure.model, "sequence_length": figure.input_tokens or None}
         return SimulationConfig.model_validate({**shared, "model": model, "training": training})
-    serving = {  # a static batch: all prompts in one step, then decoding; it did fit into memory
+    serving = {  # a static batch: all prompts in one step, then decoding, without an API; it did fit into memory
         "engine": engine,
+        "api_overhead": "0 s",
         "precision": figure.precision,
         "max_num_seqs": figure.batch_size,
         "max_num_batched_tokens": figure.batch_size * figure.input_tokens,

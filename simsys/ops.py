@@ -143,6 +143,42 @@ class Forward:
         return self.team.ranks[0]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Pipelined:
+    """One pass of a batch through the stages of a pipeline, one after another.
+
+    A stage is free for the next batch as soon as this one has left it. Each rank of a stage sends one part of the
+    hidden states to the rank at its place in the next stage.
+
+    Args:
+        passes: The passes over the stages; the first may have host time before it.
+        parts: Into how many parts the hidden states are divided.
+    """
+
+    passes: tuple[Forward, ...]
+    parts: int
+
+    @property
+    def rank(self) -> int:
+        """The first rank of the first stage, for observers."""
+        return self.passes[0].rank
+
+    @property
+    def name(self) -> str:
+        """What the pass is for."""
+        return self.passes[0].name
+
+    def transfers(self, stage: int) -> tuple[tuple[int, int], ...]:
+        """Source and destination of what a stage hands on."""
+        here, there = self.passes[stage].team, self.passes[stage + 1].team
+        return tuple(zip(here.ranks, there.ranks, strict=True))
+
+    def elements(self, stage: int) -> float:
+        """Elements that each rank of a stage hands on."""
+        passed = self.passes[stage]
+        return passed.batch.tokens * passed.plan.output_elements_per_token / self.parts
+
+
 PassOperation = Compute | Collective | Overlapped
 """What a pass of a program consists of."""
 
@@ -194,4 +230,6 @@ class Program:
     name: str
 
 
-Operation = Compute | Collective | Overlapped | Send | Recv | HostWork | Allocate | Release | Forward | Program
+Operation = (
+    Compute | Collective | Overlapped | Send | Recv | HostWork | Allocate | Release | Forward | Pipelined | Program
+)

@@ -603,7 +603,15 @@ def test_a_chosen_module_may_leave_the_ranks_alone(file: Path) -> None:
                 "5:26: parallelism.tp_degree: Qwen2.5-7B has 4 key-value heads",
             ],
         ),
-        ("Llama3-8B", "{pp_stages: 2}", ["5:26: parallelism.pp_stages: pipeline parallelism is not available"]),
+        ("Llama3-8B", "{tp_degree: 2, pp_stages: 2}", []),
+        (
+            "Llama3-8B",
+            "{pp_stages: 64}",
+            [
+                "5:26: parallelism.pp_stages: tp 1 x pp 64 = 64 does not divide 8 GPUs",
+                "5:26: parallelism.pp_stages: 32 layers cannot be divided among 64 stages; pp_stages: 2 or 4 or 8",
+            ],
+        ),
     ],
 )
 def test_degrees_of_serving(file: Path, model: str, parallelism: str, expected: list[str]) -> None:
@@ -908,9 +916,10 @@ def test_an_alias_beside_its_key_is_refused(file: Path, text: str, expected: str
             "sequence parallelism divides sequences among tp_degree 4 ranks, not 114 tokens; "
             "decoder_sequence_length: 112 or 116 would fit",
         ),
-        (SERVING, "tp_degree: 4, sequence_parallel: true", "sequence parallelism is for training"),
+        (SERVING, "tp_degree: 4, sequence_parallel: true", None),
+        (SERVING, "sequence_parallel: true", "sequence_parallel has no effect with tp_degree 1; remove it"),
     ],
-    ids=["fits", "alone", "length", "decoder length", "serving"],
+    ids=["fits", "alone", "length", "decoder length", "serving", "serving alone"],
 )
 def test_sequence_parallelism(file: Path, text: str, parallelism: str, expected: str | None) -> None:
     found = problems(file, f"{text}parallelism: {{{parallelism}}}")

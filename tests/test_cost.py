@@ -17,6 +17,7 @@ from simsys.model.operators import Operator
 from simsys.model.transformer import build_transformer, gpt_architecture
 from simsys.model.work import Precision, forward_work
 from simsys.parallel.passes import forward_pass
+from simsys.parallel.replica import with_length_skew
 from simsys.platform.device_spec import EfficiencyCurve, work_seconds
 
 GPT = build_transformer(gpt_architecture("toy", num_layers=4, hidden_size=256, num_attention_heads=8, vocab_size=1024))
@@ -31,8 +32,8 @@ PER_LAYER_S = 3e-5
 few = st.sampled_from([0.0, 1.0, 7.0, 640.0])  # few values, so that caches are hit
 many = st.sampled_from([1.0, 1e4, 3e7])
 none = st.just(0.0)
-prompts = st.builds(Batch, few, few, many, many, none, none, none)
-decodes = st.builds(Batch, few, few, none, none, many, few, none)
+prompts = st.builds(Batch, few, few, many, many, none, none, none, none, none, st.just(False))
+decodes = st.builds(Batch, few, few, none, none, many, few, none, none, many, st.just(False))
 batches = st.one_of(prompts, decodes, st.builds(Batch.__add__, prompts, decodes), st.just(Batch()))
 degrees = st.sampled_from([1, 2, 8])
 
@@ -134,3 +135,20 @@ def test_the_cost_of_work_is_that_of_its_kernels_and_layers() -> None:
     work = work_of(1.0)
     slower = replace(TOY, peak_flop_per_s={"bf16": 5e11})
     assert [cost.seconds(work, spec) for spec in (TOY, slower, TOY, slower)] == [1.0, 2.0, 1.0, 2.0]
+
+
+@given(few.filter(bool), st.floats(1.0, 3.0), st.booleans())
+def test_a_decode_step_grows_evenly_with_the_cached_tokens_once_the_floor_is_passed(
+    sequences: float, skew: float, drafted: bool
+) -> None:
+    """So that runs of such steps can be summed up in closed form."""
+    cost = PassCost(with_length_skew(forward_pass(GPT), skew), REAL, Precision(), PER_LAYER_S)
+
+    def seconds(cached: float) -> float:
+        pairs = 2 * cached if drafted else 0.0
+        batch = Batch(sequences, sequences, 0.0, 0.0, cached, sequences, verified_pairs=pairs)
+        return cost.seconds(batch, per_byte)[0]
+
+    few_tokens, *times = [seconds(cached) for cached in (1.0, 1e6, 2e6, 3e6)]
+    assert times[2] - times[1] == pytest.approx(times[1] - times[0], rel=1e-9)
+    assert seconds(2.0) == few_tokens, "below the floor of attention, the context costs nothing"

@@ -139,3 +139,21 @@ def test_work_is_its_kernels_one_after_another_plus_the_overhead(
 def test_specs_are_compared_and_hashed_by_value() -> None:
     assert {SPEC: 1}[replace(SPEC)] == 1
     assert replace(SPEC, memory_bytes=40e9) != SPEC
+
+
+@pytest.mark.parametrize(("order", "joined"), [(math.inf, 1.0), (1.0, 2.0), (2.0, 2**0.5)])
+def test_a_product_whose_two_times_are_equal_takes_as_long_as_their_norm(order: float, joined: float) -> None:
+    spec = replace(SPEC, gemm_order=order)
+    alone_s = kernel_seconds(spec, gemm(100e12, 0.0, dtype="fp8"))
+    (_, memory) = spec.curves["gemm"]["fp8"].at(1.0)
+    both = gemm(100e12, alone_s * spec.memory_bytes_per_s * memory, dtype="fp8")
+    assert kernel_seconds(spec, both) == pytest.approx(joined * alone_s)
+
+
+@given(st.floats(1.0, 50.0), st.floats(1e-6, 1e6))
+def test_joined_times_lie_between_the_longer_and_the_sum(order: float, ratio: float) -> None:
+    spec = replace(SPEC, gemm_order=order)
+    compute, memory = gemm(1e12, 0.0, dtype="fp8"), gemm(0.0, ratio * 1e9, dtype="fp8")
+    compute_s, memory_s = kernel_seconds(spec, compute), kernel_seconds(spec, memory)
+    both_s = kernel_seconds(spec, gemm(1e12, ratio * 1e9, dtype="fp8"))
+    assert max(compute_s, memory_s) * (1 - 1e-12) <= both_s <= (compute_s + memory_s) * (1 + 1e-12)

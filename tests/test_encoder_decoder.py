@@ -117,7 +117,7 @@ def test_a_batch_counts_the_tokens_and_pairs_of_both_sides() -> None:
     assert (fused.tokens, fused.logits, fused.attention_pairs, fused.cross_pairs) == (20, 200, 200, 2000)
     assert (fused.decoder_pairs, unfused.decoder_pairs) == (2 * 5050, 2 * 10000)
     assert unfused._replace(decoder_pairs=fused.decoder_pairs, unfused_attention=False) == fused
-    assert fused + unfused == Batch(40, 400, 400, 0, 0, 0, 30100, 4000, True)
+    assert fused + unfused == Batch(40, 400, 400, 0, 0, 0, 30100, 4000, unfused_attention=True)
 
 
 def test_cross_attention_reads_keys_and_values_of_the_encoder() -> None:

@@ -158,8 +158,12 @@ def test_newer_fabrics_are_faster() -> None:
 
 def test_engines_are_ordered_as_measured() -> None:
     layer = {name: load_engine(name).per_layer for name in profile_names("engine")}
-    assert layer["tensorrt-llm"] < layer["vllm"] < layer["pytorch-eager"]
+    assert layer["tensorrt-llm"] < layer["gpt-fast"] < layer["vllm"] < layer["pytorch-eager"]
     assert all(10e-6 < seconds < 500e-6 for seconds in layer.values())
+    launch = {name: load_engine(name).launch_per_layer or 0.0 for name in layer}
+    assert launch["tensorrt-llm"] < launch["vllm"] < launch["pytorch-eager"] < launch["gpt-fast"]
+    recorded = {name for name in layer if load_engine(name).cuda_graphs is not None}
+    assert recorded == {"vllm", "sglang", "tensorrt-llm", "gpt-fast"}
 
 
 # --- the runtime form ---------------------------------------------------------------------------------------------
@@ -186,7 +190,8 @@ def test_shipped_curves_stay_within_their_points_and_reach_them(name: str, dtype
 
 def test_runtime_form_holds_si_units() -> None:
     spec = build_device_spec(load_gpu("H100-SXM"))
-    assert (spec.memory_bytes, spec.memory_bytes_per_s) == (80 * 2**30, 3.35e12)
+    assert spec.memory_bytes == pytest.approx(79.11 * 2**30)  # what programs see of 80 GiB
+    assert spec.memory_bytes_per_s == 3.35e12
     assert (spec.link_bytes_per_s, spec.link_latency_s, spec.tdp_watt) == (450e9, 0.3e-6, 700.0)
     assert spec.floor_s == {"decode_attention": 8e-6}
     assert spec.usd_per_hour == 6.88
@@ -367,3 +372,13 @@ def test_profiles_are_frozen() -> None:
     gpu: GpuProfile = load_gpu("L4")
     with pytest.raises(ValueError, match="frozen"):
         gpu.memory = 1.0
+
+
+def test_a_memory_that_is_given_is_what_programs_see() -> None:
+    shipped, changed = load_gpu("H100"), load_gpu({"extends": "H100", "memory": "94 GB"})
+    assert build_device_spec(shipped).memory_bytes == shipped.memory - (shipped.memory_reserved or 0)
+    assert changed.memory_reserved is None
+    assert "memory_reserved" not in changed.sources
+    assert build_device_spec(changed).memory_bytes == 94e9
+    both = load_gpu({"extends": "H100", "memory": "94 GB", "memory_reserved": "1 GB"})
+    assert build_device_spec(both).memory_bytes == 93e9

@@ -46,6 +46,22 @@ CASES = {
         serving({"gpu": "H100", "gpus_per_node": 2}, "Mixtral-8x22B", parallelism={"tp_degree": 2}),
         {"serving.precision": "fp8"},
     ),
+    "stages, where heads allow no more ranks": (
+        serving({"gpu": {"extends": "L4", "memory": "5.5 GB"}, "gpus_per_node": 8}, "Qwen2.5-7B"),
+        {"parallelism.tp_degree": 4, "parallelism.pp_stages": 2},
+    ),
+    "a pipeline over more nodes": (
+        serving({"profile": "dgx-a100"}, "Llama-3.1-405B", parallelism={"tp_degree": 8, "strategy": "TP"}),
+        {"parallelism.pp_stages": 2, "parallelism.strategy": "TP_PP", "hardware.num_nodes": 2},
+    ),
+    "whole experts along with the degree": (
+        serving({"profile": "dgx-a100"}, "Mixtral-8x22B", parallelism={"tp_degree": 2, "ep_degree": 2}),
+        {"parallelism.tp_degree": 4, "parallelism.ep_degree": 4},
+    ),
+    "quantised weights, where layers cannot be divided": (
+        serving({"profile": "dgx-a100"}, "DeepSeek-V3", parallelism={"tp_degree": 8}),
+        {"serving.precision": "int4"},
+    ),
     "room for the shortest request": (
         serving({"gpu": "L4", "gpus_per_node": 2}, "Llama-3.1-8B", workload={"prompt_tokens": 60_000}),
         {"parallelism.tp_degree": 2},

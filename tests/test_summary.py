@@ -153,7 +153,7 @@ def test_rejections_are_counted_by_reason() -> None:
 def test_memory_is_what_is_held_of_what_there_is() -> None:
     run = result("serving")
     text = " ".join(summary_text(run).split())
-    assert "GiB of 80.0 GiB: weights 15.0 GiB" in text
+    assert "GiB of 79.1 GiB: weights 15.0 GiB" in text
 
 
 def test_a_run_without_completed_requests_has_an_answer() -> None:

@@ -177,7 +177,7 @@ def serving(lod: str, **settings: Any) -> RunResult:
         model={"name": "GPT2-Small"},
         serving=settings,
         workload={
-            "arrivals": {"kind": "poisson", "rate": "400 req/s"},
+            "arrivals": {"kind": "poisson", "rate": "800 req/s"},
             "prompt_tokens": {"kind": "uniform", "low": 1, "high": 400},
             "output_tokens": {"kind": "uniform", "low": 1, "high": 20},
             "num_requests": 80,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from simsys.config.hardware_schema import CurvePoint, GpuProfile, Host
 from simsys.platform.device_spec import DeviceSpec, EfficiencyCurve
 
@@ -15,7 +17,7 @@ def build_device_spec(gpu: GpuProfile) -> DeviceSpec:
     return DeviceSpec(
         name=gpu.name,
         peak_flop_per_s={dtype: peak.dense for dtype, peak in gpu.peak.items()},
-        memory_bytes=gpu.memory,
+        memory_bytes=gpu.memory - (gpu.memory_reserved or 0.0),
         memory_bytes_per_s=gpu.memory_bandwidth,
         link_bytes_per_s=gpu.link.bandwidth,
         link_latency_s=gpu.link.latency,
@@ -25,6 +27,7 @@ def build_device_spec(gpu: GpuProfile) -> DeviceSpec:
         usd_per_hour=gpu.price.usd_per_hour if gpu.price else 0.0,
         curves=curves,
         floor_s={str(kind): floor for kind, floor in gpu.kernel_floor.items()},
+        gemm_order=gpu.gemm_order or math.inf,
         host_update_bytes_per_s=host_update_rate(gpu.host) if gpu.host else 0.0,
     )
 

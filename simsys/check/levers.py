@@ -39,13 +39,13 @@ def memory_problem(job: TrainingJob | ServingJob, tokens: int = 1) -> str:
             return ""
         return f"{_does_not_fit(job, job.memory_bytes)}, {_bytes(available)} are available"
     try:
-        capacity = job.num_blocks * job.settings.block_size
+        capacity = job.engine_blocks * job.settings.block_size
     except InfeasibleError:
         needed = _does_not_fit(job, job.fixed_bytes)
         return f"{needed} before any KV cache, {_bytes(job.usable_bytes)} are usable"
     if tokens - 1 <= capacity:  # the last token of a request is never cached
         return ""
-    held = f"{job.num_blocks} blocks of {job.settings.block_size}"
+    held = f"{job.engine_blocks} blocks of {job.settings.block_size}"
     return f"the KV cache has room for {capacity} tokens ({held}), but the shortest request has {tokens}"
 
 

@@ -20,6 +20,7 @@ from simsys.config.hardware import EngineProfile, NodeProfile, load_engine, load
 from simsys.config.training import TrainingConfig, TrainingPrecision
 from simsys.errors import SimsysError, did_you_mean
 from simsys.framework import FRAMEWORKS, DataParallel, DecodePhase, PrefillPhase, Scheduler
+from simsys.model.precision import WEIGHT_ONLY
 from simsys.platform.device_spec import DeviceSpec
 
 PROFILE, GPU = ("hardware", "profile"), ("hardware", "gpu")
@@ -74,12 +75,14 @@ def check_precision(config: SimulationConfig, spec: DeviceSpec, found: Findings)
     else:
         assert config.serving is not None
         wanted, path = config.serving.precision, ("serving", "precision")
-        known = get_args(ServingPrecision)
-    if wanted in peaks:
+        known = tuple(name for name in get_args(ServingPrecision) if name not in WEIGHT_ONLY)
+    if wanted in peaks or (config.serving is not None and wanted in WEIGHT_ONLY):
         return
     usable = ", ".join(sorted(name for name in peaks if name in known))
     message = f"{spec.name} does not compute in {wanted}; it has {usable}"
     half = next((name for name in ("bf16", "fp16", "fp32") if name in peaks), None)
+    if config.serving is not None and wanted == "fp8" and half:
+        half = f"int8 for weights in 8 bit, computed in {half}, or precision: {half}"
     found.error(path, f"{message}: write precision: {half}" if half else message)
 
 

@@ -24,7 +24,7 @@ from simsys.parallel.stages import layer_count, partition
 TENSOR, DATA, STAGES = ("parallelism", "tp_degree"), ("parallelism", "dp_degree"), ("parallelism", "pp_stages")
 STRATEGY = ("parallelism", "strategy")
 
-KINDS = {"training": STRATEGY_PARTS, "serving": ("TP",)}
+KINDS = {"training": STRATEGY_PARTS, "serving": ("TP", "EP", "PP")}
 """Which kinds of parallelism there are so far; in serving ``dp_degree`` counts independent replicas."""
 
 DIVIDING = {"TP": "tp_degree", "CP": "cp_degree", "EP": "ep_degree", "PP": "pp_stages"}
@@ -34,9 +34,6 @@ DIVIDING = {"TP": "tp_degree", "CP": "cp_degree", "EP": "ep_degree", "PP": "pp_s
 def check_parallelism(config: SimulationConfig, cluster: Cluster | None, model: Model | None, found: Findings) -> None:
     """Book what is wrong with the degrees; what is unknown (None) is not checked against."""
     given = config.parallelism
-    if given.pp_stages > 1 and config.training is None:
-        found.error(STAGES, "pipeline parallelism is not available for serving yet; strategies so far: None, TP")
-        return
     _check_strategy(config, cluster, found)
     if cluster is not None:
         _check_gpus(given, cluster, model, found)
@@ -53,10 +50,11 @@ def check_parallelism(config: SimulationConfig, cluster: Cluster | None, model: 
 def _check_pipeline(config: SimulationConfig, cluster: Cluster | None, model: Model, found: Findings) -> None:
     """The layers can be divided among the stages, and the schedule allows the numbers."""
     given = config.parallelism
-    if config.training is None:
-        return
     schedule_at, virtual_at = ("parallelism", "schedule"), ("parallelism", "virtual_stages")
-    known = known_module(given.schedule, Schedule, schedule_at, found)
+    known = config.training is not None and known_module(given.schedule, Schedule, schedule_at, found)
+    if config.training is None and given.virtual_stages > 1:
+        found.error(virtual_at, "virtual_stages are for training; remove virtual_stages")
+        return
     if given.pp_stages == 1:
         for key in ("virtual_stages", "stage_layers"):
             if getattr(given, key) not in (1, None):
@@ -72,7 +70,7 @@ def _check_pipeline(config: SimulationConfig, cluster: Cluster | None, model: Mo
         found.error(numbers_at, f"{layers} layer{'s' if layers > 1 else ''} cannot be divided among {among}; {advice}")
     else:
         found.attempt(layers_at, lambda: partition(whole, given.pp_stages, given.virtual_stages, given.stage_layers))
-    if known:
+    if known and config.training is not None:
         _check_micro_batches(config, config.training, virtual_at if given.virtual_stages > 1 else schedule_at, found)
 
 

@@ -23,6 +23,7 @@ from simsys.check.names import check_engine, check_hardware, check_modules, chec
 from simsys.check.nearest import nearest_divisors
 from simsys.check.parallelism import check_parallelism
 from simsys.check.salvage import salvage, still_true
+from simsys.check.serving import check_serving_options
 from simsys.check.sizes import check_sizes
 from simsys.check.workload import check_workload
 from simsys.config.experiment import JobConfig, SimulationConfig
@@ -132,6 +133,7 @@ def _check_one(
     if cluster is not None:
         check_failures(config, cluster, found)
     check_parallelism(config, cluster, model, found)
+    check_serving_options(config, spec, engine, model, found)
     shortest = check_workload(config, model, found)
     if not found.errors and cluster is not None and model is not None and engine is not None:
         resolved = job_of(config, cluster, model)

@@ -32,7 +32,9 @@ def check_sequences(config: SimulationConfig, gpus: int, model: Model | None, fo
     """
     given = config.parallelism
     if config.training is None:
-        kinds = ((SEQUENCE, given.sequence_parallel), (OVERLAP, given.tp_overlap), (CONTEXT, given.cp_degree > 1))
+        if given.sequence_parallel and given.tp_degree == 1:
+            found.error(SEQUENCE, "sequence_parallel has no effect with tp_degree 1; remove it")
+        kinds = ((OVERLAP, given.tp_overlap), (CONTEXT, given.cp_degree > 1))
         for path, written in kinds:
             if written:
                 found.error(path, f"{NAMES[path]} is for training; remove {path[1]}")

@@ -16,12 +16,13 @@ from pydantic import Field, NonNegativeInt, PositiveInt, PrivateAttr, model_vali
 from simsys.config.base import CommunicationPattern, FrozenModel, invalid
 from simsys.config.cluster import HardwareConfig, NetworkConfig
 from simsys.config.parallelism import ParallelismConfig
+from simsys.config.serving_options import LoraConfig, SpeculativeConfig
 from simsys.config.training import TrainingConfig
 from simsys.config.workload import WorkloadConfig
 from simsys.units import Fraction, NonNegativeSeconds, Seconds
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
-ServingPrecision = Literal["fp32", "fp16", "bf16", "fp8"]
+ServingPrecision = Literal["fp32", "fp16", "bf16", "fp8", "int8", "int4"]
 
 
 class ModelConfig(FrozenModel):
@@ -57,7 +58,13 @@ class ModelConfig(FrozenModel):
 
 
 class ServingConfig(FrozenModel):
-    """An inference engine and its settings, named as in vLLM."""
+    """An inference engine and its settings, named as in vLLM.
+
+    `precision` is that of the weights of linear layers; those in ``int8`` or ``int4`` are computed with in 16 bit.
+    `kv_precision` is that of the KV cache: by default 16 bit, or that of weights in ``fp8`` or ``fp32``.
+    `cuda_graphs` says whether steps are replayed as graphs; by default as the engine does.
+    `api_overhead` is what a request needs to the scheduler; by default as the engine does.
+    """
 
     engine: str = "vllm"
     scheduler: str = "chunked_prefill"
@@ -68,6 +75,10 @@ class ServingConfig(FrozenModel):
     gpu_memory_utilization: Fraction | None = None
     precision: ServingPrecision = "bf16"
     kv_precision: ServingPrecision | None = None
+    cuda_graphs: bool | None = None
+    api_overhead: NonNegativeSeconds | None = None
+    speculative: SpeculativeConfig | None = None
+    lora: LoraConfig | None = None
     communication_pattern: CommunicationPattern = "auto"
     prefill: str = "llm_prefill"
     decode: str = "llm_decode"
@@ -75,7 +86,13 @@ class ServingConfig(FrozenModel):
 
     @model_validator(mode="after")
     def _budget_holds_the_batch(self) -> Self:
-        if self.max_num_batched_tokens < self.max_num_seqs:
+        drafted = self.speculative.draft_tokens if self.speculative is not None else 0
+        if self.max_num_batched_tokens < self.max_num_seqs * (1 + drafted):
+            if drafted:
+                raise invalid(
+                    f"max_num_batched_tokens ({self.max_num_batched_tokens}) must be at least max_num_seqs x "
+                    f"(draft_tokens + 1), {self.max_num_seqs * (1 + drafted)}, since a step verifies every draft"
+                )
             raise invalid(
                 f"max_num_batched_tokens ({self.max_num_batched_tokens}) must be at least max_num_seqs "
                 f"({self.max_num_seqs}), since every decoding sequence takes one token of a step"

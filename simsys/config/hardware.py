@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from simsys.config.document import Document, KeyPath, Mark, read_document
+from simsys.config.engine_schema import EngineProfile
 from simsys.config.hardware_schema import (
     UNSOURCED,
-    EngineProfile,
     FabricProfile,
     GpuProfile,
     NodeProfile,
@@ -188,14 +188,18 @@ def _extended(kind: Kind, layer: _Layer, files: Mapping[str, Path], chain: Seque
 
 
 def _override(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge settings over a profile's; a number that is changed loses its source and fit, and a price goes whole."""
-    merged = deep_merge({key: value for key, value in base.items() if key != "price" or key not in own}, own)
+    """Merge settings over a profile's; a number that is changed loses its source and fit, and a price goes whole.
+
+    A memory that is given is what programs see of it, unless what the driver keeps is given too.
+    """
+    gone = [key for key, by in (("price", "price"), ("memory_reserved", "memory")) if by in own]
+    merged = deep_merge({key: value for key, value in base.items() if key not in gone}, own)
     changed = [path for path, _ in leaves({key: value for key, value in own.items() if key not in UNSOURCED})]
     own_sources, own_fits = own.get("sources", {}), own.get("fits", {})
     base_sources, base_fits = base.get("sources", {}), base.get("fits", {})
     if not all(isinstance(part, Mapping) for part in (own_sources, own_fits, base_sources, base_fits)):
         return merged  # validation says what is wrong
-    replaced = [*changed, *own_sources]
+    replaced = [*changed, *own_sources, *gone]
     merged["sources"] = _without(base_sources, replaced) | _unsaid(changed, own_sources) | dict(own_sources)
     merged["fits"] = _without(base_fits, replaced) | dict(own_fits)
     return merged

@@ -171,6 +171,7 @@ class GpuProfile(Profile):
         nccl: Generation whose constants NCCL's tuning model has for it; left out, transfers cost what the links say.
         peak: Peak rate by dtype, for the dtypes it has.
         memory: Device memory that the driver shows; GiB where the vendor's "GB" are GiB.
+        memory_reserved: What of it the driver keeps, so that no program can have it.
         memory_bandwidth: Peak bandwidth of that memory.
         link: To the other GPUs of a node.
         pcie: To the host.
@@ -179,12 +180,15 @@ class GpuProfile(Profile):
         price: Of one GPU.
         efficiency: Shares of the peaks that kernels reach.
         kernel_floor: Shortest time of a kernel, by kind.
+        gemm_order: Order p of the norm (c^p + m^p)^(1/p) that joins computing and reading of a matrix product; left
+            out, the longer one counts alone.
     """
 
     vendor: str
     nccl: Literal["volta", "ampere", "hopper", "blackwell"] | None = None
     peak: Annotated[dict[DType, Peak], Field(min_length=1)]
     memory: Bytes
+    memory_reserved: NonNegativeBytes | None = None
     memory_bandwidth: BytesPerSecond
     link: GpuLink
     pcie: Link
@@ -193,6 +197,7 @@ class GpuProfile(Profile):
     price: Price | None = None
     efficiency: Efficiency
     kernel_floor: dict[KernelKind, NonNegativeSeconds] = Field(default_factory=dict)
+    gemm_order: Annotated[float, Field(strict=True, ge=1, le=1000)] | None = None
 
 
 class Interconnect(Link):
@@ -254,25 +259,3 @@ class FabricProfile(Profile):
     bandwidth: BytesPerSecond
     latency: NonNegativeSeconds
     radix: Count | None = None
-
-
-class EngineProfile(Profile):
-    """What a software stack adds to the kernels, whatever the model.
-
-    Args:
-        per_layer: Host and launch overhead of one layer in one forward pass.
-        per_step: Overhead of one engine step: scheduling, sampling.
-        per_sequence: Overhead of one sequence in one step: sampling, detokenising.
-        per_request: Overhead of one request: its way through the API.
-        gpu_memory_utilization: Share of device memory the stack may fill.
-        memory_context: Memory lost to the driver's context, workspaces and communication buffers.
-        backward_per_layer_factor: Overhead of a layer's backward pass over that of its forward pass.
-    """
-
-    per_layer: NonNegativeSeconds
-    per_step: NonNegativeSeconds
-    per_sequence: NonNegativeSeconds
-    per_request: NonNegativeSeconds
-    gpu_memory_utilization: Fraction
-    memory_context: NonNegativeBytes
-    backward_per_layer_factor: Annotated[float, Field(strict=True, gt=0, le=100)]

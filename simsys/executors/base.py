@@ -17,6 +17,7 @@ from simsys.executors.deadlock import Processes, deadlock, ranks_shown
 from simsys.executors.host import Hosts
 from simsys.executors.images import Images
 from simsys.executors.jitter import Jitter
+from simsys.executors.launches import NO_LAUNCHES, Launches
 from simsys.executors.mail import Mail
 from simsys.executors.streams import Stream
 from simsys.model.work import Precision
@@ -28,6 +29,7 @@ from simsys.ops import (
     HostWork,
     Operation,
     Overlapped,
+    Pipelined,
     Program,
     Recv,
     Release,
@@ -49,12 +51,14 @@ class ExecutionModel:
         precision: Bytes per element and compute dtype of serving passes.
         per_layer_s: Host overhead per layer of every forward pass (and per layer of work in training).
         jitter: How computations vary, if they do.
+        launches: How serving passes reach the GPU.
     """
 
     algorithm: Choose
     precision: Precision
     per_layer_s: float = 0.0
     jitter: Jitter | None = None
+    launches: Launches = NO_LAUNCHES
 
 
 class Executor(ABC):
@@ -96,6 +100,7 @@ class Executor(ABC):
             Collective: self.collective,
             Overlapped: self.overlapped,
             Forward: self.forward,
+            Pipelined: self.pipelined,
             Send: self.send,
             Recv: self.recv,
             HostWork: self.host_work,
@@ -126,6 +131,10 @@ class Executor(ABC):
     @abstractmethod
     def forward(self, op: Forward) -> Event:
         """Pass a batch through a model on a team."""
+
+    @abstractmethod
+    def pipelined(self, op: Pipelined) -> Event:
+        """Pass a batch through the stages of a pipeline."""
 
     @abstractmethod
     def send(self, op: Send) -> Event:
@@ -306,8 +315,14 @@ class Executor(ABC):
         key = op.plan, id(spec), op.team if network.uneven else None, network.epoch(start_s)
         found = self._pass_costs.get(key)
         if found is None:
-            found = self._pass_costs[key] = PassCost(op.plan, spec, self.model.precision, self.model.per_layer_s)
+            found = self._pass_costs[key] = PassCost(
+                op.plan, spec, self.model.precision, self.model.per_layer_s, self.model.launches
+            )
         return found
+
+    def handed_on_bytes(self, op: Pipelined, stage: int) -> float:
+        """Bytes that each rank of a stage sends to the next one."""
+        return op.elements(stage) * self.model.precision.activation_bytes
 
     def run(self, rank: int, steps: Generator[Any, Any, None]) -> Process:
         """Run the process of a rank."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from simsys.collectives.base import CollectiveKind
+from simsys.executors.launches import NO_LAUNCHES, Launches
 from simsys.model.batch import Batch
 from simsys.model.operators import Operator, OperatorKind
 from simsys.model.work import Precision, Work, kernel_of
@@ -39,9 +40,27 @@ class SegmentCost:
     attention depends on the prompts and decode attention on the context; they are computed anew when present.
     """
 
-    __slots__ = ("_by_tokens", "_decode", "_kept", "_precision", "_prompt", "_spec", "exchange", "layers_s")
+    __slots__ = (
+        "_by_tokens",
+        "_decode",
+        "_kept",
+        "_launches",
+        "_layers",
+        "_precision",
+        "_prompt",
+        "_spec",
+        "exchange",
+        "layers_s",
+    )
 
-    def __init__(self, segment: Segment, spec: DeviceSpec, precision: Precision, per_layer_s: float) -> None:
+    def __init__(
+        self,
+        segment: Segment,
+        spec: DeviceSpec,
+        precision: Precision,
+        per_layer_s: float,
+        launches: Launches = NO_LAUNCHES,
+    ) -> None:
         def of_kind(*kinds: OperatorKind) -> tuple[Operator, ...]:
             return tuple(operator for operator in segment.operators if operator.kind in kinds)
 
@@ -50,6 +69,7 @@ class SegmentCost:
         self._by_tokens = tuple(op for op in segment.operators if op not in self._prompt + self._decode)
         self._kept: dict[tuple[float, float, bool], float] = {}
         self._spec, self._precision = spec, precision
+        self._launches, self._layers = launches, segment.layers
         self.exchange = segment.exchange
         self.layers_s = segment.layers * per_layer_s
 
@@ -70,7 +90,11 @@ class SegmentCost:
         if seconds is None:
             # Without prompts, what prompt attention does depends on the token counts too.
             operators = self._by_tokens if prompts else self._by_tokens + self._prompt
-            seconds = self._kept[key] = self.layers_s + self._kernels_seconds(operators, batch)
+            # The host launches kernels ahead of the GPU; where they are shorter than their launches, these bind.
+            launches_s = self._layers * self._launches.seconds_per_layer(batch)
+            by_tokens_s = self._kernels_seconds([op for op in operators if not op.per_logit], batch)
+            by_logits_s = self._kernels_seconds([op for op in operators if op.per_logit], batch)
+            seconds = self._kept[key] = self.layers_s + max(launches_s, by_tokens_s) + by_logits_s
         return seconds
 
     def context_seconds(self, batch: Batch) -> float:
@@ -85,7 +109,7 @@ class SegmentCost:
         tokens = batch.logits if self.exchange.per_logit else batch.tokens
         return tokens * self.exchange.elements_per_token * self._precision.activation_bytes
 
-    def _kernels_seconds(self, operators: tuple[Operator, ...], batch: Batch) -> float:
+    def _kernels_seconds(self, operators: Iterable[Operator], batch: Batch) -> float:
         total_s = 0.0
         for operator in operators:
             kernel = kernel_of(operator, batch, self._precision)
@@ -107,11 +131,18 @@ class SegmentTime:
 class PassCost:
     """Times of a forward pass, stretch by stretch."""
 
-    def __init__(self, plan: ForwardPass, spec: DeviceSpec, precision: Precision, per_layer_s: float) -> None:
-        self._stretches = [
-            (stretch.name, stretch.repeat, [SegmentCost(s, spec, precision, per_layer_s) for s in stretch.segments])
-            for stretch in plan.stretches
-        ]
+    def __init__(
+        self,
+        plan: ForwardPass,
+        spec: DeviceSpec,
+        precision: Precision,
+        per_layer_s: float,
+        launches: Launches = NO_LAUNCHES,
+    ) -> None:
+        def costs(segments: Iterable[Segment]) -> list[SegmentCost]:
+            return [SegmentCost(segment, spec, precision, per_layer_s, launches) for segment in segments]
+
+        self._stretches = [(each.name, each.repeat, costs(each.segments)) for each in plan.stretches]
         self._attending = [
             (n, segment) for _, n, segments in self._stretches for segment in segments if segment.attends
         ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from heapq import heappush
 from typing import Any
 
@@ -10,11 +11,13 @@ from simpy.events import NORMAL, Event
 
 from simsys.executors.communicator import Communicator
 from simsys.executors.cost import SegmentTime
+from simsys.executors.pass_queue import PassQueue, PipelineRun
 from simsys.executors.queued import QueuedCollectives
 from simsys.model.work import Work
-from simsys.ops import Collective, Compute, Forward, Send
+from simsys.ops import Collective, Compute, Forward, Pipelined, Send
 from simsys.parallel.layout import Group
 from simsys.platform.environment import At, Callback
+from simsys.platform.schedule import Schedule
 
 
 class HighDetail(QueuedCollectives):
@@ -25,6 +28,8 @@ class HighDetail(QueuedCollectives):
         self.contention = self.platform.network.contention
         self.pass_ends_s: dict[Group, float] = {}
         """Where each team's last pass ended, free of the clock's rounding."""
+        self._queues: dict[Group, PassQueue] = {}
+        self._messages: dict[tuple[Group, Group, float], Schedule[Any]] = {}
 
     @staticmethod
     def stand_in(role: Sequence[int], rank: int) -> int:
@@ -46,7 +51,31 @@ class HighDetail(QueuedCollectives):
 
     def forward(self, op: Forward) -> Event:
         """A chain of events through the layers, each on every rank of the team."""
-        return PassRun(self, op).event
+        return self.pass_queue(op.team).add(op)
+
+    def pipelined(self, op: Pipelined) -> Event:
+        """Such a chain on each stage, and transfers between them."""
+        return PipelineRun(self, op).event
+
+    def pass_queue(self, team: Group) -> PassQueue:
+        """The passes of a team, which run one after another."""
+        found = self._queues.get(team)
+        if found is None:
+            found = self._queues[team] = PassQueue(self.env, partial(PassRun, self))
+        return found
+
+    def hand_on(self, op: Pipelined, stage: int, arrived: Callback) -> None:
+        """Send the hidden states from each rank of a stage to its neighbour in the next."""
+        nbytes = self.handed_on_bytes(op, stage)
+        pairs = op.transfers(stage)
+        key = op.passes[stage].team, op.passes[stage + 1].team, nbytes
+        found = self._messages.get(key)
+        if found is None:
+            steps = [(pairs, nbytes, 1, 0.0)] if nbytes else []
+            found = self._messages[key] = self.platform.network.schedule(steps)
+        for src, dst in pairs:
+            self.platform.network.traffic.between(src, dst).nbytes += nbytes
+        found.start(arrived)
 
     def send(self, op: Send) -> Event:
         """Transfer over the links of the route once the rank's computation is done."""
@@ -78,6 +107,8 @@ class PassRun:
     Args:
         executor: Runs the collectives.
         op: The pass.
+        ready_s: When the host is ready, if it is not to begin now.
+        event: Fires at the end.
     """
 
     __slots__ = (
@@ -97,7 +128,7 @@ class PassRun:
         "event",
     )
 
-    def __init__(self, executor: HighDetail, op: Forward) -> None:
+    def __init__(self, executor: HighDetail, op: Forward, ready_s: float | None, event: Event) -> None:
         self._executor, self._op, self._env = executor, op, executor.env
         self._devices = [executor.platform.devices[rank] for rank in op.team.ranks]
         self._segments: list[SegmentTime] = []
@@ -108,8 +139,8 @@ class PassRun:
         self._started_s = now = self._env._now
         previous_end_s = executor.pass_ends_s.get(op.team, now)
         self._anchor_s = previous_end_s if _same_time(previous_end_s, now) else now
-        self._offset_s = op.host_s
-        self.event = Event(self._env)
+        self._offset_s = op.host_s if ready_s is None else max(0.0, ready_s - self._anchor_s)
+        self.event = event
         # The callback lists are made once; the loop hands them back to the tick at every step.
         self._advance: list[Callback] = [self._compute]
         self._exchange: list[Callback] = [self._communicate]

@@ -19,7 +19,7 @@ from simsys.executors.pass_times import PassTimes
 from simsys.executors.programs import Course, Outcome, ProgramMeeting, StuckError, longest_paths
 from simsys.executors.tally import Tally
 from simsys.model.work import Work
-from simsys.ops import Collective, Compute, Forward, Operation, Pass, PassOperation, Program, Send
+from simsys.ops import Collective, Compute, Forward, Operation, Pass, PassOperation, Pipelined, Program, Send
 from simsys.parallel.layout import Group
 from simsys.platform.environment import At
 
@@ -36,6 +36,7 @@ class MediumDetail(Executor):
         self._times_of: dict[Pass, PassTimes] = {}
         self._uses: dict[int, tuple[object, MemoryUse]] = {}  # by identity of the passes, which it holds
         self._meets: dict[int, tuple[object, bool]] = {}  # likewise
+        self._lanes: dict[tuple[Group, Group, int], tuple[float, float]] = {}
         self._hops_s: dict[tuple[int, int, float], float] = {}
         self._tally = Tally(self)
         self._as_of_s, self._epoch = 0.0, 0  # when the programs began whose passes are being timed
@@ -79,6 +80,44 @@ class MediumDetail(Executor):
         for hook in self.probes.operation:
             hook(op, start_s, end_s)
         return At(self.env, end_s)
+
+    def pipelined(self, op: Pipelined) -> Event:
+        """All stages as one event: a stage serves batches in the order in which they were issued, as each does."""
+        end_s = self.env._now + op.passes[0].host_s
+        for stage, each in enumerate(op.passes):
+            end_s = self._pass_after(each, end_s)
+            if stage + 1 < len(op.passes):
+                end_s += self._hand_on_seconds(op, stage, end_s)
+        return At(self.env, end_s)
+
+    def _pass_after(self, op: Forward, ready_s: float) -> float:
+        """When a stage has finished with a batch that reaches it at `ready_s`."""
+        device = self.platform.devices[op.rank]
+        if op.team.size > 1:
+            self._tally.passed(op)
+        start_s = max(ready_s, device.free_at_s)
+        collective_s = self.communicator(op.team).seconds_from(start_s)
+        compute_s, exchange_s = self.pass_cost(op).seconds(op.batch, collective_s)
+        compute_s *= self.conditions.begin_step(op.team)
+        device.free_at_s = end_s = start_s + (compute_s + exchange_s)
+        device.busy_s += compute_s
+        for hook in self.probes.operation:
+            hook(op, start_s, end_s)
+        return end_s
+
+    def _hand_on_seconds(self, op: Pipelined, stage: int, start_s: float) -> float:
+        """How long the hidden states need to the next stage, all ranks sending at once."""
+        nbytes = self.handed_on_bytes(op, stage)
+        if not nbytes:
+            return 0.0
+        network, teams = self.platform.network, (op.passes[stage].team, op.passes[stage + 1].team)
+        pairs, key = op.transfers(stage), (*teams, network.epoch(start_s))
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = self._lanes[key] = network.steady(start_s).idle_path(pairs)
+        (src, dst), latency_s, bytes_per_s = pairs[0], *lane
+        self._tally.sent(Send(src, dst, nbytes, None, op.name))
+        return latency_s + nbytes / bytes_per_s
 
     def program(self, op: Program) -> Event:
         """All programs of a group at once, as a recurrence over the ends of passes: no event for any pass."""

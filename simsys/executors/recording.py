@@ -21,6 +21,7 @@ from simsys.ops import (
     HostWork,
     Operation,
     Overlapped,
+    Pipelined,
     Program,
     Recv,
     Release,
@@ -95,6 +96,10 @@ class Recording(Executor):
         """Takes no time."""
         return self.env.done
 
+    def pipelined(self, op: Pipelined) -> Event:
+        """Takes no time."""
+        return self.env.done
+
     def send(self, op: Send) -> Event:
         """Arrives at once; the receiver may wait for it before or after."""
         return self.mail.event(op.rank, op.dst, op.tag, receiving=False).succeed(self.env.now)
@@ -120,6 +125,8 @@ def describe(op: Operation) -> dict[str, Any]:
             decode_context_tokens=batch.decode_context_tokens,
             group=list(op.team.ranks),
         )
+    if isinstance(op, Pipelined):
+        return _entry(op, "pipelined", passes=[describe(each) for each in op.passes])
     if isinstance(op, Send):
         return _entry(op, "send", nbytes=op.nbytes, peer=op.dst, tag=op.tag)
     if isinstance(op, Recv):

@@ -145,10 +145,11 @@ class ServingMetrics(MetricsCollector):
     Args:
         requests: All requests of the run.
         slo: Targets in seconds for ``ttft``, ``tpot`` and ``e2el``; missing ones are not demanded.
+        api_s: How long a request needs to the scheduler.
     """
 
-    def __init__(self, requests: RequestTable, slo: Mapping[str, float]) -> None:
-        self.log = ServingLog(requests)
+    def __init__(self, requests: RequestTable, slo: Mapping[str, float], api_s: float = 0.0) -> None:
+        self.log = ServingLog(requests, api_s)
         self.slo = slo
 
     def request_admitted(self, request: int, now_s: float) -> None:

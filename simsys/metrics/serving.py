@@ -19,10 +19,16 @@ PERCENTILES = (50, 90, 95, 99)
 
 
 class ServingLog:
-    """What happened to each request, in preallocated columns indexed by request; -1 for not yet."""
+    """What happened to each request, in preallocated columns indexed by request; -1 for not yet.
 
-    def __init__(self, requests: RequestTable) -> None:
+    Args:
+        requests: All requests, with the times at which clients send them.
+        api_s: How long each needs to the scheduler, where it may have to queue.
+    """
+
+    def __init__(self, requests: RequestTable, api_s: float = 0.0) -> None:
         self.requests = requests
+        self.api_s = api_s
         count = len(requests)
         self.admitted_s = [-1.0] * count
         self.first_token_s = [-1.0] * count
@@ -69,7 +75,7 @@ def serving_metrics(log: ServingLog, slo: Mapping[str, float]) -> dict[str, Any]
     e2el = finished[done] - arrival
     decoded = np.maximum(output_tokens - 1, 1)
     tpot = np.where(output_tokens > 1, (e2el - ttft) / decoded, 0.0)
-    queue = np.asarray(log.admitted_s)[done] - arrival
+    queue = np.asarray(log.admitted_s)[done] - (arrival + log.api_s)
     duration_s = float(finished.max()) if done.any() else 0.0
     per_s = 1.0 / duration_s if duration_s else 0.0
     metrics: dict[str, Any] = {

@@ -17,9 +17,11 @@ class Batch(NamedTuple):
         attention_pairs: Query-key pairs of prompt or training attention, summed over sequences.
         prompt_context_tokens: Cached tokens read by prompt attention, summed over prompt chunks.
         decode_context_tokens: Cached tokens read by decode attention, summed over decoding sequences.
-        decode_sequences: Sequences that decode one token each in this pass.
+        decode_sequences: Sequences that decode in this pass, one token each unless they verify a draft.
         decoder_pairs: Query-key pairs of a decoder that stands beside an encoder, summed over sequences.
         cross_pairs: Pairs of a token of that decoder and a token of the encoder, summed over sequences.
+        verified_pairs: Query-key pairs of decode attention beyond one query for each cached token: those of drafted
+            tokens that are verified, whose cache is read once for all of them.
         unfused_attention: Whether attention scores go through memory, and are kept for the backward pass. The pairs
             are then those of the full matrix, as a causal mask leaves it as large as it is.
     """
@@ -32,6 +34,7 @@ class Batch(NamedTuple):
     decode_sequences: float = 0.0
     decoder_pairs: float = 0.0
     cross_pairs: float = 0.0
+    verified_pairs: float = 0.0
     unfused_attention: bool = False
 
     def part(self, parts: int) -> Batch:
@@ -50,6 +53,7 @@ class Batch(NamedTuple):
             self.decode_sequences + other.decode_sequences,
             self.decoder_pairs + other.decoder_pairs,
             self.cross_pairs + other.cross_pairs,
+            self.verified_pairs + other.verified_pairs,
             self.unfused_attention or other.unfused_attention,
         )
 

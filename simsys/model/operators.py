@@ -60,10 +60,15 @@ class Operator:
         pairs: Which pairs these are.
         elements_per_key_token: Elements of keys and values read for each encoder token (cross-attention).
         elements_per_context_token: KV-cache elements read for each cached token.
+        length_skew: What decode attention over several sequences takes over what it would take if they were equally
+            long: 1 or more.
         kv_elements_per_token: Keys and values that each token contributes to attention over a divided sequence.
         experts: Experts among which the parameters are divided (1: dense).
         experts_per_token: Experts each token is routed to.
+        experts_held: Of the experts, how many are here; 0 for all.
+        expert_load: Tokens of those that are here over the mean of all.
         expert_ranks: Ranks among which the experts are divided, all of whose tokens come to those of this one.
+        adapters: Adapters of low rank among which the parameters are divided; each token uses one of them.
         per_logit: True if "token" means a token that goes through the head, not every token: in the head, and in all
             of a decoder that stands beside an encoder.
         lookup: True if the parameters are a table of which a pass reads only the rows it looks up; those rows
@@ -85,10 +90,14 @@ class Operator:
     pairs: Pairs = Pairs.OWN
     elements_per_key_token: float = 0.0
     elements_per_context_token: float = 0.0
+    length_skew: float = 1.0
     kv_elements_per_token: float = 0.0
     experts: int = 1
     experts_per_token: int = 1
+    experts_held: int = 0
+    expert_load: float = 1.0
     expert_ranks: int = 1
+    adapters: int = 1
     per_logit: bool = False
     lookup: bool = False
 
@@ -103,9 +112,19 @@ class Operator:
         Of E experts with top-k routing, the expected number touched is E·(1 − (1 − k/E)^tokens) if tokens are
         routed independently and evenly.
         """
-        if self.lookup:
-            return 0.0
-        if self.experts == 1:
-            return self.parameters
-        untouched: float = (1.0 - self.experts_per_token / self.experts) ** (tokens * self.expert_ranks)
-        return self.parameters * (1.0 - untouched)
+        return 0.0 if self.lookup else self.parameters * self._touched(tokens)
+
+    def rows(self, tokens: float) -> float:
+        """Rows of the matrix product of one pass over `tokens` tokens; of experts, those of each that is touched."""
+        rows = tokens * self.rows_per_token
+        if self.experts == 1 or not rows:
+            return rows
+        return max(1.0, rows / ((self.experts_held or self.experts) * self._touched(tokens)))
+
+    def _touched(self, tokens: float) -> float:
+        """The share of the experts, or adapters, that some token uses."""
+        if self.experts == self.adapters == 1:
+            return 1.0
+        chosen = min(1.0, self.experts_per_token * self.expert_load / (self.experts * self.adapters))
+        untouched: float = (1.0 - chosen) ** (tokens * self.expert_ranks)
+        return 1.0 - untouched

@@ -8,18 +8,11 @@ from typing import NamedTuple
 
 from simsys.model.batch import Batch
 from simsys.model.operators import Operator, OperatorKind
+from simsys.model.precision import Precision
+
+__all__ = ["FP32_BYTES", "Kernel", "Precision", "Work", "backward_work", "forward_work", "kernel_of"]
 
 FP32_BYTES = 4.0
-
-
-@dataclass(frozen=True, slots=True)
-class Precision:
-    """Bytes per element of what is stored and moved, and the names of the dtypes."""
-
-    compute: str = "bf16"
-    weight_bytes: float = 2.0
-    activation_bytes: float = 2.0
-    kv_bytes: float = 2.0
 
 
 class Kernel(NamedTuple):
@@ -29,7 +22,7 @@ class Kernel(NamedTuple):
         kind: Which efficiency curve applies.
         flop: Floating-point operations.
         nbytes: Bytes read and written in device memory.
-        rows: GEMM rows m (0 if not a GEMM).
+        rows: GEMM rows m, those of each expert; 0 without a GEMM.
         columns: GEMM columns n.
         inner: GEMM inner dimension k.
         dtype: Compute data type, such as ``bf16``.
@@ -72,7 +65,7 @@ def kernel_of(operator: Operator, batch: Batch, precision: Precision) -> Kernel:
     tokens = batch.logits if operator.per_logit else batch.tokens
     flop = operator.flop_per_token * tokens
     elements_bytes = operator.elements_per_token * tokens * precision.activation_bytes
-    weight_bytes = operator.parameters_read(tokens) * precision.weight_bytes if tokens else 0.0
+    weight_bytes = operator.parameters_read(tokens) * precision.bytes_per_weight(operator) if tokens else 0.0
     context_bytes = 0.0
     if operator.kind is OperatorKind.ATTENTION:
         pairs = batch.pairs(operator.pairs)
@@ -83,16 +76,18 @@ def kernel_of(operator: Operator, batch: Batch, precision: Precision) -> Kernel:
         elements_bytes += elements * precision.activation_bytes
         context_bytes = operator.elements_per_context_token * batch.prompt_context_tokens * precision.kv_bytes
     elif operator.kind is OperatorKind.DECODE_ATTENTION:
-        flop += operator.flop_per_pair * batch.decode_context_tokens
-        context_bytes = operator.elements_per_context_token * batch.decode_context_tokens * precision.kv_bytes
+        # Of several sequences, the longest holds up the rest; one alone has none to wait for.
+        skew = operator.length_skew if batch.decode_sequences != 1.0 else 1.0
+        flop += operator.flop_per_pair * (batch.decode_context_tokens + batch.verified_pairs) * skew
+        context_bytes = operator.elements_per_context_token * batch.decode_context_tokens * precision.kv_bytes * skew
     return Kernel(
         kind=operator.kind,
         flop=flop,
         nbytes=weight_bytes + elements_bytes + context_bytes,
-        rows=tokens * operator.rows_per_token,
+        rows=operator.rows(tokens),
         columns=operator.columns,
         inner=operator.inner,
-        dtype=precision.compute,
+        dtype=precision.dtype(operator),
     )
 
 

@@ -64,10 +64,13 @@ class Experts:
     Args:
         ranks: Expert-parallel degree.
         load: Tokens of the busiest rank over the mean.
+        over_tensor: Whether these are the ranks of tensor parallelism, each of which then holds whole experts instead
+            of a part of every one, as engines that serve do.
     """
 
     ranks: int
     load: float = 1.0
+    over_tensor: bool = False
 
     def exchange(self, routed: Operator, tensor_degree: int = 1) -> Exchange:
         """The all-to-all that brings tokens to a routed operator, or its results back.
@@ -77,7 +80,7 @@ class Experts:
             tensor_degree: Ranks among which the tokens are divided.
         """
         elements = routed.inner * routed.rows_per_token * self.load / tensor_degree
-        return Exchange(CollectiveKind.ALL_TO_ALL, elements, over="expert")
+        return Exchange(CollectiveKind.ALL_TO_ALL, elements, over="tensor" if self.over_tensor else "expert")
 
 
 def shard(operator: Operator, degree: int, num_key_value_heads: int = 0) -> Operator:
@@ -146,7 +149,26 @@ def expert_share(operator: Operator, ranks: int, load: float) -> Operator:
         rows_per_token=operator.rows_per_token * load,
         flop_per_token=operator.flop_per_token * load,
         elements_per_token=operator.elements_per_token * load,
+        experts_held=operator.experts // ranks,
+        expert_load=load,
         expert_ranks=ranks,
+    )
+
+
+def expert_part(operator: Operator, experts: Experts) -> Operator:
+    """The busiest rank's share of routed experts that are divided among the ranks of tensor parallelism.
+
+    It holds a part of the experts and works on the tokens of all that are routed to these.
+    """
+    share = experts.load / experts.ranks
+    return replace(
+        operator,
+        parameters=operator.parameters / experts.ranks,
+        rows_per_token=operator.rows_per_token * share,
+        flop_per_token=operator.flop_per_token * share,
+        elements_per_token=operator.elements_per_token * share,
+        experts_held=operator.experts // experts.ranks,
+        expert_load=experts.load,
     )
 
 
@@ -164,31 +186,44 @@ def block_segments(
     # Whether the rank has only its part of the tokens, and of the decoder's tokens beside an encoder.
     by_tokens = dict.fromkeys((False, True), sequence_parallel)
     routed = [op for op in block.operators if op.experts > 1] if experts is not None else []
+    whole = experts is not None and experts.over_tensor
+    # Where every rank has all tokens, they need not be sent to experts: the ranks' results are added up.
+    sent = experts if not whole or sequence_parallel else None
     for operator in block.operators:
         own = operator.per_logit
         away = experts if operator in routed else None
-        if away is not None and operator is routed[0]:
-            cuts.append((pending, away.exchange(operator, tensor_degree if by_tokens[own] else 1)))
+        if away is not None and sent is not None and operator is routed[0]:
+            cuts.append((pending, sent.exchange(operator, tensor_degree if by_tokens[own] else 1)))
             pending = []
-        if by_tokens[own] and operator.split is not Split.REPLICATED and not operator.lookup:
+        as_sent = whole and away is not None  # its tokens are where they have to be
+        if by_tokens[own] and operator.split is not Split.REPLICATED and not operator.lookup and not as_sent:
             cuts.append((pending, _gather_before(operator, block, away)))
             pending, by_tokens[own] = [], False
-        share = shard(operator, tensor_degree, num_key_value_heads)
-        if away is not None:
-            share = expert_share(share, away.ranks, away.load)
-        pending.append(divided_by_tokens(share, tensor_degree) if by_tokens[own] and not operator.lookup else share)
-        exchange = _exchange_after(operator, block, experts) if tensor_degree > 1 else None
-        if exchange is not None:
+        pending.append(_share(operator, tensor_degree, num_key_value_heads, away, by_tokens[own]))
+        exchange = _exchange_after(operator, block, sent) if tensor_degree > 1 else None
+        if exchange is not None and not (as_sent and sent is not None):
             if sequence_parallel and exchange.kind is CollectiveKind.ALL_REDUCE:
                 exchange, by_tokens[own] = replace(exchange, kind=CollectiveKind.REDUCE_SCATTER), True
             cuts.append((pending, exchange))
             pending = []
-        if away is not None and operator is routed[-1]:
-            cuts.append((pending, away.exchange(routed[0], tensor_degree if by_tokens[own] else 1)))
+        if away is not None and sent is not None and operator is routed[-1]:
+            cuts.append((pending, sent.exchange(routed[0], tensor_degree if by_tokens[own] else 1)))
             pending = []
     if pending:
         cuts.append((pending, None))
     return [Segment(tuple(ops), exchange) for ops, exchange in cuts]
+
+
+def _share(
+    operator: Operator, tensor_degree: int, num_key_value_heads: int, away: Experts | None, by_tokens: bool
+) -> Operator:
+    """One rank's share of an operator, which has the rank's part of the tokens or all of them."""
+    if away is not None and away.over_tensor:
+        return expert_part(operator, away)
+    share = shard(operator, tensor_degree, num_key_value_heads)
+    if away is not None:
+        share = expert_share(share, away.ranks, away.load)
+    return divided_by_tokens(share, tensor_degree) if by_tokens and not operator.lookup else share
 
 
 def with_layers(segments: Sequence[Segment]) -> list[Segment]:

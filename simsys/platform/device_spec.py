@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from simsys.errors import InfeasibleError, UsageError
+from simsys.model.operators import OperatorKind
 from simsys.model.work import Kernel, Work
 
 
@@ -81,6 +82,8 @@ class DeviceSpec:
         curves: Efficiency by kernel kind, then by dtype or ``default``.
         floor_s: Shortest time of a kernel, by kind; 0 where there is none.
         speed: Share of the usual speed at which all kernels run: below 1 for a slow GPU.
+        gemm_order: Order p of the norm that joins the two times of a matrix product, (c^p + m^p)^(1/p): where neither
+            computing nor reading dominates, neither hides the other wholly; infinite for the longer one alone.
         host_update_bytes_per_s: What an optimizer on the host reads and writes for this device: its share of the
             bandwidth of the host's memory, times the part of it that such an optimizer reaches; 0 if unknown.
     """
@@ -98,6 +101,7 @@ class DeviceSpec:
     curves: Mapping[str, Mapping[str, EfficiencyCurve]] = field(hash=False)
     floor_s: Mapping[str, float] = field(hash=False)
     host_update_bytes_per_s: float = 0.0
+    gemm_order: float = math.inf
     speed: float = 1.0
 
 
@@ -122,8 +126,18 @@ def kernel_seconds(spec: DeviceSpec, kernel: Kernel) -> float:
         peak = spec.peak_flop_per_s.get(dtype)
         if peak is None:
             raise InfeasibleError(f"{spec.name} has no {dtype} arithmetic; it has {', '.join(spec.peak_flop_per_s)}")
-        seconds = max(seconds, kernel.flop / (peak * compute))
+        order = spec.gemm_order if kernel.kind is OperatorKind.GEMM else math.inf
+        seconds = _joined(seconds, kernel.flop / (peak * compute), order)
     return max(seconds, spec.floor_s.get(kind, 0.0)) / spec.speed
+
+
+def _joined(a_s: float, b_s: float, order: float) -> float:
+    """The norm of two times of some order; the longer one if it is infinite."""
+    longer_s, shorter_s = (a_s, b_s) if a_s > b_s else (b_s, a_s)
+    if order == math.inf or not shorter_s:
+        return longer_s
+    joined: float = longer_s * (1.0 + (shorter_s / longer_s) ** order) ** (1.0 / order)
+    return joined
 
 
 def work_seconds(spec: DeviceSpec, work: Work, overhead_per_layer_s: float = 0.0) -> float:

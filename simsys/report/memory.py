@@ -134,9 +134,9 @@ def memory_answer(job: Job, *, levers: bool | None = None) -> MemoryAnswer:
         stages: Sequence[Mapping[str, float]] = job.memory_by_stage
     else:
         try:
-            stages = [job.memory_bytes]
+            stages = job.memory_by_stage
         except InfeasibleError:
-            stages = [job.fixed_bytes]
+            stages = job.fixed_by_stage
     spec = job.cluster.smallest
     answer = MemoryAnswer(job.config.name, spec.name, spec.memory_bytes, stages, problem)
     if isinstance(job, TrainingJob):

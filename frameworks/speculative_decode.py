@@ -1,0 +1,95 @@
+"""Speculative decoding: each step verifies a draft of every sequence and accepts some of it (Leviathan et al. 2023).
+
+How much is accepted is the expectation, not drawn: after j steps a sequence has the whole part of j times the expected
+tokens of a step. So means are those of the theory, and what varies from sequence to sequence is left out.
+"""
+
+from __future__ import annotations
+
+from simsys.framework import DecodePhase, register
+from simsys.framework import Sequences as Requests
+from simsys.model.batch import Batch
+from simsys.model.speculation import Speculation
+from simsys.serving.kv_cache import PagedKVCache
+
+
+@register("speculative_decode")
+class SpeculativeDecode(DecodePhase):
+    """One or more tokens per sequence and step; a step costs O(sequences).
+
+    Args:
+        sequences: The requests.
+        kv: The cache that their blocks come from.
+        speculation: What is drafted and how much of it is accepted; by default nothing.
+    """
+
+    def __init__(self, sequences: Requests, kv: PagedKVCache, speculation: Speculation | None = None) -> None:
+        super().__init__(sequences, kv)
+        self.speculation = speculation or Speculation()
+        self.rate = self.speculation.tokens_per_step
+        self.steps: dict[int, int] = {}  # request -> steps since it joined
+        self.decoded: dict[int, int] = {}  # request -> tokens since then
+        self.cached_tokens = 0
+
+    @property
+    def size(self) -> int:
+        """Sequences that decode."""
+        return len(self.steps)
+
+    def add(self, request: int) -> None:
+        """The first of the remaining tokens come with the next step."""
+        self.steps[request] = self.decoded[request] = 0
+        self.cached_tokens += self.sequences.computed_tokens[request]
+
+    def remove(self, request: int) -> None:
+        """Keep the tokens, release the cache."""
+        self.leave(request)
+
+    def missing_blocks(self) -> int:
+        """Blocks that the tokens of the next step begin; what is rejected needs no room of its own."""
+        return sum(self.new_blocks(request) for request in self.steps)
+
+    def work(self) -> Batch:
+        """One pass over the drafts of all sequences."""
+        return self.speculation.verification(self.size, self.cached_tokens)
+
+    def finish(self) -> list[int]:
+        """Accept what is due; sequences with their last token leave."""
+        if not self.steps:
+            return []
+        self.kv.take_for_decode(self.missing_blocks())
+        ended = []
+        for request in self.steps:
+            tokens = self.due(request)
+            self.steps[request] += 1
+            self.decoded[request] += tokens
+            self.cached_tokens += tokens
+            if not self.remaining(request):
+                ended.append(request)
+        for request in ended:
+            self.leave(request)
+        return ended
+
+    def leave(self, request: int) -> None:
+        """Take a sequence out, with its tokens booked and its cache released."""
+        del self.steps[request]
+        decoded = self.decoded.pop(request)
+        self.sequences.generated_tokens[request] += decoded
+        cached = self.sequences.computed_tokens[request] + decoded
+        self.cached_tokens -= cached
+        self.kv.release(request, cached)
+
+    def due(self, request: int) -> int:
+        """Tokens that the next step yields."""
+        accepted = int(self.rate * (self.steps[request] + 1) + 1e-9) - int(self.rate * self.steps[request] + 1e-9)
+        return min(accepted, self.remaining(request))
+
+    def remaining(self, request: int) -> int:
+        """Tokens to go."""
+        sequences = self.sequences
+        return sequences.output_tokens[request] - sequences.generated_tokens[request] - self.decoded[request]
+
+    def new_blocks(self, request: int) -> int:
+        """Blocks that this sequence's next tokens begin."""
+        cached = self.sequences.computed_tokens[request] + self.decoded[request]
+        return self.kv.blocks_for(cached + self.due(request)) - self.kv.blocks_for(cached)

@@ -1,0 +1,217 @@
+"""A serving scenario, resolved: how the model is divided among GPUs and what these hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from simsys.build.cluster import Cluster
+from simsys.config.engine_schema import EngineProfile
+from simsys.config.experiment import ServingConfig, SimulationConfig
+from simsys.errors import InfeasibleError, UsageError
+from simsys.executors.launches import Launches
+from simsys.model.lora import with_adapters
+from simsys.model.model import Model
+from simsys.model.work import Precision
+from simsys.parallel.layout import Group, Layout
+from simsys.parallel.passes import ForwardPass
+from simsys.parallel.replica import replica_stages
+from simsys.parallel.segments import Experts
+from simsys.parallel.serving_memory import kv_bytes_per_token, serving_memory, weight_bytes
+from simsys.units import Dimension, pretty
+
+
+@dataclass(frozen=True)
+class ServingSetup:
+    """A serving scenario, resolved.
+
+    Args:
+        config: The scenario.
+        settings: Its serving section.
+        cluster: GPUs and links.
+        model: The model, without adapters.
+        engine: What the software adds to the kernels.
+        layout: The arrangement of all ranks.
+        precision: What weights, activations and the KV cache are in.
+        draft_model: The model that drafts tokens, if one does.
+    """
+
+    config: SimulationConfig
+    settings: ServingConfig
+    cluster: Cluster
+    model: Model
+    engine: EngineProfile
+    layout: Layout
+    precision: Precision
+    draft_model: Model | None = None
+
+    @property
+    def plan(self) -> ForwardPass:
+        """One rank's share of the model, or of the first stage of a pipeline."""
+        return self.stages[0]
+
+    @cached_property
+    def stages(self) -> list[ForwardPass]:
+        """One rank's share of each pipeline stage."""
+        return self._stages(self.adapted_model)
+
+    @cached_property
+    def adapted_model(self) -> Model:
+        """The model with its adapters, if it has any."""
+        lora = self.settings.lora
+        return self.model if lora is None else with_adapters(self.model, lora.adapters, lora.rank)
+
+    @cached_property
+    def draft(self) -> ForwardPass | None:
+        """One rank's share of the model that drafts tokens, if there is one."""
+        if self.draft_model is None:
+            return None
+        skew = self.engine.length_skew or 1.0
+        return replica_stages(self.draft_model, tensor=self.layout.tensor, length_skew=skew)[0]
+
+    def _stages(self, model: Model) -> list[ForwardPass]:
+        given = self.config.parallelism
+        experts = Experts(given.ep_degree, given.expert_skew, over_tensor=True) if given.ep_degree > 1 else None
+        return replica_stages(
+            model,
+            tensor=self.layout.tensor,
+            stages=self.layout.pipeline,
+            stage_layers=given.stage_layers,
+            sequence_parallel=given.sequence_parallel,
+            experts=experts,
+            gather=given.scatter_gather,
+            length_skew=self.engine.length_skew or 1.0,
+        )
+
+    def teams(self, replica: int) -> list[Group]:
+        """The ranks of each stage of a replica."""
+        place = {"tensor": 0, "context": 0, "data": replica}
+        first = (self.layout.rank_of({**place, "pipeline": stage}) for stage in range(self.layout.pipeline))
+        return [self.layout.group(rank, "tensor") for rank in first]
+
+    @cached_property
+    def fixed_by_stage(self) -> list[dict[str, float]]:
+        """What a GPU of each stage holds besides the KV cache, by component."""
+        tied = self.model.tied_parameters > 0.0
+        plain = self.stages if self.settings.lora is None else self._stages(self.model)
+        held = []
+        for stage, without in zip(self.stages, plain, strict=True):
+            parts = serving_memory(
+                stage,
+                self.precision,
+                max_batched_tokens=self.settings.max_num_batched_tokens,
+                max_num_seqs=self.settings.max_num_seqs,
+                context_bytes=self.engine.memory_context,
+                tied=tied,
+            )
+            adapters = parts["weights"] - weight_bytes(without, self.precision, tied=tied)
+            if adapters:
+                parts = {"weights": parts["weights"] - adapters, "adapters": adapters, **_without_weights(parts)}
+            held.append(parts)
+        if self.draft is not None and self.draft_model is not None:
+            tied = self.draft_model.tied_parameters > 0.0
+            held[0]["draft"] = weight_bytes(self.draft, self.precision, tied=tied)
+        return held
+
+    @property
+    def fixed_bytes(self) -> dict[str, float]:
+        """What a GPU of the stage with the least room for the KV cache holds besides it, by component."""
+        return self.fixed_by_stage[self.fullest_stage]
+
+    @cached_property
+    def fullest_stage(self) -> int:
+        """The stage with the least room for the KV cache."""
+        room = [self._blocks(stage) for stage in range(len(self.stages))]
+        return room.index(min(room))
+
+    def block_bytes(self, stage: int) -> float:
+        """Bytes of one block of the KV cache on a GPU of this stage.
+
+        Raises:
+            UsageError: If the model has no KV cache.
+        """
+        each = kv_bytes_per_token(self.stages[stage], self.precision)
+        if self.draft is not None:
+            each += kv_bytes_per_token(self.draft, self.precision)
+        if not each:
+            raise UsageError(f"model {self.model.name} has no KV cache and cannot be served as a language model")
+        return each * self.settings.block_size
+
+    def _blocks(self, stage: int) -> int:
+        room = self.usable_bytes - sum(self.fixed_by_stage[stage].values())
+        return int(room // self.block_bytes(stage))
+
+    @property
+    def usable_bytes(self) -> float:
+        """Memory of a GPU that the engine may use."""
+        share = self.settings.gpu_memory_utilization or self.engine.gpu_memory_utilization
+        return self.cluster.smallest.memory_bytes * share
+
+    @cached_property
+    def num_blocks(self) -> int:
+        """KV-cache blocks of a replica: what memory is left on its fullest GPU, in whole blocks.
+
+        Each stage of a pipeline holds its layers' part of every block.
+
+        Raises:
+            InfeasibleError: If not even one block is left for each batch in flight.
+        """
+        blocks = self._blocks(self.fullest_stage)
+        if blocks < self.layout.pipeline:
+            raise InfeasibleError(self.shortage())
+        return blocks
+
+    @property
+    def engine_blocks(self) -> int:
+        """KV-cache blocks of each engine of a replica: it has one for each pipeline stage."""
+        return self.num_blocks // self.layout.pipeline
+
+    @property
+    def memory_by_stage(self) -> list[dict[str, float]]:
+        """What a GPU of each stage holds, by component."""
+        return [
+            {**fixed, "kv_cache": self.num_blocks * self.block_bytes(stage)}
+            for stage, fixed in enumerate(self.fixed_by_stage)
+        ]
+
+    @property
+    def memory_bytes(self) -> dict[str, float]:
+        """What a GPU of the fullest stage holds, by component."""
+        return self.memory_by_stage[self.fullest_stage]
+
+    @property
+    def max_context_tokens(self) -> int:
+        """Longest prompt plus output; 0 for no limit."""
+        return self.settings.max_model_len or self.model.max_context_tokens
+
+    def shortage(self) -> str:
+        """Why the model does not fit, for people."""
+        parts = ", ".join(f"{name} {pretty(size, Dimension.BYTES)}" for name, size in self.fixed_bytes.items())
+        needed = pretty(sum(self.fixed_bytes.values()), Dimension.BYTES)
+        usable = pretty(self.usable_bytes, Dimension.BYTES)
+        return (
+            f"{self.model.name} does not fit: {needed} are needed before any KV cache ({parts}), {usable} are usable"
+        )
+
+    @property
+    def launches(self) -> Launches:
+        """How passes reach the GPU."""
+        graphs = self.engine.cuda_graphs if self.cuda_graphs else None
+        tokens = 0.0 if graphs is None else float(graphs.max_tokens or "inf")
+        return Launches(self.engine.launch_per_layer or 0.0, tokens, graphs is not None and graphs.prompts)
+
+    @property
+    def cuda_graphs(self) -> bool:
+        """Whether steps are replayed as CUDA graphs."""
+        wanted = self.settings.cuda_graphs
+        return self.engine.cuda_graphs is not None if wanted is None else wanted
+
+    @property
+    def api_s(self) -> float:
+        """How long a request takes to reach the scheduler."""
+        given = self.settings.api_overhead
+        return self.engine.per_request if given is None else given
+
+
+def _without_weights(parts: dict[str, float]) -> dict[str, float]:
+    return {name: size for name, size in parts.items() if name != "weights"}

@@ -1,0 +1,83 @@
+"""What the figures of a serving run rest on, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from simsys.model.precision import SCALE_GROUP, WEIGHT_ONLY
+
+if TYPE_CHECKING:
+    from simsys.build.serving import ServingJob
+
+
+def serving_assumptions(job: ServingJob) -> list[str]:
+    """Engine, precision, memory, parallelism and options of a job, a line each."""
+    return [*_engine(job), *_precision(job), *_memory(job), *_parallelism(job), *_options(job)]
+
+
+def _engine(job: ServingJob) -> Iterator[str]:
+    engine = job.engine
+    yield (
+        f"engine profile {engine.name}: {_us(engine.per_layer)} per layer, {_us(engine.per_step)} per step, "
+        f"{_us(engine.per_sequence)} per sequence and step"
+    )
+    launch = f"{_us(engine.launch_per_layer or 0.0)} a layer, as far as kernels are shorter"
+    graphs = engine.cuda_graphs if job.cuda_graphs else None
+    if graphs is None:
+        yield f"no CUDA graphs: the host launches kernels, {launch}"
+    else:
+        what = "steps" if graphs.prompts else "steps without prompts"
+        size = f" of up to {graphs.max_tokens} tokens" if graphs.max_tokens else ""
+        yield f"CUDA graphs for {what}{size}; else the host launches kernels, {launch}"
+    yield f"API: {job.api_s * 1e3:g} ms before a request reaches the scheduler, part of TTFT"
+    skew = engine.length_skew or 1.0
+    yield f"decode attention over unequal sequences: {skew:g} times that over equal ones"
+
+
+def _precision(job: ServingJob) -> Iterator[str]:
+    settings, precision = job.settings, job.precision
+    how = f"computed in {precision.compute}"
+    if settings.precision in WEIGHT_ONLY:
+        how = f"with a 16-bit scale for each {SCALE_GROUP}, {how}"
+    other = f"; embedding and head in {precision.plain_compute}" if precision.plain_compute else ""
+    yield f"weights in {settings.precision}, {how}{other}; KV cache {precision.kv_bytes:.3g} bytes per element"
+
+
+def _memory(job: ServingJob) -> Iterator[str]:
+    share = job.settings.gpu_memory_utilization or job.engine.gpu_memory_utilization
+    parts = f", {job.engine_blocks} for each of {job.layout.pipeline} batches in flight" * (job.layout.pipeline > 1)
+    yield (
+        f"KV cache: {job.num_blocks} blocks of {job.settings.block_size} tokens per replica{parts}, from {share:.0%} "
+        f"of {job.cluster.smallest.memory_bytes / 2**30:.4g} GiB that programs see"
+    )
+
+
+def _parallelism(job: ServingJob) -> Iterator[str]:
+    given = job.config.parallelism
+    yield f"collectives: {job.settings.communication_pattern}"
+    if job.layout.pipeline > 1:
+        sent = "a part from each rank, gathered" if given.scatter_gather and job.layout.tensor > 1 else "whole"
+        yield f"pipeline: {job.layout.pipeline} stages, as many batches in flight; hidden states are sent {sent}"
+    if given.ep_degree > 1:
+        how = "tokens sent by all-to-all" if given.sequence_parallel else "results added up by all-reduce"
+        yield f"experts: whole ones on {given.ep_degree} ranks, {how}; busiest rank {given.expert_skew:g} x the mean"
+    elif job.model.experts > 1:
+        yield "experts: tokens are routed independently and evenly"
+
+
+def _options(job: ServingJob) -> Iterator[str]:
+    drafted, lora = job.settings.speculative, job.settings.lora
+    if drafted is not None:
+        by = f"by {drafted.draft_model}" if drafted.draft_model else f"in {_us(drafted.draft_cost or 0.0)} each"
+        yield (
+            f"speculative decoding: {drafted.draft_tokens} tokens drafted {by}, accepted at "
+            f"{drafted.acceptance_rate:g}: {job.speculation.tokens_per_step:.4g} tokens per step on average, without "
+            "variation"
+        )
+    if lora is not None:
+        yield f"adapters: {lora.adapters} of rank {lora.rank}, equally popular, all on the GPU"
+
+
+def _us(seconds: float) -> str:
+    return f"{seconds * 1e6:g} us"

@@ -1,0 +1,79 @@
+"""Whether the options of serving fit the engine, the GPU and the model."""
+
+from __future__ import annotations
+
+from simsys.build.model import build_model
+from simsys.build.serving import kv_precision
+from simsys.check.findings import Findings
+from simsys.check.parallelism import split_problem
+from simsys.config.engine_schema import EngineProfile
+from simsys.config.experiment import ModelConfig, SimulationConfig
+from simsys.config.hardware import load_engine, profile_names
+from simsys.model.model import Model
+from simsys.model.precision import HALF
+from simsys.platform.device_spec import DeviceSpec
+
+KV, GRAPHS = ("serving", "kv_precision"), ("serving", "cuda_graphs")
+DRAFTED, DRAFT = ("serving", "speculative"), ("serving", "speculative", "draft_model")
+
+
+def check_serving_options(
+    config: SimulationConfig,
+    spec: DeviceSpec | None,
+    engine: EngineProfile | None,
+    model: Model | None,
+    found: Findings,
+) -> None:
+    """Book what is wrong; what is unknown (None) is not checked against."""
+    if config.serving is None:
+        return
+    if engine is not None:
+        _check_graphs(config, engine, found)
+        if spec is not None:
+            _check_kv_precision(config, spec, engine, found)
+    _check_speculation(config, model, found)
+
+
+def _check_graphs(config: SimulationConfig, engine: EngineProfile, found: Findings) -> None:
+    assert config.serving is not None
+    if config.serving.cuda_graphs and engine.cuda_graphs is None:
+        others = [name for name in profile_names("engine") if load_engine(name).cuda_graphs is not None]
+        found.error(GRAPHS, f"{engine.name} has no CUDA graphs, but {', '.join(others)} have; remove cuda_graphs")
+
+
+def _check_kv_precision(config: SimulationConfig, spec: DeviceSpec, engine: EngineProfile, found: Findings) -> None:
+    """The engine can keep keys and values like this; any GPU can, since they are computed on in 16 bit."""
+    assert config.serving is not None
+    half = next((name for name in HALF if name in spec.peak_flop_per_s), "fp32")
+    wanted, known = kv_precision(config.serving, half), engine.kv_precisions
+    if known is None or wanted in known:
+        return
+    near = next((name for name in ("fp8", "int8", half) if name in known), known[0])
+    others = [name for name in profile_names("engine") if wanted in (load_engine(name).kv_precisions or ())]
+    message = f"{engine.name} keeps keys and values in {', '.join(known)}, not in {wanted}; write kv_precision: {near}"
+    found.error(KV, message + f" or use engine: {others[0]}" * bool(others))
+
+
+def _check_speculation(config: SimulationConfig, model: Model | None, found: Findings) -> None:
+    assert config.serving is not None
+    given, tensor = config.serving.speculative, config.parallelism.tp_degree
+    if given is None:
+        return
+    if config.parallelism.pp_stages > 1:
+        message = "speculative decoding beside pipeline parallelism is not available; remove one of them"
+        found.error(DRAFTED, message, key=True)
+    if config.serving.decode not in ("llm_decode", "speculative_decode"):
+        found.error(DRAFTED, f"speculative decoding is a decode module itself; remove decode: {config.serving.decode}")
+    if given.draft_model is None:
+        return
+    name = given.draft_model
+    draft = found.attempt(DRAFT, lambda: build_model(ModelConfig(name=name), config.folder))
+    if draft is None:
+        return
+    problem = split_problem(draft, tensor) if tensor > 1 else ""
+    if not draft.kv_elements_per_token:
+        problem = f"{draft.name} has no KV cache and cannot draft; use a small decoder such as GPT2-Small"
+    elif model is not None and draft.parameters >= model.parameters:
+        problem = f"{draft.name} is no smaller than {model.name}, for which it drafts; use a smaller model"
+    if problem:
+        found.error(DRAFT, problem)

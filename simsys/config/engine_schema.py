@@ -1,0 +1,55 @@
+"""The schema of engine profiles: what the software that runs a model adds to its kernels."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from simsys.config.base import FrozenModel
+from simsys.config.hardware_schema import Count, DType, Profile
+from simsys.units import Fraction, NonNegativeBytes, NonNegativeSeconds
+
+
+class CudaGraphs(FrozenModel):
+    """Which steps an engine replays as a recorded graph, without launching kernels one by one.
+
+    Args:
+        max_tokens: Most tokens of such a step; left out, as many as it has.
+        prompts: Whether steps with prompts are among them, not only those that decode.
+    """
+
+    max_tokens: Count | None = None
+    prompts: bool = False
+
+
+class EngineProfile(Profile):
+    """What a software stack adds to the kernels, whatever the model.
+
+    Args:
+        per_layer: What one layer loses between its kernels in one forward pass, however they are launched.
+        launch_per_layer: How long the host needs to launch the kernels of one layer one by one; it runs ahead of the
+            GPU, so a layer takes at least this long. Left out, the time per layer has it.
+        cuda_graphs: Which steps need no launches; left out, there are none.
+        per_step: Overhead of one engine step: scheduling, sampling.
+        per_sequence: Overhead of one sequence in one step: sampling, detokenising.
+        per_request: Overhead of one request before it reaches the scheduler: HTTP, tokenisation.
+        length_skew: What decode attention takes over sequences of unequal length, over equal ones; left
+            out, the same.
+        gpu_memory_utilization: Share of device memory the stack may fill.
+        memory_context: Memory lost to the driver's context, workspaces and communication buffers.
+        kv_precisions: What keys and values can be kept in; left out, anything.
+        backward_per_layer_factor: Overhead of a layer's backward pass over that of its forward pass.
+    """
+
+    per_layer: NonNegativeSeconds
+    launch_per_layer: NonNegativeSeconds | None = None
+    cuda_graphs: CudaGraphs | None = None
+    per_step: NonNegativeSeconds
+    per_sequence: NonNegativeSeconds
+    per_request: NonNegativeSeconds
+    length_skew: Annotated[float, Field(strict=True, ge=1, le=100)] | None = None
+    gpu_memory_utilization: Fraction
+    memory_context: NonNegativeBytes
+    kv_precisions: Annotated[tuple[DType, ...], Field(min_length=1)] | None = None
+    backward_per_layer_factor: Annotated[float, Field(strict=True, gt=0, le=100)]

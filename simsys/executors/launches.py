@@ -1,0 +1,30 @@
+"""What launching kernels costs an engine that serves: the host runs ahead of the GPU, or a graph is replayed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simsys.model.batch import Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Launches:
+    """How a forward pass reaches the GPU.
+
+    Args:
+        per_layer_s: How long the host needs to launch the kernels of one layer one by one.
+        graph_tokens: Most tokens of a pass that is replayed as a CUDA graph, which needs no such launches; 0 if none.
+        graph_prompts: Whether passes with prompts are replayed too.
+    """
+
+    per_layer_s: float = 0.0
+    graph_tokens: float = 0.0
+    graph_prompts: bool = False
+
+    def seconds_per_layer(self, batch: Batch) -> float:
+        """The least time that a layer of this pass takes, whatever its kernels do."""
+        recorded = self.graph_prompts or batch.attention_pairs == 0.0
+        return 0.0 if recorded and batch.tokens <= self.graph_tokens else self.per_layer_s
+
+
+NO_LAUNCHES = Launches()

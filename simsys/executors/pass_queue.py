@@ -1,0 +1,89 @@
+"""Passes of serving teams where each segment is an event: one after another on each team, from stage to stage."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from simpy.events import Event
+
+from simsys.ops import Forward, Pipelined
+from simsys.platform.environment import Environment
+
+if TYPE_CHECKING:
+    from simsys.executors.high import HighDetail
+
+Run = Callable[[Forward, float | None, Event], object]
+"""Starts a pass that is ready at some time, or else now; the event is to fire at its end."""
+
+
+class PassQueue:
+    """The passes of one team, in the order in which they were issued.
+
+    Args:
+        env: The environment.
+        run: Starts a pass.
+    """
+
+    __slots__ = ("_busy", "_env", "_run", "_waiting")
+
+    def __init__(self, env: Environment, run: Run) -> None:
+        self._env, self._run = env, run
+        self._waiting: deque[tuple[Forward, float | None, Event]] = deque()
+        self._busy = False
+
+    def add(self, op: Forward, ready_s: float | None = None) -> Event:
+        """Start a pass as soon as those before it have ended.
+
+        Args:
+            op: The pass.
+            ready_s: When the host is ready for it, if it gets ready while the GPUs still work; by default the host
+                begins when they have finished.
+        """
+        event = Event(self._env)
+        if self._busy:
+            self._waiting.append((op, ready_s, event))
+        else:
+            self._start(op, ready_s, event)
+        return event
+
+    def _start(self, op: Forward, ready_s: float | None, event: Event) -> None:
+        self._busy = True
+        event.callbacks.insert(0, self._ended)
+        self._run(op, ready_s, event)
+
+    def _ended(self, _: Event) -> None:
+        self._busy = False
+        if self._waiting:
+            self._start(*self._waiting.popleft())
+
+
+class PipelineRun:
+    """A batch on its way through the stages of a pipeline.
+
+    Args:
+        executor: Runs the passes and the transfers.
+        op: The batch and the stages.
+    """
+
+    __slots__ = ("_executor", "_op", "_stage", "event")
+
+    def __init__(self, executor: HighDetail, op: Pipelined) -> None:
+        self._executor, self._op, self._stage = executor, op, 0
+        self.event = Event(executor.env)
+        first = op.passes[0]
+        ready_s = executor.env.now + first.host_s
+        executor.pass_queue(first.team).add(first, ready_s).callbacks.append(self._left)
+
+    def _left(self, event: Event) -> None:
+        """The batch leaves a stage: for the next one, or for good."""
+        if self._stage + 1 == len(self._op.passes):
+            self.event.succeed()
+        else:
+            self._executor.hand_on(self._op, self._stage, self._arrived)
+
+    def _arrived(self, _: Event) -> None:
+        self._stage += 1
+        stage = self._op.passes[self._stage]
+        self._executor.pass_queue(stage.team).add(stage).callbacks.append(self._left)

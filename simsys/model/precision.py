@@ -1,0 +1,87 @@
+"""What numbers are stored, moved and computed in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simsys.model.operators import Operator, OperatorKind
+
+SCALE_GROUP = 128
+"""Weights that share a scale of 16 bit in group-wise quantisation (Lin et al. 2024, AWQ, §4; Frantar et al. 2023)."""
+SCALE_BYTES = 2.0 / SCALE_GROUP
+
+WEIGHT_BYTES = {
+    "fp32": 4.0,
+    "fp16": 2.0,
+    "bf16": 2.0,
+    "fp8": 1.0,  # one scale for a tensor or channel: nothing next to the weights
+    "int8": 1.0 + SCALE_BYTES,
+    "int4": 0.5 + SCALE_BYTES,
+}
+"""Bytes of one weight of a linear layer, scales included."""
+
+KV_BYTES = {
+    "fp32": 4.0,
+    "fp16": 2.0,
+    "bf16": 2.0,
+    "fp8": 1.0,
+    "int8": 1.0,
+    "int4": 0.5 + 2 * SCALE_BYTES,  # scale and zero point of each head of 128 (LMDeploy, KV cache quantisation)
+}
+"""Bytes of one element of the KV cache, scales included."""
+
+WEIGHT_ONLY = ("int8", "int4")
+"""Precisions in which weights are stored but not computed."""
+
+HALF = ("bf16", "fp16")
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """Bytes per element of what is stored and moved, and the names of the dtypes.
+
+    Args:
+        compute: In which matrix products of layers are computed.
+        weight_bytes: Of a weight.
+        activation_bytes: Of an element handed from kernel to kernel.
+        kv_bytes: Of an element of the KV cache.
+        plain_compute: In which everything else is computed, such as the head and attention; None for `compute`.
+        plain_weight_bytes: Of a weight outside the linear layers: tables, norms, the head; None for `weight_bytes`.
+    """
+
+    compute: str = "bf16"
+    weight_bytes: float = 2.0
+    activation_bytes: float = 2.0
+    kv_bytes: float = 2.0
+    plain_compute: str | None = None
+    plain_weight_bytes: float | None = None
+
+    def bytes_per_weight(self, operator: Operator) -> float:
+        """Bytes of one of the operator's weights; quantisation leaves embedding, norms and head alone."""
+        if self.plain_weight_bytes is None or is_linear(operator):
+            return self.weight_bytes
+        return self.plain_weight_bytes
+
+    def dtype(self, operator: Operator) -> str:
+        """What the operator computes in."""
+        return self.compute if self.plain_compute is None or is_linear(operator) else self.plain_compute
+
+
+def is_linear(operator: Operator) -> bool:
+    """Whether it is a linear layer that quantisation applies to: a matrix product that yields no logits."""
+    return operator.kind is OperatorKind.GEMM and not operator.is_head
+
+
+def serving_precision(weights: str, kv: str, half: str) -> Precision:
+    """The precision of an engine that serves a model.
+
+    Args:
+        weights: Of the linear layers, a key of `WEIGHT_BYTES`.
+        kv: Of the KV cache, a key of `KV_BYTES`.
+        half: The 16-bit dtype that the GPU has; what is quantised is computed in it, or beside it.
+    """
+    if weights in ("fp32", *HALF):
+        size = WEIGHT_BYTES[weights]
+        return Precision(weights, size, size, KV_BYTES[kv])
+    compute = half if weights in WEIGHT_ONLY else weights
+    return Precision(compute, WEIGHT_BYTES[weights], 2.0, KV_BYTES[kv], plain_compute=half, plain_weight_bytes=2.0)

@@ -1,0 +1,76 @@
+"""Speculative decoding: a draft of several tokens is verified in one pass (Leviathan et al. 2023)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simsys.model.batch import Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Speculation:
+    """How tokens are drafted.
+
+    Args:
+        draft_tokens: Tokens drafted for each sequence and step.
+        acceptance_rate: Probability that a drafted token is accepted, those before it being so.
+    """
+
+    draft_tokens: int = 0
+    acceptance_rate: float = 0.0
+
+    @property
+    def tokens_per_step(self) -> float:
+        """Expected tokens of a sequence and step, the one that verification itself yields included.
+
+        (1 − a^(k+1)) / (1 − a): Leviathan et al. 2023, eq. 1.
+
+        Example:
+            >>> Speculation(3, 0.5).tokens_per_step, Speculation(3, 1.0).tokens_per_step
+            (1.875, 4.0)
+        """
+        return sum((self.acceptance_rate**accepted for accepted in range(self.draft_tokens + 1)), start=0.0)
+
+    def verification(self, sequences: int, cached_tokens: float) -> Batch:
+        """The pass that verifies the drafts of so many sequences, which read their caches once for all tokens.
+
+        Args:
+            sequences: How many.
+            cached_tokens: Tokens in their caches, summed up.
+        """
+        queries = self.draft_tokens + 1
+        context = cached_tokens + sequences * queries
+        pairs = queries * cached_tokens + sequences * queries * (queries + 1) / 2
+        return Batch(
+            tokens=sequences * queries,
+            logits=sequences * queries,
+            decode_context_tokens=context,
+            decode_sequences=sequences,
+            verified_pairs=pairs - context,
+        )
+
+    def drafts(self, step: Batch) -> list[Batch]:
+        """The passes of the model that drafts, before a step: one for each token, the first with the step's prompts.
+
+        Args:
+            step: What the step processes: a `verification`, prompts, or both.
+        """
+        sequences, queries = step.decode_sequences, self.draft_tokens + 1
+        prompts = Batch(
+            tokens=step.tokens - sequences * queries,
+            attention_pairs=step.attention_pairs,
+            prompt_context_tokens=step.prompt_context_tokens,
+        )
+        if not sequences:
+            return [prompts]
+        cached = step.decode_context_tokens - sequences * queries
+        passes = [
+            Batch(
+                tokens=sequences,
+                logits=sequences,
+                decode_context_tokens=cached + sequences * token,
+                decode_sequences=sequences,
+            )
+            for token in range(1, queries)
+        ]
+        return [prompts + passes[0], *passes[1:]]

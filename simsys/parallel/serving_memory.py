@@ -1,0 +1,65 @@
+"""What a rank of a serving replica holds in device memory, by component."""
+
+from __future__ import annotations
+
+from simsys.model.operators import OperatorKind
+from simsys.model.work import FP32_BYTES, Precision
+from simsys.parallel.passes import ForwardPass
+
+
+def serving_memory(
+    plan: ForwardPass,
+    precision: Precision,
+    *,
+    max_batched_tokens: int,
+    max_num_seqs: int,
+    context_bytes: float,
+    tied: bool = False,
+) -> dict[str, float]:
+    """Bytes that one rank of a serving replica needs besides the KV cache, by component.
+
+    The activation peak is that of a full step: input and output of the widest operator, and the fp32 logits of
+    the sampled sequences.
+
+    Args:
+        plan: The rank's share of the model, or of its pipeline stage.
+        precision: What weights and activations are stored in.
+        max_batched_tokens: Tokens of a full step.
+        max_num_seqs: Sequences sampled in a step.
+        context_bytes: What the runtime and its libraries take.
+        tied: Whether embedding and head are one table; a rank that has both stores it once.
+    """
+    logits = head_columns(plan) * max_num_seqs * FP32_BYTES
+    return {
+        "weights": weight_bytes(plan, precision, tied=tied),
+        "activations": plan.widest_elements_per_token * max_batched_tokens * precision.activation_bytes + logits,
+        "context": context_bytes,
+    }
+
+
+def weight_bytes(plan: ForwardPass, precision: Precision, *, tied: bool = False) -> float:
+    """Bytes of a rank's weights."""
+    operators = [(stretch.repeat, operator) for stretch in plan.stretches for operator in stretch.operators]
+    shared = tied and any(operator.lookup for _, operator in operators)
+    return sum(
+        repeat * operator.parameters * precision.bytes_per_weight(operator)
+        for repeat, operator in operators
+        if not (shared and operator.is_head)
+    )
+
+
+def head_columns(plan: ForwardPass) -> int:
+    """Logits of each sequence that a rank computes; 0 if the head is elsewhere."""
+    heads = (operator for stretch in plan.stretches for operator in stretch.operators if operator.is_head)
+    return sum(operator.columns for operator in heads)
+
+
+def kv_bytes_per_token(plan: ForwardPass, precision: Precision) -> float:
+    """KV-cache bytes that a rank keeps for each token of context; heads are replicated beyond one rank per head."""
+    elements = sum(
+        stretch.repeat * operator.elements_per_context_token
+        for stretch in plan.stretches
+        for operator in stretch.operators
+        if operator.kind is OperatorKind.DECODE_ATTENTION
+    )
+    return elements * precision.kv_bytes

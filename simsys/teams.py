@@ -1,0 +1,82 @@
+"""Teams that are more than one group with one model: pipelines, and models that draft for others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from simsys.model.batch import Batch
+from simsys.model.speculation import Speculation
+from simsys.ops import Forward, Pipelined
+from simsys.parallel.layout import Group
+from simsys.parallel.passes import ForwardPass
+from simsys.rank import Starter, Team
+
+if TYPE_CHECKING:
+    from simpy.events import Event
+
+
+class PipelineTeam(Team):
+    """The stages of a replica: a batch passes them one after another, and the next may enter as soon as one has left.
+
+    So as many batches are in flight as somebody keeps under way: `forward` may be called again before its event has
+    fired, and batches leave in the order in which they have entered. A step of one batch takes what all stages and the
+    transfers between them take, and waits where the batch before it is still at work.
+
+    Args:
+        groups: The ranks of each stage.
+        plans: One rank's share of each stage.
+        executor: Carries out the operations.
+        parts: Into how many parts the hidden states are divided, of which each rank sends one to its neighbour.
+    """
+
+    def __init__(
+        self, groups: Sequence[Group], plans: Sequence[ForwardPass], executor: Starter, *, parts: int = 1
+    ) -> None:
+        super().__init__(groups[0], plans[0], executor)
+        self.stages = tuple(zip(groups, plans, strict=True))
+        self.parts = parts
+
+    def forward(self, batch: Batch, *, host_s: float = 0.0, name: str = "forward") -> Event:
+        """Pass a batch through all stages, `host_s` seconds of host work first, beside what the GPUs still do."""
+        passes = (
+            Forward(group, plan, batch, 0.0 if index else host_s, name)
+            for index, (group, plan) in enumerate(self.stages)
+        )
+        return self._executor.start(Pipelined(tuple(passes), self.parts))
+
+
+class DraftingTeam(Team):
+    """A team that drafts tokens before it verifies them.
+
+    Args:
+        group: The ranks.
+        plan: One rank's share of the model.
+        executor: Carries out the operations.
+        speculation: What is drafted.
+        draft: One rank's share of the model that drafts, if one does.
+        draft_s: Otherwise, how long each token of a draft takes.
+    """
+
+    def __init__(
+        self,
+        group: Group,
+        plan: ForwardPass,
+        executor: Starter,
+        *,
+        speculation: Speculation,
+        draft: ForwardPass | None = None,
+        draft_s: float = 0.0,
+    ) -> None:
+        super().__init__(group, plan, executor)
+        self.speculation, self.draft, self.draft_s = speculation, draft, draft_s
+
+    def forward(self, batch: Batch, *, host_s: float = 0.0, name: str = "forward") -> Event:
+        """Draft, then pass the batch through the model, `host_s` seconds of host work first."""
+        if self.draft is None:
+            drafting_s = self.speculation.draft_tokens * self.draft_s if batch.decode_sequences else 0.0
+            return super().forward(batch, host_s=host_s + drafting_s, name=name)
+        for each in self.speculation.drafts(batch):
+            self._executor.start(Forward(self.group, self.draft, each, host_s, "draft"))
+            host_s = 0.0
+        return super().forward(batch, name=name)

@@ -1,0 +1,164 @@
+"""Options of serving that do not fit: each is one problem at its place, with what would be right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from simsys.check import check_file
+from simsys.errors import ConfigError, InfeasibleConfigError
+
+SCENARIO = """\
+hardware: {{profile: {profile}}}
+model: {{name: {model}}}
+parallelism: {{{parallelism}}}
+serving: {{{serving}}}
+workload: {{arrivals: {{kind: all_at_once}}, prompt_tokens: 64, output_tokens: 16, num_requests: 4}}
+"""
+
+
+def problems(tmp_path: Path, **given: str) -> list[str]:
+    settings = {"profile": "dgx-h100", "model": "Mixtral-8x7B", "parallelism": "tp_degree: 8", "serving": ""} | given
+    file = tmp_path / "scenario.yaml"
+    file.write_text(SCENARIO.format(**settings), encoding="utf-8")
+    try:
+        check_file(file)
+    except ConfigError as error:
+        return [str(problem).removeprefix(f"{file}:") for problem in error.problems]
+    return []
+
+
+GOOD = [
+    {"serving": "precision: fp8, kv_precision: fp8"},
+    {"serving": "precision: int4"},
+    {"serving": "precision: int8, kv_precision: int8, engine: tensorrt-llm"},
+    {"serving": "cuda_graphs: true"},
+    {"serving": "cuda_graphs: false"},
+    {"serving": "cuda_graphs: false, engine: pytorch-eager"},
+    {"serving": "lora: {adapters: 100, rank: 16}"},
+    {"serving": "speculative: {draft_tokens: 4, acceptance_rate: 0.7, draft_model: Llama3-8B}"},
+    {"serving": "speculative: {draft_tokens: 4, acceptance_rate: 0.7, draft_cost: 1 ms}"},
+    {"serving": "speculative: {draft_tokens: 4, acceptance_rate: 0}"},
+    {"parallelism": "tp_degree: 8, ep_degree: 8"},
+    {"parallelism": "tp_degree: 4, ep_degree: 4, pp_stages: 2, expert_skew: 1.5"},
+    {"parallelism": "tp_degree: 8, ep_degree: 8, sequence_parallel: true, strategy: TP_EP"},
+    {"parallelism": "tp_degree: 4, pp_stages: 2, strategy: TP_PP"},
+    {"parallelism": "tp_degree: 2, pp_stages: 4, stage_layers: [7, 8, 8, 9]"},
+    {"profile": "dgx-a100", "serving": "precision: int8"},
+    {"profile": "dgx-v100", "serving": "precision: int8"},
+]
+
+
+@pytest.mark.parametrize("given", GOOD, ids=lambda given: next(iter(given.values())))
+def test_what_fits_together_passes(tmp_path: Path, given: dict[str, str]) -> None:
+    assert problems(tmp_path, **given) == []
+
+
+KV = "vllm keeps keys and values in fp16, bf16, fp32, fp8, not in int8; write kv_precision: fp8 or use engine: tensor"
+BAD = [
+    (
+        {"profile": "dgx-a100", "serving": "precision: fp8"},
+        "4:22: serving.precision: A100-SXM-80GB does not compute in fp8; it has bf16, fp16, fp32: write precision: "
+        "int8 for weights in 8 bit, computed in bf16, or precision: bf16",
+    ),
+    (
+        {"serving": "precision: int5"},
+        "4:22: serving.precision: 'int5' is not one of fp32, fp16, bf16, fp8, int8, int4",
+    ),
+    ({"serving": "kv_precision: int8"}, f"4:25: serving.kv_precision: {KV}"),
+    (
+        {"serving": "engine: gpt-fast, precision: int8, kv_precision: fp8"},
+        "4:60: serving.kv_precision: gpt-fast keeps keys and values in bf16, not in fp8; write kv_precision: bf16",
+    ),
+    (
+        {"serving": "engine: pytorch-eager, cuda_graphs: true"},
+        "4:47: serving.cuda_graphs: pytorch-eager has no CUDA graphs, but gpt-fast, sglang, tensorrt-llm, vllm have",
+    ),
+    (
+        {"serving": "speculative: {draft_tokens: 4, acceptance_rate: 0.7, draft_model: Llama3-9B}"},
+        "4:77: serving.speculative.draft_model: unknown model 'Llama3-9B', did you mean 'Llama3-8B'?",
+    ),
+    (
+        {"serving": "speculative: {draft_tokens: 4, acceptance_rate: 0.7, draft_model: Llama3-70B}"},
+        "4:77: serving.speculative.draft_model: Llama3-70B is no smaller than Mixtral-8x7B, for which it drafts",
+    ),
+    (
+        {"serving": "speculative: {draft_tokens: 4, acceptance_rate: 0.7, draft_model: BERT-Large}"},
+        "4:77: serving.speculative.draft_model: BERT-Large has no KV cache and cannot draft; use a small decoder",
+    ),
+    (
+        {"serving": "speculative: {draft_tokens: 4, acceptance_rate: 0.7, draft_model: GPT2-Small}"},
+        "4:77: serving.speculative.draft_model: GPT2-Small has 12 attention heads, which tp_degree 8 does not divide",
+    ),
+    (
+        {"serving": "speculative: {draft_tokens: 4, acceptance_rate: 1.5}"},
+        "4:59: serving.speculative.acceptance_rate: must be at most 1, not 1.5",
+    ),
+    (
+        {"serving": "speculative: {draft_tokens: 2, acceptance_rate: 0.5, draft_model: GPT2-XL, draft_cost: 1 ms}"},
+        "4:24: serving.speculative: tokens are drafted by draft_model or at draft_cost, not both",
+    ),
+    (
+        {"serving": "speculative: {draft_tokens: 8, acceptance_rate: 0.5}"},
+        "4:10: serving: max_num_batched_tokens (2048) must be at least max_num_seqs x (draft_tokens + 1), 2304",
+    ),
+    (
+        {
+            "parallelism": "tp_degree: 4, pp_stages: 2",
+            "serving": "speculative: {draft_tokens: 2, acceptance_rate: 0.5}",
+        },
+        "4:11: serving.speculative: speculative decoding beside pipeline parallelism is not available",
+    ),
+    ({"serving": "lora: {adapters: 0, rank: 8}"}, "4:28: serving.lora.adapters: must be above 0, not 0"),
+    (
+        {"parallelism": "tp_degree: 8, ep_degree: 4"},
+        "3:40: parallelism.ep_degree: in serving, the ranks that share a layer each take whole experts, so ep_degree "
+        "is tp_degree (8), not 4",
+    ),
+    (
+        {"parallelism": "tp_degree: 8, ep_degree: 3"},
+        "3:40: parallelism.ep_degree: ep_degree 3 does not divide 8 experts",
+    ),
+    (
+        {"parallelism": "tp_degree: 8, ep_degree: 8", "model": "Llama3-8B"},
+        "3:40: parallelism.ep_degree: Llama3-8B has no experts to divide",
+    ),
+    (
+        {"parallelism": "tp_degree: 8, expert_skew: 1.5"},
+        "3:42: parallelism.expert_skew: expert_skew has no effect without expert parallelism",
+    ),
+    (
+        {"parallelism": "tp_degree: 8, ep_degree: 8, expert_capacity_factor: 1.5"},
+        "3:67: parallelism.expert_capacity_factor: expert_capacity_factor is for training",
+    ),
+    (
+        {"parallelism": "tp_degree: 2, pp_stages: 4, virtual_stages: 2"},
+        "3:59: parallelism.virtual_stages: virtual_stages are for training",
+    ),
+    (
+        {"parallelism": "tp_degree: 2, pp_stages: 4, stage_layers: [8, 8, 8]"},
+        "3:57: parallelism.stage_layers: stage_layers must be 4 numbers that add up to 32 layers",
+    ),
+    (
+        {"parallelism": "tp_degree: 3"},
+        "3:26: parallelism.tp_degree: 8 GPUs cannot be divided into groups of tp_degree 3",
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "expected"), BAD, ids=[expected.split(": ")[1] for _, expected in BAD])
+def test_what_does_not_is_a_problem_at_its_place(tmp_path: Path, given: dict[str, str], expected: str) -> None:
+    found = problems(tmp_path, **given)
+    assert any(problem.startswith(expected) for problem in found), found
+
+
+def test_a_model_that_does_not_fit_is_infeasible_and_the_smallest_degree_that_does_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "scenario.yaml"
+    given = {"profile": "dgx-a100", "model": "Llama3-70B", "parallelism": "tp_degree: 1", "serving": ""}
+    file.write_text(SCENARIO.format(**given), encoding="utf-8")
+    with pytest.raises(InfeasibleConfigError) as caught:
+        check_file(file)
+    assert caught.value.exit_code == 3
+    (problem,) = caught.value.problems
+    assert str(problem).partition("\n")[0].endswith("parallelism.tp_degree: 2 would fit")

@@ -1,0 +1,213 @@
+"""How a serving scenario is divided among GPUs, what these hold, and when it does not fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from simsys.build.serving import ServingJob, build_serving
+from simsys.check.levers import memory_problem
+from simsys.config.experiment import SimulationConfig
+from simsys.errors import InfeasibleError
+from simsys.simulation import simulate, simulate_job
+
+GIB = 2**30
+WORKLOAD = {"arrivals": {"kind": "all_at_once"}, "prompt_tokens": 128, "output_tokens": 16, "num_requests": 8}
+
+
+def job(model: str = "Llama3-8B", gpus: int = 1, *, gpu: Any = "A100", **sections: Any) -> ServingJob:
+    hardware = {"gpu": gpu, "gpus_per_node": gpus}
+    serving = {"gpu_memory_utilization": 0.9, **sections.pop("serving", {})}
+    settings = {"hardware": hardware, "model": {"name": model}, "workload": WORKLOAD, **sections}
+    return build_serving(SimulationConfig(**settings, serving=serving))
+
+
+def test_the_cache_has_what_weights_activations_and_context_leave() -> None:
+    """Llama 3 8B on an A100 of which programs see 79.15 GiB, against numbers from the model card."""
+    weights = 8_030_261_248 * 2
+    activations = 2048 * 3 * 14336 * 2 + 256 * 128_256 * 4
+    room = 0.9 * 79.15 * GIB - weights - activations - 1.5 * GIB
+    made = job()
+    assert made.block_bytes(0) == 16 * 32 * 2 * 8 * 128 * 2
+    assert made.num_blocks == made.engine_blocks == int(room // made.block_bytes(0))
+    assert sum(made.memory_bytes.values()) == pytest.approx(0.9 * 79.15 * GIB, abs=made.block_bytes(0))
+
+
+@pytest.mark.parametrize(("kv", "size"), [("bf16", 2.0), ("fp8", 1.0)])
+def test_a_smaller_cache_precision_holds_more_tokens(kv: str, size: float) -> None:
+    made = job(serving={"kv_precision": kv})
+    assert made.block_bytes(0) == 16 * 32 * 2 * 8 * 128 * size
+
+
+@pytest.mark.parametrize(
+    ("precision", "kv"), [("bf16", 2.0), ("fp16", 2.0), ("int8", 2.0), ("int4", 2.0), ("fp8", 1.0)]
+)
+def test_by_default_the_cache_is_in_16_bit_unless_all_is_in_8(precision: str, kv: float) -> None:
+    assert job(gpu="H100", serving={"precision": precision}).precision.kv_bytes == kv
+
+
+def test_the_16_bit_dtype_is_the_one_that_the_gpu_has() -> None:
+    assert job(gpu="V100", serving={"precision": "int8"}).precision.compute == "fp16"
+    assert job(serving={"precision": "int8"}).precision.compute == "bf16"
+
+
+def test_each_stage_holds_its_layers_and_the_cache_is_as_large_as_the_fullest_allows() -> None:
+    made = job(gpus=8, parallelism={"tp_degree": 2, "pp_stages": 4})
+    whole = job(gpus=2, parallelism={"tp_degree": 2})
+    held = made.memory_by_stage
+    assert len(held) == 4
+    assert sum(stage["weights"] for stage in held) == pytest.approx(whole.memory_bytes["weights"])
+    assert {stage["kv_cache"] for stage in held} == {made.num_blocks * whole.block_bytes(0) / 4}
+    assert made.fullest_stage == 3  # the head and its logits
+    assert sum(held[3].values()) <= made.usable_bytes < sum(held[3].values()) + made.block_bytes(3)
+    assert made.engine_blocks == made.num_blocks // 4
+
+
+def test_the_ranks_of_a_replica_are_consecutive() -> None:
+    made = job(gpus=8, parallelism={"tp_degree": 2, "pp_stages": 2})
+    assert made.roles() == [(0, 1), (2, 3), (4, 5), (6, 7)]
+    assert [[group.ranks for group in made.teams(replica)] for replica in (0, 1)] == [
+        [(0, 1), (2, 3)],
+        [(4, 5), (6, 7)],
+    ]
+
+
+def test_adapters_and_drafts_are_components_of_their_own() -> None:
+    plain = job(gpus=2, parallelism={"tp_degree": 2})
+    rich = job(
+        gpus=2,
+        parallelism={"tp_degree": 2},
+        serving={
+            "lora": {"adapters": 10, "rank": 16},
+            "speculative": {"draft_tokens": 3, "acceptance_rate": 0.6, "draft_model": "GPT2-Medium"},
+        },
+    )
+    draft = job("GPT2-Medium", gpus=2, parallelism={"tp_degree": 2})
+    widths = 4096 + 6144 + 4096 + 4096 + 4096 + 28672 + 14336 + 4096
+    assert rich.fixed_bytes["adapters"] == 10 * 16 * widths * 32 * 2 / 2
+    assert rich.fixed_bytes["weights"] == pytest.approx(plain.fixed_bytes["weights"])
+    assert rich.fixed_bytes["draft"] == draft.fixed_bytes["weights"]
+    assert rich.block_bytes(0) == plain.block_bytes(0) + draft.block_bytes(0)
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+def test_what_does_not_fit_says_how_much_is_missing(stages: int) -> None:
+    made = job("Llama3-70B", gpus=stages, gpu="A100-SXM-40GB", parallelism={"pp_stages": stages})
+    with pytest.raises(InfeasibleError, match="Llama3-70B does not fit") as caught:
+        _ = made.num_blocks
+    assert caught.value.exit_code == 3
+    assert "before any KV cache" in memory_problem(made)
+
+
+@pytest.mark.parametrize(
+    ("serving", "graphs", "tokens"),
+    [
+        ({}, True, 512.0),
+        ({"cuda_graphs": False}, False, 0.0),
+        ({"engine": "pytorch-eager"}, False, 0.0),
+        ({"engine": "gpt-fast"}, True, float("inf")),
+    ],
+)
+def test_the_engine_says_whether_there_are_graphs_unless_the_scenario_does(
+    serving: dict[str, Any], graphs: bool, tokens: float
+) -> None:
+    made = job(serving=serving)
+    assert made.cuda_graphs == graphs
+    assert made.launches.graph_tokens == tokens
+    assert made.launches.per_layer_s == made.engine.launch_per_layer
+
+
+def test_the_api_delays_requests_and_is_part_of_ttft_and_not_of_the_queue() -> None:
+    config = job(serving={"api_overhead": "0 s"}).config
+    slow = config.model_copy(update={"serving": config.serving.model_copy(update={"api_overhead": 0.25})})
+    quick, late = simulate(config).metrics, simulate(slow).metrics
+    assert late["mean_ttft_ms"] - quick["mean_ttft_ms"] == pytest.approx(250)
+    assert late["mean_e2el_ms"] - quick["mean_e2el_ms"] == pytest.approx(250)
+    assert late["mean_queue_ms"] == pytest.approx(quick["mean_queue_ms"])
+    assert late["mean_tpot_ms"] == pytest.approx(quick["mean_tpot_ms"])
+
+
+# --- whole runs ---------------------------------------------------------------------------------------------------
+
+MIXTRAL = {"model": {"name": "Mixtral-8x7B"}}
+CASES: dict[str, dict[str, Any]] = {
+    "stages": {"parallelism": {"pp_stages": 4}},
+    "stages of several ranks, two replicas": {"parallelism": {"tp_degree": 2, "pp_stages": 2}},
+    "whole hidden states": {"parallelism": {"tp_degree": 4, "pp_stages": 2, "scatter_gather": False}},
+    "experts": {"parallelism": {"tp_degree": 8, "ep_degree": 8, "expert_skew": 1.4}, **MIXTRAL},
+    "experts, tokens sent": {"parallelism": {"tp_degree": 8, "ep_degree": 8, "sequence_parallel": True}, **MIXTRAL},
+    "experts in stages": {"parallelism": {"tp_degree": 4, "ep_degree": 4, "pp_stages": 2}, **MIXTRAL},
+    "drafts": {"serving": {"speculative": {"draft_tokens": 3, "acceptance_rate": 0.7, "draft_model": "GPT2-Small"}}},
+    "adapters, quantised, eager": {
+        "serving": {
+            "lora": {"adapters": 4, "rank": 8},
+            "precision": "int4",
+            "kv_precision": "fp8",
+            "cuda_graphs": False,
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_both_levels_agree_on_every_request(case: str) -> None:
+    sections = CASES[case]
+    settings: dict[str, Any] = {
+        "hardware": {"profile": "dgx-h100"},
+        "model": {"name": "Llama3-8B"},
+        "workload": {
+            "arrivals": {"kind": "poisson", "rate": "60 req/s"},
+            "prompt_tokens": {"kind": "uniform", "low": 10, "high": 700},
+            "output_tokens": {"kind": "uniform", "low": 1, "high": 12},
+            "num_requests": 24,
+        },
+        "serving": {},
+        **sections,
+    }
+    high, medium = (
+        simulate(SimulationConfig.model_validate({**settings, "simulation": {"lod": lod}}))
+        for lod in ("high", "medium")
+    )
+    assert medium.metrics["completed"] == 24
+    for column in ("admitted_s", "first_token_s", "finished_s"):
+        assert high.rows[column] == pytest.approx(medium.rows[column], rel=1e-9)
+    for name in ("gpu_utilization", "peak_memory_bytes"):
+        assert high.metrics[name] == pytest.approx(medium.metrics[name], rel=1e-9)
+
+
+def test_both_levels_agree_on_every_overhead_of_an_engine() -> None:
+    """Unequal lengths, steps, sequences, launches and graphs that end in the middle of the run's batch sizes."""
+    made = job(gpus=2, parallelism={"tp_degree": 2}, workload={**WORKLOAD, "num_requests": 24})
+    graphs = made.engine.cuda_graphs
+    assert graphs is not None
+    overheads = {
+        "length_skew": 1.4,
+        "per_step": 3e-4,
+        "per_sequence": 2e-5,
+        "launch_per_layer": 9e-4,
+        "cuda_graphs": graphs.model_copy(update={"max_tokens": 12}),
+    }
+    costly = replace(made, engine=made.engine.model_copy(update=overheads))
+    results = {}
+    for name, each in (("plain", made), ("costly", costly)):
+        for lod in ("high", "medium"):
+            simulation = each.config.simulation.model_copy(update={"lod": lod})
+            config = each.config.model_copy(update={"simulation": simulation})
+            results[name, lod] = simulate_job(replace(each, config=config))
+        rows = [results[name, lod].rows["finished_s"] for lod in ("high", "medium")]
+        assert rows[0] == pytest.approx(rows[1], rel=1e-9)
+    plain, slow = (results[name, "medium"].metrics["mean_tpot_ms"] for name in ("plain", "costly"))
+    assert slow > plain + 0.3
+
+
+def test_a_pipeline_serves_more_than_one_gpu_and_a_step_takes_no_less() -> None:
+    def run(stages: int) -> dict[str, Any]:
+        workload = {**WORKLOAD, "num_requests": 512, "output_tokens": 64}
+        made = job(gpus=stages, parallelism={"pp_stages": stages}, workload=workload)
+        return dict(simulate(made.config).metrics)
+
+    one, four = run(1), run(4)
+    assert 2.0 < four["output_throughput"] / one["output_throughput"] < 4.0
+    assert one["completed"] == four["completed"] == 512

@@ -1,0 +1,74 @@
+"""What a serving run says that its figures rest on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simsys.build.serving import build_serving
+from simsys.config.experiment import SimulationConfig
+
+WORKLOAD = {"arrivals": {"kind": "all_at_once"}, "prompt_tokens": 64, "output_tokens": 16, "num_requests": 4}
+
+
+def assumptions(model: str = "Llama3-8B", parallelism: dict[str, Any] | None = None, **serving: Any) -> str:
+    config = SimulationConfig.model_validate(
+        {
+            "hardware": {"profile": "dgx-h100"},
+            "model": {"name": model},
+            "parallelism": parallelism or {},
+            "serving": serving,
+            "workload": WORKLOAD,
+        }
+    )
+    return "\n".join(build_serving(config).assumptions())
+
+
+EP = {"tp_degree": 8, "ep_degree": 8, "expert_skew": 1.5}
+DRAFT = {"draft_tokens": 3, "acceptance_rate": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "engine profile vllm: 55 us per layer, 0 us per step, 0 us per sequence and step"),
+        ({}, "CUDA graphs for steps of up to 512 tokens; else the host launches kernels, 200 us a layer"),
+        ({}, "weights in bf16, computed in bf16; KV cache 2 bytes per element"),
+        ({}, "from 90% of 79.11 GiB that programs see"),
+        ({}, "decode attention over unequal sequences: 1 times that over equal ones"),
+        ({"cuda_graphs": False}, "no CUDA graphs: the host launches kernels, 200 us a layer"),
+        ({"engine": "gpt-fast"}, "CUDA graphs for steps without prompts; else the host launches kernels, 1200 us"),
+        ({"api_overhead": "7 ms"}, "API: 7 ms before a request reaches the scheduler, part of TTFT"),
+        (
+            {"precision": "int4"},
+            "weights in int4, with a 16-bit scale for each 128, computed in bf16; embedding",
+        ),
+        (
+            {"precision": "fp8", "kv_precision": "bf16"},
+            "computed in fp8; embedding and head in bf16; KV cache 2",
+        ),
+        (
+            {"parallelism": {"pp_stages": 4}},
+            "pipeline: 4 stages, as many batches in flight; hidden states are sent",
+        ),
+        ({"parallelism": {"tp_degree": 2, "pp_stages": 4}}, "hidden states are sent a part from each rank, gathered"),
+        ({"model": "Mixtral-8x7B", "parallelism": {"tp_degree": 8}}, "tokens are routed independently and evenly"),
+        (
+            {"model": "Mixtral-8x7B", "parallelism": EP},
+            "experts: whole ones on 8 ranks, results added up by all-reduce; busiest rank 1.5 x the mean",
+        ),
+        ({"model": "Mixtral-8x7B", "parallelism": {**EP, "sequence_parallel": True}}, "tokens sent by all-to-all"),
+        ({"speculative": DRAFT}, "3 tokens drafted in 0 us each, accepted at 0.5: 1.875 tokens per step on average"),
+        ({"speculative": {**DRAFT, "draft_model": "GPT2-Small"}}, "3 tokens drafted by GPT2-Small, accepted at 0.5"),
+        ({"lora": {"adapters": 8, "rank": 16}}, "adapters: 8 of rank 16, equally popular, all on the GPU"),
+    ],
+)
+def test_it_is_said(given: dict[str, Any], said: str) -> None:
+    assert said in assumptions(**given)
+
+
+def test_nothing_is_said_of_what_is_not_there() -> None:
+    plain = assumptions()
+    assert not any(word in plain for word in ("pipeline", "experts", "speculative", "adapters"))
+    assert "experts" not in assumptions(lora={"adapters": 8, "rank": 16})

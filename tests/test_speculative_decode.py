@@ -1,0 +1,100 @@
+"""Speculative decoding as a phase: tokens as expected, blocks as needed, and the same as plain decoding without it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frameworks.llm_decode import LLMDecode
+from frameworks.speculative_decode import SpeculativeDecode
+from simsys.model.speculation import Speculation
+from simsys.serving.kv_cache import PagedKVCache
+from simsys.serving.requests import RequestTable
+from simsys.serving.sequences import Sequences
+
+BLOCK = 4
+
+
+def phase(requests: list[tuple[int, int]], speculation: Speculation | None) -> SpeculativeDecode:
+    """Requests (prompt and output tokens) whose prompts are done and have yielded a token."""
+    table = RequestTable([0.0] * len(requests), *(list(column) for column in zip(*requests, strict=True)))
+    sequences, kv = Sequences(table), PagedKVCache(10_000, BLOCK)
+    decode = SpeculativeDecode(sequences, kv, speculation)
+    for request, (prompt, output) in enumerate(requests):
+        assert kv.grow(request, prompt)
+        sequences.computed_tokens[request], sequences.generated_tokens[request] = prompt, 1
+        if output > 1:
+            decode.add(request)
+    return decode
+
+
+def steps_to_end(decode: SpeculativeDecode) -> dict[int, int]:
+    """For each request the step at which it ends."""
+    ends: dict[int, int] = {}
+    step = 0
+    while decode.size:
+        step += 1
+        ends.update(dict.fromkeys(decode.finish(), step))
+    return ends
+
+
+@pytest.mark.parametrize(("drafted", "rate"), [(1, 0.5), (3, 0.5), (4, 0.8), (2, 0.0), (2, 1.0)])
+def test_the_tokens_of_a_step_are_the_expected_ones(drafted: int, rate: float) -> None:
+    """A request of n tokens after the first ends with the step at which j times the expectation reaches n."""
+    remaining = 600
+    expected = sum(Fraction(rate).limit_denominator() ** i for i in range(drafted + 1))
+    decode = phase([(10, 1 + remaining)], Speculation(drafted, rate))
+    (end,) = steps_to_end(decode).values()
+    assert end == -(-remaining // expected)
+
+
+lengths = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 60)), min_size=1, max_size=8)
+
+
+@given(lengths)
+def test_without_a_draft_it_decodes_as_the_plain_phase(requests: list[tuple[int, int]]) -> None:
+    decode = phase(requests, None)
+    plain = LLMDecode(phase(requests, None).sequences, PagedKVCache(10_000, BLOCK))
+    for request, (prompt, output) in enumerate(requests):
+        assert plain.kv.grow(request, prompt)
+        if output > 1:
+            plain.add(request)
+    while plain.size:
+        assert decode.work() == plain.work()
+        assert decode.missing_blocks() == plain.missing_blocks()
+        assert sorted(decode.finish()) == sorted(plain.finish())
+        assert decode.kv.free_blocks == plain.kv.free_blocks
+    assert not decode.size
+
+
+@given(lengths, st.integers(1, 6), st.floats(0, 1), st.integers(0, 20))
+def test_all_tokens_are_made_and_all_blocks_come_back(
+    requests: list[tuple[int, int]], drafted: int, rate: float, preempt_at: int
+) -> None:
+    decode = phase(requests, Speculation(drafted, rate))
+    kv, step = decode.kv, 0
+    while decode.size:
+        batch = decode.work()
+        assert batch.tokens == decode.size * (drafted + 1)
+        before, missing = kv.free_blocks, decode.missing_blocks()
+        held = {
+            request: decode.sequences.computed_tokens[request] + decode.decoded[request] for request in decode.steps
+        }
+        assert batch.decode_context_tokens == sum(held.values()) + batch.tokens
+        if step == preempt_at:
+            victim = next(iter(decode.steps))
+            decode.remove(victim)
+            assert kv.free_blocks > before
+            assert decode.sequences.generated_tokens[victim] < requests[victim][1]
+        else:
+            ended = decode.finish()
+            given_back = sum(kv.blocks_for(sum(requests[request]) - 1) for request in ended)
+            assert kv.free_blocks == before - missing + given_back
+            for request in ended:
+                assert decode.sequences.generated_tokens[request] == requests[request][1]
+        step += 1
+    only_prompts = sum(kv.blocks_for(prompt) for prompt, output in requests if output == 1)
+    assert kv.free_blocks == kv.num_blocks - only_prompts
