@@ -1,6 +1,6 @@
 """LLM decode: every running sequence gets one token per step.
 
-Whatever the batch, a step costs O(1): how many sequences decode, the sum of their cached tokens, a heap of
+Whatever the batch, a run of steps costs O(1): how many sequences decode, the sum of their cached tokens, a heap of
 the steps at which they end, and for each remainder modulo the block size how many need a new block.
 """
 
@@ -25,6 +25,7 @@ class LLMDecode(DecodePhase):
         self.joined: dict[int, int] = {}  # request -> step at which it joined
         self.ends: list[tuple[int, int, int]] = []  # (last step, request, step it joined): stale after a preemption
         self.block_due = [0] * kv.block_size  # sequences that need a block at steps of this remainder
+        self.growing = 0  # sequences that have not all their blocks yet
 
     @property
     def size(self) -> int:
@@ -36,34 +37,43 @@ class LLMDecode(DecodePhase):
         remaining = self.sequences.output_tokens[request] - self.sequences.generated_tokens[request]
         self.joined[request] = self.step
         self.cached_tokens += self.sequences.computed_tokens[request]
-        self.block_due[self.remainder(request)] += 1
+        self.grow(request, 1)
         heappush(self.ends, (self.step + remaining, request, self.step))
 
     def remove(self, request: int) -> None:
         """Keep the tokens, release the cache."""
         self.leave(request)
 
-    def missing_blocks(self) -> int:
-        """Sequences whose last block is full."""
-        return self.block_due[self.step % self.kv.block_size]
+    def steps_left(self) -> int:
+        """Until the first of the heap's ends that is not stale."""
+        ends, joined = self.ends, self.joined
+        while joined.get(ends[0][1]) != ends[0][2]:
+            heappop(ends)
+        return ends[0][0] - self.step
+
+    def missing_blocks(self, steps: int = 1) -> int:
+        """Sequences whose last block is full, in each of the steps."""
+        due = self.block_due
+        first = self.step % len(due)
+        if steps == 1:
+            return due[first]
+        rounds, rest = divmod(steps, len(due))
+        past = first + rest - len(due)
+        missing = rounds * self.growing + sum(due[first : first + rest])
+        return missing + sum(due[:past]) if past > 0 else missing
 
     def work(self) -> Batch:
         """Each sequence's new token attends to its cached tokens and to itself."""
-        size = self.size
-        return Batch(
-            tokens=size,
-            logits=size,
-            decode_context_tokens=self.cached_tokens + size,
-            decode_sequences=size,
-        )
+        size = len(self.joined)
+        return Batch(size, size, 0.0, 0, self.cached_tokens + size, size)
 
-    def finish(self) -> list[int]:
-        """One more token each; those with their last one leave."""
+    def finish(self, steps: int = 1) -> list[int]:
+        """One more token each and step; those with their last one leave."""
         if not self.joined:
             return []
-        self.kv.take_for_decode(self.missing_blocks())
-        self.cached_tokens += self.size
-        self.step += 1
+        self.kv.take_for_decode(self.missing_blocks(steps))
+        self.cached_tokens += len(self.joined) * steps
+        self.step += steps
         ended = []
         while self.ends and self.ends[0][0] <= self.step:
             _, request, joined = heappop(self.ends)
@@ -74,13 +84,18 @@ class LLMDecode(DecodePhase):
 
     def leave(self, request: int) -> None:
         """Take a sequence out, with its tokens booked and its cache released."""
-        self.block_due[self.remainder(request)] -= 1
+        self.grow(request, -1)
         decoded = self.step - self.joined.pop(request)
         self.sequences.generated_tokens[request] += decoded
         cached = self.sequences.computed_tokens[request] + decoded
         self.cached_tokens -= cached
         self.kv.release(request, cached)
 
-    def remainder(self, request: int) -> int:
-        """Steps modulo the block size at which this sequence begins a new block."""
-        return (self.joined[request] - self.sequences.computed_tokens[request]) % self.kv.block_size
+    def grow(self, request: int, sequences: int) -> None:
+        """Count a sequence among those that need blocks, unless it holds those of its last token already."""
+        kv = self.kv
+        if kv.held[request] < kv.blocks_for(self.sequences.final_cache_tokens(request)):
+            # It begins a new block at steps with this remainder modulo the block size.
+            remainder = (self.joined[request] - self.sequences.computed_tokens[request]) % kv.block_size
+            self.block_due[remainder] += sequences
+            self.growing += sequences

@@ -45,8 +45,11 @@ class Probe:
         Each takes `iteration_s` and is like the one with the number `like`, counted from 0.
         """
 
+    def request_arrived(self, request: int, now_s: float) -> None:
+        """A request arrives."""
+
     def request_admitted(self, request: int, now_s: float) -> None:
-        """A request is scheduled for the first time."""
+        """A request is scheduled: for the first time, or again after a preemption."""
 
     def request_first_token(self, request: int, now_s: float) -> None:
         """A request has its first output token."""
@@ -60,8 +63,29 @@ class Probe:
     def request_rejected(self, request: int, reason: str, now_s: float) -> None:
         """A request can never be served."""
 
-    def step(self, started_s: float, ended_s: float, decode_tokens: int, prompt_tokens: int) -> None:
-        """A serving replica has finished a step in which each decoding sequence got one token."""
+    def steps(
+        self,
+        rank: int,
+        started_s: float,
+        ended_s: float,
+        count: int,
+        decode_tokens: int,
+        prompt_tokens: int,
+        first_s: float,
+        last_s: float,
+    ) -> None:
+        """A serving replica has finished `count` steps in a row, in each of which every decoding sequence got one token.
+
+        Args:
+            rank: The first rank of the replica.
+            started_s: When the first of them began.
+            ended_s: When the last of them ended.
+            count: How many.
+            decode_tokens: Decoding sequences: as many tokens in each step.
+            prompt_tokens: Prompt tokens that each step has processed.
+            first_s: Duration of the first step.
+            last_s: Duration of the last one; in between, durations grow evenly.
+        """
 
 
 HOOKS = tuple(name for name, value in vars(Probe).items() if callable(value) and not name.startswith("_"))
@@ -75,12 +99,13 @@ class Probes:
     memory: tuple[Callable[[int, float, float], None], ...]
     mark: tuple[Callable[[int, str, float], None], ...]
     repeated: tuple[Callable[[int, int, float, float, int], None], ...]
+    request_arrived: tuple[Callable[[int, float], None], ...]
     request_admitted: tuple[Callable[[int, float], None], ...]
     request_first_token: tuple[Callable[[int, float], None], ...]
     request_finished: tuple[Callable[[int, float], None], ...]
     request_preempted: tuple[Callable[[int, float], None], ...]
     request_rejected: tuple[Callable[[int, str, float], None], ...]
-    step: tuple[Callable[[float, float, int, int], None], ...]
+    steps: tuple[Callable[[int, float, float, int, int, int, float, float], None], ...]
 
     def __init__(self, probes: Iterable[Probe] = ()) -> None:
         self._probes = list(probes)

@@ -14,7 +14,7 @@ from simsys.config.experiment import ServingConfig, SimulationConfig
 from simsys.config.hardware import EngineProfile, load_engine
 from simsys.errors import InfeasibleError, UsageError
 from simsys.executors.base import ExecutionModel, Executor
-from simsys.framework import FRAMEWORKS, DecodePhase, PrefillPhase, Scheduler
+from simsys.framework import FRAMEWORKS, DecodePhase, PrefillPhase, Replica, Router, Scheduler
 from simsys.metrics.collector import ServingMetrics
 from simsys.model.memory import kv_bytes_per_token, serving_memory
 from simsys.model.model import Model
@@ -22,11 +22,11 @@ from simsys.model.work import Precision
 from simsys.parallel.layout import Layout
 from simsys.parallel.passes import ForwardPass, forward_pass
 from simsys.rank import Team
-from simsys.serving.inbox import Inbox
 from simsys.serving.kv_cache import PagedKVCache
+from simsys.serving.replica import HostCosts
 from simsys.serving.requests import RequestTable
-from simsys.serving.scheduler import HostCosts
 from simsys.serving.sequences import Sequences
+from simsys.serving.source import Source
 from simsys.units import Dimension, pretty
 
 BYTES_PER_ELEMENT = {"fp32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0}
@@ -114,7 +114,7 @@ class ServingJob:
     def execution_model(self) -> ExecutionModel:
         """Overheads and algorithms for the executor."""
         choose = named(self.settings.communication_pattern, self.cluster.tuning)
-        return ExecutionModel(choose, self.precision, self.engine.per_layer)
+        return ExecutionModel(choose, self.precision, self.engine.per_layer, self.settings.stepping)
 
     def collector(self) -> ServingMetrics:
         """A probe that measures this job."""
@@ -136,35 +136,39 @@ class ServingJob:
         ]
 
     def start(self, executor: Executor, *, observed: bool = False) -> None:
-        """Start the scheduler of every replica; requests are dealt out in turn, whether or not it is `observed`."""
+        """Start the replicas, the router and the source of requests, whether or not it is `observed`."""
         sequences = Sequences(self.requests)
-        for replica in range(self.layout.data):
-            group = self.layout.group(replica * self.layout.tensor, "tensor")
-            for rank in group.ranks:
-                for name, nbytes in self.memory_bytes.items():
-                    executor.platform.devices[rank].memory.allocate(name, nbytes)
-            order = range(replica, len(self.requests), self.layout.data)
-            scheduler = self._scheduler(executor, sequences, order)
-            executor.run(group.ranks[0], scheduler.serve(Team(group, self.plan, executor)))
+        replicas = [self._replica(executor, sequences, replica) for replica in range(self.layout.data)]
+        router = FRAMEWORKS.get(self.settings.router, Router)(replicas, self.config.simulation.seed)
+        Source(executor.env, self.requests, router, executor.probes)
 
-    def _scheduler(self, executor: Executor, sequences: Sequences, order: range) -> Scheduler:
-        settings = self.settings
-        kv = PagedKVCache(self.num_blocks, settings.block_size)
-        inbox = Inbox(
+    def _replica(self, executor: Executor, sequences: Sequences, replica: int) -> Replica:
+        group = self.layout.group(replica * self.layout.tensor, "tensor")
+        for rank in group.ranks:
+            for name, nbytes in self.memory_bytes.items():
+                executor.platform.devices[rank].memory.allocate(name, nbytes)
+        made = Replica(
+            self._scheduler(executor, sequences),
+            Team(group, self.plan, executor),
             executor.env,
-            self.requests,
             executor.probes,
-            order=order,
-            capacity_tokens=self.num_blocks * settings.block_size,
+            host=HostCosts(self.engine.per_step, self.engine.per_sequence),
             max_context_tokens=self.max_context_tokens,
         )
+        executor.at_end(made.check_finished)
+        return made
+
+    def _scheduler(self, executor: Executor, sequences: Sequences) -> Scheduler:
+        settings = self.settings
+        kv = PagedKVCache(self.num_blocks, settings.block_size)
         module = FRAMEWORKS.get(settings.scheduler, Scheduler)
         limits = {key: getattr(settings, key) for key in SCHEDULER_LIMITS if key in module.Options.model_fields}
         _, options = module_options(settings.scheduler, Scheduler, {**limits, **settings.options}, "serving.options")
         prefill: type[PrefillPhase] = FRAMEWORKS.get(settings.prefill, PrefillPhase)
         decode: type[DecodePhase] = FRAMEWORKS.get(settings.decode, DecodePhase)
-        host = HostCosts(self.engine.per_step, self.engine.per_sequence)
-        return module(options, sequences, kv, prefill(sequences), decode(sequences, kv), inbox, host)
+        return module(
+            options, sequences, kv, prefill(sequences), decode(sequences, kv), executor.env, executor.probes
+        )
 
 
 def build_serving(config: SimulationConfig) -> ServingJob:

@@ -16,6 +16,7 @@ from simsys.executors.deadlock import Processes, deadlock, ranks_shown
 from simsys.executors.host import Hosts
 from simsys.executors.images import Images
 from simsys.executors.mail import Mail
+from simsys.executors.steppers import Passes
 from simsys.executors.streams import Stream
 from simsys.model.work import Precision
 from simsys.ops import (
@@ -37,6 +38,7 @@ from simsys.platform.device_spec import DeviceSpec
 from simsys.platform.environment import At
 from simsys.platform.platform import VirtualHardwarePlatform
 from simsys.probes import Probes
+from simsys.rank import Stepper
 
 
 @dataclass(frozen=True)
@@ -47,11 +49,13 @@ class ExecutionModel:
         algorithm: Says how a group can carry out a kind of collective; the cheapest way is taken for each size.
         precision: Bytes per element and compute dtype of serving passes.
         per_layer_s: Host overhead per layer of every forward pass (and per layer of work in training).
+        stepping: Whether each step of a serving team is an event of its own where a run of them could be one.
     """
 
     algorithm: Choose
     precision: Precision
     per_layer_s: float = 0.0
+    stepping: bool = False
 
 
 class Executor(ABC):
@@ -85,6 +89,7 @@ class Executor(ABC):
         self._processes = Processes(self.env)
         self._team_specs: dict[Group, DeviceSpec] = {}
         self._pass_costs: dict[tuple[ForwardPass, int], PassCost] = {}
+        self._checks: list[Callable[[], None]] = []
         self.mail = Mail(self.env, self._stand_in)
         self._handlers: dict[type, Callable[[Any], Event]] = {
             Compute: self.compute,
@@ -125,6 +130,16 @@ class Executor(ABC):
     @abstractmethod
     def send(self, op: Send) -> Event:
         """Carry a message to another rank."""
+
+    def stepper(self, team: Group, plan: ForwardPass, done: Callable[[int], None]) -> Stepper:
+        """What carries out consecutive steps of a serving team: one forward pass after another.
+
+        Args:
+            team: The ranks.
+            plan: One rank's share of the model.
+            done: Called after a run of steps, with their number.
+        """
+        return Passes(self, team, plan, done)
 
     def program(self, op: Program) -> Event:
         """Run the passes one by one."""
@@ -309,11 +324,17 @@ class Executor(ABC):
         """Run the process of a rank."""
         return self._processes.start(rank, steps)
 
+    def at_end(self, check: Callable[[], None]) -> None:
+        """Let `check` be called when nothing can happen any more; it raises if something is amiss."""
+        self._checks.append(check)
+
     def check_finished(self) -> None:
         """Raise DeadlockError if something still waits when nothing can happen any more.
 
         The message names operations that wait for a partner, and where the ranks' processes wait.
         """
+        for check in self._checks:
+            check()
         error = deadlock(self._unmatched(), self._processes)
         if error is not None:
             raise error

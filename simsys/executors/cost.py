@@ -4,16 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from simsys.collectives.base import CollectiveKind
+from simsys.executors.step_times import StepTimes
 from simsys.model.batch import Batch
 from simsys.model.operators import Operator, OperatorKind
 from simsys.model.work import Precision, Work, kernel_of
 from simsys.parallel.passes import ForwardPass
 from simsys.parallel.segments import Segment
-from simsys.platform.device_spec import DeviceSpec, kernel_seconds, work_seconds
+from simsys.platform.device_spec import DeviceSpec, kernel_bounds, kernel_seconds, work_seconds
 
 CollectiveSeconds = Callable[[CollectiveKind, float], float]
+
+UNIT = 2.0**20
+"""Of context, for slopes: large, so that what does not depend on it leaves no rounding in the difference."""
+
+
+class ContextBounds(NamedTuple):
+    """What bounds the time of all kernels of a kind, linear in the context they read; in seconds.
+
+    Args:
+        fixed_s: Without context.
+        per_pair_s: For each query-key pair of prompts.
+        per_prompt_token_s: For each cached token that prompts read.
+        per_decode_token_s: For each cached token that decoding sequences read.
+    """
+
+    fixed_s: float
+    per_pair_s: float
+    per_prompt_token_s: float
+    per_decode_token_s: float
+
+
+class TokenCosts(NamedTuple):
+    """What a step costs by its token count.
+
+    Args:
+        compute_s: Kernels whose time depends on it alone, and the host overhead of the layers.
+        exchange_s: Collectives.
+        prompt: The bounds of each kernel that reads the context of prompts.
+        decode: Likewise, of decoding sequences.
+    """
+
+    compute_s: float
+    exchange_s: float
+    prompt: list[list[ContextBounds]]
+    decode: list[list[ContextBounds]]
 
 
 class WorkCost:
@@ -78,6 +115,24 @@ class SegmentCost:
         operators = self._prompt + self._decode if batch.attention_pairs > 0.0 else self._decode
         return self._kernels_seconds(operators, batch)
 
+    def context_bounds(self, tokens: float, repeat: int, *, prompts: bool) -> list[list[ContextBounds]]:
+        """The bounds of the kernels that read the context of prompts, or else of decoding sequences, `repeat` times."""
+        base = Batch(tokens=tokens)
+        grown = (
+            Batch(tokens=tokens, attention_pairs=UNIT),
+            Batch(tokens=tokens, prompt_context_tokens=UNIT),
+            Batch(tokens=tokens, decode_context_tokens=UNIT),
+        )
+        kernels = []
+        for operator in self._prompt if prompts else self._decode:
+            fixed_s, *more_s = (
+                kernel_bounds(self._spec, kernel_of(operator, batch, self._precision)) for batch in (base, *grown)
+            )
+            slopes_s = [[(one - fixed) / UNIT for one, fixed in zip(each, fixed_s, strict=True)] for each in more_s]
+            bounds = zip(fixed_s, *slopes_s, strict=True)
+            kernels.append([ContextBounds(*(repeat * seconds for seconds in bound)) for bound in bounds])
+        return kernels
+
     def exchange_bytes(self, batch: Batch) -> float:
         """Bytes of the collective that follows; 0 if none does."""
         if self.exchange is None:
@@ -116,6 +171,8 @@ class PassCost:
             (n, segment) for _, n, segments in self._stretches for segment in segments if segment.attends
         ]
         self._kept: dict[tuple[float, float, bool], tuple[float, float]] = {}
+        self._of_tokens: dict[tuple[float, bool], TokenCosts] = {}
+        self._of_logits: dict[float, tuple[float, float]] = {}
 
     def stretches(self, batch: Batch) -> list[tuple[int, list[SegmentTime]]]:
         """For every stretch, how often it repeats and the times of its segments."""
@@ -146,6 +203,62 @@ class PassCost:
         for repeat, segment in self._attending:
             compute_s += repeat * segment.context_seconds(batch)
         return compute_s, exchange_s
+
+    def step_times(
+        self, batch: Batch, more_pairs: float, host_s: float, collective_s: CollectiveSeconds
+    ) -> StepTimes:
+        """Durations of consecutive passes, of which each finds the context that those before have added.
+
+        Args:
+            batch: What the first pass processes. From pass to pass, the context of decoding sequences grows by one token
+                each, and that of prompts by the other tokens of the batch.
+            more_pairs: By how much the attention pairs of prompts grow.
+            host_s: Host time before each pass.
+            collective_s: As in `seconds`.
+        """
+        tokens, logits = batch.tokens, batch.logits
+        prompts = batch.attention_pairs > 0.0
+        costs = self._of_tokens.get((tokens, prompts))
+        if costs is None:
+            costs = self._of_tokens[tokens, prompts] = self._token_costs(tokens, prompts, collective_s)
+        head = self._of_logits.get(logits)
+        if head is None:
+            head = self._of_logits[logits] = self._logit_costs(logits, collective_s)
+        idle_s = host_s + costs.exchange_s + head[1]
+        times = StepTimes(costs.compute_s + head[0] + idle_s, 0.0, idle_s)
+        decoding = batch.decode_sequences
+        if decoding:
+            context = batch.decode_context_tokens
+            for kernel in costs.decode:
+                times.add([(each[0] + each[3] * context, each[3] * decoding) for each in kernel])
+        if prompts:
+            pairs, context, added = batch.attention_pairs, batch.prompt_context_tokens, tokens - decoding
+            for kernel in costs.prompt:
+                times.add(
+                    [
+                        (fixed_s + pair_s * pairs + token_s * context, pair_s * more_pairs + token_s * added)
+                        for fixed_s, pair_s, token_s, _ in kernel
+                    ]
+                )
+        return times
+
+    def _token_costs(self, tokens: float, prompts: bool, collective_s: CollectiveSeconds) -> TokenCosts:
+        batch = Batch(tokens=tokens, attention_pairs=1.0 if prompts else 0.0)
+        compute_s, exchange_s = self._token_seconds(batch, collective_s)
+        prompt, decode = (
+            [
+                kernel
+                for repeat, segment in self._attending
+                for kernel in segment.context_bounds(tokens, repeat, prompts=whose)
+            ]
+            for whose in (True, False)
+        )
+        return TokenCosts(compute_s, exchange_s, prompt, decode)
+
+    def _logit_costs(self, logits: float, collective_s: CollectiveSeconds) -> tuple[float, float]:
+        """What the head adds."""
+        with_head, without = (self._token_seconds(Batch(logits=each), collective_s) for each in (logits, 0.0))
+        return with_head[0] - without[0], with_head[1] - without[1]
 
     def _token_seconds(self, batch: Batch, collective_s: CollectiveSeconds) -> tuple[float, float]:
         """The part of `seconds` that depends on the token counts alone."""

@@ -7,7 +7,8 @@ FIFO server that nobody else uses, this changes no time.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from math import inf
 from typing import Any
 
 from simpy.events import Event
@@ -17,10 +18,12 @@ from simsys.executors.communicator import Meeting
 from simsys.executors.memory_use import MemoryUse, memory_use
 from simsys.executors.pass_times import PassTimes
 from simsys.executors.programs import Course, ProgramMeeting, StuckError, longest_paths
+from simsys.executors.steppers import Jump
 from simsys.executors.tally import Tally
 from simsys.model.work import Work
 from simsys.ops import Collective, Compute, Forward, Operation, Pass, PassOperation, Program, Send
 from simsys.parallel.layout import Group
+from simsys.parallel.passes import ForwardPass
 from simsys.platform.environment import At
 
 
@@ -68,7 +71,7 @@ class MediumDetail(Executor):
         """The whole pass as one event."""
         device = self.platform.devices[op.rank]
         if op.team.size > 1:
-            self._tally.passed(op)
+            self._tally.passed(op, op.batch)
         compute_s, exchange_s = self.pass_cost(op).seconds(op.batch, self.communicator(op.team).seconds)
         start_s = max(self.env._now, device.free_at_s)
         device.free_at_s = end_s = start_s + (op.host_s + compute_s + exchange_s)
@@ -76,6 +79,10 @@ class MediumDetail(Executor):
         for hook in self.probes.operation:
             hook(op, start_s, end_s)
         return At(self.env, end_s)
+
+    def stepper(self, team: Group, plan: ForwardPass, done: Callable[[int], None]) -> Jump:
+        """A run of steps as one event."""
+        return Jump(self, team, plan, done, self._tally, 1 if self.model.stepping else inf)
 
     def program(self, op: Program) -> Event:
         """All programs of a group at once, as a recurrence over the ends of passes: no event for any pass."""

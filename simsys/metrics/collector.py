@@ -151,6 +151,11 @@ class ServingMetrics(MetricsCollector):
         self.log = ServingLog(requests)
         self.slo = slo
 
+    def request_arrived(self, request: int, now_s: float) -> None:
+        """When it arrives, if that was not known beforehand."""
+        if self.log.arrival_s is not self.log.requests.arrival_s:
+            self.log.arrival_s[request] = now_s
+
     def request_admitted(self, request: int, now_s: float) -> None:
         """First time a request is scheduled."""
         if self.log.admitted_s[request] < 0.0:
@@ -172,11 +177,24 @@ class ServingMetrics(MetricsCollector):
         """Never served."""
         self.log.rejected[request] = reason
 
-    def step(self, started_s: float, ended_s: float, decode_tokens: int, prompt_tokens: int) -> None:
-        """Each decoding sequence has waited this long for its token."""
-        self.log.step_s.append(ended_s - started_s)
-        self.log.step_decode_tokens.append(decode_tokens)
-        self.log.step_prompt_tokens.append(prompt_tokens)
+    def steps(
+        self,
+        rank: int,
+        started_s: float,
+        ended_s: float,
+        count: int,
+        decode_tokens: int,
+        prompt_tokens: int,
+        first_s: float,
+        last_s: float,
+    ) -> None:
+        """In each of them, every decoding sequence has waited that long for its token."""
+        log = self.log
+        log.step_count.append(count)
+        log.step_first_s.append(first_s)
+        log.step_last_s.append(last_s)
+        log.step_decode_tokens.append(decode_tokens)
+        log.step_prompt_tokens.append(prompt_tokens)
 
     def metrics(self) -> Mapping[str, Any]:
         """Figures of the whole run."""

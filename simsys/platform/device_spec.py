@@ -114,16 +114,26 @@ def kernel_seconds(spec: DeviceSpec, kernel: Kernel) -> float:
     Raises:
         InfeasibleError: If the kernel computes in a dtype that the device lacks.
     """
+    return max(kernel_bounds(spec, kernel))
+
+
+def kernel_bounds(spec: DeviceSpec, kernel: Kernel) -> tuple[float, float, float]:
+    """The three least times of a kernel: by its bytes, by its FLOP and the floor; the first two are linear in these.
+
+    Raises:
+        InfeasibleError: As `kernel_seconds`.
+    """
     kind, dtype = kernel.kind.value, kernel.dtype
     by_dtype = spec.curves[kind]
     compute, memory = (by_dtype.get(dtype) or by_dtype["default"]).at(kernel.rows)
-    seconds = kernel.nbytes / (spec.memory_bytes_per_s * memory)
+    memory_s, compute_s = kernel.nbytes / (spec.memory_bytes_per_s * memory), 0.0
     if kernel.flop:
         peak = spec.peak_flop_per_s.get(dtype)
         if peak is None:
             raise InfeasibleError(f"{spec.name} has no {dtype} arithmetic; it has {', '.join(spec.peak_flop_per_s)}")
-        seconds = max(seconds, kernel.flop / (peak * compute))
-    return max(seconds, spec.floor_s.get(kind, 0.0)) / spec.speed
+        compute_s = kernel.flop / (peak * compute)
+    speed = spec.speed
+    return memory_s / speed, compute_s / speed, spec.floor_s.get(kind, 0.0) / speed
 
 
 def work_seconds(spec: DeviceSpec, work: Work, overhead_per_layer_s: float = 0.0) -> float:

@@ -32,6 +32,11 @@ class PagedKVCache:
         """Share of blocks in use, 0 to 1."""
         return 1.0 - self.free_blocks / self.num_blocks
 
+    @property
+    def capacity_tokens(self) -> int:
+        """Tokens that all blocks hold together."""
+        return self.num_blocks * self.block_size
+
     def blocks_for(self, tokens: int) -> int:
         """Blocks that `tokens` tokens fill or begin."""
         return -(-tokens // self.block_size)

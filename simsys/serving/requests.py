@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from operator import le
 
@@ -20,6 +20,11 @@ class RequestTable:
         arrival_s: Times of arrival, seconds from the start of the simulation, never decreasing.
         prompt_tokens: Tokens of each prompt, at least 1.
         output_tokens: Tokens each request generates, at least 1.
+        priority: Whose turn it is where a scheduler asks for it: smaller comes first; empty if all are alike.
+        tenant: Whom each request belongs to; empty if to one.
+        after: The request that must have ended before each arrives, -1 for none; empty if there is no such.
+        think_s: How long after that one's end it arrives, but not before its `arrival_s`; empty if at once.
+        concurrency: How many requests may be under way at once, so that others arrive later; 0 for no limit.
 
     Raises:
         UsageError: If the columns differ in length, or hold what the lines above rule out.
@@ -28,6 +33,11 @@ class RequestTable:
     arrival_s: list[float]
     prompt_tokens: list[int]
     output_tokens: list[int]
+    priority: list[int] = field(default_factory=list)
+    tenant: list[int] = field(default_factory=list)
+    after: list[int] = field(default_factory=list)
+    think_s: list[float] = field(default_factory=list)
+    concurrency: int = 0
 
     def __post_init__(self) -> None:
         lengths = (len(self.arrival_s), len(self.prompt_tokens), len(self.output_tokens))

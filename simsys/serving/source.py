@@ -1,0 +1,93 @@
+"""The source of all requests of a job: each arrives at its time, or when another one has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heappush
+
+from simpy.events import URGENT, Event
+
+from simsys.platform.environment import Callback, Environment
+from simsys.probes import Probes
+from simsys.serving.requests import RequestTable
+from simsys.serving.router import Router
+
+
+class Source:
+    """Hands requests to a router when they arrive.
+
+    Arrivals come before everything else of a moment, so that a step that ends at this moment finds them.
+
+    Args:
+        env: The environment.
+        requests: All requests.
+        router: Where they go.
+        probes: Observers.
+    """
+
+    def __init__(self, env: Environment, requests: RequestTable, router: Router, probes: Probes) -> None:
+        self._env, self._requests, self._router, self._probes = env, requests, router, probes
+        self._arrival_s = requests.arrival_s
+        self._followers = _followers(requests.after)
+        self._order: Sequence[int] = range(len(requests))
+        if self._followers:
+            self._order = [request for request in self._order if requests.after[request] < 0]
+        self._next = 0
+        self._free = requests.concurrency or len(requests)
+        if self._followers or requests.concurrency:
+            for replica in router.replicas:
+                replica.on_end = self._ended
+        self._callbacks: list[Callback] = [self._deliver]
+        self._tick = Event(env)
+        self._tick._ok, self._tick._value = True, None
+        self._armed = False
+        self._arm()
+
+    def _arm(self) -> None:
+        """Wait for the next arrival, if it need not wait for another request's end."""
+        if self._next < len(self._order) and self._free > 0:
+            env = self._env
+            time_s = self._arrival_s[self._order[self._next]]
+            self._armed = True
+            self._tick.callbacks = self._callbacks
+            heappush(env._queue, (max(time_s, env._now), URGENT, next(env._eid), self._tick))
+
+    def _deliver(self, _: Event) -> None:
+        """Deliver the next request, and in the same event all others that arrive at this moment."""
+        order, arrival_s, now_s = self._order, self._arrival_s, self._env._now
+        while self._next < len(order) and self._free > 0 and arrival_s[order[self._next]] <= now_s:
+            request = order[self._next]
+            self._next += 1
+            self._arrive(request)
+        self._armed = False
+        self._arm()
+
+    def _arrive(self, request: int) -> None:
+        self._free -= 1
+        for hook in self._probes.request_arrived:
+            hook(request, self._env._now)
+        self._router.deliver(request)
+
+    def _ended(self, request: int) -> None:
+        """Let the requests follow that have waited for this one."""
+        self._free += 1
+        if not self._armed:
+            self._arm()
+        for follower in self._followers.get(request, ()):
+            self._follow(follower)
+
+    def _follow(self, request: int) -> None:
+        think_s = self._requests.think_s[request] if self._requests.think_s else 0.0
+        arrival = Event(self._env)
+        arrival.callbacks.append(lambda _: self._arrive(request))
+        time_s = max(self._env._now + think_s, self._arrival_s[request])
+        self._env.fire_at(time_s, arrival, priority=URGENT)
+
+
+def _followers(after: Sequence[int]) -> dict[int, list[int]]:
+    """By request, those that arrive when it has ended."""
+    followers: dict[int, list[int]] = {}
+    for request, other in enumerate(after):
+        if other >= 0:
+            followers.setdefault(other, []).append(request)
+    return followers
