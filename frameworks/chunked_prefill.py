@@ -22,38 +22,38 @@ class ChunkedPrefill(Scheduler):
         max_num_batched_tokens: PositiveInt = 2048
         long_prefill_token_threshold: NonNegativeInt = 0
 
-    budget = 0
-    """Tokens of the current step that nobody has taken."""
-
     def schedule(self) -> list[Chunk]:
         """Share out the budget."""
-        self.budget = self.options.max_num_batched_tokens - self.decode.size
-        if not self.waiting and not self.prefilling:
-            return []
-        chunks: list[Chunk] = []
+        budget = self.options.max_num_batched_tokens - self.decode.size
+        chunks = []
         for request in list(self.prefilling):
-            tokens = self.chunk_tokens(request, self.budget)
-            if tokens and request in self.prefilling:
-                self.take(self.extend(request, tokens), chunks)
-        while self.waiting and len(self.running) < self.options.max_num_seqs:
-            tokens = self.chunk_tokens(self.waiting[0], self.budget)
-            if not tokens or not self.take(self.admit(self.waiting[0], tokens), chunks):
+            tokens = self.chunk_tokens(request, budget)
+            if tokens and request in self.prefilling and (chunk := self.extend(request, tokens)):
+                chunks.append(chunk)
+                budget -= chunk.tokens
+        waiting, seats = self.waiting, self.options.max_num_seqs
+        while waiting and len(self.running) < seats:
+            request = waiting[0]
+            tokens = self.chunk_tokens(request, budget)
+            if not tokens or not (chunk := self.admit(request, tokens)):
                 break
-        return [chunk for chunk in chunks if chunk.request in self.prefilling]
-
-    def take(self, chunk: Chunk | None, chunks: list[Chunk]) -> bool:
-        """Put a chunk into the step, if there is one."""
-        if chunk is None:
-            return False
-        chunks.append(chunk)
-        self.budget -= chunk.tokens
-        return True
+            chunks.append(chunk)
+            budget -= tokens
+        return [chunk for chunk in chunks if chunk.request in self.prefilling] if self.preempted else chunks
 
     def chunk_tokens(self, request: int, budget: int) -> int:
         """How much of a prompt fits into this step."""
-        limit = self.options.long_prefill_token_threshold or budget
-        return max(0, min(self.sequences.remaining_prompt(request), limit, budget))
+        tokens = self.sequences.remaining_prompt(request)
+        threshold = self.options.long_prefill_token_threshold
+        if 0 < threshold < tokens:
+            tokens = threshold
+        return tokens if tokens <= budget else max(0, budget)
 
-    def wants(self, request: int) -> bool:
+    def wants(self, request: int, tokens: int) -> bool:
         """Only the first of the queue can be admitted, if there is room in the step."""
-        return self.budget > 0 and len(self.running) < self.options.max_num_seqs and self.waiting[0] == request
+        options = self.options
+        return (
+            self.waiting[0] == request
+            and len(self.running) < options.max_num_seqs
+            and tokens < options.max_num_batched_tokens
+        )

@@ -10,7 +10,6 @@ from heapq import heappop, heappush
 
 from simsys.framework import DecodePhase, register
 from simsys.framework import Sequences as Requests
-from simsys.model.batch import Batch
 from simsys.serving.kv_cache import PagedKVCache
 
 
@@ -21,24 +20,20 @@ class LLMDecode(DecodePhase):
     def __init__(self, sequences: Requests, kv: PagedKVCache) -> None:
         super().__init__(sequences, kv)
         self.step = 0
-        self.cached_tokens = 0
         self.joined: dict[int, int] = {}  # request -> step at which it joined
         self.ends: list[tuple[int, int, int]] = []  # (last step, request, step it joined): stale after a preemption
         self.block_due = [0] * kv.block_size  # sequences that need a block at steps of this remainder
         self.growing = 0  # sequences that have not all their blocks yet
 
-    @property
-    def size(self) -> int:
-        """Sequences that decode."""
-        return len(self.joined)
-
     def add(self, request: int) -> None:
         """The first of the remaining tokens comes with the next step."""
-        remaining = self.sequences.output_tokens[request] - self.sequences.generated_tokens[request]
-        self.joined[request] = self.step
-        self.cached_tokens += self.sequences.computed_tokens[request]
+        sequences, step = self.sequences, self.step
+        remaining = sequences.output_tokens[request] - sequences.generated_tokens[request]
+        self.joined[request] = step
+        self.size += 1
+        self.cached_tokens += sequences.computed_tokens[request]
         self.grow(request, 1)
-        heappush(self.ends, (self.step + remaining, request, self.step))
+        heappush(self.ends, (step + remaining, request, step))
 
     def remove(self, request: int) -> None:
         """Keep the tokens, release the cache."""
@@ -62,21 +57,16 @@ class LLMDecode(DecodePhase):
         missing = rounds * self.growing + sum(due[first : first + rest])
         return missing + sum(due[:past]) if past > 0 else missing
 
-    def work(self) -> Batch:
-        """Each sequence's new token attends to its cached tokens and to itself."""
-        size = len(self.joined)
-        return Batch(size, size, 0.0, 0, self.cached_tokens + size, size)
-
     def finish(self, steps: int = 1) -> list[int]:
         """One more token each and step; those with their last one leave."""
-        if not self.joined:
+        if not self.size:
             return []
         self.kv.take_for_decode(self.missing_blocks(steps))
-        self.cached_tokens += len(self.joined) * steps
+        self.cached_tokens += self.size * steps
         self.step += steps
-        ended = []
-        while self.ends and self.ends[0][0] <= self.step:
-            _, request, joined = heappop(self.ends)
+        ended, ends = [], self.ends
+        while ends and ends[0][0] <= self.step:
+            _, request, joined = heappop(ends)
             if self.joined.get(request) == joined:
                 self.leave(request)
                 ended.append(request)
@@ -85,17 +75,20 @@ class LLMDecode(DecodePhase):
     def leave(self, request: int) -> None:
         """Take a sequence out, with its tokens booked and its cache released."""
         self.grow(request, -1)
+        sequences = self.sequences
         decoded = self.step - self.joined.pop(request)
-        self.sequences.generated_tokens[request] += decoded
-        cached = self.sequences.computed_tokens[request] + decoded
+        self.size -= 1
+        sequences.generated_tokens[request] += decoded
+        cached = sequences.computed_tokens[request] + decoded
         self.cached_tokens -= cached
         self.kv.release(request, cached)
 
-    def grow(self, request: int, sequences: int) -> None:
+    def grow(self, request: int, by: int) -> None:
         """Count a sequence among those that need blocks, unless it holds those of its last token already."""
-        kv = self.kv
-        if kv.held[request] < kv.blocks_for(self.sequences.final_cache_tokens(request)):
+        kv, sequences = self.kv, self.sequences
+        final = sequences.prompt_tokens[request] + sequences.output_tokens[request] - 1
+        if kv.held[request] * kv.block_size < final:
             # It begins a new block at steps with this remainder modulo the block size.
-            remainder = (self.joined[request] - self.sequences.computed_tokens[request]) % kv.block_size
-            self.block_due[remainder] += sequences
-            self.growing += sequences
+            remainder = (self.joined[request] - sequences.computed_tokens[request]) % kv.block_size
+            self.block_due[remainder] += by
+            self.growing += by

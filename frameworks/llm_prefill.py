@@ -14,14 +14,15 @@ class LLMPrefill(PrefillPhase):
 
     def work(self, chunks: Sequence[Chunk]) -> Batch:
         """Tokens, attention and logits of all chunks together."""
+        sequences = self.sequences
         tokens, complete, pairs, context = 0, 0, 0.0, 0
         for request, count in chunks:
-            cached = self.sequences.computed_tokens[request]
+            cached = sequences.computed_tokens[request]
             tokens += count
-            complete += count == self.sequences.remaining_prompt(request)
+            complete += count == sequences.remaining_prompt(request)
             pairs += attention_pairs(count, context=cached)
             context += cached
-        return Batch(tokens, complete, pairs, context)
+        return Batch(tokens, complete, pairs, context, 0, 0)
 
     def finish(self, chunks: Sequence[Chunk], steps: int = 1) -> list[int]:
         """Book the chunks; return the requests whose prompt is complete."""

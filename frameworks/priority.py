@@ -52,6 +52,6 @@ class Priority(ChunkedPrefill):
         """The least important one."""
         return max(self.running, key=self.rank)
 
-    def wants(self, request: int) -> bool:
+    def wants(self, request: int, tokens: int) -> bool:
         """Whether it is the first of the queue, which may find room or make it."""
         return self.waiting[0] == request

@@ -12,21 +12,14 @@ from simsys.framework import Chunk, register
 
 @register("static_batching")
 class StaticBatching(WholePrompts):
-    """All prompts of a batch, in as many steps as the budget makes of them; then all its tokens."""
+    """All prompts of a batch in one step, then all its tokens."""
 
     mixes = False
 
-    forming = False
-    """Whether the batch can still grow."""
-
     def schedule(self) -> list[Chunk]:
-        """As many as fit, and then nothing until all have ended."""
-        if not self.running:
-            self.forming = True
-        chunks = self.admit_whole(self.options.max_num_batched_tokens, reserve=True) if self.forming else []
-        self.forming = bool(chunks)
-        return chunks
+        """As many as fit into a step, and then nothing until all have ended."""
+        return [] if self.running else self.admit_whole(self.options.max_num_batched_tokens, reserve=True)
 
-    def wants(self, request: int) -> bool:
+    def wants(self, request: int, tokens: int) -> bool:
         """A batch under way admits nobody."""
         return False

@@ -38,14 +38,16 @@ class WholePrompts(Scheduler):
             budget -= tokens
         return chunks
 
-    def wants(self, request: int) -> bool:
+    def wants(self, request: int, tokens: int) -> bool:
         """Only the first of the queue can be admitted."""
         return len(self.running) < self.options.max_num_seqs and self.waiting[0] == request
 
     def refusal(self, request: int) -> str:
         """A prompt must fit into a step; after a preemption, what was generated besides."""
         tokens, limit = self.longest_prompt(request), self.options.max_num_batched_tokens
-        return f"its prompt cannot be cut, and {tokens} tokens exceed max_num_batched_tokens={limit}" * (tokens > limit)
+        if tokens <= limit:
+            return ""
+        return f"its prompt cannot be cut, and {tokens} tokens exceed max_num_batched_tokens={limit}"
 
     def longest_prompt(self, request: int) -> int:
         """Most tokens of a request that are ever processed at once."""

@@ -8,7 +8,7 @@ one empty loop. A probe that raises is reported and removed, and the run goes on
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 from simsys.ops import Operation, Recv
@@ -19,6 +19,9 @@ class Probe:
 
     counts_only: ClassVar[bool] = False
     """True if it does not mind that equal training iterations are told by `repeated` instead of one by one."""
+
+    indispensable: ClassVar[bool] = False
+    """True if the run is worth nothing without it: then an error of its own is an error of the run."""
 
     def operation(self, op: Operation, started_s: float, ended_s: float) -> None:
         """An operation runs from `started_s` to `ended_s`; told once, as soon as its end is known.
@@ -63,28 +66,16 @@ class Probe:
     def request_rejected(self, request: int, reason: str, now_s: float) -> None:
         """A request can never be served."""
 
-    def steps(
-        self,
-        rank: int,
-        started_s: float,
-        ended_s: float,
-        count: int,
-        decode_tokens: int,
-        prompt_tokens: int,
-        first_s: float,
-        last_s: float,
-    ) -> None:
-        """A serving replica has finished `count` steps in a row, in each of which every decoding sequence got one token.
+    def steps(self, rank: int, runs: Sequence[float]) -> None:
+        """A serving replica has finished steps, in each of which every decoding sequence got one token.
+
+        They are told many at a time, and the last of them at the end of the simulation.
 
         Args:
             rank: The first rank of the replica.
-            started_s: When the first of them began.
-            ended_s: When the last of them ended.
-            count: How many.
-            decode_tokens: Decoding sequences: as many tokens in each step.
-            prompt_tokens: Prompt tokens that each step has processed.
-            first_s: Duration of the first step.
-            last_s: Duration of the last one; in between, durations grow evenly.
+            runs: Six numbers for every run of steps in a row with the same batch: when the first of them began in
+                seconds; how many steps; decoding sequences; prompt tokens that each step has processed; the duration
+                of the first step in seconds; and by how much each was longer than the one before.
         """
 
 
@@ -105,7 +96,7 @@ class Probes:
     request_finished: tuple[Callable[[int, float], None], ...]
     request_preempted: tuple[Callable[[int, float], None], ...]
     request_rejected: tuple[Callable[[int, str, float], None], ...]
-    steps: tuple[Callable[[int, float, float, int, int, int, float, float], None], ...]
+    steps: tuple[Callable[[int, Sequence[float]], None], ...]
 
     def __init__(self, probes: Iterable[Probe] = ()) -> None:
         self._probes = list(probes)
@@ -118,6 +109,8 @@ class Probes:
 
     def _guarded(self, probe: Probe, hook: str) -> Callable[..., None]:
         call: Callable[..., None] = getattr(probe, hook)
+        if probe.indispensable:
+            return call
 
         def guarded(*args: Any) -> None:
             if probe not in self._probes:  # removed while this round of calls was under way

@@ -60,7 +60,7 @@ class Starter(Protocol):
 class Stepper(Protocol):
     """Carries out consecutive steps of a team: in as many events as the level of detail wants."""
 
-    def run(self, batch: Batch, steps: int, *, host_s: float, more_pairs: float = 0.0) -> None:
+    def run(self, batch: Batch, steps: int, host_s: float, more_pairs: float = 0.0) -> None:
         """Start a run of steps, of which each finds the context that those before have added.
 
         Args:
@@ -69,6 +69,16 @@ class Stepper(Protocol):
             steps: How many follow if nothing happens; the run may end after fewer.
             host_s: Host time before each step.
             more_pairs: By how much the attention pairs of prompts grow from step to step.
+        """
+
+    def decode(self, sequences: int, context_tokens: int, steps: int, host_s: float) -> None:
+        """The same for a batch without prompts.
+
+        Args:
+            sequences: How many decode.
+            context_tokens: Tokens that they attend to in the first step, their new ones included.
+            steps: As in `run`.
+            host_s: As in `run`.
         """
 
     def cut(self) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from simsys.collectives.base import CollectiveKind
-from simsys.executors.step_times import StepTimes
+from simsys.executors.step_times import Line, StepTimes
 from simsys.model.batch import Batch
 from simsys.model.operators import Operator, OperatorKind
 from simsys.model.work import Precision, Work, kernel_of
@@ -21,36 +21,30 @@ UNIT = 2.0**20
 """Of context, for slopes: large, so that what does not depend on it leaves no rounding in the difference."""
 
 
-class ContextBounds(NamedTuple):
-    """What bounds the time of all kernels of a kind, linear in the context they read; in seconds.
+PromptBound = tuple[float, float, float]
+"""A least time of a kernel in seconds: a constant, and what each query-key pair and each cached token add to it."""
+
+
+class StepCosts(NamedTuple):
+    """What a step costs by its numbers of tokens and logits, and what its context adds.
 
     Args:
-        fixed_s: Without context.
-        per_pair_s: For each query-key pair of prompts.
-        per_prompt_token_s: For each cached token that prompts read.
-        per_decode_token_s: For each cached token that decoding sequences read.
-    """
-
-    fixed_s: float
-    per_pair_s: float
-    per_prompt_token_s: float
-    per_decode_token_s: float
-
-
-class TokenCosts(NamedTuple):
-    """What a step costs by its token count.
-
-    Args:
-        compute_s: Kernels whose time depends on it alone, and the host overhead of the layers.
+        compute_s: Kernels that do not depend on the context, and the host overhead of the layers.
         exchange_s: Collectives.
         prompt: The bounds of each kernel that reads the context of prompts.
-        decode: Likewise, of decoding sequences.
+        decode: Likewise, of decoding sequences: a constant, and what each cached token adds.
+        steepest_from: The decode context from which the steepest bound of each kernel of `decode` is the largest.
+        steepest_s: These bounds together, without context.
+        per_token_s: What each cached token adds to them.
     """
 
     compute_s: float
     exchange_s: float
-    prompt: list[list[ContextBounds]]
-    decode: list[list[ContextBounds]]
+    prompt: list[list[PromptBound]]
+    decode: list[list[Line]]
+    steepest_from: float
+    steepest_s: float
+    per_token_s: float
 
 
 class WorkCost:
@@ -115,23 +109,36 @@ class SegmentCost:
         operators = self._prompt + self._decode if batch.attention_pairs > 0.0 else self._decode
         return self._kernels_seconds(operators, batch)
 
-    def context_bounds(self, tokens: float, repeat: int, *, prompts: bool) -> list[list[ContextBounds]]:
-        """The bounds of the kernels that read the context of prompts, or else of decoding sequences, `repeat` times."""
-        base = Batch(tokens=tokens)
-        grown = (
+    def prompt_bounds(self, tokens: float, repeat: int) -> list[list[PromptBound]]:
+        """The bounds of the kernels that read the context of prompts, `repeat` times."""
+        batches = (
+            Batch(tokens=tokens),
             Batch(tokens=tokens, attention_pairs=UNIT),
             Batch(tokens=tokens, prompt_context_tokens=UNIT),
-            Batch(tokens=tokens, decode_context_tokens=UNIT),
         )
-        kernels = []
-        for operator in self._prompt if prompts else self._decode:
-            fixed_s, *more_s = (
-                kernel_bounds(self._spec, kernel_of(operator, batch, self._precision)) for batch in (base, *grown)
-            )
-            slopes_s = [[(one - fixed) / UNIT for one, fixed in zip(each, fixed_s, strict=True)] for each in more_s]
-            bounds = zip(fixed_s, *slopes_s, strict=True)
-            kernels.append([ContextBounds(*(repeat * seconds for seconds in bound)) for bound in bounds])
-        return kernels
+        return [
+            [
+                (repeat * fixed_s, repeat * (pairs_s - fixed_s) / UNIT, repeat * (context_s - fixed_s) / UNIT)
+                for fixed_s, pairs_s, context_s in self._bounds(operator, batches)
+            ]
+            for operator in self._prompt
+        ]
+
+    def decode_bounds(self, tokens: float, repeat: int) -> list[list[Line]]:
+        """The bounds of the kernels that read the context of decoding sequences, `repeat` times."""
+        batches = Batch(tokens=tokens), Batch(tokens=tokens, decode_context_tokens=UNIT)
+        return [
+            [
+                (repeat * fixed_s, repeat * (context_s - fixed_s) / UNIT)
+                for fixed_s, context_s in self._bounds(operator, batches)
+            ]
+            for operator in self._decode
+        ]
+
+    def _bounds(self, operator: Operator, batches: Iterable[Batch]) -> Iterator[tuple[float, ...]]:
+        """Each bound of a kernel, for all the batches."""
+        kernels = [kernel_bounds(self._spec, kernel_of(operator, batch, self._precision)) for batch in batches]
+        return zip(*kernels, strict=True)
 
     def exchange_bytes(self, batch: Batch) -> float:
         """Bytes of the collective that follows; 0 if none does."""
@@ -171,7 +178,8 @@ class PassCost:
             (n, segment) for _, n, segments in self._stretches for segment in segments if segment.attends
         ]
         self._kept: dict[tuple[float, float, bool], tuple[float, float]] = {}
-        self._of_tokens: dict[tuple[float, bool], TokenCosts] = {}
+        self._steps: dict[tuple[float, float, bool], StepCosts] = {}
+        self._of_tokens: dict[tuple[float, bool], StepCosts] = {}
         self._of_logits: dict[float, tuple[float, float]] = {}
 
     def stretches(self, batch: Batch) -> list[tuple[int, list[SegmentTime]]]:
@@ -204,6 +212,25 @@ class PassCost:
             compute_s += repeat * segment.context_seconds(batch)
         return compute_s, exchange_s
 
+    def step_costs(self, tokens: float, logits: float, prompts: bool, collective_s: CollectiveSeconds) -> StepCosts:
+        """What passes with so many tokens cost, with or without prompts among them; put together only once.
+
+        What depends on the tokens and what on the logits have fewer values than both together.
+        """
+        key = tokens, logits, prompts
+        found = self._steps.get(key)
+        if found is None:
+            of_tokens = self._of_tokens.get((tokens, prompts))
+            if of_tokens is None:
+                of_tokens = self._of_tokens[tokens, prompts] = self._token_costs(tokens, prompts, collective_s)
+            head = self._of_logits.get(logits)
+            if head is None:
+                head = self._of_logits[logits] = self._logit_costs(logits, collective_s)
+            found = self._steps[key] = of_tokens._replace(
+                compute_s=of_tokens.compute_s + head[0], exchange_s=of_tokens.exchange_s + head[1]
+            )
+        return found
+
     def step_times(
         self, batch: Batch, more_pairs: float, host_s: float, collective_s: CollectiveSeconds
     ) -> StepTimes:
@@ -216,44 +243,46 @@ class PassCost:
             host_s: Host time before each pass.
             collective_s: As in `seconds`.
         """
-        tokens, logits = batch.tokens, batch.logits
-        prompts = batch.attention_pairs > 0.0
-        costs = self._of_tokens.get((tokens, prompts))
-        if costs is None:
-            costs = self._of_tokens[tokens, prompts] = self._token_costs(tokens, prompts, collective_s)
-        head = self._of_logits.get(logits)
-        if head is None:
-            head = self._of_logits[logits] = self._logit_costs(logits, collective_s)
-        idle_s = host_s + costs.exchange_s + head[1]
-        times = StepTimes(costs.compute_s + head[0] + idle_s, 0.0, idle_s)
-        decoding = batch.decode_sequences
+        tokens, logits, pairs, prompt_context, context, decoding, *_ = batch
+        costs = self.step_costs(tokens, logits, pairs > 0.0, collective_s)
+        idle_s = costs.exchange_s + host_s
+        times = StepTimes(costs.compute_s + idle_s, 0.0, idle_s)
         if decoding:
-            context = batch.decode_context_tokens
-            for kernel in costs.decode:
-                times.add([(each[0] + each[3] * context, each[3] * decoding) for each in kernel])
-        if prompts:
-            pairs, context, added = batch.attention_pairs, batch.prompt_context_tokens, tokens - decoding
-            for kernel in costs.prompt:
+            if context >= costs.steepest_from:
+                times.first_s += costs.steepest_s + costs.per_token_s * context
+                times.growth_s = costs.per_token_s * decoding
+            else:
+                for kernel in costs.decode:
+                    times.add([(fixed_s + token_s * context, token_s * decoding) for fixed_s, token_s in kernel])
+        if pairs > 0.0:
+            added = tokens - decoding
+            for bounds in costs.prompt:
                 times.add(
                     [
-                        (fixed_s + pair_s * pairs + token_s * context, pair_s * more_pairs + token_s * added)
-                        for fixed_s, pair_s, token_s, _ in kernel
+                        (fixed_s + pair_s * pairs + token_s * prompt_context, pair_s * more_pairs + token_s * added)
+                        for fixed_s, pair_s, token_s in bounds
                     ]
                 )
         return times
 
-    def _token_costs(self, tokens: float, prompts: bool, collective_s: CollectiveSeconds) -> TokenCosts:
+    def _token_costs(self, tokens: float, prompts: bool, collective_s: CollectiveSeconds) -> StepCosts:
         batch = Batch(tokens=tokens, attention_pairs=1.0 if prompts else 0.0)
         compute_s, exchange_s = self._token_seconds(batch, collective_s)
-        prompt, decode = (
-            [
-                kernel
-                for repeat, segment in self._attending
-                for kernel in segment.context_bounds(tokens, repeat, prompts=whose)
-            ]
-            for whose in (True, False)
+        prompt = [kernel for n, segment in self._attending for kernel in segment.prompt_bounds(tokens, n)]
+        decode = [kernel for n, segment in self._attending for kernel in segment.decode_bounds(tokens, n)]
+        steepest = [max(kernel, key=lambda bound: (bound[1], bound[0])) for kernel in decode]
+        return StepCosts(
+            compute_s,
+            exchange_s,
+            prompt,
+            decode,
+            steepest_from=max(
+                (_overtakes(top, each) for top, kernel in zip(steepest, decode, strict=True) for each in kernel),
+                default=0.0,
+            ),
+            steepest_s=sum(bound[0] for bound in steepest),
+            per_token_s=sum(bound[1] for bound in steepest),
         )
-        return TokenCosts(compute_s, exchange_s, prompt, decode)
 
     def _logit_costs(self, logits: float, collective_s: CollectiveSeconds) -> tuple[float, float]:
         """What the head adds."""
@@ -274,3 +303,8 @@ class PassCost:
     def _time(name: str, segment: SegmentCost, batch: Batch) -> SegmentTime:
         kind = segment.exchange.kind if segment.exchange is not None else None
         return SegmentTime(name, segment.compute_seconds(batch), kind, segment.exchange_bytes(batch))
+
+
+def _overtakes(steepest: Line, other: Line) -> float:
+    """The context from which the steepest bound of a kernel is at least another one."""
+    return (other[0] - steepest[0]) / (steepest[1] - other[1]) if steepest[1] > other[1] else 0.0

@@ -7,8 +7,8 @@ FIFO server that nobody else uses, this changes no time.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator, Sequence
-from math import inf
 from typing import Any
 
 from simpy.events import Event
@@ -82,7 +82,7 @@ class MediumDetail(Executor):
 
     def stepper(self, team: Group, plan: ForwardPass, done: Callable[[int], None]) -> Jump:
         """A run of steps as one event."""
-        return Jump(self, team, plan, done, self._tally, 1 if self.model.stepping else inf)
+        return Jump(self, team, plan, done, self._tally, 1 if self.model.stepping else sys.maxsize)
 
     def program(self, op: Program) -> Event:
         """All programs of a group at once, as a recurrence over the ends of passes: no event for any pass."""

@@ -7,7 +7,7 @@ at which another bound takes over (kinks), and a sum of durations is a sum of ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import ceil, floor, inf, sqrt
 
 Line = tuple[float, float]
@@ -35,9 +35,15 @@ class StepTimes:
         current = max(bounds)
         self.first_s += current[0]
         self.growth_s += current[1]
+        for bound in bounds:
+            if bound[1] > current[1]:
+                self._add_kinks(bounds, current)
+                break
+
+    def _add_kinks(self, bounds: Sequence[Line], current: Line) -> None:
+        """Find the steps at which steeper bounds take over."""
         while steeper := [bound for bound in bounds if bound[1] > current[1]]:
-            step, following = min((_overtaken(current, bound), (-bound[1], bound)) for bound in steeper)
-            _, overtaking = following
+            step, _, overtaking = min((_overtaken(current, bound), -bound[1], bound) for bound in steeper)
             if step == inf:
                 return
             self.kinks.append((int(step), overtaking[0] - current[0], overtaking[1] - current[1]))
@@ -59,12 +65,11 @@ class StepTimes:
                 seconds += more_s + growth_s * step
         return seconds
 
-    def linear(self, first: int, end: int) -> Iterator[tuple[int, int]]:
-        """The steps from `first` up to `end`, cut into stretches within which durations grow evenly."""
-        for kink in sorted({kink for kink, _, _ in self.kinks if first < kink < end}):
-            yield first, kink
-            first = kink
-        yield first, end
+    def stretches(self, first: int, end: int) -> Sequence[int]:
+        """The ends of stretches of the steps from `first` up to `end` within which durations grow evenly."""
+        if not self.kinks:
+            return (end,)
+        return [*sorted({kink for kink, _, _ in self.kinks if first < kink < end}), end]
 
     def boundary(self, anchor_s: float, time_s: float, first: int, last: int) -> int:
         """The number of steps after which a boundary is at or after a time.
@@ -84,19 +89,21 @@ class StepTimes:
                 else:
                     low = middle + 1
             return low
-        steps = min(last, max(first, self._guess(time_s - anchor_s)))
+        half_s = self.growth_s * 0.5
+        linear_s = self.first_s - half_s
+        seconds = time_s - anchor_s
+        # About how many steps fit into a time: the root of a quadratic. The loops settle what rounding leaves open.
+        root_s = linear_s + sqrt(linear_s * linear_s + 4.0 * half_s * seconds)
+        steps = ceil(2.0 * seconds / root_s) if root_s > 0.0 else first
+        if steps > last:
+            steps = last
+        if steps < first:
+            steps = first
         while steps > first and anchor_s + self.elapsed(steps - 1) >= time_s:
             steps -= 1
         while steps < last and anchor_s + self.elapsed(steps) < time_s:
             steps += 1
         return steps
-
-    def _guess(self, seconds: float) -> int:
-        """About how many steps fit into a time, for durations without kinks: the root of a quadratic."""
-        half_s = self.growth_s * 0.5
-        linear_s = self.first_s - half_s
-        root_s = sqrt(max(0.0, linear_s * linear_s + 4.0 * half_s * seconds))
-        return ceil(2.0 * seconds / (linear_s + root_s)) if linear_s + root_s > 0.0 else 1
 
 
 def _overtaken(current: Line, other: Line) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from heapq import heappush
 from typing import TYPE_CHECKING
 
-from simpy.events import NORMAL, Event
+from simpy.events import NORMAL, Event, EventPriority
 
 from simsys.executors.step_times import StepTimes
 from simsys.model.batch import Batch
@@ -19,8 +19,55 @@ if TYPE_CHECKING:
     from simsys.executors.base import Executor
     from simsys.executors.tally import Tally
 
+NUMBERS = 6 * 512
+"""How many numbers are noted before the probes are told."""
+
 NAME = "step"
 """The name of the passes, for observers."""
+
+
+class StepLog:
+    """What the probes are told of steps: many runs at once, since there are so many.
+
+    Args:
+        executor: Knows the probes.
+        rank: The first rank of the team.
+    """
+
+    def __init__(self, executor: Executor, rank: int) -> None:
+        self._executor, self._rank = executor, rank
+        self._runs: list[float] = []
+        executor.at_end(self.tell)
+
+    def add(self, tokens: float, decoding: float, started_s: float, first: int, end: int, times: StepTimes) -> None:
+        """Note the steps from `first` up to `end` of a batch, which began at `started_s`."""
+        runs, growth_s = self._runs, times.growth_s
+        if times.kinks:
+            self._add_stretches(tokens, decoding, started_s, first, end, times)
+        else:
+            first_s = times.first_s + growth_s * first
+            runs.extend((started_s, end - first, decoding, tokens - decoding, first_s, growth_s))
+        if len(runs) >= NUMBERS:
+            self.tell()
+
+    def tell(self) -> None:
+        """Tell what has been noted."""
+        runs, self._runs = self._runs, []
+        if runs:
+            for hook in self._executor.probes.steps:
+                hook(self._rank, runs)
+
+    def _add_stretches(
+        self, tokens: float, decoding: float, started_s: float, first: int, end: int, times: StepTimes
+    ) -> None:
+        """One entry for each stretch in which durations grow evenly."""
+        begun_s = times.elapsed(first)
+        for stop in times.stretches(first, end):
+            first_s = times.duration(first)
+            growth_s = times.duration(first + 1) - first_s if stop > first + 1 else 0.0
+            offset_s = times.elapsed(first) - begun_s
+            self._runs += (started_s + offset_s, stop - first, decoding, tokens - decoding, first_s, growth_s)
+            first = stop
 
 
 class Passes:
@@ -38,8 +85,13 @@ class Passes:
         self._team, self._plan, self._done = team, plan, done
         self._batch = Batch()
         self._started_s = 0.0
+        self._log = StepLog(executor, team.ranks[0])
 
-    def run(self, batch: Batch, steps: int, *, host_s: float, more_pairs: float = 0.0) -> None:
+    def decode(self, sequences: int, context_tokens: int, steps: int, host_s: float) -> None:
+        """The same without prompts."""
+        self.run(Batch(sequences, sequences, 0.0, 0, context_tokens, sequences), steps, host_s)
+
+    def run(self, batch: Batch, steps: int, host_s: float, more_pairs: float = 0.0) -> None:
         """Start the first of at most so many steps."""
         self._batch, self._started_s = batch, self._env._now
         event = self._executor.start(Forward(self._team, self._plan, batch, host_s, NAME))
@@ -55,10 +107,9 @@ class Passes:
         return 0
 
     def _ended(self, _: Event) -> None:
-        batch, started_s, now_s = self._batch, self._started_s, self._env._now
-        decoding, step_s = int(batch.decode_sequences), now_s - started_s
-        for hook in self._executor.probes.steps:
-            hook(self._team.ranks[0], started_s, now_s, 1, decoding, int(batch.tokens) - decoding, step_s, step_s)
+        if self._executor.probes.steps:
+            times = StepTimes(self._env._now - self._started_s, 0.0, 0.0)
+            self._log.add(self._batch.tokens, self._batch.decode_sequences, self._started_s, 0, 1, times)
         self._done(1)
 
 
@@ -84,7 +135,7 @@ class Jump:
         plan: ForwardPass,
         done: Callable[[int], None],
         tally: Tally,
-        longest: float,
+        longest: int,
     ) -> None:
         self._executor, self._env = executor, executor.env
         self._team, self._plan, self._done = team, plan, done
@@ -95,24 +146,76 @@ class Jump:
         self._device = executor.platform.devices[team.ranks[0]]
         self._collective_s = executor.communicator(team).seconds
         # Boundaries of several teams at one moment come in the order of their ranks, after all that arrives.
-        self._priority = NORMAL + 1 + team.ranks[0]
-        self._batch, self._more_pairs, self._host_s = Batch(), 0.0, 0.0
+        self._priority = EventPriority(NORMAL + 1 + team.ranks[0])
+        self._batch: Batch | None = None
+        self._more_pairs = self._host_s = 0.0
+        self._tokens: float = 0  # of each step
+        self._sequences: float = 0  # that decode
+        self._context = 0  # of the first step, where there are no prompts
+        self._decode_costs: dict[int, tuple[float, float, float, float]] = {}
         self._times = StepTimes(0.0, 0.0, 0.0)
+        self._log = StepLog(executor, team.ranks[0])
         self._anchor_s = 0.0
-        self._from = self._to = 0  # steps since the anchor: those told, and those under way
-        self._due_s = -1.0
+        # Steps since the anchor: those that have been told, and those under way besides; and when these begin and end.
+        self._from = self._to = 0
+        self._started_s = self._due_s = -1.0
         self._callbacks: list[Callback] = [self._fire]
         self._tick = Event(self._env)
         self._tick._ok, self._tick._value = True, None
 
-    def run(self, batch: Batch, steps: int, *, host_s: float, more_pairs: float = 0.0) -> None:
+    def run(self, batch: Batch, steps: int, host_s: float, more_pairs: float = 0.0) -> None:
         """Start a run of at most so many steps."""
-        if not self._goes_on(batch, more_pairs, host_s):
+        if batch.tokens == self._tokens and batch == self._after(self._from) and self._same(host_s, more_pairs):
+            self._go_on(steps)
+        else:
             self._batch, self._more_pairs, self._host_s = batch, more_pairs, host_s
-            self._times = self._cost.step_times(batch, more_pairs, host_s, self._collective_s)
-            self._anchor_s, self._from = max(self._env._now, self._device.free_at_s), 0
-        self._to = self._from + (steps if steps <= self._longest else int(self._longest))
+            self._tokens, self._sequences, self._context = batch.tokens, batch.decode_sequences, 0
+            self._begin(self._cost.step_times(batch, more_pairs, host_s, self._collective_s), steps)
+
+    def decode(self, sequences: int, context_tokens: int, steps: int, host_s: float) -> None:
+        """Start a run of at most so many steps without prompts."""
+        if (
+            sequences == self._tokens
+            and context_tokens == self._context + self._from * sequences
+            and self._same(host_s, 0.0)
+        ):
+            self._go_on(steps)
+            return
+        self._batch, self._more_pairs, self._host_s = None, 0.0, host_s
+        self._tokens = self._sequences = sequences
+        self._context = context_tokens
+        costs = self._decode_costs.get(sequences)
+        if costs is None:
+            found = self._cost.step_costs(sequences, sequences, False, self._collective_s)
+            costs = self._decode_costs[sequences] = (
+                found.steepest_from,
+                found.compute_s + found.exchange_s + found.steepest_s,
+                found.per_token_s,
+                found.exchange_s,
+            )
+        steepest_from, fixed_s, per_token_s, exchange_s = costs
+        if context_tokens >= steepest_from:
+            first_s = fixed_s + per_token_s * context_tokens + host_s
+            self._begin(StepTimes(first_s, per_token_s * sequences, exchange_s + host_s), steps)
+        else:
+            self._begin(self._cost.step_times(self._after(0), 0.0, host_s, self._collective_s), steps)
+
+    def _begin(self, times: StepTimes, steps: int) -> None:
+        self._times = times
+        now_s, free_at_s = self._env._now, self._device.free_at_s
+        self._anchor_s = self._started_s = now_s if now_s >= free_at_s else free_at_s
+        self._from = 0
+        self._to = steps if steps <= self._longest else self._longest
         self._arm()
+
+    def _go_on(self, steps: int) -> None:
+        self._started_s = self._due_s
+        self._to = self._from + (steps if steps <= self._longest else self._longest)
+        self._arm()
+
+    def _same(self, host_s: float, more_pairs: float) -> bool:
+        """Whether a step that follows from those so far begins as the last one has ended."""
+        return self._due_s == self._env._now and host_s == self._host_s and more_pairs == self._more_pairs
 
     def cut(self) -> None:
         """End the run at the first boundary that is not before now."""
@@ -132,16 +235,12 @@ class Jump:
         self._due_s = due_s = self._anchor_s + self._times.elapsed(self._to)
         heappush(env._queue, (due_s, self._priority, next(env._eid), tick))
 
-    def _goes_on(self, batch: Batch, more_pairs: float, host_s: float) -> bool:
-        """Whether a batch follows from the steps so far, at once."""
-        steps, old = self._from, self._batch
-        if batch.tokens != old.tokens or batch.logits != old.logits or self._due_s != self._env._now:
-            return False
-        return batch == self._after(steps) and more_pairs == self._more_pairs and host_s == self._host_s
-
     def _after(self, steps: int) -> Batch:
         """The batch of a step, counted from the anchor."""
         first = self._batch
+        if first is None:
+            size = self._sequences
+            return Batch(size, size, 0.0, 0, self._context + steps * size, size)
         return first._replace(
             attention_pairs=first.attention_pairs + steps * self._more_pairs,
             prompt_context_tokens=first.prompt_context_tokens + steps * (first.tokens - first.decode_sequences),
@@ -152,38 +251,23 @@ class Jump:
         self._tick.callbacks = self._callbacks
         if self._env._now != self._due_s or self._from == self._to:
             return
-        first, end, times = self._from, self._to, self._times
-        self._from = end
+        first, end = self._from, self._to
         steps = end - first
-        self._device.free_at_s = self._env._now
-        self._device.busy_s += times.elapsed(end) - times.elapsed(first) - steps * times.idle_s
+        self._from = end
+        device = self._device
+        device.free_at_s = self._due_s
+        device.busy_s += self._due_s - self._started_s - steps * self._times.idle_s
         if self._tally is not None:
-            self._tally.passed(self._op, self._batch, steps)
-        if self._executor.probes.operation:
+            self._tally.passed(self._op, self._after(0), steps)
+        probes = self._executor.probes
+        if probes.operation:
             self._tell_passes(first, end)
-        if self._executor.probes.steps:
-            self._tell_steps(first, end)
+        if probes.steps:
+            self._log.add(self._tokens, self._sequences, self._started_s, first, end, self._times)
         self._done(steps)
 
-    def _tell_steps(self, first: int, end: int) -> None:
-        batch, times, anchor_s = self._batch, self._times, self._anchor_s
-        decoding = int(batch.decode_sequences)
-        prompt_tokens = int(batch.tokens) - decoding
-        for start, stop in times.linear(first, end):
-            for hook in self._executor.probes.steps:
-                hook(
-                    self._team.ranks[0],
-                    anchor_s + times.elapsed(start),
-                    anchor_s + times.elapsed(stop),
-                    stop - start,
-                    decoding,
-                    prompt_tokens,
-                    times.duration(start),
-                    times.duration(stop - 1),
-                )
-
     def _tell_passes(self, first: int, end: int) -> None:
-        started_s = self._anchor_s + self._times.elapsed(first)
+        started_s = self._started_s
         for step in range(first, end):
             ended_s = self._anchor_s + self._times.elapsed(step + 1)
             op = Forward(self._team, self._plan, self._after(step), self._host_s, NAME)

@@ -18,6 +18,8 @@ from simsys.serving.requests import RequestTable
 class MetricsCollector(Probe, ABC):
     """Base of the collectors of training and serving: `metrics` and `rows` when the run has ended."""
 
+    indispensable = True
+
     @abstractmethod
     def metrics(self) -> Mapping[str, Any]:
         """Figures by name."""
@@ -177,24 +179,9 @@ class ServingMetrics(MetricsCollector):
         """Never served."""
         self.log.rejected[request] = reason
 
-    def steps(
-        self,
-        rank: int,
-        started_s: float,
-        ended_s: float,
-        count: int,
-        decode_tokens: int,
-        prompt_tokens: int,
-        first_s: float,
-        last_s: float,
-    ) -> None:
-        """In each of them, every decoding sequence has waited that long for its token."""
-        log = self.log
-        log.step_count.append(count)
-        log.step_first_s.append(first_s)
-        log.step_last_s.append(last_s)
-        log.step_decode_tokens.append(decode_tokens)
-        log.step_prompt_tokens.append(prompt_tokens)
+    def steps(self, rank: int, runs: Sequence[float]) -> None:
+        """In each step, every decoding sequence has waited that long for its token."""
+        self.log.steps.extend(runs)
 
     def metrics(self) -> Mapping[str, Any]:
         """Figures of the whole run."""

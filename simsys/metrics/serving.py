@@ -34,12 +34,8 @@ class ServingLog:
         self.finished_s = [-1.0] * count
         self.preemptions = [0] * count
         self.rejected: dict[int, str] = {}
-        # Runs of steps, whose durations grow evenly from the first to the last.
-        self.step_count = array("q")
-        self.step_first_s = array("d")
-        self.step_last_s = array("d")
-        self.step_decode_tokens = array("q")
-        self.step_prompt_tokens = array("q")
+        self.steps = array("d")
+        """Runs of steps, six numbers each, as `Probe.steps` tells them."""
 
     def rows(self) -> Mapping[str, Sequence[Any]]:
         """One row per request; empty where it did not get that far."""
@@ -91,7 +87,7 @@ def serving_metrics(log: ServingLog, slo: Mapping[str, float]) -> dict[str, Any]
         "total_token_throughput": float((output_tokens.sum() + prompt_tokens.sum()) * per_s),
         "request_goodput": _goodput({"ttft": ttft, "tpot": tpot, "e2el": e2el}, slo, per_s),
         "preemptions": sum(log.preemptions),
-        "steps": sum(log.step_count),
+        "steps": int(sum(log.steps[1::6])),
     }
     times = {"ttft": ttft, "tpot": tpot[output_tokens > 1], "e2el": e2el, "queue": queue}
     for name, seconds in times.items():
@@ -103,14 +99,12 @@ def _gaps_ms(log: ServingLog) -> tuple[np.ndarray, np.ndarray]:
     """The durations of all steps in which sequences decode, and how many did."""
     import numpy as np
 
-    tokens, count = np.asarray(log.step_decode_tokens), np.asarray(log.step_count)
-    first_s, last_s = np.asarray(log.step_first_s), np.asarray(log.step_last_s)
-    decode = tokens > 0
-    tokens, count, first_s, last_s = tokens[decode], count[decode], first_s[decode], last_s[decode]
-    growth_s = (last_s - first_s) / np.maximum(count - 1, 1)
+    runs = np.asarray(log.steps).reshape(-1, 6)
+    _, steps, tokens, _, first_s, growth_s = runs[runs[:, 2] > 0].T
+    count = steps.astype(int)
     place = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
     gaps_s = np.repeat(first_s, count) + place * np.repeat(growth_s, count)
-    return gaps_s * 1e3, np.repeat(tokens.astype(float), count)
+    return gaps_s * 1e3, np.repeat(tokens, count)
 
 
 def _goodput(times: Mapping[str, np.ndarray], slo: Mapping[str, float], per_s: float) -> float | None:

@@ -48,11 +48,10 @@ class DecodePhase(ABC):
     def __init__(self, sequences: Sequences, kv: PagedKVCache) -> None:
         self.sequences = sequences
         self.kv = kv
-
-    @property
-    @abstractmethod
-    def size(self) -> int:
+        self.size = 0
         """Sequences that decode."""
+        self.cached_tokens = 0
+        """Tokens whose keys and values they have in the cache; each step adds one for every sequence."""
 
     @abstractmethod
     def add(self, request: int) -> None:
@@ -70,9 +69,14 @@ class DecodePhase(ABC):
     def missing_blocks(self, steps: int = 1) -> int:
         """KV blocks that the next steps need, up to `steps_left` of them."""
 
-    @abstractmethod
-    def work(self) -> Batch:
-        """What the next step has to process."""
+    def beside(self, prompts: Batch) -> Batch:
+        """What a step has to process in which all sequences decode beside prompts.
+
+        Each sequence's new token attends to its cached tokens and to itself.
+        """
+        size = self.size
+        tokens, logits, pairs, context, *_ = prompts
+        return Batch(tokens + size, logits + size, pairs, context, self.cached_tokens + size, size)
 
     @abstractmethod
     def finish(self, steps: int = 1) -> list[int]:

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from simpy.events import NORMAL, Event
+from simpy.events import NORMAL, Event, EventPriority
 
 from simsys.errors import UsageError
 from simsys.platform.environment import Environment
@@ -54,13 +54,17 @@ class Replica:
         self.sequences, self.kv = scheduler.sequences, scheduler.kv
         self.on_end: Callable[[int], None] | None = None
         """Called with every request that has ended, be it refused."""
-        self._env, self._probes, self._host = env, probes, host
+        self._env, self._probes = env, probes
+        self._per_step_s, self._per_sequence_s = host.per_step_s, host.per_sequence_s
         self._prefill, self._decode = scheduler.prefill, scheduler.decode
+        self._running, self._prefilling = scheduler.running, scheduler.prefilling
+        self._block_size, self._capacity_tokens = self.kv.block_size, self.kv.capacity_tokens
         self._max_context_tokens = max_context_tokens
         self._steps = team.steps(self._boundary)
-        self._priority = NORMAL + 1 + team.group.ranks[0]
+        self._priority = EventPriority(NORMAL + 1 + team.group.ranks[0])
         self._busy = False
-        self._left = 0  # steps of the run under way, if it could be cut
+        self._left = 0  # steps of the run under way, none while it is being changed
+        self._tokens = 0  # of each of its steps
         self._chunks: Sequence[Chunk] = ()
         self._decoding = 0
 
@@ -78,17 +82,18 @@ class Replica:
     def refuses(self, request: int) -> bool:
         """Whether a request can never be served, of which the probes are told."""
         reason = self._refusal(request)
-        if reason:
-            for hook in self._probes.request_rejected:
-                hook(request, reason, self._env._now)
-            if self.on_end is not None:
-                self.on_end(request)
-        return bool(reason)
+        if not reason:
+            return False
+        for hook in self._probes.request_rejected:
+            hook(request, reason, self._env._now)
+        if self.on_end is not None:
+            self.on_end(request)
+        return True
 
     def notice(self, request: int) -> None:
         """A request has joined the queue: begin, or end the run at the next step if that may change it."""
         if self._busy:
-            if self._left > 1 and self.scheduler.wants(request):
+            if self._left > 1 and self.scheduler.wants(request, self._tokens):
                 self._steps.cut()
         else:
             self._busy = True
@@ -118,11 +123,12 @@ class Replica:
 
     def _refusal(self, request: int) -> str:
         """Why a request can never be served; empty if it can."""
-        total = self.sequences.prompt_tokens[request] + self.sequences.output_tokens[request]
-        if self._max_context_tokens and total > self._max_context_tokens:
-            return f"longer than the model's context of {self._max_context_tokens} tokens"
-        if total - 1 > self.kv.capacity_tokens:
-            return f"longer than the KV cache of {self.kv.capacity_tokens} tokens"
+        sequences, context, capacity = self.sequences, self._max_context_tokens, self._capacity_tokens
+        total = sequences.prompt_tokens[request] + sequences.output_tokens[request]
+        if total > context > 0:
+            return f"longer than the model's context of {context} tokens"
+        if total - 1 > capacity:
+            return f"longer than the KV cache of {capacity} tokens"
         return self.scheduler.refusal(request)
 
     def _wake(self, _: Event) -> None:
@@ -132,15 +138,12 @@ class Replica:
         """A run of steps has ended: book what it has done, last tokens first, then prompts; and go on."""
         self._left = 0
         chunks = self._chunks
-        if steps > 1 and chunks:
+        if chunks and steps > 1:
             self._hold(chunks, steps)
         if self._decoding:
-            ended = self._decode.finish(steps)
-            if ended:
-                running = self.scheduler.running
-                for request in ended:
-                    del running[request]
-                    self._finished(request)
+            for request in self._decode.finish(steps):
+                del self._running[request]
+                self._finished(request)
         if chunks:
             self._advance(chunks, steps)
         self._next()
@@ -153,9 +156,9 @@ class Replica:
 
     def _advance(self, chunks: Sequence[Chunk], steps: int) -> None:
         """Let requests whose prompt is complete decode, or end."""
-        scheduler, sequences = self.scheduler, self.sequences
+        sequences = self.sequences
         for request in self._prefill.finish(chunks, steps):
-            del scheduler.prefilling[request]
+            del self._prefilling[request]
             generated = sequences.generated_tokens[request]
             if generated == 1:
                 for hook in self._probes.request_first_token:
@@ -164,7 +167,7 @@ class Replica:
                 self._decode.add(request)
             else:
                 self.kv.release(request, sequences.computed_tokens[request])
-                del scheduler.running[request]
+                del self._running[request]
                 self._finished(request)
 
     def _finished(self, request: int) -> None:
@@ -174,30 +177,61 @@ class Replica:
             self.on_end(request)
 
     def _next(self) -> None:
-        """Ask the policy, and start the next run of steps; or rest."""
-        chunks = self._ask()
-        decoding = self._decode.size
-        if chunks:
-            if not self.scheduler.mixes:
-                decoding = 0
-        elif not decoding:
-            self._busy, self._chunks, self._decoding = False, (), 0
+        """Start the next run of steps, or rest."""
+        scheduler, decode = self.scheduler, self._decode
+        if scheduler.waiting or self._prefilling or decode.size > self.kv.free_blocks:
+            chunks = self._ask()
+            if chunks:
+                self._start_with_prompts(chunks)
+                return
+        else:
+            scheduler.preempted = False
+        self._chunks = ()
+        self._decoding = size = decode.size
+        if not size:
+            self._busy = False
             return
+        steps = decode.steps_left()
+        if steps > 1:
+            if scheduler.preempted:
+                steps = 1
+            elif size * (steps // self._block_size + 1) > self.kv.free_blocks:
+                steps = self._that_fit(steps)
+        self._left, self._tokens = steps, size
+        self._steps.decode(size, decode.cached_tokens + size, steps, self._per_step_s + self._per_sequence_s * size)
+
+    def _start_with_prompts(self, chunks: list[Chunk]) -> None:
+        """Start a run that lasts until a sequence ends, a prompt is complete or memory runs out."""
+        decode = self._decode
+        decoding = decode.size if self.scheduler.mixes else 0
         self._chunks, self._decoding = chunks, decoding
-        self._start(chunks, decoding)
+        batch = self._prefill.work(chunks)
+        steps = self.scheduler.repeats(chunks)
+        more_pairs = 0.0
+        for _, tokens in chunks:
+            more_pairs += tokens * tokens
+        if decoding:
+            batch = decode.beside(batch)
+            steps = min(steps, decode.steps_left())
+        if steps > 1:
+            steps = 1 if self.scheduler.preempted else self._that_fit(steps)
+        self._left, self._tokens = steps, int(batch.tokens)
+        self._steps.run(batch, steps, self._per_step_s + self._per_sequence_s * batch.logits, more_pairs)
 
     def _ask(self) -> list[Chunk]:
+        """What the policy chooses, and room for the sequences that decode."""
         scheduler = self.scheduler
         fruitless = 0
         while True:
             scheduler.preempted = False
             if scheduler.mixes:
                 scheduler.make_room()
+                chunks = scheduler.schedule()
             else:
                 self.kv.reserved_blocks = 0
-            chunks = scheduler.schedule()
-            if not chunks and not scheduler.mixes:
-                scheduler.make_room()
+                chunks = scheduler.schedule()
+                if not chunks:
+                    scheduler.make_room()
             if chunks or self._decode.size or not scheduler.preempted:
                 return chunks
             fruitless += 1
@@ -210,37 +244,9 @@ class Replica:
                 f"scheduler {type(self.scheduler).__name__} preempts every request that it admits, so none is served"
             )
 
-    def _start(self, chunks: list[Chunk], decoding: int) -> None:
-        """Start a run that lasts until a sequence ends, a prompt is complete or memory runs out."""
-        more_pairs = 0.0
-        if chunks:
-            batch = self._prefill.work(chunks)
-            steps = self.scheduler.repeats(chunks)
-            for _, tokens in chunks:
-                more_pairs += tokens * tokens
-            if decoding:
-                batch += self._decode.work()
-                steps = min(steps, self._decode.steps_left())
-        else:
-            batch = self._decode.work()
-            steps = self._decode.steps_left()
-        if steps > 1:
-            steps = 1 if self.scheduler.preempted else self._that_fit(steps)
-        self._left = steps
-        host = self._host
-        self._steps.run(
-            batch, steps, host_s=host.per_step_s + host.per_sequence_s * batch.logits, more_pairs=more_pairs
-        )
-
     def _that_fit(self, steps: int) -> int:
         """How many of the next steps find all the KV blocks they need; the first one does."""
-        kv = self.kv
-        most = self._decoding * (steps // kv.block_size + 1)
-        for _, tokens in self._chunks:
-            most += tokens * steps // kv.block_size + 1
-        if most <= kv.free_blocks:
-            return steps
-        return max(1, bisect_right(range(1, steps + 1), kv.free_blocks, key=self._blocks))
+        return max(1, bisect_right(range(1, steps + 1), self.kv.free_blocks, key=self._blocks))
 
     def _blocks(self, steps: int) -> int:
         return self._decode_blocks(steps) + self._chunk_blocks(steps)

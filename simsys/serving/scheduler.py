@@ -19,9 +19,9 @@ from simsys.serving.sequences import Sequences
 class Scheduler(Configurable, ABC):
     """A replica's scheduler: subclass it and write `schedule`.
 
-    It is asked before every step. Where nothing arrives, ends or runs out of memory, many steps may be simulated at
-    once; then it is asked again when one of these happens. So it must answer the same as long as nothing does, apart
-    from what `repeats` says. `wants` may spare it questions.
+    It is asked before every step as long as requests wait or prompts are incomplete. Where nothing arrives, ends or runs
+    out of memory, many steps may be simulated at once; then it is asked again when one of these happens. So it must
+    answer the same as long as nothing does, apart from what `repeats` says. `wants` may spare it questions.
 
     Args:
         options: The policy's settings.
@@ -66,11 +66,15 @@ class Scheduler(Configurable, ABC):
         """Where requests wait; by default, first come first served."""
         return deque()
 
-    def wants(self, request: int) -> bool:
-        """Whether `schedule` may answer differently now that `request` has joined those that wait.
+    def wants(self, request: int, tokens: int) -> bool:
+        """Whether `schedule` may answer differently now that a request has joined those that wait.
 
-        It was asked before the current step. By default it is asked again at the end of the step in which something
-        arrives; a policy that could not admit the request anyway answers False.
+        By default it is asked again at the end of the step in which something arrives; a policy that could not admit the
+        request anyway answers False.
+
+        Args:
+            request: Which.
+            tokens: How many every step processes now.
         """
         return True
 
@@ -79,8 +83,13 @@ class Scheduler(Configurable, ABC):
 
         By default, as long as none of them would be the last of its prompt.
         """
-        steps = min((self.sequences.remaining_prompt(request) - 1) // tokens for request, tokens in chunks)
-        return max(1, steps)
+        fewest = 0
+        for request, tokens in chunks:
+            steps = (self.sequences.remaining_prompt(request) - 1) // tokens
+            if steps <= 1:
+                return 1
+            fewest = min(fewest, steps) if fewest else steps
+        return fewest
 
     def refusal(self, request: int) -> str:
         """Why the policy can never serve a request; empty if it can."""
@@ -98,10 +107,11 @@ class Scheduler(Configurable, ABC):
         """
         if self.preempted or not self.kv.grow(request, max(tokens, reserve)):
             return None
-        if self.waiting[0] == request:
-            self.waiting.popleft()
+        waiting = self.waiting
+        if waiting[0] == request:
+            waiting.popleft()
         else:
-            self.waiting.remove(request)
+            waiting.remove(request)
         self.running[request] = self.prefilling[request] = None
         for hook in self._probes.request_admitted:
             hook(request, self._env._now)

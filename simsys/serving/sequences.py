@@ -39,7 +39,7 @@ class Sequences:
 
     def remaining_prompt(self, request: int) -> int:
         """Tokens that are still to be computed before the next output token."""
-        return self.target_tokens(request) - self.computed_tokens[request]
+        return self.prompt_tokens[request] + self.generated_tokens[request] - self.computed_tokens[request]
 
     def final_cache_tokens(self, request: int) -> int:
         """Most tokens of this request that are ever cached: all but the last output token."""
