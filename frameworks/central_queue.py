@@ -9,11 +9,11 @@ from simsys.framework import Replica, Router, SharedQueue, register
 
 @register("central_queue")
 class CentralQueue(Router):
-    """First come, first served over all replicas, instead of the queue that each would have."""
+    """The queue of the first replica's scheduler, in its order, instead of one for each."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        queue = SharedQueue(self.notice)
+        queue = SharedQueue(self.replicas[0].scheduler.waiting, self.notice)
         for replica in self.replicas:
             replica.scheduler.waiting = queue
 

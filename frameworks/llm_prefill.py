@@ -22,7 +22,7 @@ class LLMPrefill(PrefillPhase):
             complete += count == sequences.remaining_prompt(request)
             pairs += attention_pairs(count, context=cached)
             context += cached
-        return Batch(tokens, complete, pairs, context, 0, 0)
+        return Batch(tokens, complete, pairs, context)
 
     def finish(self, chunks: Sequence[Chunk], steps: int = 1) -> list[int]:
         """Book the chunks; return the requests whose prompt is complete."""

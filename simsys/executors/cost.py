@@ -89,6 +89,12 @@ class SegmentCost:
         """Whether some of its duration depends on the context."""
         return bool(self._prompt or self._decode)
 
+    @property
+    def per_logit(self) -> bool:
+        """Whether some of it depends on the tokens that go through the head."""
+        exchange = self.exchange
+        return any(operator.per_logit for operator in self._by_tokens) or (exchange is not None and exchange.per_logit)
+
     def compute_seconds(self, batch: Batch) -> float:
         """Seconds of computation, host overhead of the layers included."""
         return self.token_seconds(batch) + self.context_seconds(batch)
@@ -177,6 +183,7 @@ class PassCost:
         self._attending = [
             (n, segment) for _, n, segments in self._stretches for segment in segments if segment.attends
         ]
+        self._heads = [(n, segment) for _, n, segments in self._stretches for segment in segments if segment.per_logit]
         self._kept: dict[tuple[float, float, bool], tuple[float, float]] = {}
         self._steps: dict[tuple[float, float, bool], StepCosts] = {}
         self._of_tokens: dict[tuple[float, bool], StepCosts] = {}
@@ -230,6 +237,22 @@ class PassCost:
                 compute_s=of_tokens.compute_s + head[0], exchange_s=of_tokens.exchange_s + head[1]
             )
         return found
+
+    def step_seconds(self, batch: Batch, costs: StepCosts) -> float:
+        """Seconds of a single pass with prompts, without what its `costs` say is no computation."""
+        _, _, pairs, prompt_context, context, decoding, *_ = batch
+        seconds = costs.compute_s
+        if decoding:
+            if context >= costs.steepest_from:
+                seconds += costs.steepest_s + costs.per_token_s * context
+            else:
+                for kernel in costs.decode:
+                    seconds += max([fixed_s + token_s * context for fixed_s, token_s in kernel])
+        for bounds in costs.prompt:
+            seconds += max(
+                [fixed_s + pair_s * pairs + token_s * prompt_context for fixed_s, pair_s, token_s in bounds]
+            )
+        return seconds
 
     def step_times(
         self, batch: Batch, more_pairs: float, host_s: float, collective_s: CollectiveSeconds
@@ -286,8 +309,13 @@ class PassCost:
 
     def _logit_costs(self, logits: float, collective_s: CollectiveSeconds) -> tuple[float, float]:
         """What the head adds."""
-        with_head, without = (self._token_seconds(Batch(logits=each), collective_s) for each in (logits, 0.0))
-        return with_head[0] - without[0], with_head[1] - without[1]
+        batch, empty = Batch(logits=logits), Batch()
+        compute_s = exchange_s = 0.0
+        for repeat, segment in self._heads:
+            compute_s += repeat * (segment.token_seconds(batch) - segment.token_seconds(empty))
+            if segment.exchange is not None and segment.exchange.per_logit:
+                exchange_s += repeat * collective_s(segment.exchange.kind, segment.exchange_bytes(batch))
+        return compute_s, exchange_s
 
     def _token_seconds(self, batch: Batch, collective_s: CollectiveSeconds) -> tuple[float, float]:
         """The part of `seconds` that depends on the token counts alone."""

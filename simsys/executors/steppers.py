@@ -6,14 +6,14 @@ from collections.abc import Callable
 from heapq import heappush
 from typing import TYPE_CHECKING
 
-from simpy.events import NORMAL, Event, EventPriority
+from simpy.events import Event
 
 from simsys.executors.step_times import StepTimes
 from simsys.model.batch import Batch
 from simsys.ops import Forward
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
-from simsys.platform.environment import At, Callback
+from simsys.platform.environment import At, Callback, boundary
 
 if TYPE_CHECKING:
     from simsys.executors.base import Executor
@@ -145,8 +145,7 @@ class Jump:
         self._cost = executor.pass_cost(self._op)
         self._device = executor.platform.devices[team.ranks[0]]
         self._collective_s = executor.communicator(team).seconds
-        # Boundaries of several teams at one moment come in the order of their ranks, after all that arrives.
-        self._priority = EventPriority(NORMAL + 1 + team.ranks[0])
+        self._priority = boundary(team.ranks[0])
         self._batch: Batch | None = None
         self._more_pairs = self._host_s = 0.0
         self._tokens: float = 0  # of each step
@@ -167,10 +166,16 @@ class Jump:
         """Start a run of at most so many steps."""
         if batch.tokens == self._tokens and batch == self._after(self._from) and self._same(host_s, more_pairs):
             self._go_on(steps)
-        else:
-            self._batch, self._more_pairs, self._host_s = batch, more_pairs, host_s
-            self._tokens, self._sequences, self._context = batch.tokens, batch.decode_sequences, 0
+            return
+        self._batch, self._more_pairs, self._host_s = batch, more_pairs, host_s
+        self._tokens, self._sequences, self._context = batch.tokens, batch.decode_sequences, 0
+        if steps > 1:
             self._begin(self._cost.step_times(batch, more_pairs, host_s, self._collective_s), steps)
+            return
+        costs = self._cost.step_costs(batch.tokens, batch.logits, True, self._collective_s)
+        idle_s = costs.exchange_s + host_s
+        self._begin(StepTimes(self._cost.step_seconds(batch, costs) + idle_s, 0.0, idle_s), 1)
+        self._host_s = -1.0  # no step goes on from here, since how it would grow is not known
 
     def decode(self, sequences: int, context_tokens: int, steps: int, host_s: float) -> None:
         """Start a run of at most so many steps without prompts."""
@@ -219,14 +224,18 @@ class Jump:
 
     def cut(self) -> None:
         """End the run at the first boundary that is not before now."""
-        to = self._times.boundary(self._anchor_s, self._env._now, self._from + 1, self._to)
+        to = self._from + 1 + self.passed()
         if to < self._to:
             self._to = to
             self._arm()
 
     def passed(self) -> int:
-        """How many steps of the run have ended before now."""
-        return self._times.boundary(self._anchor_s, self._env._now, self._from + 1, self._to) - 1 - self._from
+        """How many steps of the run have ended before what happens now."""
+        times, anchor_s, now_s = self._times, self._anchor_s, self._env._now
+        to = times.boundary(anchor_s, now_s, self._from + 1, self._to)
+        if self._env.priority >= self._priority and anchor_s + times.elapsed(to) == now_s:
+            to += 1
+        return to - 1 - self._from
 
     def _arm(self) -> None:
         """An earlier time that stays in the queue is passed over."""

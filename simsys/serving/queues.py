@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import Any, Protocol
@@ -66,36 +65,47 @@ class OrderedQueue:
         return len(self._heap)
 
 
-class SharedQueue(deque[int]):
+class SharedQueue:
     """One queue of several replicas, which are told when another request has become the next one.
 
     Args:
-        tell: Called with that request.
+        queue: Keeps the order.
+        tell: Called with the next request, and with every request that comes in.
     """
 
-    def __init__(self, tell: Callable[[int], None]) -> None:
-        super().__init__()
-        self._tell = tell
+    def __init__(self, queue: Queue, tell: Callable[[int], None]) -> None:
+        self._queue, self._tell = queue, tell
 
     def append(self, request: int) -> None:
         """A request has arrived."""
-        super().append(request)
+        self._queue.append(request)
         self._tell(request)
 
     def appendleft(self, request: int) -> None:
         """A request comes back."""
-        super().appendleft(request)
+        self._queue.appendleft(request)
         self._tell(request)
 
     def popleft(self) -> int:
         """Take the next one."""
-        request = super().popleft()
-        if self:
-            self._tell(self[0])
+        request = self._queue.popleft()
+        self._tell_next()
         return request
 
     def remove(self, request: int) -> None:
         """Take any of them."""
-        super().remove(request)
-        if self:
-            self._tell(self[0])
+        self._queue.remove(request)
+        self._tell_next()
+
+    def __getitem__(self, place: Any) -> int:
+        return self._queue[place]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._queue)
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def _tell_next(self) -> None:
+        if self._queue:
+            self._tell(self._queue[0])

@@ -10,10 +10,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from simpy.events import NORMAL, Event, EventPriority
+from simpy.events import Event, EventPriority
 
 from simsys.errors import UsageError
-from simsys.platform.environment import Environment
+from simsys.platform.environment import AFTERWARDS, Environment
 from simsys.probes import Probes
 from simsys.rank import Team
 from simsys.serving.phases import Chunk
@@ -61,7 +61,7 @@ class Replica:
         self._block_size, self._capacity_tokens = self.kv.block_size, self.kv.capacity_tokens
         self._max_context_tokens = max_context_tokens
         self._steps = team.steps(self._boundary)
-        self._priority = EventPriority(NORMAL + 1 + team.group.ranks[0])
+        self._waking = EventPriority(AFTERWARDS + 1 + team.group.ranks[0])
         self._busy = False
         self._left = 0  # steps of the run under way, none while it is being changed
         self._tokens = 0  # of each of its steps
@@ -75,20 +75,15 @@ class Replica:
 
     def submit(self, request: int) -> None:
         """A request arrives here."""
-        if not self.refuses(request):
+        reason = self._refusal(request)
+        if reason:
+            for hook in self._probes.request_rejected:
+                hook(request, reason, self._env._now)
+            if self.on_end is not None:
+                self.on_end(request)
+        else:
             self.scheduler.waiting.append(request)
             self.notice(request)
-
-    def refuses(self, request: int) -> bool:
-        """Whether a request can never be served, of which the probes are told."""
-        reason = self._refusal(request)
-        if not reason:
-            return False
-        for hook in self._probes.request_rejected:
-            hook(request, reason, self._env._now)
-        if self.on_end is not None:
-            self.on_end(request)
-        return True
 
     def notice(self, request: int) -> None:
         """A request has joined the queue: begin, or end the run at the next step if that may change it."""
@@ -100,7 +95,7 @@ class Replica:
             self._left = 0
             wake = Event(self._env)
             wake.callbacks.append(self._wake)
-            self._env.fire_at(self._env._now, wake, priority=self._priority)
+            self._env.fire_at(self._env._now, wake, priority=self._waking)
 
     def free_blocks(self) -> int:
         """KV blocks that are free now, in the middle of a run too."""

@@ -28,7 +28,3 @@ class Router(ABC):
     def draw(self) -> float:
         """A random number, evenly from 0 to 1, from the stream ``router`` of the scenario."""
         return self._rng.random()
-
-    def deliver(self, request: int) -> None:
-        """A request arrives."""
-        self.route(request).submit(request)

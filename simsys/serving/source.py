@@ -7,7 +7,7 @@ from heapq import heappush
 
 from simpy.events import URGENT, Event
 
-from simsys.platform.environment import Callback, Environment
+from simsys.platform.environment import AFTERWARDS, Callback, Environment
 from simsys.probes import Probes
 from simsys.serving.requests import RequestTable
 from simsys.serving.router import Router
@@ -16,7 +16,8 @@ from simsys.serving.router import Router
 class Source:
     """Hands requests to a router when they arrive.
 
-    Arrivals come before everything else of a moment, so that a step that ends at this moment finds them.
+    Arrivals come before everything else of a moment, so that a step that ends at this moment finds them; those that
+    follow from an end come after all steps that end with it.
 
     Args:
         env: The environment.
@@ -50,13 +51,18 @@ class Source:
             time_s = self._arrival_s[self._order[self._next]]
             self._armed = True
             self._tick.callbacks = self._callbacks
-            heappush(env._queue, (max(time_s, env._now), URGENT, next(env._eid), self._tick))
+            if time_s > env._now:
+                heappush(env._queue, (time_s, URGENT, next(env._eid), self._tick))
+            else:
+                heappush(env._queue, (env._now, AFTERWARDS, next(env._eid), self._tick))
 
     def _deliver(self, _: Event) -> None:
         """Deliver the next request, and in the same event all others that arrive at this moment."""
         order, arrival_s, now_s = self._order, self._arrival_s, self._env._now
-        while self._next < len(order) and self._free > 0 and arrival_s[order[self._next]] <= now_s:
+        while self._next < len(order) and self._free > 0:
             request = order[self._next]
+            if arrival_s[request] > now_s:
+                break
             self._next += 1
             self._arrive(request)
         self._armed = False
@@ -66,7 +72,7 @@ class Source:
         self._free -= 1
         for hook in self._probes.request_arrived:
             hook(request, self._env._now)
-        self._router.deliver(request)
+        self._router.route(request).submit(request)
 
     def _ended(self, request: int) -> None:
         """Let the requests follow that have waited for this one."""
@@ -81,7 +87,7 @@ class Source:
         arrival = Event(self._env)
         arrival.callbacks.append(lambda _: self._arrive(request))
         time_s = max(self._env._now + think_s, self._arrival_s[request])
-        self._env.fire_at(time_s, arrival, priority=URGENT)
+        self._env.fire_at(time_s, arrival, priority=AFTERWARDS)
 
 
 def _followers(after: Sequence[int]) -> dict[int, list[int]]:
