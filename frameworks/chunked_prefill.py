@@ -31,15 +31,29 @@ class ChunkedPrefill(Scheduler):
             if tokens and request in self.prefilling and (chunk := self.extend(request, tokens)):
                 chunks.append(chunk)
                 budget -= chunk.tokens
-        while self.waiting and len(self.running) < self.options.max_num_seqs:
-            tokens = self.chunk_tokens(self.waiting[0], budget)
-            if not tokens or not (chunk := self.admit(self.waiting[0], tokens)):
+        waiting, seats = self.waiting, self.options.max_num_seqs
+        while waiting and len(self.running) < seats:
+            request = waiting[0]
+            tokens = self.chunk_tokens(request, budget)
+            if not tokens or not (chunk := self.admit(request, tokens)):
                 break
             chunks.append(chunk)
-            budget -= chunk.tokens
-        return [chunk for chunk in chunks if chunk.request in self.prefilling]
+            budget -= tokens
+        return [chunk for chunk in chunks if chunk.request in self.prefilling] if self.preempted else chunks
 
     def chunk_tokens(self, request: int, budget: int) -> int:
         """How much of a prompt fits into this step."""
-        limit = self.options.long_prefill_token_threshold or budget
-        return max(0, min(self.sequences.remaining_prompt(request), limit, budget))
+        tokens = self.sequences.remaining_prompt(request)
+        threshold = self.options.long_prefill_token_threshold
+        if 0 < threshold < tokens:
+            tokens = threshold
+        return tokens if tokens <= budget else max(0, budget)
+
+    def wants(self, request: int, tokens: int) -> bool:
+        """Only the first of the queue can be admitted, if there is room in the step."""
+        options = self.options
+        return (
+            self.waiting[0] == request
+            and len(self.running) < options.max_num_seqs
+            and tokens < options.max_num_batched_tokens
+        )

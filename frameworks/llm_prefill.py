@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from simsys.framework import Chunk, PrefillPhase, register
 from simsys.model.batch import Batch, attention_pairs
@@ -12,23 +12,24 @@ from simsys.model.batch import Batch, attention_pairs
 class LLMPrefill(PrefillPhase):
     """Each chunk attends to what is cached of its prompt and to itself; a complete prompt yields a token."""
 
-    def work(self, chunks: Iterable[Chunk]) -> Batch:
+    def work(self, chunks: Sequence[Chunk]) -> Batch:
         """Tokens, attention and logits of all chunks together."""
+        sequences = self.sequences
         tokens, complete, pairs, context = 0, 0, 0.0, 0
         for request, count in chunks:
-            cached = self.sequences.computed_tokens[request]
+            cached = sequences.computed_tokens[request]
             tokens += count
-            complete += count == self.sequences.remaining_prompt(request)
+            complete += count == sequences.remaining_prompt(request)
             pairs += attention_pairs(count, context=cached)
             context += cached
-        return Batch(tokens=tokens, logits=complete, attention_pairs=pairs, prompt_context_tokens=context)
+        return Batch(tokens, complete, pairs, context)
 
-    def finish(self, chunks: Iterable[Chunk]) -> list[int]:
+    def finish(self, chunks: Sequence[Chunk], steps: int = 1) -> list[int]:
         """Book the chunks; return the requests whose prompt is complete."""
-        complete = []
+        sequences, complete = self.sequences, []
         for request, count in chunks:
-            self.sequences.computed_tokens[request] += count
-            if not self.sequences.remaining_prompt(request):
-                self.sequences.generated_tokens[request] += 1
+            sequences.computed_tokens[request] += count * steps
+            if not sequences.remaining_prompt(request):
+                sequences.generated_tokens[request] += 1
                 complete.append(request)
         return complete

@@ -15,7 +15,7 @@ from simsys.serving.kv_cache import PagedKVCache
 
 @register("speculative_decode")
 class SpeculativeDecode(DecodePhase):
-    """One or more tokens per sequence and step; a step costs O(sequences).
+    """One or more tokens per sequence and step; a step costs O(sequences), and each is simulated.
 
     Args:
         sequences: The requests.
@@ -23,37 +23,38 @@ class SpeculativeDecode(DecodePhase):
         speculation: What is drafted and how much of it is accepted; by default nothing.
     """
 
+    plain = False
+
     def __init__(self, sequences: Requests, kv: PagedKVCache, speculation: Speculation | None = None) -> None:
         super().__init__(sequences, kv)
         self.speculation = speculation or Speculation()
         self.rate = self.speculation.tokens_per_step
         self.steps: dict[int, int] = {}  # request -> steps since it joined
         self.decoded: dict[int, int] = {}  # request -> tokens since then
-        self.cached_tokens = 0
-
-    @property
-    def size(self) -> int:
-        """Sequences that decode."""
-        return len(self.steps)
 
     def add(self, request: int) -> None:
         """The first of the remaining tokens come with the next step."""
         self.steps[request] = self.decoded[request] = 0
+        self.size += 1
         self.cached_tokens += self.sequences.computed_tokens[request]
 
     def remove(self, request: int) -> None:
         """Keep the tokens, release the cache."""
         self.leave(request)
 
-    def missing_blocks(self) -> int:
+    def steps_left(self) -> int:
+        """Tokens are accepted step by step."""
+        return 1
+
+    def missing_blocks(self, steps: int = 1) -> int:
         """Blocks that the tokens of the next step begin; what is rejected needs no room of its own."""
         return sum(self.new_blocks(request) for request in self.steps)
 
-    def work(self) -> Batch:
-        """One pass over the drafts of all sequences."""
-        return self.speculation.verification(self.size, self.cached_tokens)
+    def beside(self, prompts: Batch) -> Batch:
+        """One pass over the drafts of all sequences, beside prompts."""
+        return prompts + self.speculation.verification(self.size, self.cached_tokens)
 
-    def finish(self) -> list[int]:
+    def finish(self, steps: int = 1) -> list[int]:
         """Accept what is due; sequences with their last token leave."""
         if not self.steps:
             return []
@@ -73,6 +74,7 @@ class SpeculativeDecode(DecodePhase):
     def leave(self, request: int) -> None:
         """Take a sequence out, with its tokens booked and its cache released."""
         del self.steps[request]
+        self.size -= 1
         decoded = self.decoded.pop(request)
         self.sequences.generated_tokens[request] += decoded
         cached = self.sequences.computed_tokens[request] + decoded

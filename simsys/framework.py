@@ -18,7 +18,11 @@ from simsys.parallel.plan import Block, TrainingPlan
 from simsys.parallel.schedule import Action, ActionKind, Schedule, passes, require_one_chunk
 from simsys.rank import Rank, Team
 from simsys.registry import Registry
-from simsys.serving.scheduler import Chunk, DecodePhase, PrefillPhase, Scheduler
+from simsys.serving.phases import Chunk, DecodePhase, PrefillPhase
+from simsys.serving.queues import OrderedQueue, Queue, SharedQueue
+from simsys.serving.replica import Replica
+from simsys.serving.router import Router
+from simsys.serving.scheduler import Scheduler
 from simsys.serving.sequences import Sequences
 
 if TYPE_CHECKING:
@@ -33,7 +37,7 @@ FRAMEWORKS = Registry(
     "framework module",
     "frameworks",
     "simsys.frameworks",
-    helpers=("offload",),
+    helpers=("offload", "whole_prompts"),
     aliases={"1f1b": "one_f_one_b", "interleaved_1f1b": "interleaved", "zb_h1": "zero_bubble"},
 )
 register = FRAMEWORKS.register
@@ -139,14 +143,19 @@ __all__ = [
     "Event",
     "FrozenModel",
     "Group",
+    "OrderedQueue",
     "Pass",
     "PassOperation",
     "PrefillPhase",
+    "Queue",
     "Rank",
+    "Replica",
+    "Router",
     "Schedule",
     "Scheduler",
     "Sequences",
     "Shards",
+    "SharedQueue",
     "State",
     "Steps",
     "Team",

@@ -8,7 +8,7 @@ one empty loop. A probe that raises is reported and removed, and the run goes on
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 from simsys.ops import Operation, Recv
@@ -19,6 +19,9 @@ class Probe:
 
     counts_only: ClassVar[bool] = False
     """True if it does not mind that equal training iterations are told by `repeated` instead of one by one."""
+
+    indispensable: ClassVar[bool] = False
+    """True if the run is worth nothing without it: then an error of its own is an error of the run."""
 
     def operation(self, op: Operation, started_s: float, ended_s: float) -> None:
         """An operation runs from `started_s` to `ended_s`; told once, as soon as its end is known.
@@ -45,8 +48,11 @@ class Probe:
         Each takes `iteration_s` and is like the one with the number `like`, counted from 0.
         """
 
+    def request_arrived(self, request: int, now_s: float) -> None:
+        """A request arrives."""
+
     def request_admitted(self, request: int, now_s: float) -> None:
-        """A request is scheduled for the first time."""
+        """A request is scheduled: for the first time, or again after a preemption."""
 
     def request_first_token(self, request: int, now_s: float) -> None:
         """A request has its first output token."""
@@ -60,8 +66,17 @@ class Probe:
     def request_rejected(self, request: int, reason: str, now_s: float) -> None:
         """A request can never be served."""
 
-    def step(self, started_s: float, ended_s: float, decode_tokens: int, prompt_tokens: int) -> None:
-        """A serving replica has finished a step in which each decoding sequence got one token."""
+    def steps(self, rank: int, runs: Sequence[float]) -> None:
+        """A serving replica has finished steps, in each of which every decoding sequence got one token.
+
+        They are told many at a time, and the last of them at the end of the simulation.
+
+        Args:
+            rank: The first rank of the replica.
+            runs: Six numbers for every run of steps in a row with the same batch: when the first of them began in
+                seconds; how many steps; decoding sequences; prompt tokens that each step has processed; the duration
+                of the first step in seconds; and by how much each was longer than the one before.
+        """
 
 
 HOOKS = tuple(name for name, value in vars(Probe).items() if callable(value) and not name.startswith("_"))
@@ -75,12 +90,13 @@ class Probes:
     memory: tuple[Callable[[int, float, float], None], ...]
     mark: tuple[Callable[[int, str, float], None], ...]
     repeated: tuple[Callable[[int, int, float, float, int], None], ...]
+    request_arrived: tuple[Callable[[int, float], None], ...]
     request_admitted: tuple[Callable[[int, float], None], ...]
     request_first_token: tuple[Callable[[int, float], None], ...]
     request_finished: tuple[Callable[[int, float], None], ...]
     request_preempted: tuple[Callable[[int, float], None], ...]
     request_rejected: tuple[Callable[[int, str, float], None], ...]
-    step: tuple[Callable[[float, float, int, int], None], ...]
+    steps: tuple[Callable[[int, Sequence[float]], None], ...]
 
     def __init__(self, probes: Iterable[Probe] = ()) -> None:
         self._probes = list(probes)
@@ -93,6 +109,8 @@ class Probes:
 
     def _guarded(self, probe: Probe, hook: str) -> Callable[..., None]:
         call: Callable[..., None] = getattr(probe, hook)
+        if probe.indispensable:
+            return call
 
         def guarded(*args: Any) -> None:
             if probe not in self._probes:  # removed while this round of calls was under way

@@ -6,7 +6,7 @@ detail decides what happens behind it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from simsys.collectives.base import BARRIER_BYTES, CollectiveKind
@@ -52,6 +52,43 @@ class Starter(Protocol):
 
     def mark(self, rank: int, name: str) -> None:
         """Tell the probes the name of a phase."""
+
+    def stepper(self, team: Group, plan: ForwardPass, done: Callable[[int], None]) -> Stepper:
+        """What carries out consecutive steps of a serving team; `done` hears how many, each time some have ended."""
+
+    def passes(self, rank: int, forward: Callable[[Batch, float], Event], done: Callable[[int], None]) -> Stepper:
+        """What carries out steps that are more than one pass, by calling `forward` with a batch and host seconds."""
+
+
+class Stepper(Protocol):
+    """Carries out consecutive steps of a team: in as many events as the level of detail wants."""
+
+    def run(self, batch: Batch, steps: int, host_s: float, more_pairs: float = 0.0) -> None:
+        """Start a run of steps, of which each finds the context that those before have added.
+
+        Args:
+            batch: What the first step processes. The context of decoding sequences grows by one token each in every
+                step, that of prompts by the other tokens of the batch.
+            steps: How many follow if nothing happens; the run may end after fewer.
+            host_s: Host time before each step.
+            more_pairs: By how much the attention pairs of prompts grow from step to step.
+        """
+
+    def decode(self, sequences: int, context_tokens: int, steps: int, host_s: float) -> None:
+        """The same for a batch without prompts.
+
+        Args:
+            sequences: How many decode.
+            context_tokens: Tokens that they attend to in the first step, their new ones included.
+            steps: As in `run`.
+            host_s: As in `run`.
+        """
+
+    def cut(self) -> None:
+        """End the run at the first end of a step that is not before now."""
+
+    def passed(self) -> int:
+        """How many steps of the run have ended before now; their end has not been told yet."""
 
 
 class Rank:
@@ -298,6 +335,10 @@ class Team:
     def now(self) -> float:
         """Simulated time in seconds."""
         return self._executor.now(self.group.ranks[0])
+
+    def steps(self, done: Callable[[int], None]) -> Stepper:
+        """What carries out consecutive steps; `done` is called with their number each time some have ended."""
+        return self._executor.stepper(self.group, self.plan, done)
 
     def forward(self, batch: Batch, *, host_s: float = 0.0, name: str = "forward") -> Event:
         """Pass a batch through the model on all ranks, `host_s` seconds of host work first."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from simsys.model.batch import Batch
@@ -10,7 +10,7 @@ from simsys.model.speculation import Speculation
 from simsys.ops import Forward, Pipelined
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
-from simsys.rank import Starter, Team
+from simsys.rank import Starter, Stepper, Team
 
 if TYPE_CHECKING:
     from simpy.events import Event
@@ -36,6 +36,10 @@ class PipelineTeam(Team):
         super().__init__(groups[0], plans[0], executor)
         self.stages = tuple(zip(groups, plans, strict=True))
         self.parts = parts
+
+    def steps(self, done: Callable[[int], None]) -> Stepper:
+        """What carries out consecutive steps of one of the batches in flight."""
+        return self._executor.passes(self.group.ranks[0], _step_of(self), done)
 
     def forward(self, batch: Batch, *, host_s: float = 0.0, name: str = "forward") -> Event:
         """Pass a batch through all stages, `host_s` seconds of host work first, beside what the GPUs still do."""
@@ -71,6 +75,10 @@ class DraftingTeam(Team):
         super().__init__(group, plan, executor)
         self.speculation, self.draft, self.draft_s = speculation, draft, draft_s
 
+    def steps(self, done: Callable[[int], None]) -> Stepper:
+        """What carries out consecutive steps."""
+        return self._executor.passes(self.group.ranks[0], _step_of(self), done)
+
     def forward(self, batch: Batch, *, host_s: float = 0.0, name: str = "forward") -> Event:
         """Draft, then pass the batch through the model, `host_s` seconds of host work first."""
         if self.draft is None:
@@ -80,3 +88,7 @@ class DraftingTeam(Team):
             self._executor.start(Forward(self.group, self.draft, each, host_s, "draft"))
             host_s = 0.0
         return super().forward(batch, name=name)
+
+
+def _step_of(team: Team) -> Callable[[Batch, float], Event]:
+    return lambda batch, host_s: team.forward(batch, host_s=host_s, name="step")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,21 +11,22 @@ from reference_serving import Limits, Step
 from frameworks.chunked_prefill import ChunkedPrefill
 from frameworks.llm_decode import LLMDecode
 from frameworks.llm_prefill import LLMPrefill
+from frameworks.round_robin import RoundRobin
 from simsys.collectives.choose import cheapest
 from simsys.executors import LEVELS
 from simsys.executors.base import ExecutionModel
-from simsys.framework import Scheduler, Team
+from simsys.framework import Router, Scheduler, Team
 from simsys.model.batch import Batch
 from simsys.model.work import Precision
-from simsys.ops import Forward
+from simsys.ops import Forward, Operation
 from simsys.parallel.layout import Layout
 from simsys.parallel.passes import forward_pass
 from simsys.probes import Probe, Probes
-from simsys.serving.inbox import Inbox
 from simsys.serving.kv_cache import PagedKVCache
+from simsys.serving.replica import HostCosts, Replica
 from simsys.serving.requests import RequestTable
-from simsys.serving.scheduler import HostCosts
 from simsys.serving.sequences import Sequences
+from simsys.serving.source import Source
 from simsys.testing import toy_model, toy_platform
 
 HOST = HostCosts(per_step_s=1e-6, per_sequence_s=1e-7)
@@ -35,11 +37,38 @@ PLAN = forward_pass(toy_model())
 class Served(Probe):
     """What a run has shown."""
 
-    kv: PagedKVCache
+    kvs: list[PagedKVCache] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
+    runs: list[int] = field(default_factory=list)
+    passes: list[tuple[Forward, float, float]] = field(default_factory=list)
+    told: list[tuple[int, Sequence[float]]] = field(default_factory=list)
+    scheduled: int = 0
     events: list[tuple[str, int, float]] = field(default_factory=list)
     running: list[int] = field(default_factory=list)
+    arrived: dict[int, float] = field(default_factory=dict)
     reasons: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def kv(self) -> PagedKVCache:
+        """The cache of the only replica."""
+        (kv,) = self.kvs
+        return kv
+
+    def operation(self, op: Operation, started_s: float, ended_s: float) -> None:
+        if isinstance(op, Forward):
+            self.passes.append((op, started_s, ended_s))
+
+    def steps_told(self) -> Iterator[tuple[float, float, int, float, float]]:
+        """Every step as the probes hear of it: beginning, duration, decoding sequences and prompt tokens."""
+        for rank, runs in self.told:
+            for place in range(0, len(runs), 6):
+                started_s, count, decoding, prompt_tokens, first_s, growth_s = runs[place : place + 6]
+                for step in range(int(count)):
+                    yield rank, started_s, decoding, prompt_tokens, first_s + step * growth_s
+                    started_s += first_s + step * growth_s
+
+    def request_arrived(self, request: int, now_s: float) -> None:
+        self.arrived[request] = now_s
 
     def request_admitted(self, request: int, now_s: float) -> None:
         self.events.append(("admitted", request, now_s))
@@ -57,34 +86,62 @@ class Served(Probe):
         self.events.append(("rejected", request, now_s))
         self.reasons[request] = reason
 
+    def history(self) -> list[tuple[str, int, float]]:
+        """All events in an order that does not depend on that of one moment."""
+        return sorted(self.events, key=lambda event: (event[2], event))
+
     def times(self, event: str) -> dict[int, float]:
         return {request: time_s for name, request, time_s in self.events if name == event}
 
 
+class StepsTold(Probe):
+    """Keeps what probes are told of steps."""
+
+    def __init__(self, served: Served) -> None:
+        self.served = served
+
+    def steps(self, rank: int, runs: Sequence[float]) -> None:
+        self.served.told.append((rank, runs))
+
+
 class RecordingTeam(Team):
-    """Writes steps down as the scheduler asks for them."""
+    """Writes steps down as they end, with the chunks that the scheduler has chosen for them."""
 
     def __init__(self, scheduler: Scheduler, served: Served, *args: Any) -> None:
         super().__init__(*args)
+        self.scheduler, self.served = scheduler, served
         self.chunks: list[tuple[int, int]] = []
-        self.served, self.scheduler = served, scheduler
-        schedule = scheduler.schedule
+        self.running = 0
 
-        def watched() -> Any:
+    def steps(self, done: Callable[[int], None]) -> Any:
+        def ended(steps: int) -> None:
+            for op, started_s, ended_s in self.served.passes[-steps:]:
+                self.served.steps.append(Step(self.chunks, op.batch, started_s, ended_s))
+                self.served.running.append(self.running)
+            self.served.runs.append(steps)
+            done(steps)
+
+        stepper = super().steps(ended)
+        run, decode, team = stepper.run, stepper.decode, self
+
+        def watched_run(batch: Batch, *args: float) -> None:
+            team.running = len(team.scheduler.running)
+            run(batch, *args)
+
+        def watched_decode(*args: Any) -> None:
+            team.running, team.chunks = len(team.scheduler.running), []
+            decode(*args)
+
+        stepper.run, stepper.decode = watched_run, watched_decode
+        schedule = self.scheduler.schedule
+
+        def watched_schedule() -> Any:
             chunks = schedule()
-            self.chunks = [tuple(chunk) for chunk in chunks]
+            team.chunks = [tuple(chunk) for chunk in chunks]
             return chunks
 
-        scheduler.schedule = watched
-
-    def forward(self, batch: Batch, *, host_s: float = 0.0, name: str = "forward") -> Any:
-        self.served.running.append(len(self.scheduler.running))
-        event = super().forward(batch, host_s=host_s, name=name)
-        started_s, chunks = self._executor.env.now, self.chunks
-        event.callbacks.append(
-            lambda _: self.served.steps.append(Step(chunks, batch, started_s, self._executor.env.now))
-        )
-        return event
+        self.scheduler.schedule = watched_schedule
+        return stepper
 
 
 def serve(
@@ -95,29 +152,55 @@ def serve(
     level: str = "medium",
     host: HostCosts = HOST,
     probes: tuple[Probe, ...] = (),
+    router: type[Router] = RoundRobin,
+    replicas: int = 1,
+    seed: int = 0,
 ) -> Served:
-    """Serve `requests` on one toy GPU."""
-    platform = toy_platform(1)
-    kv = PagedKVCache(limits.num_blocks, limits.block_size)
-    served = Served(kv)
-    model = ExecutionModel(cheapest, Precision(), per_layer_s=1e-6)
-    executor = LEVELS[level](platform, model, [(0,)], Probes([served, *probes]))
-    sequences = Sequences(requests)
-    inbox = Inbox(
-        platform.env,
-        requests,
-        executor.probes,
-        order=range(len(requests)),
-        capacity_tokens=limits.num_blocks * limits.block_size,
-        max_context_tokens=limits.max_context_tokens,
+    """Serve `requests` on toy GPUs, one for each replica.
+
+    Args:
+        requests: In order of arrival.
+        limits: Settings of the engines.
+        policy: Their scheduler.
+        level: The level of detail; ``stepping`` is medium with an event for every step.
+        host: Their host costs.
+        probes: Further observers.
+        router: Chooses the replica of every request.
+        replicas: How many there are.
+        seed: Of random choices.
+    """
+    platform = toy_platform(replicas)
+    served = Served()
+    stepping = level == "stepping"
+    model = ExecutionModel(cheapest, Precision(), per_layer_s=1e-6, stepping=stepping)
+    roles = [(rank,) for rank in range(replicas)]
+    executor = LEVELS["medium" if stepping else level](
+        platform, model, roles, Probes([served, StepsTold(served), *probes])
     )
-    given = {name: getattr(limits, name) for name in policy.Options.model_fields}
-    scheduler = policy(
-        policy.Options(**given), sequences, kv, LLMPrefill(sequences), LLMDecode(sequences, kv), inbox, host
-    )
-    team = RecordingTeam(scheduler, served, Layout().group(0, "tensor"), PLAN, executor)
-    platform.env.process(scheduler.serve(team))
+    sequences, layout = Sequences(requests), Layout(data=replicas)
+    given = {name: getattr(limits, name) for name in policy.Options.model_fields if hasattr(limits, name)}
+    engines = []
+    for rank in range(replicas):
+        kv = PagedKVCache(limits.num_blocks, limits.block_size)
+        phases = LLMPrefill(sequences), LLMDecode(sequences, kv)
+        scheduler = policy(policy.Options(**given), sequences, kv, *phases, platform.env, executor.probes)
+        team = RecordingTeam(scheduler, served, layout.group(rank, "tensor"), PLAN, executor)
+        engines.append(
+            Replica(
+                scheduler,
+                team,
+                platform.env,
+                executor.probes,
+                host=host,
+                max_context_tokens=limits.max_context_tokens,
+            )
+        )
+        executor.at_end(engines[-1].check_finished)
+    served.kvs = [engine.kv for engine in engines]
+    Source(platform.env, requests, router(engines, seed), executor.probes)
     platform.env.run()
+    executor.check_finished()
+    served.scheduled = platform.env.events_scheduled
     return served
 
 

@@ -47,10 +47,17 @@ def test_decisions_and_times_are_those_of_the_naive_engine(seed: int) -> None:
     requests, settings = workload(rng), limits(rng)
     reference = ReferenceEngine(requests, settings, StepSeconds())
     reference.run()
-    served = serve(requests, settings)
-    assert [step.chunks for step in served.steps] == [step.chunks for step in reference.steps]
-    assert served.steps == reference.steps
-    assert sorted(served.events) == sorted(reference.events)
+    expected = {(event, request): time_s for event, request, time_s in reference.events}
+    for level in ("medium", "stepping"):
+        served = serve(requests, settings, level=level)
+        assert [(step.chunks, step.batch) for step in served.steps] == [
+            (step.chunks, step.batch) for step in reference.steps
+        ]
+        assert [step.started_s for step in served.steps] == pytest.approx([s.started_s for s in reference.steps])
+        assert {(event, request): time_s for event, request, time_s in served.events} == pytest.approx(
+            expected, rel=1e-12
+        )
+        assert sorted(each[:2] for each in served.events) == sorted(each[:2] for each in reference.events)
 
 
 def test_the_random_cases_cover_preemption_rejection_and_chunks() -> None:

@@ -174,9 +174,20 @@ class Dropper(ChunkedPrefill):
 
 
 class Twice(ChunkedPrefill):
-    def end_step(self, chunks: list[Chunk]) -> None:
-        super().end_step(chunks)
-        self.inbox.finished(0)
+    def schedule(self) -> list[Chunk]:
+        for hook in self._probes.request_finished:
+            hook(0, 0.0)
+        return super().schedule()
+
+
+class EverySecondStep(ChunkedPrefill):
+    """Answers differently although nothing has happened."""
+
+    asked = 0
+
+    def schedule(self) -> list[Chunk]:
+        self.asked += 1
+        return [] if self.asked % 2 and self.decode.size else super().schedule()
 
 
 class EmptyChunks(ChunkedPrefill):
@@ -235,11 +246,12 @@ class LastTokenTwice(LLMDecode):
         (TooMany, r"9 running requests exceed max_num_seqs=8"),
         (Dropper, r"request \d+ ends 0 times, not once"),
         (Twice, r"request 0 ends \d+ times, not once"),
+        (EverySecondStep, r"a run of steps as one event is not what its steps are: request \d+: \w+"),
         (EmptyChunks, r"a chunk of 0 tokens, not of what is left"),
         (AskedForEver, r"preempts every request that it admits"),
         (KeepsBlocks, r"\d+ KV blocks are not given back"),
         (SilentPrefill, r"\d+ output tokens are computed, \d+ are asked for"),
-        (LastTokenTwice, r"\d+ output tokens are computed, \d+ are asked for"),
+        (LastTokenTwice, r"more KV blocks were released than taken"),
         (dict, r"dict is no framework module"),
     ],
 )

@@ -81,7 +81,7 @@ def test_both_levels_launch_alike(batch: Batch) -> None:
     ends = []
     for level in ("high", "medium"):
         platform = toy_platform(1)
-        model = ExecutionModel(cheapest, Precision(), 1e-6, Launches(3e-6, 16.0))
+        model = ExecutionModel(cheapest, Precision(), 1e-6, launches=Launches(3e-6, 16.0))
         executor = LEVELS[level](platform, model, [(0,)])
         Team(Layout().group(0, "tensor"), PLAN, executor).forward(batch)
         platform.env.run()

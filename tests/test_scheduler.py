@@ -17,8 +17,8 @@ from simsys.errors import UsageError
 from simsys.framework import Chunk, Scheduler
 from simsys.model.batch import Batch
 from simsys.rng import stream
+from simsys.serving.replica import HostCosts
 from simsys.serving.requests import RequestTable
-from simsys.serving.scheduler import HostCosts
 from simsys.testing import toy_requests
 
 ONE_AT_A_TIME = Limits(num_blocks=16, max_num_seqs=1)

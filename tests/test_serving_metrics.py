@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,15 @@ from simsys.serving.requests import RequestTable
 MS = 1e-3
 
 
+def runs(step_s: Iterable[float], decode_tokens: Iterable[float], prompt_tokens: Iterable[float]) -> list[float]:
+    """Single steps, as probes hear of them."""
+    return [
+        number
+        for row in zip(step_s, decode_tokens, prompt_tokens, strict=True)
+        for number in (0.0, 1.0, row[1], row[2], row[0], 0.0)
+    ]
+
+
 def log() -> ServingLog:
     """Four completed requests, one rejected, one that has not ended; and three steps."""
     made = ServingLog(RequestTable([0.0, 1.0, 2.0, 3.0, 4.0, 5.0], [10, 20, 30, 40, 50, 60], [1, 5, 11, 3, 7, 7]))
@@ -23,7 +34,7 @@ def log() -> ServingLog:
     made.finished_s = [10 * MS, 1.0 + 60 * MS, 2.0 + 230 * MS, 3.0 + 100 * MS, -1.0, -1.0]
     made.rejected = {4: "too long"}
     made.preemptions = [0, 2, 0, 1, 0, 0]
-    made.step_s, made.step_decode_tokens, made.step_prompt_tokens = [10 * MS, 50 * MS, 30 * MS], [3, 0, 1], [0, 40, 5]
+    made.steps.extend(runs([10 * MS, 50 * MS, 30 * MS], [3, 0, 1], [0, 40, 5]))
     return made
 
 
@@ -113,9 +124,12 @@ def test_percentiles_are_those_of_numpy() -> None:
 def test_inter_token_latency_pools_the_gaps_of_all_requests() -> None:
     rng = np.random.default_rng(6)
     made = log()
-    made.step_s = rng.random(300).tolist()
-    made.step_decode_tokens = rng.integers(0, 20, 300).tolist()
-    gaps_ms = np.repeat(np.array(made.step_s) * 1e3, made.step_decode_tokens)
+    # 100 runs of up to 9 steps, whose durations grow
+    count, tokens = rng.integers(1, 10, 100), rng.integers(0, 20, 100)
+    first_s, growth_s = rng.random(100), rng.random(100) / 100
+    made.steps = array("d", np.column_stack([first_s * 0, count, tokens, tokens, first_s, growth_s]).ravel().tolist())
+    step_s = np.concatenate([first + growth * np.arange(n) for n, first, growth in zip(count, first_s, growth_s)])
+    gaps_ms = np.repeat(step_s * 1e3, np.repeat(tokens, count))
     metrics = serving_metrics(made, {})
     assert metrics["mean_itl_ms"] == pytest.approx(gaps_ms.mean())
     assert metrics["std_itl_ms"] == pytest.approx(gaps_ms.std())
@@ -159,11 +173,11 @@ def test_the_collector_books_what_it_hears() -> None:
     collector = ServingMetrics(RequestTable([0.0, 0.0], [4, 4], [3, 1]), {})
     calls: list[tuple[str, Any]] = [
         ("request_admitted", (0, 0.5)),
-        ("step", (0.5, 1.0, 0, 4)),
+        ("steps", (0, [0.5, 1, 0, 4, 0.5, 0.0])),
         ("request_first_token", (0, 1.0)),
         ("request_preempted", (0, 1.5)),
         ("request_admitted", (0, 1.75)),  # again, after the preemption
-        ("step", (2.0, 3.0, 1, 0)),
+        ("steps", (0, [2.0, 1, 1, 0, 1.0, 0.0])),
         ("request_finished", (0, 3.0)),
         ("request_rejected", (1, "too long", 3.0)),
     ]

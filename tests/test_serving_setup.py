@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from simsys.build.serving import ServingJob, build_serving
+from simsys.build.job import build_job
+from simsys.build.serving import ServingJob
 from simsys.check.levers import memory_problem
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import InfeasibleError
@@ -21,7 +22,7 @@ def job(model: str = "Llama3-8B", gpus: int = 1, *, gpu: Any = "A100", **section
     hardware = {"gpu": gpu, "gpus_per_node": gpus}
     serving = {"gpu_memory_utilization": 0.9, **sections.pop("serving", {})}
     settings = {"hardware": hardware, "model": {"name": model}, "workload": WORKLOAD, **sections}
-    return build_serving(SimulationConfig(**settings, serving=serving))
+    return build_job(SimulationConfig(**settings, serving=serving))
 
 
 def test_the_cache_has_what_weights_activations_and_context_leave() -> None:

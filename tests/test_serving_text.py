@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from simsys.build.serving import build_serving
+from simsys.build.job import build_job
 from simsys.config.experiment import SimulationConfig
 
 WORKLOAD = {"arrivals": {"kind": "all_at_once"}, "prompt_tokens": 64, "output_tokens": 16, "num_requests": 4}
@@ -22,7 +22,7 @@ def assumptions(model: str = "Llama3-8B", parallelism: dict[str, Any] | None = N
             "workload": WORKLOAD,
         }
     )
-    return "\n".join(build_serving(config).assumptions())
+    return "\n".join(build_job(config).assumptions())
 
 
 EP = {"tp_degree": 8, "ep_degree": 8, "expert_skew": 1.5}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
 
@@ -20,7 +20,7 @@ from simsys.config.experiment import ModelConfig, ServingConfig, SimulationConfi
 from simsys.config.hardware import load_engine
 from simsys.errors import UsageError
 from simsys.executors.base import ExecutionModel, Executor
-from simsys.framework import FRAMEWORKS, DecodePhase, PrefillPhase, Scheduler
+from simsys.framework import FRAMEWORKS, DecodePhase, PrefillPhase, Replica, Router, Scheduler
 from simsys.metrics.collector import ServingMetrics
 from simsys.model.model import Model
 from simsys.model.precision import HALF, WEIGHT_ONLY, serving_precision
@@ -28,11 +28,11 @@ from simsys.model.speculation import Speculation
 from simsys.model.work import Precision
 from simsys.parallel.layout import Layout
 from simsys.rank import Team
-from simsys.serving.inbox import Inbox
 from simsys.serving.kv_cache import PagedKVCache
+from simsys.serving.replica import HostCosts
 from simsys.serving.requests import RequestTable
-from simsys.serving.scheduler import HostCosts
 from simsys.serving.sequences import Sequences
+from simsys.serving.source import Source
 from simsys.teams import DraftingTeam, PipelineTeam
 
 SCHEDULER_LIMITS = ("max_num_seqs", "max_num_batched_tokens")
@@ -51,19 +51,17 @@ class ServingJob(ServingSetup):
         assert self.config.workload is not None
         return build_requests(self.config.workload, self.config.simulation.seed, self.config.folder)
 
-    @cached_property
-    def scheduled_requests(self) -> RequestTable:
-        """The same as they reach the scheduler, the API's overhead later."""
-        requests, late_s = self.requests, self.api_s
-        if not late_s:
-            return requests
-        return replace(requests, arrival_s=[arrival_s + late_s for arrival_s in requests.arrival_s])
-
     def execution_model(self) -> ExecutionModel:
         """Overheads and algorithms for the executor."""
         choose = named(self.settings.communication_pattern, self.cluster.tuning)
-        launches, jitter = self.launches, build_jitter(self.config)
-        return ExecutionModel(choose, self.precision, self.engine.per_layer, jitter, launches)
+        return ExecutionModel(
+            choose,
+            self.precision,
+            self.engine.per_layer,
+            jitter=build_jitter(self.config),
+            launches=self.launches,
+            stepping=self.settings.stepping,
+        )
 
     def collector(self) -> ServingMetrics:
         """A probe that measures this job."""
@@ -80,31 +78,33 @@ class ServingJob(ServingSetup):
         return [*serving_assumptions(self), *imperfections(self.config), *self.requests.notes]
 
     def start(self, executor: Executor, *, observed: bool = False) -> Event:
-        """Start the schedulers of every replica; requests are dealt out in turn, whether or not it is `observed`.
+        """Start the replicas, the router and the source of requests, whether or not it is `observed`.
 
         A replica of several stages has as many engines, each with its own requests and its share of the KV cache, so
-        that as many batches are in flight (the virtual engines of vLLM V0).
+        that as many batches are in flight (the virtual engines of vLLM V0). Requests are dealt to the first engines of
+        all replicas before the second ones.
 
         Returns:
-            An event that fires when all have been served.
+            An event that fires when all requests have ended.
         """
-        sequences, served = Sequences(self.scheduled_requests), list[Event]()
-        engines = self.layout.data * self.layout.pipeline
-        for replica in range(self.layout.data):
-            groups = self.teams(replica)
-            for group, held in zip(groups, self.memory_by_stage, strict=True):
-                for rank in group.ranks:
-                    for name, nbytes in held.items():
-                        executor.platform.devices[rank].memory.allocate(name, nbytes)
-            team = self._team(replica, executor)
-            for number, group in enumerate(groups):
-                order = range(number * self.layout.data + replica, len(self.requests), engines)
-                scheduler = self._scheduler(executor, sequences, order)
-                served.append(executor.run(group.ranks[0], scheduler.serve(team)))
-        return executor.env.all_of(served)
+        sequences = Sequences(self.requests)
+        teams = [self._team(replica, executor) for replica in range(self.layout.data)]
+        stages = range(self.layout.pipeline)
+        engines = [
+            self._engine(executor, sequences, team, self.teams(replica)[stage].ranks[0])
+            for stage in stages
+            for replica, team in enumerate(teams)
+        ]
+        router = FRAMEWORKS.get(self.settings.router, Router)(engines, self.config.simulation.seed)
+        return Source(executor.env, self.requests, router, executor.probes, late_s=self.api_s).ended
 
     def _team(self, replica: int, executor: Executor) -> Team:
+        """The ranks of a replica, with what they hold."""
         groups, given = self.teams(replica), self.config.parallelism
+        for group, held in zip(groups, self.memory_by_stage, strict=True):
+            for rank in group.ranks:
+                for name, nbytes in held.items():
+                    executor.platform.devices[rank].memory.allocate(name, nbytes)
         if len(groups) > 1:
             parts = self.layout.tensor if given.scatter_gather or given.sequence_parallel else 1
             return PipelineTeam(groups, self.stages, executor, parts=parts)
@@ -126,23 +126,29 @@ class ServingJob(ServingSetup):
         given = self.settings.speculative
         return Speculation() if given is None else Speculation(given.draft_tokens, given.acceptance_rate)
 
-    def _scheduler(self, executor: Executor, sequences: Sequences, order: range) -> Scheduler:
-        settings = self.settings
-        kv = PagedKVCache(self.engine_blocks, settings.block_size)
-        inbox = Inbox(
+    def _engine(self, executor: Executor, sequences: Sequences, team: Team, rank: int) -> Replica:
+        """One engine of a replica; of what happens at one moment, that with the lowest `rank` is first."""
+        made = Replica(
+            self._scheduler(executor, sequences),
+            team,
             executor.env,
-            self.scheduled_requests,
             executor.probes,
-            order=order,
-            capacity_tokens=self.engine_blocks * settings.block_size,
+            host=HostCosts(self.engine.per_step, self.engine.per_sequence),
+            rank=rank,
             max_context_tokens=self.max_context_tokens,
         )
+        executor.at_end(made.check_finished)
+        return made
+
+    def _scheduler(self, executor: Executor, sequences: Sequences) -> Scheduler:
+        settings = self.settings
+        kv = PagedKVCache(self.engine_blocks, settings.block_size)
         module = FRAMEWORKS.get(settings.scheduler, Scheduler)
         limits = {key: getattr(settings, key) for key in SCHEDULER_LIMITS if key in module.Options.model_fields}
         _, options = module_options(settings.scheduler, Scheduler, {**limits, **settings.options}, "serving.options")
         prefill: type[PrefillPhase] = FRAMEWORKS.get(settings.prefill, PrefillPhase)
-        host = HostCosts(self.engine.per_step, self.engine.per_sequence)
-        return module(options, sequences, kv, prefill(sequences), self._decode(sequences, kv), inbox, host)
+        decode = self._decode(sequences, kv)
+        return module(options, sequences, kv, prefill(sequences), decode, executor.env, executor.probes)
 
     def _decode(self, sequences: Sequences, kv: PagedKVCache) -> DecodePhase:
         if self.settings.speculative is not None:

@@ -19,7 +19,7 @@ from simsys.config.experiment import ServingConfig, ServingPrecision, Simulation
 from simsys.config.hardware import EngineProfile, NodeProfile, load_engine, load_fabric, load_gpu, load_node
 from simsys.config.training import TrainingConfig, TrainingPrecision
 from simsys.errors import SimsysError, did_you_mean
-from simsys.framework import FRAMEWORKS, DataParallel, DecodePhase, PrefillPhase, Scheduler
+from simsys.framework import FRAMEWORKS, DataParallel, DecodePhase, PrefillPhase, Router, Scheduler
 from simsys.model.precision import WEIGHT_ONLY
 from simsys.platform.device_spec import DeviceSpec
 
@@ -102,6 +102,7 @@ def check_modules(config: SimulationConfig, found: Findings) -> None:
     settings = config.serving
     known_module(settings.prefill, PrefillPhase, ("serving", "prefill"), found)
     known_module(settings.decode, DecodePhase, ("serving", "decode"), found)
+    known_module(settings.router, Router, ("serving", "router"), found)
     if known_module(settings.scheduler, Scheduler, ("serving", "scheduler"), found):
         _check_scheduler_options(settings, found)
 

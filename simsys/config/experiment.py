@@ -82,6 +82,8 @@ class ServingConfig(FrozenModel):
     communication_pattern: CommunicationPattern = "auto"
     prefill: str = "llm_prefill"
     decode: str = "llm_decode"
+    router: str = "round_robin"
+    stepping: bool = False
     options: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")

@@ -19,6 +19,8 @@ from simsys.executors.images import Images
 from simsys.executors.jitter import Jitter
 from simsys.executors.launches import NO_LAUNCHES, Launches
 from simsys.executors.mail import Mail
+from simsys.executors.steppers import NAME as STEP
+from simsys.executors.steppers import Passes, PassOn
 from simsys.executors.streams import Stream
 from simsys.model.work import Precision
 from simsys.ops import (
@@ -40,6 +42,7 @@ from simsys.parallel.passes import ForwardPass
 from simsys.platform.environment import At
 from simsys.platform.part import Hardware
 from simsys.probes import Probes
+from simsys.rank import Stepper
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,7 @@ class ExecutionModel:
         per_layer_s: Host overhead per layer of every forward pass (and per layer of work in training).
         jitter: How computations vary, if they do.
         launches: How serving passes reach the GPU.
+        stepping: Whether each step of a serving team is an event of its own where a run of them could be one.
     """
 
     algorithm: Choose
@@ -59,6 +63,7 @@ class ExecutionModel:
     per_layer_s: float = 0.0
     jitter: Jitter | None = None
     launches: Launches = NO_LAUNCHES
+    stepping: bool = False
 
 
 class Executor(ABC):
@@ -94,6 +99,7 @@ class Executor(ABC):
         self._hosts = Hosts(platform, self.probes)
         self._processes = Processes(self.env)
         self._pass_costs: dict[tuple[ForwardPass, int, Group | None, int], PassCost] = {}
+        self._checks: list[Callable[[], None]] = []
         self.mail = Mail(self.env, self._stand_in)
         self._handlers: dict[type, Callable[[Any], Event]] = {
             Compute: self.compute,
@@ -139,6 +145,28 @@ class Executor(ABC):
     @abstractmethod
     def send(self, op: Send) -> Event:
         """Carry a message to another rank."""
+
+    def stepper(self, team: Group, plan: ForwardPass, done: Callable[[int], None]) -> Stepper:
+        """What carries out consecutive steps of a serving team: one forward pass after another.
+
+        Args:
+            team: The ranks.
+            plan: One rank's share of the model.
+            done: Called after a run of steps, with their number.
+        """
+        return self.passes(
+            team.ranks[0], lambda batch, host_s: self.start(Forward(team, plan, batch, host_s, STEP)), done
+        )
+
+    def passes(self, rank: int, forward: PassOn, done: Callable[[int], None]) -> Stepper:
+        """What carries out steps that are more than one pass of one team, one after another.
+
+        Args:
+            rank: The first rank of the team.
+            forward: Carries out a step.
+            done: Called after each, with 1.
+        """
+        return Passes(self, rank, forward, done)
 
     def program(self, op: Program) -> Event:
         """Run the passes one by one."""
@@ -328,11 +356,17 @@ class Executor(ABC):
         """Run the process of a rank."""
         return self._processes.start(rank, steps)
 
+    def at_end(self, check: Callable[[], None]) -> None:
+        """Let `check` be called when nothing can happen any more; it raises if something is amiss."""
+        self._checks.append(check)
+
     def check_finished(self) -> None:
         """Raise DeadlockError if something still waits when nothing can happen any more.
 
         The message names operations that wait for a partner, and where the ranks' processes wait.
         """
+        for check in self._checks:
+            check()
         error = deadlock(self._unmatched(), self._processes)
         if error is not None:
             raise error

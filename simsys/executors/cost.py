@@ -4,17 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from simsys.collectives.base import CollectiveKind
 from simsys.executors.launches import NO_LAUNCHES, Launches
+from simsys.executors.step_times import Line, StepTimes
 from simsys.model.batch import Batch
 from simsys.model.operators import Operator, OperatorKind
 from simsys.model.work import Precision, Work, kernel_of
 from simsys.parallel.passes import ForwardPass
 from simsys.parallel.segments import Segment
-from simsys.platform.device_spec import DeviceSpec, kernel_seconds, work_seconds
+from simsys.platform.device_spec import DeviceSpec, kernel_bounds, kernel_seconds, work_seconds
 
 CollectiveSeconds = Callable[[CollectiveKind, float], float]
+
+UNIT = 2.0**20
+"""Of context, for slopes: large, so that what does not depend on it leaves no rounding in the difference."""
+
+
+PromptBound = tuple[float, float, float]
+"""A least time of a kernel in seconds: a constant, and what each query-key pair and each cached token add to it."""
+
+
+class StepCosts(NamedTuple):
+    """What a step costs by its numbers of tokens and logits, and what its context adds.
+
+    Args:
+        compute_s: Kernels that do not depend on the context, and the host overhead of the layers.
+        exchange_s: Collectives.
+        prompt: The bounds of each kernel that reads the context of prompts.
+        decode: Likewise, of decoding sequences: a constant, and what each cached token adds.
+        steepest_from: The decode context from which the steepest bound of each kernel of `decode` is the largest.
+        steepest_s: These bounds together, without context.
+        per_token_s: What each cached token adds to them.
+    """
+
+    compute_s: float
+    exchange_s: float
+    prompt: list[list[PromptBound]]
+    decode: list[list[Line]]
+    steepest_from: float
+    steepest_s: float
+    per_token_s: float
 
 
 class WorkCost:
@@ -78,6 +109,12 @@ class SegmentCost:
         """Whether some of its duration depends on the context."""
         return bool(self._prompt or self._decode)
 
+    @property
+    def per_logit(self) -> bool:
+        """Whether some of it depends on the tokens that go through the head."""
+        exchange = self.exchange
+        return any(operator.per_logit for operator in self._by_tokens) or (exchange is not None and exchange.per_logit)
+
     def compute_seconds(self, batch: Batch) -> float:
         """Seconds of computation, host overhead of the layers included."""
         return self.token_seconds(batch) + self.context_seconds(batch)
@@ -101,6 +138,41 @@ class SegmentCost:
         """The part that depends on the context."""
         operators = self._prompt + self._decode if batch.attention_pairs > 0.0 else self._decode
         return self._kernels_seconds(operators, batch)
+
+    def prompt_bounds(self, tokens: float, repeat: int) -> list[list[PromptBound]]:
+        """The bounds of the kernels that read the context of prompts, `repeat` times."""
+        batches = (
+            Batch(tokens=tokens),
+            Batch(tokens=tokens, attention_pairs=UNIT),
+            Batch(tokens=tokens, prompt_context_tokens=UNIT),
+        )
+        return [
+            [
+                (repeat * fixed_s, repeat * (pairs_s - fixed_s) / UNIT, repeat * (context_s - fixed_s) / UNIT)
+                for fixed_s, pairs_s, context_s in self._bounds(operator, batches)
+            ]
+            for operator in self._prompt
+        ]
+
+    def decode_bounds(self, tokens: float, repeat: int, sequences: int) -> list[list[Line]]:
+        """The bounds of the kernels that read the context of decoding sequences, `repeat` times.
+
+        Whether there is one or several makes a difference, but not how many.
+        """
+        empty = Batch(tokens=tokens, decode_sequences=sequences)
+        batches = empty, empty._replace(decode_context_tokens=UNIT)
+        return [
+            [
+                (repeat * fixed_s, repeat * (context_s - fixed_s) / UNIT)
+                for fixed_s, context_s in self._bounds(operator, batches)
+            ]
+            for operator in self._decode
+        ]
+
+    def _bounds(self, operator: Operator, batches: Iterable[Batch]) -> Iterator[tuple[float, ...]]:
+        """Each bound of a kernel, for all the batches."""
+        kernels = [kernel_bounds(self._spec, kernel_of(operator, batch, self._precision)) for batch in batches]
+        return zip(*kernels, strict=True)
 
     def exchange_bytes(self, batch: Batch) -> float:
         """Bytes of the collective that follows; 0 if none does."""
@@ -146,7 +218,11 @@ class PassCost:
         self._attending = [
             (n, segment) for _, n, segments in self._stretches for segment in segments if segment.attends
         ]
+        self._heads = [(n, segment) for _, n, segments in self._stretches for segment in segments if segment.per_logit]
         self._kept: dict[tuple[float, float, bool], tuple[float, float]] = {}
+        self._steps: dict[tuple[float, float, bool, bool], StepCosts] = {}
+        self._of_tokens: dict[tuple[float, bool, bool], StepCosts] = {}
+        self._of_logits: dict[float, tuple[float, float]] = {}
 
     def stretches(self, batch: Batch) -> list[tuple[int, list[SegmentTime]]]:
         """For every stretch, how often it repeats and the times of its segments."""
@@ -178,6 +254,107 @@ class PassCost:
             compute_s += repeat * segment.context_seconds(batch)
         return compute_s, exchange_s
 
+    def step_costs(
+        self, tokens: float, logits: float, prompts: bool, collective_s: CollectiveSeconds, *, alone: bool
+    ) -> StepCosts:
+        """What passes with so many tokens cost, with or without prompts among them; put together only once.
+
+        If one sequence decodes `alone`, its attention does not wait for longer ones.
+
+        What depends on the tokens and what on the logits have fewer values than both together.
+        """
+        key = tokens, logits, prompts, alone
+        found = self._steps.get(key)
+        if found is None:
+            of_tokens = self._of_tokens.get((tokens, prompts, alone))
+            if of_tokens is None:
+                of_tokens = self._token_costs(tokens, prompts, collective_s, 1 if alone else 2)
+                self._of_tokens[tokens, prompts, alone] = of_tokens
+            head = self._of_logits.get(logits)
+            if head is None:
+                head = self._of_logits[logits] = self._logit_costs(logits, collective_s)
+            found = self._steps[key] = of_tokens._replace(
+                compute_s=of_tokens.compute_s + head[0], exchange_s=of_tokens.exchange_s + head[1]
+            )
+        return found
+
+    def step_seconds(self, batch: Batch, costs: StepCosts) -> float:
+        """Seconds of a single pass with prompts, without what its `costs` say is no computation."""
+        _, _, pairs, prompt_context, context, decoding, *_ = batch
+        seconds = costs.compute_s
+        if decoding:
+            if context >= costs.steepest_from:
+                seconds += costs.steepest_s + costs.per_token_s * context
+            else:
+                for kernel in costs.decode:
+                    seconds += max([fixed_s + token_s * context for fixed_s, token_s in kernel])
+        for bounds in costs.prompt:
+            seconds += max(
+                [fixed_s + pair_s * pairs + token_s * prompt_context for fixed_s, pair_s, token_s in bounds]
+            )
+        return seconds
+
+    def step_times(self, batch: Batch, more_pairs: float, host_s: float, collective_s: CollectiveSeconds) -> StepTimes:
+        """Durations of consecutive passes, of which each finds the context that those before have added.
+
+        Args:
+            batch: What the first pass processes. From pass to pass, the context of decoding sequences grows by one token
+                each, and that of prompts by the other tokens of the batch.
+            more_pairs: By how much the attention pairs of prompts grow.
+            host_s: Host time before each pass.
+            collective_s: As in `seconds`.
+        """
+        tokens, logits, pairs, prompt_context, context, decoding, *_ = batch
+        costs = self.step_costs(tokens, logits, pairs > 0.0, collective_s, alone=decoding == 1)
+        idle_s = costs.exchange_s + host_s
+        times = StepTimes(costs.compute_s + idle_s, 0.0, idle_s)
+        if decoding:
+            if context >= costs.steepest_from:
+                times.first_s += costs.steepest_s + costs.per_token_s * context
+                times.growth_s = costs.per_token_s * decoding
+            else:
+                for kernel in costs.decode:
+                    times.add([(fixed_s + token_s * context, token_s * decoding) for fixed_s, token_s in kernel])
+        if pairs > 0.0:
+            added = tokens - decoding
+            for bounds in costs.prompt:
+                times.add(
+                    [
+                        (fixed_s + pair_s * pairs + token_s * prompt_context, pair_s * more_pairs + token_s * added)
+                        for fixed_s, pair_s, token_s in bounds
+                    ]
+                )
+        return times
+
+    def _token_costs(self, tokens: float, prompts: bool, collective_s: CollectiveSeconds, sequences: int) -> StepCosts:
+        batch = Batch(tokens=tokens, attention_pairs=1.0 if prompts else 0.0)
+        compute_s, exchange_s = self._token_seconds(batch, collective_s)
+        prompt = [kernel for n, segment in self._attending for kernel in segment.prompt_bounds(tokens, n)]
+        decode = [kernel for n, segment in self._attending for kernel in segment.decode_bounds(tokens, n, sequences)]
+        steepest = [max(kernel, key=lambda bound: (bound[1], bound[0])) for kernel in decode]
+        return StepCosts(
+            compute_s,
+            exchange_s,
+            prompt,
+            decode,
+            steepest_from=max(
+                (_overtakes(top, each) for top, kernel in zip(steepest, decode, strict=True) for each in kernel),
+                default=0.0,
+            ),
+            steepest_s=sum(bound[0] for bound in steepest),
+            per_token_s=sum(bound[1] for bound in steepest),
+        )
+
+    def _logit_costs(self, logits: float, collective_s: CollectiveSeconds) -> tuple[float, float]:
+        """What the head adds."""
+        batch, empty = Batch(logits=logits), Batch()
+        compute_s = exchange_s = 0.0
+        for repeat, segment in self._heads:
+            compute_s += repeat * (segment.token_seconds(batch) - segment.token_seconds(empty))
+            if segment.exchange is not None and segment.exchange.per_logit:
+                exchange_s += repeat * collective_s(segment.exchange.kind, segment.exchange_bytes(batch))
+        return compute_s, exchange_s
+
     def _token_seconds(self, batch: Batch, collective_s: CollectiveSeconds) -> tuple[float, float]:
         """The part of `seconds` that depends on the token counts alone."""
         compute_s = exchange_s = 0.0
@@ -192,3 +369,8 @@ class PassCost:
     def _time(name: str, segment: SegmentCost, batch: Batch) -> SegmentTime:
         kind = segment.exchange.kind if segment.exchange is not None else None
         return SegmentTime(name, segment.compute_seconds(batch), kind, segment.exchange_bytes(batch))
+
+
+def _overtakes(steepest: Line, other: Line) -> float:
+    """The context from which the steepest bound of a kernel is at least another one."""
+    return (other[0] - steepest[0]) / (steepest[1] - other[1]) if steepest[1] > other[1] else 0.0

@@ -7,7 +7,9 @@ FIFO server that nobody else uses, this changes no time.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+import math
+import sys
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from simpy.events import Event
@@ -17,11 +19,14 @@ from simsys.executors.communicator import Meeting
 from simsys.executors.memory_use import MemoryUse, memory_use
 from simsys.executors.pass_times import PassTimes
 from simsys.executors.programs import Course, Outcome, ProgramMeeting, StuckError, longest_paths
+from simsys.executors.steppers import Jump
 from simsys.executors.tally import Tally
 from simsys.model.work import Work
 from simsys.ops import Collective, Compute, Forward, Operation, Pass, PassOperation, Pipelined, Program, Send
 from simsys.parallel.layout import Group
+from simsys.parallel.passes import ForwardPass
 from simsys.platform.environment import At
+from simsys.rank import Stepper
 
 
 class MediumDetail(Executor):
@@ -70,7 +75,7 @@ class MediumDetail(Executor):
         """The whole pass as one event."""
         device = self.platform.devices[op.rank]
         if op.team.size > 1:
-            self._tally.passed(op)
+            self._tally.passed(op, op.batch)
         start_s = max(self.env._now, device.free_at_s)
         collective_s = self.communicator(op.team).seconds_from(start_s)
         compute_s, exchange_s = self.pass_cost(op).seconds(op.batch, collective_s)
@@ -94,7 +99,7 @@ class MediumDetail(Executor):
         """When a stage has finished with a batch that reaches it at `ready_s`."""
         device = self.platform.devices[op.rank]
         if op.team.size > 1:
-            self._tally.passed(op)
+            self._tally.passed(op, op.batch)
         start_s = max(ready_s, device.free_at_s)
         collective_s = self.communicator(op.team).seconds_from(start_s)
         compute_s, exchange_s = self.pass_cost(op).seconds(op.batch, collective_s)
@@ -118,6 +123,12 @@ class MediumDetail(Executor):
         (src, dst), latency_s, bytes_per_s = pairs[0], *lane
         self._tally.sent(Send(src, dst, nbytes, None, op.name))
         return latency_s + nbytes / bytes_per_s
+
+    def stepper(self, team: Group, plan: ForwardPass, done: Callable[[int], None]) -> Stepper:
+        """A run of steps as one event, if the hardware stays as it is."""
+        if self.conditions.iterations_vary or self.platform.next_change_s(0.0) < math.inf:
+            return super().stepper(team, plan, done)
+        return Jump(self, team, plan, done, self._tally, 1 if self.model.stepping else sys.maxsize)
 
     def program(self, op: Program) -> Event:
         """All programs of a group at once, as a recurrence over the ends of passes: no event for any pass."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from simpy.events import Event
@@ -11,8 +12,11 @@ from simsys.executors.communicator import Communicator
 from simsys.executors.medium import MediumDetail
 from simsys.executors.queued import QueuedCollectives
 from simsys.ops import Collective, Forward, Program, Send
+from simsys.parallel.layout import Group
+from simsys.parallel.passes import ForwardPass
 from simsys.platform.environment import At, Callback
 from simsys.platform.occupancy import Footprint
+from simsys.rank import Stepper
 
 
 class OccupyingDetail(QueuedCollectives, MediumDetail):
@@ -58,7 +62,7 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
         """Occupy the team's links all the time, with what its collectives need spread over the pass."""
         if op.team.size == 1:
             return super().forward(op)
-        self._tally.passed(op)
+        self._tally.passed(op, op.batch)
         communicator, cost = self.communicator(op.team), self.pass_cost(op)
         device = self.platform.devices[op.rank]
         start_s = max(self.env._now, device.free_at_s)
@@ -81,6 +85,10 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
         seconds = op.host_s + compute_s + exchange_s
         self.platform.network.occupancy.start(parts, seconds, done, steps=steps, nbytes=sent_bytes)
         return ended
+
+    def stepper(self, team: Group, plan: ForwardPass, done: Callable[[int], None]) -> Stepper:
+        """One pass after another, since when they end depends on others; a team of one sends nothing."""
+        return super().stepper(team, plan, done) if team.size == 1 else Executor.stepper(self, team, plan, done)
 
     def program(self, op: Program) -> Event:
         """Run the passes one by one."""

@@ -43,14 +43,14 @@ class Tally:
                 if not isinstance(op, Compute):
                     self._exchanged(op if isinstance(op, Collective) else op.collective, times)
 
-    def passed(self, op: Forward) -> None:
-        """Count the collectives of a forward pass; which they are, is found out when somebody asks."""
+    def passed(self, op: Forward, batch: Batch, times: int = 1) -> None:
+        """Count the collectives of forward passes like `op` over a batch; which they are, is found out when asked."""
         key = op.team, op.plan
         batches = self._batches.get(key)
         if batches is None:
             batches = self._batches[key] = Counter()
             self._traffic.account(lambda: self._shares(op)).nbytes = 1.0
-        batches[op.batch.tokens, op.batch.logits] += 1
+        batches[batch.tokens, batch.logits] += times
 
     def _exchanged(self, op: Collective, times: int) -> None:
         """Every member that runs a process tells of its own collectives."""

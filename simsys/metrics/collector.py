@@ -18,6 +18,8 @@ from simsys.serving.requests import RequestTable
 class MetricsCollector(Probe, ABC):
     """Base of the collectors of training and serving: `metrics` and `rows` when the run has ended."""
 
+    indispensable = True
+
     @abstractmethod
     def metrics(self) -> Mapping[str, Any]:
         """Figures by name."""
@@ -152,6 +154,11 @@ class ServingMetrics(MetricsCollector):
         self.log = ServingLog(requests, api_s)
         self.slo = slo
 
+    def request_arrived(self, request: int, now_s: float) -> None:
+        """When it arrives, if that was not known beforehand."""
+        if self.log.arrival_s is not self.log.requests.arrival_s:
+            self.log.arrival_s[request] = now_s
+
     def request_admitted(self, request: int, now_s: float) -> None:
         """First time a request is scheduled."""
         if self.log.admitted_s[request] < 0.0:
@@ -173,11 +180,9 @@ class ServingMetrics(MetricsCollector):
         """Never served."""
         self.log.rejected[request] = reason
 
-    def step(self, started_s: float, ended_s: float, decode_tokens: int, prompt_tokens: int) -> None:
-        """Each decoding sequence has waited this long for its token."""
-        self.log.step_s.append(ended_s - started_s)
-        self.log.step_decode_tokens.append(decode_tokens)
-        self.log.step_prompt_tokens.append(prompt_tokens)
+    def steps(self, rank: int, runs: Sequence[float]) -> None:
+        """In each step, every decoding sequence has waited that long for its token."""
+        self.log.steps.extend(runs)
 
     def metrics(self) -> Mapping[str, Any]:
         """Figures of the whole run."""

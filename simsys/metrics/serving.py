@@ -7,6 +7,7 @@ standard deviation divides by n (vllm/benchmarks/serve.py). Goodput counts reque
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -30,14 +31,17 @@ class ServingLog:
         self.requests = requests
         self.api_s = api_s
         count = len(requests)
+        self.arrival_s = requests.arrival_s
+        """Known beforehand, unless some arrive when others have ended."""
+        if requests.after or requests.concurrency:
+            self.arrival_s = [-1.0] * count
         self.admitted_s = [-1.0] * count
         self.first_token_s = [-1.0] * count
         self.finished_s = [-1.0] * count
         self.preemptions = [0] * count
         self.rejected: dict[int, str] = {}
-        self.step_s: list[float] = []
-        self.step_decode_tokens: list[int] = []
-        self.step_prompt_tokens: list[int] = []
+        self.steps = array("d")
+        """Runs of steps, six numbers each, as `Probe.steps` tells them."""
 
     def rows(self) -> Mapping[str, Sequence[Any]]:
         """One row per request; empty where it did not get that far."""
@@ -50,7 +54,7 @@ class ServingLog:
             states[request] = "rejected"
         return {
             "request": list(range(len(self.requests))),
-            "arrival_s": self.requests.arrival_s,
+            "arrival_s": seen(self.arrival_s),
             "prompt_tokens": self.requests.prompt_tokens,
             "output_tokens": self.requests.output_tokens,
             "admitted_s": seen(self.admitted_s),
@@ -68,7 +72,7 @@ def serving_metrics(log: ServingLog, slo: Mapping[str, float]) -> dict[str, Any]
 
     finished = np.asarray(log.finished_s)
     done = finished >= 0.0
-    arrival = np.asarray(log.requests.arrival_s)[done]
+    arrival = np.asarray(log.arrival_s)[done]
     output_tokens = np.asarray(log.requests.output_tokens)[done]
     prompt_tokens = np.asarray(log.requests.prompt_tokens)[done]
     ttft = np.asarray(log.first_token_s)[done] - arrival
@@ -89,13 +93,24 @@ def serving_metrics(log: ServingLog, slo: Mapping[str, float]) -> dict[str, Any]
         "total_token_throughput": float((output_tokens.sum() + prompt_tokens.sum()) * per_s),
         "request_goodput": _goodput({"ttft": ttft, "tpot": tpot, "e2el": e2el}, slo, per_s),
         "preemptions": sum(log.preemptions),
-        "steps": len(log.step_s),
+        "steps": int(sum(log.steps[1::6])),
     }
     times = {"ttft": ttft, "tpot": tpot[output_tokens > 1], "e2el": e2el, "queue": queue}
     for name, seconds in times.items():
         metrics |= _statistics(name, seconds * 1e3, None)
-    gaps = np.asarray(log.step_decode_tokens, dtype=float)
-    return metrics | _statistics("itl", np.asarray(log.step_s)[gaps > 0] * 1e3, gaps[gaps > 0])
+    return metrics | _statistics("itl", *_gaps_ms(log))
+
+
+def _gaps_ms(log: ServingLog) -> tuple[np.ndarray, np.ndarray]:
+    """The durations of all steps in which sequences decode, and how many did."""
+    import numpy as np
+
+    runs = np.asarray(log.steps).reshape(-1, 6)
+    _, steps, tokens, _, first_s, growth_s = runs[runs[:, 2] > 0].T
+    count = steps.astype(int)
+    place = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    gaps_s = np.repeat(first_s, count) + place * np.repeat(growth_s, count)
+    return gaps_s * 1e3, np.repeat(tokens, count)
 
 
 def _goodput(times: Mapping[str, np.ndarray], slo: Mapping[str, float], per_s: float) -> float | None:

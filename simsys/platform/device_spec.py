@@ -118,17 +118,29 @@ def kernel_seconds(spec: DeviceSpec, kernel: Kernel) -> float:
     Raises:
         InfeasibleError: If the kernel computes in a dtype that the device lacks.
     """
+    memory_s, compute_s, floor_s = kernel_bounds(spec, kernel)
+    if kernel.kind is OperatorKind.GEMM:
+        return max(_joined(memory_s, compute_s, spec.gemm_order), floor_s)
+    return max(memory_s, compute_s, floor_s)
+
+
+def kernel_bounds(spec: DeviceSpec, kernel: Kernel) -> tuple[float, float, float]:
+    """The three least times of a kernel: by its bytes, by its FLOP and the floor; the first two are linear in these.
+
+    Raises:
+        InfeasibleError: As `kernel_seconds`.
+    """
     kind, dtype = kernel.kind.value, kernel.dtype
     by_dtype = spec.curves[kind]
     compute, memory = (by_dtype.get(dtype) or by_dtype["default"]).at(kernel.rows)
-    seconds = kernel.nbytes / (spec.memory_bytes_per_s * memory)
+    memory_s, compute_s = kernel.nbytes / (spec.memory_bytes_per_s * memory), 0.0
     if kernel.flop:
         peak = spec.peak_flop_per_s.get(dtype)
         if peak is None:
             raise InfeasibleError(f"{spec.name} has no {dtype} arithmetic; it has {', '.join(spec.peak_flop_per_s)}")
-        order = spec.gemm_order if kernel.kind is OperatorKind.GEMM else math.inf
-        seconds = _joined(seconds, kernel.flop / (peak * compute), order)
-    return max(seconds, spec.floor_s.get(kind, 0.0)) / spec.speed
+        compute_s = kernel.flop / (peak * compute)
+    speed = spec.speed
+    return memory_s / speed, compute_s / speed, spec.floor_s.get(kind, 0.0) / speed
 
 
 def _joined(a_s: float, b_s: float, order: float) -> float:

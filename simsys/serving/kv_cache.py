@@ -32,6 +32,11 @@ class PagedKVCache:
         """Share of blocks in use, 0 to 1."""
         return 1.0 - self.free_blocks / self.num_blocks
 
+    @property
+    def capacity_tokens(self) -> int:
+        """Tokens that all blocks hold together."""
+        return self.num_blocks * self.block_size
+
     def blocks_for(self, tokens: int) -> int:
         """Blocks that `tokens` tokens fill or begin."""
         return -(-tokens // self.block_size)
@@ -42,28 +47,28 @@ class PagedKVCache:
 
     def grow(self, request: int, tokens: int) -> bool:
         """Let `request` hold `tokens` tokens; False, and no change, if the unreserved free blocks do not suffice."""
-        missing = self.missing_blocks(request, tokens)
-        if missing > self.free_blocks - self.reserved_blocks:
-            return False
-        if missing:
+        missing = -(-tokens // self.block_size) - self.held.get(request, 0)
+        if missing > 0:
+            if missing > self.free_blocks - self.reserved_blocks:
+                return False
             self.held[request] = self.held.get(request, 0) + missing
-            self._take(missing)
+            self.free_blocks -= missing
+            used = self.num_blocks - self.free_blocks
+            if used > self.peak_blocks:
+                self.peak_blocks = used
         return True
 
     def take_for_decode(self, blocks: int) -> None:
         """Take blocks for decoding sequences; they are attributed when the sequence is released."""
         if blocks > self.free_blocks:
             raise InternalError(f"decode takes {blocks} KV blocks, {self.free_blocks} are free")
-        self._take(blocks)
+        self.free_blocks -= blocks
+        used = self.num_blocks - self.free_blocks
+        if used > self.peak_blocks:
+            self.peak_blocks = used
 
     def release(self, request: int, tokens: int) -> None:
         """Give back the blocks of a request that holds `tokens` tokens, and what it took beyond them in this step."""
         self.free_blocks += max(self.held.pop(request, 0), self.blocks_for(tokens))
         if self.free_blocks > self.num_blocks:
             raise InternalError(f"more KV blocks were released than taken, at request {request}")
-
-    def _take(self, blocks: int) -> None:
-        self.free_blocks -= blocks
-        used = self.num_blocks - self.free_blocks
-        if used > self.peak_blocks:
-            self.peak_blocks = used

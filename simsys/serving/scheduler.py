@@ -1,102 +1,27 @@
-"""The serving loop of one replica, and what a scheduler policy and the two phases have to provide.
-
-One scheduler drives all ranks of a replica: had each rank its own, two ranks could decide differently about
-the same queue and their collectives would never match.
-"""
+"""What a scheduler policy is: it chooses the prompt chunks of every step of a replica."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Generator, Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from simsys.config.base import Configurable
-from simsys.errors import UsageError
-from simsys.model.batch import Batch
-from simsys.rank import Team
+from simsys.platform.environment import Environment
+from simsys.probes import Probes
 from simsys.serving.kv_cache import PagedKVCache
+from simsys.serving.phases import Chunk, DecodePhase, PrefillPhase
+from simsys.serving.queues import Queue
 from simsys.serving.sequences import Sequences
-
-if TYPE_CHECKING:
-    from simsys.serving.inbox import Inbox
-
-
-class Chunk(NamedTuple):
-    """A piece of a prompt that one step processes."""
-
-    request: int
-    tokens: int
-
-
-class PrefillPhase(ABC):
-    """Turns prompts into KV cache and first tokens.
-
-    Args:
-        sequences: The requests.
-    """
-
-    def __init__(self, sequences: Sequences) -> None:
-        self.sequences = sequences
-
-    @abstractmethod
-    def work(self, chunks: Iterable[Chunk]) -> Batch:
-        """What a step with these chunks has to process."""
-
-    @abstractmethod
-    def finish(self, chunks: Iterable[Chunk]) -> list[int]:
-        """The step is done; return the requests that have an output token now."""
-
-
-class DecodePhase(ABC):
-    """Generates one token per sequence and step.
-
-    Args:
-        sequences: The requests.
-        kv: The cache that their blocks come from.
-    """
-
-    def __init__(self, sequences: Sequences, kv: PagedKVCache) -> None:
-        self.sequences = sequences
-        self.kv = kv
-
-    @property
-    @abstractmethod
-    def size(self) -> int:
-        """Sequences that decode."""
-
-    @abstractmethod
-    def add(self, request: int) -> None:
-        """A request with at least one output token to go starts to decode."""
-
-    @abstractmethod
-    def remove(self, request: int) -> None:
-        """A request is preempted: its tokens so far are kept, its cache is released."""
-
-    @abstractmethod
-    def missing_blocks(self) -> int:
-        """KV blocks that the next step needs."""
-
-    @abstractmethod
-    def work(self) -> Batch:
-        """What the next step has to process."""
-
-    @abstractmethod
-    def finish(self) -> list[int]:
-        """The step is done; return the requests that have their last token, whose cache is released."""
-
-
-@dataclass(frozen=True)
-class HostCosts:
-    """Host time that an engine spends around a step, in seconds."""
-
-    per_step_s: float = 0.0
-    per_sequence_s: float = 0.0
 
 
 class Scheduler(Configurable, ABC):
     """A replica's scheduler: subclass it and write `schedule`.
+
+    It is asked before every step as long as requests wait or prompts are incomplete. Where nothing arrives, ends or runs
+    out of memory, many steps may be simulated at once; then it is asked again when one of these happens. So it must
+    answer the same as long as nothing does, apart from what `repeats` says. `wants` may spare it questions.
 
     Args:
         options: The policy's settings.
@@ -104,9 +29,12 @@ class Scheduler(Configurable, ABC):
         kv: The replica's KV cache.
         prefill: How prompts are processed.
         decode: How tokens are generated.
-        inbox: Where requests arrive.
-        host: Host costs of the engine.
+        env: Knows the time.
+        probes: Observers.
     """
+
+    mixes: ClassVar[bool] = True
+    """Whether prompts and decoding sequences share a step; if not, a step with chunks runs these alone."""
 
     def __init__(
         self,
@@ -115,114 +43,99 @@ class Scheduler(Configurable, ABC):
         kv: PagedKVCache,
         prefill: PrefillPhase,
         decode: DecodePhase,
-        inbox: Inbox,
-        host: HostCosts,
+        env: Environment,
+        probes: Probes,
     ) -> None:
         self.options = options
         self.sequences, self.kv, self.prefill, self.decode = sequences, kv, prefill, decode
-        self.inbox, self.host = inbox, host
-        self.waiting: deque[int] = inbox.waiting
+        self._env, self._probes = env, probes
+        self.waiting: Queue = self.make_queue()
         """Requests that hold no cache, the next to be admitted first."""
         self.running: dict[int, None] = {}
         """Requests that hold cache, in order of admission."""
         self.prefilling: dict[int, None] = {}
         """Those of them whose prompt is not complete."""
         self.preempted = False
-        """Whether this step has preempted a request."""
+        """Whether a request has been preempted since the last step."""
 
     @abstractmethod
     def schedule(self) -> list[Chunk]:
         """Choose the prompt chunks of the next step with `admit` and `extend`; all decoding sequences run too."""
 
-    def admit(self, request: int, tokens: int) -> Chunk | None:
+    def make_queue(self) -> Queue:
+        """Where requests wait; by default, first come first served."""
+        return deque()
+
+    def wants(self, request: int, tokens: int) -> bool:
+        """Whether `schedule` may answer differently now that a request has joined those that wait.
+
+        By default it is asked again at the end of the step in which something arrives; a policy that could not admit the
+        request anyway answers False.
+
+        Args:
+            request: Which.
+            tokens: How many every step processes now.
+        """
+        return True
+
+    def repeats(self, chunks: Sequence[Chunk]) -> int:
+        """For how many steps, this one included, the policy chooses `chunks` if nothing arrives, ends or runs out.
+
+        By default, as long as none of them would be the last of its prompt.
+        """
+        fewest = 0
+        for request, tokens in chunks:
+            steps = (self.sequences.remaining_prompt(request) - 1) // tokens
+            if steps <= 1:
+                return 1
+            fewest = min(fewest, steps) if fewest else steps
+        return fewest
+
+    def refusal(self, request: int) -> str:
+        """Why the policy can never serve a request; empty if it can."""
+        return ""
+
+    def admit(self, request: int, tokens: int, *, reserve: int = 0) -> Chunk | None:
         """Let a waiting request start with `tokens` of its prompt; None if that must wait.
 
         It must if its blocks do not fit, or if this step has preempted a request (as in vLLM v1).
+
+        Args:
+            request: Which.
+            tokens: How much of its prompt.
+            reserve: Tokens to take blocks for at once, if more.
         """
-        if self.preempted or not self.kv.grow(request, tokens):
+        if self.preempted or not self.kv.grow(request, max(tokens, reserve)):
             return None
-        if self.waiting[0] == request:
-            self.waiting.popleft()
+        waiting = self.waiting
+        if waiting[0] == request:
+            waiting.popleft()
         else:
-            self.waiting.remove(request)
+            waiting.remove(request)
         self.running[request] = self.prefilling[request] = None
-        self.inbox.admitted(request)
+        for hook in self._probes.request_admitted:
+            hook(request, self._env._now)
         return Chunk(request, tokens)
 
     def extend(self, request: int, tokens: int) -> Chunk | None:
-        """Process `tokens` more of a running prompt; preempts later requests if it must, None if it is one itself."""
+        """Process `tokens` more of a running prompt; preempts others if it must, None if it is one itself."""
         while not self.kv.grow(request, self.sequences.computed_tokens[request] + tokens):
-            if self.preempt_last() == request:
+            if self.preempt(self.victim()) == request:
                 return None
         return Chunk(request, tokens)
 
-    def serve(self, team: Team) -> Generator[Any, Any, None]:
-        """The process of the replica: step after step until no request is left."""
-        fruitless = 0
-        while True:
-            self.make_room()
-            chunks = self.schedule()
-            if not chunks and not self.decode.size:
-                if self.preempted:
-                    fruitless += 1
-                    self.check_progress(fruitless)
-                    continue
-                if self.inbox.closed:
-                    self.check_all_served()
-                    return
-                yield self.inbox.arrival()
-                continue
-            started_s = self.inbox.now
-            decoding = self.decode.size
-            batch = self.decode.work()
-            if chunks:
-                batch += self.prefill.work(chunks)
-            host_s = self.host.per_step_s + self.host.per_sequence_s * batch.logits
-            yield team.forward(batch, host_s=host_s, name="step")
-            fruitless = 0
-            self.inbox.stepped(started_s, self.inbox.now, decoding, chunks)
-            self.end_step(chunks)
-
-    def check_progress(self, fruitless: int) -> None:
-        """A policy that preempts all it admits, again and again, must not run for ever."""
-        if fruitless > len(self.waiting) + 1:
-            raise UsageError(
-                f"scheduler {type(self).__name__} preempts every request that it admits, so none is served"
-            )
-
-    def check_all_served(self) -> None:
-        """A policy that never admits a request must not end as if all were well."""
-        if self.waiting:
-            raise UsageError(
-                f"scheduler {type(self).__name__} leaves {len(self.waiting)} requests waiting although nothing runs"
-            )
-
-    def end_step(self, chunks: list[Chunk]) -> None:
-        """Book what the step has done: last tokens first, then prompts that are complete."""
-        for request in self.decode.finish():
-            del self.running[request]
-            self.inbox.finished(request)
-        for request in self.prefill.finish(chunks):
-            del self.prefilling[request]
-            if self.sequences.generated_tokens[request] == 1:
-                self.inbox.first_token(request)
-            if self.sequences.generated_tokens[request] < self.sequences.output_tokens[request]:
-                self.decode.add(request)
-            else:
-                self.kv.release(request, self.sequences.computed_tokens[request])
-                del self.running[request]
-                self.inbox.finished(request)
-
     def make_room(self) -> None:
-        """Preempt the requests admitted last until the decoding ones can grow."""
-        self.preempted = False
-        while self.decode.missing_blocks() > self.kv.free_blocks:
-            self.preempt_last()
-        self.kv.reserved_blocks = self.decode.missing_blocks()
+        """Preempt requests until the decoding ones can grow."""
+        while (missing := self.decode.missing_blocks()) > self.kv.free_blocks:
+            self.preempt(self.victim())
+        self.kv.reserved_blocks = missing
 
-    def preempt_last(self) -> int:
-        """Preempt the request that was admitted last, by recomputation, and return it."""
-        request = next(reversed(self.running))
+    def victim(self) -> int:
+        """The running request to preempt; by default the one admitted last."""
+        return next(reversed(self.running))
+
+    def preempt(self, request: int) -> int:
+        """Preempt a running request, by recomputation, and return it."""
         del self.running[request]
         if request in self.prefilling:
             del self.prefilling[request]
@@ -233,5 +146,6 @@ class Scheduler(Configurable, ABC):
         self.sequences.computed_tokens[request] = 0
         self.preempted = True
         self.waiting.appendleft(request)
-        self.inbox.preempted(request)
+        for hook in self._probes.request_preempted:
+            hook(request, self._env._now)
         return request

@@ -12,12 +12,22 @@ class Sequences:
         requests: All requests of the run; a replica touches only those routed to it.
     """
 
-    __slots__ = ("arrival_s", "computed_tokens", "generated_tokens", "output_tokens", "prompt_tokens")
+    __slots__ = (
+        "arrival_s",
+        "computed_tokens",
+        "generated_tokens",
+        "output_tokens",
+        "priority",
+        "prompt_tokens",
+        "tenant",
+    )
 
     def __init__(self, requests: RequestTable) -> None:
         self.arrival_s = requests.arrival_s
         self.prompt_tokens = requests.prompt_tokens
         self.output_tokens = requests.output_tokens
+        self.priority = requests.priority
+        self.tenant = requests.tenant
         self.computed_tokens = [0] * len(requests)
         """Tokens whose keys and values are in the cache, while the prompt is being processed."""
         self.generated_tokens = [0] * len(requests)
@@ -29,7 +39,7 @@ class Sequences:
 
     def remaining_prompt(self, request: int) -> int:
         """Tokens that are still to be computed before the next output token."""
-        return self.target_tokens(request) - self.computed_tokens[request]
+        return self.prompt_tokens[request] + self.generated_tokens[request] - self.computed_tokens[request]
 
     def final_cache_tokens(self, request: int) -> int:
         """Most tokens of this request that are ever cached: all but the last output token."""

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from simsys.ops import Operation, Recv
 from simsys.parallel.schedule import Schedule
 from simsys.probes import Probe
-from simsys.testing.runs import ServingCase, ServingRun, TrainingCase, TrainingRun, cases
+from simsys.testing.runs import STEPPING, ServingCase, ServingRun, TrainingCase, TrainingRun, cases
 from simsys.testing.schedules import check_schedule
 
 AGREEMENT = 1e-9
@@ -27,12 +27,12 @@ def check_framework(module: type, **options: Any) -> None:
     It must be deterministic; have frozen options that refuse unknown keys; let every member take part in its
     collectives and every message be received; give back the memory an iteration takes and all KV blocks; end
     every request exactly once, keep to the limits of a batch and produce every token asked for; end; give the
-    same times at high and at medium detail; and not depend on whether it is observed. A schedule must order every
-    pass once and never deadlock.
+    same times at high and at medium detail, whether or not steps of serving are simulated one by one; and not depend
+    on whether it is observed. A schedule must order every pass once and never deadlock.
 
     Args:
-        module: A subclass of `DataParallel`, `TrainingFramework`, `Schedule`, `Scheduler`, `PrefillPhase` or
-            `DecodePhase`.
+        module: A subclass of `DataParallel`, `TrainingFramework`, `Schedule`, `Scheduler`, `PrefillPhase`,
+            `DecodePhase` or `Router`.
         options: Its settings, where the defaults do not do.
 
     Raises:
@@ -114,8 +114,8 @@ def check_serving(place: str, run: ServingRun, case: ServingCase) -> None:
             completed.append(request)
             if counts["first token", request] != 1:
                 raise AssertionError(f"{place}: request {request} has {counts['first token', request]} first tokens")
-    if run.free_blocks != case.num_blocks or run.held:
-        lost = case.num_blocks - run.free_blocks
+    lost = case.replicas * case.num_blocks - run.free_blocks
+    if lost or run.held:
         raise AssertionError(f"{place}: {lost} KV blocks are not given back (held by requests: {run.held})")
     check_tokens(place, run, case, completed)
 
@@ -123,7 +123,7 @@ def check_serving(place: str, run: ServingRun, case: ServingCase) -> None:
 def check_tokens(place: str, run: ServingRun, case: ServingCase, completed: list[int]) -> None:
     """Every output token goes through the head once; every prompt token is processed, again only if preempted."""
     output_tokens = sum(case.requests.output_tokens[request] for request in completed)
-    logits = sum(logits for _, logits, _ in run.forwarded)
+    logits = sum(steps * logits for steps, _, logits, _ in run.forwarded)
     if logits != output_tokens:
         raise AssertionError(f"{place}: {logits:g} output tokens are computed, {output_tokens} are asked for")
     prompt_tokens = sum(case.requests.prompt_tokens[request] for request in completed)
@@ -141,10 +141,23 @@ def check_levels(place: str, case: Case) -> None:
         check_run(f"{place}, {level}", run, case)
         if attempt(place, level, case, Listener()) != run:
             raise AssertionError(f"{place}: observing it changes the result at {level} detail")
+    if isinstance(case, ServingCase):
+        check_stepping(place, case, medium)
     ranks = list(medium.iteration_end_s) if isinstance(medium, TrainingRun) else []
     for (what, expected), (_, found) in zip(times(medium, ranks), times(high, ranks), strict=True):
         if abs(expected - found) > AGREEMENT * abs(expected):
             raise AssertionError(f"{place}: {what} is at {found} s at high and at {expected} s at medium detail")
+
+
+def check_stepping(place: str, case: Case, medium: Run) -> None:
+    """Many steps as one event are what they are one by one."""
+    stepping = attempt(place, STEPPING, case)
+    for (what, expected), (_, found) in zip(times(stepping, []), times(medium, []), strict=True):
+        if expected != found:
+            raise AssertionError(
+                f"{place}: a run of steps as one event is not what its steps are: {what} is at {found} s, "
+                f"and at {expected} s step by step"
+            )
 
 
 def times(run: Run, ranks: Sequence[int]) -> list[tuple[str, float]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from simsys.collectives.choose import cheapest
@@ -16,6 +16,8 @@ from simsys.framework import (
     DecodePhase,
     PrefillPhase,
     Rank,
+    Replica,
+    Router,
     Schedule,
     Scheduler,
     Sequences,
@@ -23,22 +25,26 @@ from simsys.framework import (
     Team,
     TrainingFramework,
 )
+from simsys.model.batch import Batch
 from simsys.model.work import Precision
-from simsys.parallel.layout import Layout
-from simsys.parallel.passes import forward_pass
+from simsys.parallel.layout import Group, Layout
+from simsys.parallel.passes import ForwardPass, forward_pass
 from simsys.parallel.plan import StepSettings, TrainingPlan
 from simsys.parallel.stages import partition
 from simsys.parallel.training import training_plan
 from simsys.platform.environment import Environment
 from simsys.probes import Probe, Probes
-from simsys.serving.inbox import Inbox
+from simsys.rank import Stepper
 from simsys.serving.kv_cache import PagedKVCache
+from simsys.serving.replica import HostCosts
 from simsys.serving.requests import RequestTable
-from simsys.serving.scheduler import HostCosts
+from simsys.serving.source import Source
 from simsys.testing.schedules import accepted
 from simsys.testing.toys import toy_model, toy_platform, toy_requests
 
-RUNS: dict[str, type[Executor]] = {"recording": Recording, **LEVELS}
+STEPPING = "stepping"
+"""Medium detail with an event for every step of a serving replica."""
+RUNS: dict[str, type[Executor]] = {"recording": Recording, **LEVELS, STEPPING: LEVELS["medium"]}
 MAX_EVENTS = 300_000
 PIPELINES = ((2, 4, 1), (4, 8, 1), (2, 4, 2), (4, 4, 3))
 """Stages, micro-batches and chunks with which a schedule is run, if it accepts them."""
@@ -49,7 +55,7 @@ LIMITS = {"max_num_seqs": 8, "max_num_batched_tokens": 64}
 
 def toy_executor(level: str, layout: Layout, roles: Sequence[Sequence[int]], probes: Iterable[Probe]) -> Executor:
     """An executor over as many toy GPUs as the layout has ranks."""
-    model = ExecutionModel(cheapest, Precision(), per_layer_s=1e-6)
+    model = ExecutionModel(cheapest, Precision(), per_layer_s=1e-6, stepping=level == STEPPING)
     return RUNS[level](toy_platform(layout.world_size), model, roles, Probes(probes))
 
 
@@ -156,7 +162,7 @@ class ServingRun(Probe):
 
     Args:
         history: Every event of every request: (event, request, time in s).
-        forwarded: Tokens, logits and decoding sequences of every step.
+        forwarded: Steps, and the tokens, logits and decoding sequences of each, of every run of steps.
         prompt_tokens: Prompt tokens processed.
         free_blocks: KV blocks free at the end.
         held: KV blocks still attributed to requests at the end.
@@ -164,7 +170,7 @@ class ServingRun(Probe):
     """
 
     history: list[tuple[str, int, float]] = field(default_factory=list)
-    forwarded: list[tuple[float, float, float]] = field(default_factory=list)
+    forwarded: list[tuple[int, float, float, float]] = field(default_factory=list)
     prompt_tokens: int = 0
     free_blocks: int = 0
     held: dict[int, int] = field(default_factory=dict)
@@ -190,9 +196,9 @@ class ServingRun(Probe):
         """Write it down."""
         self.history.append(("rejected", request, now_s))
 
-    def step(self, started_s: float, ended_s: float, decode_tokens: int, prompt_tokens: int) -> None:
+    def steps(self, rank: int, runs: Sequence[float]) -> None:
         """Add up."""
-        self.prompt_tokens += prompt_tokens
+        self.prompt_tokens += sum(int(count * tokens) for count, tokens in zip(runs[1::6], runs[3::6], strict=True))
 
 
 @dataclass(frozen=True)
@@ -208,54 +214,86 @@ class ServingCase:
     block_size: int = 4
     max_context_tokens: int = 64
     tensor: int = 2
+    router: type[Router] | None = None
+    replicas: int = 1
 
     @property
     def words(self) -> str:
         """What sets this case apart."""
-        return f"with {self.num_blocks} KV blocks"
+        several = f" on each of {self.replicas} replicas" if self.replicas > 1 else ""
+        return f"with {self.num_blocks} KV blocks{several}"
 
     def run(self, level: str, probes: Iterable[Probe] = ()) -> ServingRun:
         """Serve all requests; raises what the modules raise."""
         run = ServingRun()
-        layout = Layout(tensor=self.tensor)
-        executor = toy_executor(level, layout, [tuple(range(self.tensor))], [run, *probes])
-        kv = PagedKVCache(self.num_blocks, self.block_size)
-        scheduler = self._scheduler(executor, kv)
+        layout = Layout(tensor=self.tensor, data=self.replicas)
+        roles = [tuple(range(start, start + self.tensor)) for start in range(0, layout.world_size, self.tensor)]
+        executor = toy_executor(level, layout, roles, [run, *probes])
+        sequences = Sequences(self.requests)
         plan = forward_pass(toy_model(), self.tensor)
-        executor.env.process(scheduler.serve(Watched(layout.group(0, "tensor"), plan, executor, run)))
+        teams = [Watched(layout.group(role[0], "tensor"), plan, executor, run) for role in roles]
+        replicas = [self._replica(executor, sequences, team) for team in teams]
+        router = self.router or FRAMEWORKS.get("round_robin", Router)
+        Source(executor.env, self.requests, router(replicas, 0), executor.probes)
         finish(executor.env)
         executor.check_finished()
-        run.free_blocks, run.held = kv.free_blocks, dict(kv.held)
+        run.free_blocks = sum(replica.kv.free_blocks for replica in replicas)
+        run.held = {request: blocks for replica in replicas for request, blocks in replica.kv.held.items()}
         run.operations = executor.operations if isinstance(executor, Recording) else []
         return run
 
-    def _scheduler(self, executor: Executor, kv: PagedKVCache) -> Scheduler:
-        sequences = Sequences(self.requests)
-        inbox = Inbox(
+    def _replica(self, executor: Executor, sequences: Sequences, team: Team) -> Replica:
+        kv = PagedKVCache(self.num_blocks, self.block_size)
+        phases = self.prefill(sequences), self.decode(sequences, kv)
+        scheduler = self.scheduler(self.options, sequences, kv, *phases, executor.env, executor.probes)
+        watch_schedule(scheduler)
+        replica = Replica(
+            scheduler,
+            team,
             executor.env,
-            self.requests,
             executor.probes,
-            order=range(len(self.requests)),
-            capacity_tokens=self.num_blocks * self.block_size,
+            host=HostCosts(1e-6, 1e-7),
             max_context_tokens=self.max_context_tokens,
         )
-        phases = self.prefill(sequences), self.decode(sequences, kv)
-        scheduler = self.scheduler(self.options, sequences, kv, *phases, inbox, HostCosts(1e-6, 1e-7))
-        watch_schedule(scheduler)
-        return scheduler
+        executor.at_end(replica.check_finished)
+        return replica
 
 
 class Watched(Team):
-    """A team that writes down what each step processes."""
+    """A team that writes down what its steps process."""
 
-    def __init__(self, group: Any, plan: Any, executor: Executor, run: ServingRun) -> None:
+    def __init__(self, group: Group, plan: ForwardPass, executor: Executor, run: ServingRun) -> None:
         super().__init__(group, plan, executor)
         self._run = run
 
-    def forward(self, batch: Any, *, host_s: float = 0.0, name: str = "forward") -> Any:
-        """As `Team.forward`."""
-        self._run.forwarded.append((batch.tokens, batch.logits, batch.decode_sequences))
-        return super().forward(batch, host_s=host_s, name=name)
+    def steps(self, done: Callable[[int], None]) -> Stepper:
+        """As `Team.steps`."""
+        return WatchedSteps(super().steps, done, self._run)
+
+
+class WatchedSteps:
+    """Carries out steps as another one, and writes down those that have ended."""
+
+    def __init__(
+        self, make: Callable[[Callable[[int], None]], Stepper], done: Callable[[int], None], run: ServingRun
+    ) -> None:
+        self._stepper, self._done, self._run = make(self._ended), done, run
+        self._each: tuple[float, float, float] = (0, 0, 0)
+        self.cut, self.passed = self._stepper.cut, self._stepper.passed
+
+    def run(self, batch: Batch, steps: int, host_s: float, more_pairs: float = 0.0) -> None:
+        """As `Stepper.run`."""
+        self._each = batch.tokens, batch.logits, batch.decode_sequences
+        self._stepper.run(batch, steps, host_s, more_pairs)
+
+    def decode(self, sequences: int, context_tokens: int, steps: int, host_s: float) -> None:
+        """As `Stepper.decode`."""
+        self._each = sequences, sequences, sequences
+        self._stepper.decode(sequences, context_tokens, steps, host_s)
+
+    def _ended(self, steps: int) -> None:
+        self._run.forwarded.append((steps, *self._each))
+        self._done(steps)
 
 
 def watch_schedule(scheduler: Scheduler) -> None:
@@ -271,7 +309,8 @@ def watch_schedule(scheduler: Scheduler) -> None:
         if calls > max_calls:
             raise AssertionError(f"no end after {max_calls} calls of schedule")
         chunks = schedule()
-        tokens = scheduler.decode.size + sum(chunk.tokens for chunk in chunks)
+        decoding = scheduler.decode.size if scheduler.mixes or not chunks else 0
+        tokens = decoding + sum(chunk.tokens for chunk in chunks)
         if max_tokens is not None and tokens > max_tokens:
             raise AssertionError(f"a step of {tokens} tokens exceeds max_num_batched_tokens={max_tokens}")
         if max_seqs is not None and len(scheduler.running) > max_seqs:
@@ -291,7 +330,8 @@ def record(module: type, **options: Any) -> list[dict[str, Any]]:
     """What a module asks for, on toys and without time.
 
     Args:
-        module: A `DataParallel`, `TrainingFramework`, `Schedule`, `Scheduler`, `PrefillPhase` or `DecodePhase` class.
+        module: A `DataParallel`, `TrainingFramework`, `Schedule`, `Scheduler`, `PrefillPhase`, `DecodePhase` or `Router`
+            class.
         options: Its settings.
 
     Returns:
@@ -306,7 +346,7 @@ def cases(module: type, given: dict[str, Any]) -> Sequence[TrainingCase | Servin
     Raises:
         AssertionError: If it is no framework module.
     """
-    if issubclass(module, Scheduler | PrefillPhase | DecodePhase):
+    if issubclass(module, Scheduler | PrefillPhase | DecodePhase | Router):
         scheduler = module if issubclass(module, Scheduler) else FRAMEWORKS.get("chunked_prefill", Scheduler)
         prefill = module if issubclass(module, PrefillPhase) else FRAMEWORKS.get("llm_prefill", PrefillPhase)
         decode = module if issubclass(module, DecodePhase) else FRAMEWORKS.get("llm_decode", DecodePhase)
@@ -314,7 +354,12 @@ def cases(module: type, given: dict[str, Any]) -> Sequence[TrainingCase | Servin
         options = scheduler.Options(**{**limits, **given})
         # The first cache is ample, the second makes preemptions; some requests exceed the context in both.
         requests = toy_requests(max_prompt=44)
-        return [ServingCase(scheduler, options, prefill, decode, blocks, requests) for blocks in (1000, 20)]
+        places = range(len(requests))
+        requests = replace(requests, priority=[each % 3 for each in places], tenant=[each % 2 for each in places])
+        made = [ServingCase(scheduler, options, prefill, decode, blocks, requests) for blocks in (1000, 20)]
+        if issubclass(module, Router):
+            return [replace(case, router=module, tensor=1, replicas=3) for case in made]
+        return made
     if issubclass(module, DataParallel | TrainingFramework):
         settings = module.Options(**given) if issubclass(module, DataParallel) else None
         return [

@@ -1,0 +1,29 @@
+"""Prefill first, as vLLM's first engine schedules by default (Kwon et al. 2023, §4.5; vLLM v0 without chunked prefill).
+
+As long as prompts wait and fit, a step processes prompts alone, and those that decode stand still. If blocks run out, the
+request admitted last is preempted and computed again. A hundredth of the blocks is kept free when a request is admitted.
+"""
+
+from __future__ import annotations
+
+from frameworks.whole_prompts import WholePrompts
+from simsys.framework import Chunk, register
+
+WATERMARK = 0.01
+"""Share of blocks to keep free, `watermark` of vLLM's v0 block manager."""
+
+
+@register("vllm_v0")
+class VLLMv0(WholePrompts):
+    """Prompts before tokens, never both in one step."""
+
+    mixes = False
+
+    def schedule(self) -> list[Chunk]:
+        """Admit what fits."""
+        spare_blocks = int(WATERMARK * self.kv.num_blocks)
+        return self.admit_whole(self.options.max_num_batched_tokens, spare_blocks=spare_blocks)
+
+    def longest_prompt(self, request: int) -> int:
+        """A preempted request is computed again with what it has generated."""
+        return self.sequences.final_cache_tokens(request)

@@ -1,0 +1,54 @@
+"""What schedulers share that process every prompt in one piece."""
+
+from __future__ import annotations
+
+from pydantic import PositiveInt
+
+from simsys.framework import Chunk, Scheduler
+
+
+class WholePrompts(Scheduler):
+    """First come, first served, under a limit of sequences and of tokens in a step."""
+
+    class Options(Scheduler.Options):
+        """Limits of a step, named as in vLLM."""
+
+        max_num_seqs: PositiveInt = 256
+        max_num_batched_tokens: PositiveInt = 2048
+
+    def admit_whole(self, budget: int, *, reserve: bool = False, spare_blocks: int = 0) -> list[Chunk]:
+        """Admit the next requests, as many as fit.
+
+        Args:
+            budget: Tokens that the step may still take.
+            reserve: Take the blocks of the whole output at once.
+            spare_blocks: KV blocks to leave free.
+        """
+        chunks: list[Chunk] = []
+        while self.waiting and len(self.running) < self.options.max_num_seqs:
+            request = self.waiting[0]
+            tokens = self.sequences.remaining_prompt(request)
+            held = self.sequences.final_cache_tokens(request) if reserve else tokens
+            if tokens > budget or (self.kv.blocks_for(held) > self.kv.free_blocks - spare_blocks and self.running):
+                break
+            chunk = self.admit(request, tokens, reserve=held)
+            if chunk is None:
+                break
+            chunks.append(chunk)
+            budget -= tokens
+        return chunks
+
+    def wants(self, request: int, tokens: int) -> bool:
+        """Only the first of the queue can be admitted."""
+        return len(self.running) < self.options.max_num_seqs and self.waiting[0] == request
+
+    def refusal(self, request: int) -> str:
+        """A prompt must fit into a step; after a preemption, what was generated besides."""
+        tokens, limit = self.longest_prompt(request), self.options.max_num_batched_tokens
+        if tokens <= limit:
+            return ""
+        return f"its prompt cannot be cut, and {tokens} tokens exceed max_num_batched_tokens={limit}"
+
+    def longest_prompt(self, request: int) -> int:
+        """Most tokens of a request that are ever processed at once."""
+        return self.sequences.prompt_tokens[request]

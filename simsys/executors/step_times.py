@@ -1,0 +1,112 @@
+"""Durations of consecutive steps of one batch, whose context grows: their sum in closed form.
+
+The time of a kernel is the largest of its bounds (memory, arithmetic, a fixed floor), and each of these is linear in
+the cached tokens, which grow by the same amount in every step. So the duration of step i is linear in i up to the steps
+at which another bound takes over (kinks), and a sum of durations is a sum of arithmetic series.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil, floor, inf, sqrt
+
+Line = tuple[float, float]
+"""What it is at step 0, and by how much it grows from step to step; both in seconds."""
+
+
+class StepTimes:
+    """Durations of step 0, 1, 2 … of a batch.
+
+    Args:
+        first_s: Duration of the first step, as far as it is linear.
+        growth_s: By how much each step is longer than the one before.
+        idle_s: What of each step is no computation: host time before it and communication within it.
+    """
+
+    __slots__ = ("first_s", "growth_s", "idle_s", "kinks")
+
+    def __init__(self, first_s: float, growth_s: float, idle_s: float) -> None:
+        self.first_s, self.growth_s, self.idle_s = first_s, growth_s, idle_s
+        self.kinks: list[tuple[int, float, float]] = []
+        """Steps from which on durations are longer by a line, counted from step 0: (step, intercept, growth)."""
+
+    def add(self, bounds: Sequence[Line]) -> None:
+        """Add kernels that take the largest of some bounds."""
+        current = max(bounds)
+        self.first_s += current[0]
+        self.growth_s += current[1]
+        for bound in bounds:
+            if bound[1] > current[1]:
+                self._add_kinks(bounds, current)
+                break
+
+    def _add_kinks(self, bounds: Sequence[Line], current: Line) -> None:
+        """Find the steps at which steeper bounds take over."""
+        while steeper := [bound for bound in bounds if bound[1] > current[1]]:
+            step, _, overtaking = min((_overtaken(current, bound), -bound[1], bound) for bound in steeper)
+            if step == inf:
+                return
+            self.kinks.append((int(step), overtaking[0] - current[0], overtaking[1] - current[1]))
+            current = overtaking
+
+    def elapsed(self, steps: int) -> float:
+        """Seconds that the first `steps` steps take together."""
+        total_s = steps * self.first_s + self.growth_s * (steps * (steps - 1) * 0.5)
+        for kink, more_s, growth_s in self.kinks:
+            if kink < steps:
+                total_s += (steps - kink) * more_s + growth_s * ((steps - kink) * (kink + steps - 1) * 0.5)
+        return total_s
+
+    def duration(self, step: int) -> float:
+        """Seconds that one step takes, counted from 0."""
+        seconds = self.first_s + self.growth_s * step
+        for kink, more_s, growth_s in self.kinks:
+            if kink <= step:
+                seconds += more_s + growth_s * step
+        return seconds
+
+    def stretches(self, first: int, end: int) -> Sequence[int]:
+        """The ends of stretches of the steps from `first` up to `end` within which durations grow evenly."""
+        if not self.kinks:
+            return (end,)
+        return [*sorted({kink for kink, _, _ in self.kinks if first < kink < end}), end]
+
+    def boundary(self, anchor_s: float, time_s: float, first: int, last: int) -> int:
+        """The number of steps after which a boundary is at or after a time.
+
+        Args:
+            anchor_s: When step 0 begins.
+            time_s: The time.
+            first: The least answer.
+            last: The greatest.
+        """
+        if self.kinks:
+            low, high = first, last
+            while low < high:
+                middle = (low + high) // 2
+                if anchor_s + self.elapsed(middle) >= time_s:
+                    high = middle
+                else:
+                    low = middle + 1
+            return low
+        half_s = self.growth_s * 0.5
+        linear_s = self.first_s - half_s
+        seconds = time_s - anchor_s
+        # About how many steps fit into a time: the root of a quadratic. The loops settle what rounding leaves open.
+        root_s = linear_s + sqrt(linear_s * linear_s + 4.0 * half_s * seconds)
+        steps = ceil(2.0 * seconds / root_s) if root_s > 0.0 else first
+        if steps > last:
+            steps = last
+        if steps < first:
+            steps = first
+        while steps > first and anchor_s + self.elapsed(steps - 1) >= time_s:
+            steps -= 1
+        while steps < last and anchor_s + self.elapsed(steps) < time_s:
+            steps += 1
+        return steps
+
+
+def _overtaken(current: Line, other: Line) -> float:
+    """The first step at which a steeper line is above the current one."""
+    step = (current[0] - other[0]) / (other[1] - current[1])
+    return floor(step) + 1 if step < 1e15 else inf

@@ -1,0 +1,291 @@
+"""Consecutive steps of a serving team: one after another, or a run of them as one event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappush
+from typing import TYPE_CHECKING
+
+from simpy.events import Event
+
+from simsys.executors.step_times import StepTimes
+from simsys.model.batch import Batch
+from simsys.ops import Forward
+from simsys.parallel.layout import Group
+from simsys.parallel.passes import ForwardPass
+from simsys.platform.environment import At, Callback, boundary
+
+if TYPE_CHECKING:
+    from simsys.executors.base import Executor
+    from simsys.executors.tally import Tally
+
+NUMBERS = 6 * 512
+"""How many numbers are noted before the probes are told."""
+
+NAME = "step"
+"""The name of the passes, for observers."""
+
+
+PassOn = Callable[[Batch, float], Event]
+"""Passes a batch through a model, after so many seconds of host work; the event fires at the end."""
+
+
+class StepLog:
+    """What the probes are told of steps: many runs at once, since there are so many.
+
+    Args:
+        executor: Knows the probes.
+        rank: The first rank of the team.
+    """
+
+    def __init__(self, executor: Executor, rank: int) -> None:
+        self._executor, self._rank = executor, rank
+        self._runs: list[float] = []
+        executor.at_end(self.tell)
+
+    def add(self, tokens: float, decoding: float, started_s: float, first: int, end: int, times: StepTimes) -> None:
+        """Note the steps from `first` up to `end` of a batch, which began at `started_s`."""
+        runs, growth_s = self._runs, times.growth_s
+        if times.kinks:
+            self._add_stretches(tokens, decoding, started_s, first, end, times)
+        else:
+            first_s = times.first_s + growth_s * first
+            runs.extend((started_s, end - first, decoding, tokens - decoding, first_s, growth_s))
+        if len(runs) >= NUMBERS:
+            self.tell()
+
+    def tell(self) -> None:
+        """Tell what has been noted."""
+        runs, self._runs = self._runs, []
+        if runs:
+            for hook in self._executor.probes.steps:
+                hook(self._rank, runs)
+
+    def _add_stretches(
+        self, tokens: float, decoding: float, started_s: float, first: int, end: int, times: StepTimes
+    ) -> None:
+        """One entry for each stretch in which durations grow evenly."""
+        begun_s = times.elapsed(first)
+        for stop in times.stretches(first, end):
+            first_s = times.duration(first)
+            growth_s = times.duration(first + 1) - first_s if stop > first + 1 else 0.0
+            offset_s = times.elapsed(first) - begun_s
+            self._runs += (started_s + offset_s, stop - first, decoding, tokens - decoding, first_s, growth_s)
+            first = stop
+
+
+class Passes:
+    """Every step is a forward pass of its own, after which the team is asked again.
+
+    Args:
+        executor: Carries out the passes.
+        rank: The first rank of the team.
+        forward: Passes a batch through the model, after so many seconds of host work.
+        done: Called after a run of steps, with their number.
+    """
+
+    def __init__(self, executor: Executor, rank: int, forward: PassOn, done: Callable[[int], None]) -> None:
+        self._executor, self._env = executor, executor.env
+        self._forward, self._done = forward, done
+        self._batch = Batch()
+        self._started_s = 0.0
+        self._log = StepLog(executor, rank)
+
+    def decode(self, sequences: int, context_tokens: int, steps: int, host_s: float) -> None:
+        """The same without prompts."""
+        self.run(Batch(sequences, sequences, 0.0, 0, context_tokens, sequences), steps, host_s)
+
+    def run(self, batch: Batch, steps: int, host_s: float, more_pairs: float = 0.0) -> None:
+        """Start the first of at most so many steps."""
+        self._batch, self._started_s = batch, self._env._now
+        event = self._forward(batch, host_s)
+        if event.callbacks is None:  # it took no time
+            event = At(self._env, self._env._now)
+        event.callbacks.append(self._ended)
+
+    def cut(self) -> None:
+        """The team is asked after every step anyway."""
+
+    def passed(self) -> int:
+        """Nothing has passed that has not been told."""
+        return 0
+
+    def _ended(self, _: Event) -> None:
+        if self._executor.probes.steps:
+            times = StepTimes(self._env._now - self._started_s, 0.0, 0.0)
+            self._log.add(self._batch.tokens, self._batch.decode_sequences, self._started_s, 0, 1, times)
+        self._done(1)
+
+
+class Jump:
+    """A run of steps is one event, at the end of a sum in closed form.
+
+    Time is anchored: boundary j is at the start of the first step plus the sum of the first j durations, as long as
+    every batch follows from the one before. So it does not matter at which boundaries a run is cut.
+
+    Args:
+        executor: Knows what passes cost.
+        team: The ranks.
+        plan: One rank's share of the model.
+        done: Called at the end of a run of steps, with their number.
+        tally: Counts what the passes send.
+        longest: Longest run that is one event: 1 to step through all of them, with the same times.
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        team: Group,
+        plan: ForwardPass,
+        done: Callable[[int], None],
+        tally: Tally,
+        longest: int,
+    ) -> None:
+        self._executor, self._env = executor, executor.env
+        self._team, self._plan, self._done = team, plan, done
+        self._tally = tally if team.size > 1 else None
+        self._longest = longest
+        self._op = Forward(team, plan, Batch(), 0.0, NAME)
+        self._cost = executor.pass_cost(self._op)
+        self._device = executor.platform.devices[team.ranks[0]]
+        self._collective_s = executor.communicator(team).seconds
+        self._priority = boundary(team.ranks[0])
+        self._batch: Batch | None = None
+        self._more_pairs = self._host_s = 0.0
+        self._tokens: float = 0  # of each step
+        self._sequences: float = 0  # that decode
+        self._context = 0  # of the first step, where there are no prompts
+        self._decode_costs: dict[int, tuple[float, float, float, float]] = {}
+        self._times = StepTimes(0.0, 0.0, 0.0)
+        self._log = StepLog(executor, team.ranks[0])
+        self._anchor_s = 0.0
+        # Steps since the anchor: those that have been told, and those under way besides; and when these begin and end.
+        self._from = self._to = 0
+        self._started_s = self._due_s = -1.0
+        self._callbacks: list[Callback] = [self._fire]
+        self._tick = Event(self._env)
+        self._tick._ok, self._tick._value = True, None
+
+    def run(self, batch: Batch, steps: int, host_s: float, more_pairs: float = 0.0) -> None:
+        """Start a run of at most so many steps."""
+        if batch.tokens == self._tokens and batch == self._after(self._from) and self._same(host_s, more_pairs):
+            self._go_on(steps)
+            return
+        self._batch, self._more_pairs, self._host_s = batch, more_pairs, host_s
+        self._tokens, self._sequences, self._context = batch.tokens, batch.decode_sequences, 0
+        if steps > 1:
+            self._begin(self._cost.step_times(batch, more_pairs, host_s, self._collective_s), steps)
+            return
+        alone = batch.decode_sequences == 1
+        costs = self._cost.step_costs(batch.tokens, batch.logits, True, self._collective_s, alone=alone)
+        idle_s = costs.exchange_s + host_s
+        self._begin(StepTimes(self._cost.step_seconds(batch, costs) + idle_s, 0.0, idle_s), 1)
+        self._host_s = -1.0  # no step goes on from here, since how it would grow is not known
+
+    def decode(self, sequences: int, context_tokens: int, steps: int, host_s: float) -> None:
+        """Start a run of at most so many steps without prompts."""
+        if (
+            sequences == self._tokens
+            and context_tokens == self._context + self._from * sequences
+            and self._same(host_s, 0.0)
+        ):
+            self._go_on(steps)
+            return
+        self._batch, self._more_pairs, self._host_s = None, 0.0, host_s
+        self._tokens = self._sequences = sequences
+        self._context = context_tokens
+        costs = self._decode_costs.get(sequences)
+        if costs is None:
+            alone = sequences == 1
+            found = self._cost.step_costs(sequences, sequences, False, self._collective_s, alone=alone)
+            costs = self._decode_costs[sequences] = (
+                found.steepest_from,
+                found.compute_s + found.exchange_s + found.steepest_s,
+                found.per_token_s,
+                found.exchange_s,
+            )
+        steepest_from, fixed_s, per_token_s, exchange_s = costs
+        if context_tokens >= steepest_from:
+            first_s = fixed_s + per_token_s * context_tokens + host_s
+            self._begin(StepTimes(first_s, per_token_s * sequences, exchange_s + host_s), steps)
+        else:
+            self._begin(self._cost.step_times(self._after(0), 0.0, host_s, self._collective_s), steps)
+
+    def _begin(self, times: StepTimes, steps: int) -> None:
+        self._times = times
+        now_s, free_at_s = self._env._now, self._device.free_at_s
+        self._anchor_s = self._started_s = now_s if now_s >= free_at_s else free_at_s
+        self._from = 0
+        self._to = steps if steps <= self._longest else self._longest
+        self._arm()
+
+    def _go_on(self, steps: int) -> None:
+        self._started_s = self._due_s
+        self._to = self._from + (steps if steps <= self._longest else self._longest)
+        self._arm()
+
+    def _same(self, host_s: float, more_pairs: float) -> bool:
+        """Whether a step that follows from those so far begins as the last one has ended."""
+        return self._due_s == self._env._now and host_s == self._host_s and more_pairs == self._more_pairs
+
+    def cut(self) -> None:
+        """End the run at the first boundary that is not before now."""
+        to = self._from + 1 + self.passed()
+        if to < self._to:
+            self._to = to
+            self._arm()
+
+    def passed(self) -> int:
+        """How many steps of the run have ended before what happens now."""
+        times, anchor_s, now_s = self._times, self._anchor_s, self._env._now
+        to = times.boundary(anchor_s, now_s, self._from + 1, self._to)
+        if self._env.priority >= self._priority and anchor_s + times.elapsed(to) == now_s:
+            to += 1
+        return to - 1 - self._from
+
+    def _arm(self) -> None:
+        """An earlier time that stays in the queue is passed over."""
+        env, tick = self._env, self._tick
+        tick.callbacks = self._callbacks
+        self._due_s = due_s = self._anchor_s + self._times.elapsed(self._to)
+        heappush(env._queue, (due_s, self._priority, next(env._eid), tick))
+
+    def _after(self, steps: int) -> Batch:
+        """The batch of a step, counted from the anchor."""
+        first = self._batch
+        if first is None:
+            size = self._sequences
+            return Batch(size, size, 0.0, 0, self._context + steps * size, size)
+        return first._replace(
+            attention_pairs=first.attention_pairs + steps * self._more_pairs,
+            prompt_context_tokens=first.prompt_context_tokens + steps * (first.tokens - first.decode_sequences),
+            decode_context_tokens=first.decode_context_tokens + steps * first.decode_sequences,
+        )
+
+    def _fire(self, _: Event) -> None:
+        self._tick.callbacks = self._callbacks
+        if self._env._now != self._due_s or self._from == self._to:
+            return
+        first, end = self._from, self._to
+        steps = end - first
+        self._from = end
+        device = self._device
+        device.free_at_s = self._due_s
+        device.busy_s += self._due_s - self._started_s - steps * self._times.idle_s
+        if self._tally is not None:
+            self._tally.passed(self._op, self._after(0), steps)
+        probes = self._executor.probes
+        if probes.operation:
+            self._tell_passes(first, end)
+        if probes.steps:
+            self._log.add(self._tokens, self._sequences, self._started_s, first, end, self._times)
+        self._done(steps)
+
+    def _tell_passes(self, first: int, end: int) -> None:
+        started_s = self._started_s
+        for step in range(first, end):
+            ended_s = self._anchor_s + self._times.elapsed(step + 1)
+            op = Forward(self._team, self._plan, self._after(step), self._host_s, NAME)
+            for hook in self._executor.probes.operation:
+                hook(op, started_s, ended_s)
+            started_s = ended_s

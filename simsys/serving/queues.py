@@ -1,0 +1,111 @@
+"""Where requests wait: first come first served is a `collections.deque`; others have an order of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from heapq import heapify, heappop, heappush
+from typing import Any, Protocol
+
+
+class Queue(Protocol):
+    """Requests that wait, the next one first; the part of a deque that schedulers use."""
+
+    def append(self, request: int, /) -> None:
+        """A request has arrived."""
+
+    def appendleft(self, request: int, /) -> None:
+        """A request comes back, as it was preempted."""
+
+    def popleft(self) -> int:
+        """Take the next one."""
+
+    def remove(self, request: int, /) -> None:
+        """Take any of them."""
+
+    def __getitem__(self, place: Any, /) -> int: ...
+
+    def __iter__(self) -> Iterator[int]: ...
+
+    def __len__(self) -> int: ...
+
+
+class OrderedQueue:
+    """The request with the smallest key comes next; of equal ones, the one with the smallest number.
+
+    Args:
+        key: What to order by; asked once, when a request comes in.
+    """
+
+    def __init__(self, key: Callable[[int], Any]) -> None:
+        self._key = key
+        self._heap: list[tuple[Any, int]] = []
+
+    def append(self, request: int) -> None:
+        """A request has arrived."""
+        heappush(self._heap, (self._key(request), request))
+
+    appendleft = append
+
+    def popleft(self) -> int:
+        """Take the next one."""
+        return heappop(self._heap)[1]
+
+    def remove(self, request: int) -> None:
+        """Take any of them."""
+        self._heap = [entry for entry in self._heap if entry[1] != request]
+        heapify(self._heap)
+
+    def __getitem__(self, place: int) -> int:
+        return self._heap[0][1] if place == 0 else sorted(self._heap)[place][1]
+
+    def __iter__(self) -> Iterator[int]:
+        return (request for _, request in sorted(self._heap))
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+
+class SharedQueue:
+    """One queue of several replicas, which are told when another request has become the next one.
+
+    Args:
+        queue: Keeps the order.
+        tell: Called with the next request, and with every request that comes in.
+    """
+
+    def __init__(self, queue: Queue, tell: Callable[[int], None]) -> None:
+        self._queue, self._tell = queue, tell
+
+    def append(self, request: int) -> None:
+        """A request has arrived."""
+        self._queue.append(request)
+        self._tell(request)
+
+    def appendleft(self, request: int) -> None:
+        """A request comes back."""
+        self._queue.appendleft(request)
+        self._tell(request)
+
+    def popleft(self) -> int:
+        """Take the next one."""
+        request = self._queue.popleft()
+        self._tell_next()
+        return request
+
+    def remove(self, request: int) -> None:
+        """Take any of them."""
+        self._queue.remove(request)
+        self._tell_next()
+
+    def __getitem__(self, place: Any) -> int:
+        return self._queue[place]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._queue)
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def _tell_next(self) -> None:
+        if self._queue:
+            self._tell(self._queue[0])

@@ -1,0 +1,267 @@
+"""A replica of the model: step after step under one scheduler, and what a router may ask about it.
+
+One scheduler drives all ranks of a replica: had each rank its own, two ranks could decide differently about
+the same queue and their collectives would never match.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from simpy.events import Event, EventPriority
+
+from simsys.errors import UsageError
+from simsys.model.batch import Batch
+from simsys.platform.environment import AFTERWARDS, Environment
+from simsys.probes import Probes
+from simsys.rank import Team
+from simsys.serving.phases import Chunk
+from simsys.serving.scheduler import Scheduler
+
+
+@dataclass(frozen=True)
+class HostCosts:
+    """Host time that an engine spends around a step, in seconds."""
+
+    per_step_s: float = 0.0
+    per_sequence_s: float = 0.0
+
+
+NO_PROMPTS = Batch()
+
+
+class Replica:
+    """The engine: callbacks at the ends of runs of steps, between which nothing about the batch changes.
+
+    Args:
+        scheduler: The policy, with the cache and the phases.
+        team: The ranks.
+        env: The environment.
+        probes: Observers.
+        host: Host costs of the engine.
+        rank: Of engines that wake at one moment, that with the lowest is first; by default the team's first rank.
+        max_context_tokens: Longest prompt plus output the model accepts; 0 for no limit.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        team: Team,
+        env: Environment,
+        probes: Probes,
+        *,
+        host: HostCosts,
+        rank: int | None = None,
+        max_context_tokens: int = 0,
+    ) -> None:
+        self.scheduler = scheduler
+        self.sequences, self.kv = scheduler.sequences, scheduler.kv
+        self.on_end: Callable[[int], None] | None = None
+        """Called with every request that has ended, be it refused."""
+        self._env, self._probes = env, probes
+        self._per_step_s, self._per_sequence_s = host.per_step_s, host.per_sequence_s
+        self._prefill, self._decode = scheduler.prefill, scheduler.decode
+        self._running, self._prefilling = scheduler.running, scheduler.prefilling
+        self._block_size, self._capacity_tokens = self.kv.block_size, self.kv.capacity_tokens
+        self._max_context_tokens = max_context_tokens
+        self._steps = team.steps(self._boundary)
+        self._waking = EventPriority(AFTERWARDS + 1 + (team.group.ranks[0] if rank is None else rank))
+        self._busy = False
+        self._left = 0  # steps of the run under way, none while it is being changed
+        self._tokens = 0  # of each of its steps
+        self._chunks: Sequence[Chunk] = ()
+        self._decoding = 0
+
+    @property
+    def outstanding(self) -> int:
+        """Requests that wait or run here."""
+        return len(self.scheduler.waiting) + len(self.scheduler.running)
+
+    def submit(self, request: int) -> None:
+        """A request arrives here."""
+        reason = self._refusal(request)
+        if reason:
+            for hook in self._probes.request_rejected:
+                hook(request, reason, self._env._now)
+            if self.on_end is not None:
+                self.on_end(request)
+        else:
+            self.scheduler.waiting.append(request)
+            self.notice(request)
+
+    def notice(self, request: int) -> None:
+        """A request has joined the queue: begin, or end the run at the next step if that may change it."""
+        if self._busy:
+            if self._left > 1 and self.scheduler.wants(request, self._tokens):
+                self._steps.cut()
+        else:
+            self._busy = True
+            self._left = 0
+            wake = Event(self._env)
+            wake.callbacks.append(self._wake)
+            self._env.fire_at(self._env._now, wake, priority=self._waking)
+
+    def free_blocks(self) -> int:
+        """KV blocks that are free now, in the middle of a run too."""
+        if not self._busy:
+            return self.kv.free_blocks
+        passed = self._steps.passed()
+        return self.kv.free_blocks - self._decode_blocks(passed) - self._chunk_blocks(passed + 1)
+
+    def check_finished(self) -> None:
+        """A policy that never admits a request must not end as if all were well.
+
+        Raises:
+            UsageError: If requests wait although nothing will happen any more.
+        """
+        if self.scheduler.waiting:
+            raise UsageError(
+                f"scheduler {type(self.scheduler).__name__} leaves {len(self.scheduler.waiting)} requests waiting "
+                "although nothing runs"
+            )
+
+    def _refusal(self, request: int) -> str:
+        """Why a request can never be served; empty if it can."""
+        sequences, context, capacity = self.sequences, self._max_context_tokens, self._capacity_tokens
+        total = sequences.prompt_tokens[request] + sequences.output_tokens[request]
+        if total > context > 0:
+            return f"longer than the model's context of {context} tokens"
+        if total - 1 > capacity:
+            return f"longer than the KV cache of {capacity} tokens"
+        return self.scheduler.refusal(request)
+
+    def _wake(self, _: Event) -> None:
+        self._next()
+
+    def _boundary(self, steps: int) -> None:
+        """A run of steps has ended: book what it has done, last tokens first, then prompts; and go on."""
+        self._left = 0
+        chunks = self._chunks
+        if chunks and steps > 1:
+            self._hold(chunks, steps)
+        if self._decoding:
+            for request in self._decode.finish(steps):
+                del self._running[request]
+                self._finished(request)
+        if chunks:
+            self._advance(chunks, steps)
+        self._next()
+
+    def _hold(self, chunks: Sequence[Chunk], steps: int) -> None:
+        """Take the blocks of the chunks of a run; those of the first step were taken when it was scheduled."""
+        self.kv.reserved_blocks = 0
+        for request, tokens in chunks:
+            self.kv.grow(request, self.sequences.computed_tokens[request] + tokens * steps)
+
+    def _advance(self, chunks: Sequence[Chunk], steps: int) -> None:
+        """Let requests whose prompt is complete decode, or end."""
+        sequences = self.sequences
+        for request in self._prefill.finish(chunks, steps):
+            del self._prefilling[request]
+            generated = sequences.generated_tokens[request]
+            if generated == 1:
+                for hook in self._probes.request_first_token:
+                    hook(request, self._env._now)
+            if generated < sequences.output_tokens[request]:
+                self._decode.add(request)
+            else:
+                self.kv.release(request, sequences.computed_tokens[request])
+                del self._running[request]
+                self._finished(request)
+
+    def _finished(self, request: int) -> None:
+        for hook in self._probes.request_finished:
+            hook(request, self._env._now)
+        if self.on_end is not None:
+            self.on_end(request)
+
+    def _next(self) -> None:
+        """Start the next run of steps, or rest."""
+        scheduler, decode = self.scheduler, self._decode
+        if scheduler.waiting or self._prefilling or decode.size > self.kv.free_blocks:
+            chunks = self._ask()
+            if chunks:
+                self._start_with_prompts(chunks)
+                return
+        else:
+            scheduler.preempted = False
+        self._chunks = ()
+        self._decoding = size = decode.size
+        if not size:
+            self._busy = False
+            return
+        steps = decode.steps_left()
+        if steps > 1:
+            if scheduler.preempted:
+                steps = 1
+            elif size * (steps // self._block_size + 1) > self.kv.free_blocks:
+                steps = self._that_fit(steps)
+        self._left, self._tokens = steps, size
+        host_s = self._per_step_s + self._per_sequence_s * size
+        if decode.plain:
+            self._steps.decode(size, decode.cached_tokens + size, steps, host_s)
+        else:
+            self._steps.run(decode.beside(NO_PROMPTS), steps, host_s)
+
+    def _start_with_prompts(self, chunks: list[Chunk]) -> None:
+        """Start a run that lasts until a sequence ends, a prompt is complete or memory runs out."""
+        decode = self._decode
+        decoding = decode.size if self.scheduler.mixes else 0
+        self._chunks, self._decoding = chunks, decoding
+        batch = self._prefill.work(chunks)
+        steps = self.scheduler.repeats(chunks)
+        more_pairs = 0.0
+        for _, tokens in chunks:
+            more_pairs += tokens * tokens
+        if decoding:
+            batch = decode.beside(batch)
+            steps = min(steps, decode.steps_left())
+        if steps > 1:
+            steps = 1 if self.scheduler.preempted else self._that_fit(steps)
+        self._left, self._tokens = steps, int(batch.tokens)
+        self._steps.run(batch, steps, self._per_step_s + self._per_sequence_s * batch.logits, more_pairs)
+
+    def _ask(self) -> list[Chunk]:
+        """What the policy chooses, and room for the sequences that decode."""
+        scheduler = self.scheduler
+        fruitless = 0
+        while True:
+            scheduler.preempted = False
+            if scheduler.mixes:
+                scheduler.make_room()
+                chunks = scheduler.schedule()
+            else:
+                self.kv.reserved_blocks = 0
+                chunks = scheduler.schedule()
+                if not chunks:
+                    scheduler.make_room()
+            if chunks or self._decode.size or not scheduler.preempted:
+                return chunks
+            fruitless += 1
+            self._check_progress(fruitless)
+
+    def _check_progress(self, fruitless: int) -> None:
+        """A policy that preempts all it admits, again and again, must not run for ever."""
+        if fruitless > len(self.scheduler.waiting) + 1:
+            raise UsageError(
+                f"scheduler {type(self.scheduler).__name__} preempts every request that it admits, so none is served"
+            )
+
+    def _that_fit(self, steps: int) -> int:
+        """How many of the next steps find all the KV blocks they need; the first one does."""
+        return max(1, bisect_right(range(1, steps + 1), self.kv.free_blocks, key=self._blocks))
+
+    def _blocks(self, steps: int) -> int:
+        return self._decode_blocks(steps) + self._chunk_blocks(steps)
+
+    def _decode_blocks(self, steps: int) -> int:
+        return self._decode.missing_blocks(steps) if self._decoding else 0
+
+    def _chunk_blocks(self, steps: int) -> int:
+        """Blocks that the chunks of so many steps of the run need besides those of the first one."""
+        computed = self.sequences.computed_tokens
+        return sum(
+            self.kv.missing_blocks(request, computed[request] + tokens * steps) for request, tokens in self._chunks
+        )

@@ -1,0 +1,115 @@
+"""The source of all requests of a job: each arrives at its time, or when another one has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heappush
+
+from simpy.events import URGENT, Event
+
+from simsys.platform.environment import AFTERWARDS, Callback, Environment
+from simsys.probes import Probes
+from simsys.serving.requests import RequestTable
+from simsys.serving.router import Router
+
+
+class Source:
+    """Hands requests to a router when they arrive.
+
+    Arrivals come before everything else of a moment, so that a step that ends at this moment finds them; those that
+    follow from an end come after all steps that end with it.
+
+    Args:
+        env: The environment.
+        requests: All requests.
+        router: Where they go.
+        probes: Observers.
+        late_s: How much later than they arrive at the server requests reach the router.
+    """
+
+    def __init__(
+        self, env: Environment, requests: RequestTable, router: Router, probes: Probes, *, late_s: float = 0.0
+    ) -> None:
+        self._env, self._requests, self._router, self._probes = env, requests, router, probes
+        self._late_s = late_s
+        self._arrival_s = [time_s + late_s for time_s in requests.arrival_s] if late_s else requests.arrival_s
+        self.ended = Event(env)
+        """Fires when all requests have ended."""
+        self._left = len(requests)
+        self._followers = _followers(requests.after)
+        self._order: Sequence[int] = range(len(requests))
+        if self._followers:
+            self._order = [request for request in self._order if requests.after[request] < 0]
+        self._next = 0
+        self._free = requests.concurrency or len(requests)
+        if self._followers or requests.concurrency:
+            for replica in router.replicas:
+                replica.on_end = self._let_follow
+        else:
+            for replica in router.replicas:
+                replica.on_end = self._count
+        self._callbacks: list[Callback] = [self._deliver]
+        self._tick = Event(env)
+        self._tick._ok, self._tick._value = True, None
+        self._armed = False
+        self._arm()
+
+    def _arm(self) -> None:
+        """Wait for the next arrival, if it need not wait for another request's end."""
+        if self._next < len(self._order) and self._free > 0:
+            env = self._env
+            time_s = self._arrival_s[self._order[self._next]]
+            self._armed = True
+            self._tick.callbacks = self._callbacks
+            if time_s > env._now:
+                heappush(env._queue, (time_s, URGENT, next(env._eid), self._tick))
+            else:
+                heappush(env._queue, (env._now, AFTERWARDS, next(env._eid), self._tick))
+
+    def _deliver(self, _: Event) -> None:
+        """Deliver the next request, and in the same event all others that arrive at this moment."""
+        order, arrival_s, now_s = self._order, self._arrival_s, self._env._now
+        while self._next < len(order) and self._free > 0:
+            request = order[self._next]
+            if arrival_s[request] > now_s:
+                break
+            self._next += 1
+            self._arrive(request)
+        self._armed = False
+        self._arm()
+
+    def _arrive(self, request: int) -> None:
+        self._free -= 1
+        for hook in self._probes.request_arrived:
+            hook(request, self._env._now - self._late_s)
+        self._router.route(request).submit(request)
+
+    def _count(self, request: int) -> None:
+        self._left -= 1
+        if not self._left:
+            self.ended.succeed()
+
+    def _let_follow(self, request: int) -> None:
+        """Let the requests follow that have waited for this one."""
+        self._count(request)
+        self._free += 1
+        if not self._armed:
+            self._arm()
+        for follower in self._followers.get(request, ()):
+            self._follow(follower)
+
+    def _follow(self, request: int) -> None:
+        think_s = self._requests.think_s[request] if self._requests.think_s else 0.0
+        arrival = Event(self._env)
+        arrival.callbacks.append(lambda _: self._arrive(request))
+        time_s = max(self._env._now + think_s + self._late_s, self._arrival_s[request])
+        self._env.fire_at(time_s, arrival, priority=AFTERWARDS)
+
+
+def _followers(after: Sequence[int]) -> dict[int, list[int]]:
+    """By request, those that arrive when it has ended."""
+    followers: dict[int, list[int]] = {}
+    for request, other in enumerate(after):
+        if other >= 0:
+            followers.setdefault(other, []).append(request)
+    return followers
