@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from simsys.build.degradations import weak_links
+from simsys.build.degradations import WeakLinks, weak_links
 from simsys.build.exceptions import device_specs, device_speeds
 from simsys.build.network import build_topology
 from simsys.build.nodes import NodeKind, node_kinds, tuning_of, widest
+from simsys.build.surroundings import links_around
 from simsys.collectives.nccl import NcclTuning
 from simsys.config.cluster import HardwareConfig, NetworkConfig
 from simsys.config.hardware import GpuProfile, load_fabric
@@ -177,13 +178,17 @@ def build_cluster(hardware: HardwareConfig, network: NetworkConfig, folder: Path
         exceptions={gpu: spec for gpu, spec in enumerate(specs) if spec is not first.spec},
         speeds=device_speeds(hardware, cluster, specs),
         links=weak.timelines,
-        surroundings=_surroundings(kinds, weak.places, cluster),
+        surroundings=_surroundings(kinds, network.topology_type, weak, cluster),
     )
 
 
-def _surroundings(kinds: Sequence[NodeKind], places: Sequence[Hashable], cluster: Cluster) -> Sequence[Hashable]:
-    """What tells GPUs apart by their links: the kind of their node, and weak links."""
-    if len(kinds) == 1:
-        return places
-    numbers = [number for number, kind in enumerate(kinds) for _ in range(kind.count * cluster.gpus_per_node)]
-    return list(zip(numbers, places or numbers, strict=True))
+def _surroundings(
+    kinds: Sequence[NodeKind], topology_type: str, weak: WeakLinks, cluster: Cluster
+) -> Sequence[Hashable]:
+    """What tells GPUs apart by their links: the kind of their node, their place in a user's own graph, weak links."""
+    found: list[Sequence[Hashable]] = [weak.places]
+    if topology_type == "custom":
+        found.append(links_around(cluster.topology))
+    if len(kinds) > 1:
+        found.append([number for number, kind in enumerate(kinds) for _ in range(kind.count * cluster.gpus_per_node)])
+    return list(zip(*(each for each in found if each), strict=True))

@@ -260,7 +260,7 @@ class Communicator:
         """
         if self.trivial(nbytes):
             return 0.0
-        key = kind, nbytes, self._network.epoch(start_s)
+        key = kind, nbytes, self._network.epoch(start_s) if self._network.changes_s else 0
         found = self._seconds.get(key)
         if found is None:
             found = self._seconds[key] = self._closed_form(kind, nbytes, self._network.steady(start_s))
@@ -268,7 +268,7 @@ class Communicator:
 
     def seconds_from(self, start_s: float) -> Callable[[CollectiveKind, float], float]:
         """`seconds` of collectives that begin while the links are as they are at `start_s`."""
-        return partial(self.seconds, start_s=start_s)
+        return partial(self.seconds, start_s=start_s) if self._network.changes_s else self.seconds
 
     def _closed_form(self, kind: CollectiveKind, nbytes: float, network: Network[Any] | NetworkPart) -> float:
         if network is self._network:
