@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from frameworks.llm_decode import LLMDecode
 from frameworks.speculative_decode import SpeculativeDecode
+from simsys.model.batch import Batch
 from simsys.model.speculation import Speculation
 from simsys.serving.kv_cache import PagedKVCache
 from simsys.serving.requests import RequestTable
@@ -63,7 +64,7 @@ def test_without_a_draft_it_decodes_as_the_plain_phase(requests: list[tuple[int,
         if output > 1:
             plain.add(request)
     while plain.size:
-        assert decode.work() == plain.work()
+        assert decode.beside(Batch()) == plain.beside(Batch())
         assert decode.missing_blocks() == plain.missing_blocks()
         assert sorted(decode.finish()) == sorted(plain.finish())
         assert decode.kv.free_blocks == plain.kv.free_blocks
@@ -77,7 +78,7 @@ def test_all_tokens_are_made_and_all_blocks_come_back(
     decode = phase(requests, Speculation(drafted, rate))
     kv, step = decode.kv, 0
     while decode.size:
-        batch = decode.work()
+        batch = decode.beside(Batch())
         assert batch.tokens == decode.size * (drafted + 1)
         before, missing = kv.free_blocks, decode.missing_blocks()
         held = {
