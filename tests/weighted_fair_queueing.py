@@ -34,5 +34,7 @@ class WeightedFairQueueing(ChunkedPrefill):
         return self.last_finish[tenant]
 
     def admit(self, request: int, tokens: int, **more: Any) -> Chunk | None:
-        self.virtual_time = max(self.virtual_time, self.last_finish.get(self.sequences.tenant[request], 0.0))
-        return super().admit(request, tokens, **more)
+        chunk = super().admit(request, tokens, **more)
+        if chunk is not None:
+            self.virtual_time = max(self.virtual_time, self.last_finish.get(self.sequences.tenant[request], 0.0))
+        return chunk
