@@ -29,7 +29,7 @@ class WholePrompts(Scheduler):
             request = self.waiting[0]
             tokens = self.sequences.remaining_prompt(request)
             held = self.sequences.final_cache_tokens(request) if reserve else tokens
-            if tokens > budget or self.kv.blocks_for(held) > self.kv.free_blocks - spare_blocks and self.running:
+            if tokens > budget or (self.kv.blocks_for(held) > self.kv.free_blocks - spare_blocks and self.running):
                 break
             chunk = self.admit(request, tokens, reserve=held)
             if chunk is None:

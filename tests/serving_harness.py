@@ -176,7 +176,9 @@ def serve(
     stepping = level == "stepping"
     model = ExecutionModel(cheapest, Precision(), per_layer_s=1e-6, stepping=stepping)
     roles = [(rank,) for rank in range(replicas)]
-    executor = LEVELS["medium" if stepping else level](platform, model, roles, Probes([served, *([StepsTold(served)] if details else []), *probes]))
+    executor = LEVELS["medium" if stepping else level](
+        platform, model, roles, Probes([served, *([StepsTold(served)] if details else []), *probes])
+    )
     sequences, layout = Sequences(requests), Layout(data=replicas)
     given = {name: getattr(limits, name) for name in policy.Options.model_fields if hasattr(limits, name)}
     engines = []
@@ -185,9 +187,7 @@ def serve(
         phases = LLMPrefill(sequences), LLMDecode(sequences, kv)
         scheduler = policy(policy.Options(**given), sequences, kv, *phases, platform.env, executor.probes)
         group = layout.group(rank, "tensor")
-        team = (
-            RecordingTeam(scheduler, served, group, PLAN, executor) if details else Team(group, PLAN, executor)
-        )
+        team = RecordingTeam(scheduler, served, group, PLAN, executor) if details else Team(group, PLAN, executor)
         engines.append(
             Replica(
                 scheduler,

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_serving import Limits
-from serving_harness import Served, StepSeconds, serve
+from serving_harness import serve
 
 from frameworks.chunked_prefill import ChunkedPrefill
 from simsys.errors import UsageError
 from simsys.framework import Chunk, Scheduler
-from simsys.model.batch import Batch
-from simsys.rng import stream
 from simsys.serving.replica import HostCosts
 from simsys.serving.requests import RequestTable
 from simsys.testing import toy_requests

@@ -64,7 +64,9 @@ def limits(rng: random.Random) -> Limits:
     )
 
 
-def both(seed: int, policy: type[Scheduler], router: type[Router], replicas: int) -> tuple[RequestTable, Served, Served]:
+def both(
+    seed: int, policy: type[Scheduler], router: type[Router], replicas: int
+) -> tuple[RequestTable, Served, Served]:
     rng = random.Random(seed)
     requests, settings = workload(rng), limits(rng)
     jump, steps = (
@@ -142,7 +144,9 @@ def test_the_levels_give_the_same_times(policy: type[Scheduler], router: type[Ro
             for level in ("high", "medium")
         )
         expected = {(event, request): time_s for event, request, time_s in medium.events}
-        assert {(event, request): time_s for event, request, time_s in high.events} == pytest.approx(expected, rel=1e-9)
+        assert {(event, request): time_s for event, request, time_s in high.events} == pytest.approx(
+            expected, rel=1e-9
+        )
 
 
 def test_the_random_cases_cover_what_can_happen() -> None:

@@ -1,22 +1,23 @@
 """A user's own scheduler: weighted fair queueing over tenants (Demers et al. 1989; for LLMs, Sheng et al. 2024).
 
-Each request gets a virtual finishing time: its tokens over its tenant's weight, after that of the tenant's last request.
+A request has a virtual finishing time: its tokens over its tenant's weight, after that of the tenant's last one.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from pydantic import Field
+
 from frameworks.chunked_prefill import ChunkedPrefill
-from simsys.framework import Chunk, OrderedQueue, Queue, register
+from simsys.framework import Chunk, OrderedQueue, Queue
 
 
-@register("weighted_fair_queueing")
 class WeightedFairQueueing(ChunkedPrefill):
     """Tenants share the tokens by weight, whoever sends more."""
 
     class Options(ChunkedPrefill.Options):
-        weights: dict[int, float] = {}
+        weights: dict[int, float] = Field(default_factory=dict)
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)

@@ -14,7 +14,7 @@ from simsys.config.experiment import ServingConfig, SimulationConfig
 from simsys.config.hardware import EngineProfile, load_engine
 from simsys.errors import InfeasibleError, UsageError
 from simsys.executors.base import ExecutionModel, Executor
-from simsys.framework import FRAMEWORKS, DecodePhase, PrefillPhase, Replica, Router, Scheduler
+from simsys.framework import FRAMEWORKS, DecodePhase, PrefillPhase, Router, Scheduler
 from simsys.metrics.collector import ServingMetrics
 from simsys.model.memory import kv_bytes_per_token, serving_memory
 from simsys.model.model import Model
@@ -23,7 +23,7 @@ from simsys.parallel.layout import Layout
 from simsys.parallel.passes import ForwardPass, forward_pass
 from simsys.rank import Team
 from simsys.serving.kv_cache import PagedKVCache
-from simsys.serving.replica import HostCosts
+from simsys.serving.replica import HostCosts, Replica
 from simsys.serving.requests import RequestTable
 from simsys.serving.sequences import Sequences
 from simsys.serving.source import Source
@@ -166,9 +166,7 @@ class ServingJob:
         _, options = module_options(settings.scheduler, Scheduler, {**limits, **settings.options}, "serving.options")
         prefill: type[PrefillPhase] = FRAMEWORKS.get(settings.prefill, PrefillPhase)
         decode: type[DecodePhase] = FRAMEWORKS.get(settings.decode, DecodePhase)
-        return module(
-            options, sequences, kv, prefill(sequences), decode(sequences, kv), executor.env, executor.probes
-        )
+        return module(options, sequences, kv, prefill(sequences), decode(sequences, kv), executor.env, executor.probes)
 
 
 def build_serving(config: SimulationConfig) -> ServingJob:

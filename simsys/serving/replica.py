@@ -252,4 +252,6 @@ class Replica:
     def _chunk_blocks(self, steps: int) -> int:
         """Blocks that the chunks of so many steps of the run need besides those of the first one."""
         computed = self.sequences.computed_tokens
-        return sum(self.kv.missing_blocks(request, computed[request] + tokens * steps) for request, tokens in self._chunks)
+        return sum(
+            self.kv.missing_blocks(request, computed[request] + tokens * steps) for request, tokens in self._chunks
+        )
