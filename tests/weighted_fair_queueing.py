@@ -1,7 +1,4 @@
-"""A user's own scheduler: weighted fair queueing over tenants (Demers et al. 1989; for LLMs, Sheng et al. 2024).
-
-A request has a virtual finishing time: its tokens over its tenant's weight, after that of the tenant's last one.
-"""
+"""A user's own scheduler: weighted fair queueing over tenants (Demers et al. 1989; for LLMs, Sheng et al. 2024)."""
 
 from __future__ import annotations
 
