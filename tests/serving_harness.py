@@ -54,10 +54,6 @@ class Served(Probe):
         (kv,) = self.kvs
         return kv
 
-    def operation(self, op: Operation, started_s: float, ended_s: float) -> None:
-        if isinstance(op, Forward):
-            self.passes.append((op, started_s, ended_s))
-
     def steps_told(self) -> Iterator[tuple[float, float, int, float, float]]:
         """Every step as the probes hear of it: beginning, duration, decoding sequences and prompt tokens."""
         for rank, runs in self.told:
@@ -95,10 +91,14 @@ class Served(Probe):
 
 
 class StepsTold(Probe):
-    """Keeps what probes are told of steps."""
+    """Keeps what probes are told of steps, and of every single one."""
 
     def __init__(self, served: Served) -> None:
         self.served = served
+
+    def operation(self, op: Operation, started_s: float, ended_s: float) -> None:
+        if isinstance(op, Forward):
+            self.served.passes.append((op, started_s, ended_s))
 
     def steps(self, rank: int, runs: Sequence[float]) -> None:
         self.served.told.append((rank, runs))
@@ -155,6 +155,7 @@ def serve(
     router: type[Router] = RoundRobin,
     replicas: int = 1,
     seed: int = 0,
+    details: bool = True,
 ) -> Served:
     """Serve `requests` on toy GPUs, one for each replica.
 
@@ -168,6 +169,7 @@ def serve(
         router: Chooses the replica of every request.
         replicas: How many there are.
         seed: Of random choices.
+        details: Whether to keep every step.
     """
     platform = toy_platform(replicas)
     served = Served()
@@ -175,7 +177,7 @@ def serve(
     model = ExecutionModel(cheapest, Precision(), per_layer_s=1e-6, stepping=stepping)
     roles = [(rank,) for rank in range(replicas)]
     executor = LEVELS["medium" if stepping else level](
-        platform, model, roles, Probes([served, StepsTold(served), *probes])
+        platform, model, roles, Probes([served, *([StepsTold(served)] if details else []), *probes])
     )
     sequences, layout = Sequences(requests), Layout(data=replicas)
     given = {name: getattr(limits, name) for name in policy.Options.model_fields if hasattr(limits, name)}
@@ -184,7 +186,8 @@ def serve(
         kv = PagedKVCache(limits.num_blocks, limits.block_size)
         phases = LLMPrefill(sequences), LLMDecode(sequences, kv)
         scheduler = policy(policy.Options(**given), sequences, kv, *phases, platform.env, executor.probes)
-        team = RecordingTeam(scheduler, served, layout.group(rank, "tensor"), PLAN, executor)
+        group = layout.group(rank, "tensor")
+        team = RecordingTeam(scheduler, served, group, PLAN, executor) if details else Team(group, PLAN, executor)
         engines.append(
             Replica(
                 scheduler,

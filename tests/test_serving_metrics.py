@@ -128,7 +128,8 @@ def test_inter_token_latency_pools_the_gaps_of_all_requests() -> None:
     count, tokens = rng.integers(1, 10, 100), rng.integers(0, 20, 100)
     first_s, growth_s = rng.random(100), rng.random(100) / 100
     made.steps = array("d", np.column_stack([first_s * 0, count, tokens, tokens, first_s, growth_s]).ravel().tolist())
-    step_s = np.concatenate([first + growth * np.arange(n) for n, first, growth in zip(count, first_s, growth_s)])
+    rows = zip(count, first_s, growth_s, strict=True)
+    step_s = np.concatenate([first + growth * np.arange(n) for n, first, growth in rows])
     gaps_ms = np.repeat(step_s * 1e3, np.repeat(tokens, count))
     metrics = serving_metrics(made, {})
     assert metrics["mean_itl_ms"] == pytest.approx(gaps_ms.mean())

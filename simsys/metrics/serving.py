@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from simsys.metrics.gaps import Gaps
 from simsys.serving.requests import RequestTable
 
 if TYPE_CHECKING:
@@ -97,20 +98,21 @@ def serving_metrics(log: ServingLog, slo: Mapping[str, float]) -> dict[str, Any]
     }
     times = {"ttft": ttft, "tpot": tpot[output_tokens > 1], "e2el": e2el, "queue": queue}
     for name, seconds in times.items():
-        metrics |= _statistics(name, seconds * 1e3, None)
-    return metrics | _statistics("itl", *_gaps_ms(log))
+        metrics |= _statistics(name, seconds * 1e3)
+    return metrics | _itl_statistics(Gaps.of_runs(log.steps))
 
 
-def _gaps_ms(log: ServingLog) -> tuple[np.ndarray, np.ndarray]:
-    """The durations of all steps in which sequences decode, and how many did."""
-    import numpy as np
+def _itl_statistics(gaps: Gaps) -> dict[str, float | None]:
+    """As `_statistics`; of so many values, interpolation between neighbours is immaterial."""
+    keys = _names("itl")
+    if not gaps.count.size:
+        return dict.fromkeys(keys)
+    p50, *others = (gaps.quantile(percentile / 100) for percentile in PERCENTILES)
+    return {key: 1e3 * value for key, value in zip(keys, [gaps.mean(), p50, gaps.std(), p50, *others], strict=True)}
 
-    runs = np.asarray(log.steps).reshape(-1, 6)
-    _, steps, tokens, _, first_s, growth_s = runs[runs[:, 2] > 0].T
-    count = steps.astype(int)
-    place = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-    gaps_s = np.repeat(first_s, count) + place * np.repeat(growth_s, count)
-    return gaps_s * 1e3, np.repeat(tokens, count)
+
+def _names(name: str) -> list[str]:
+    return [f"mean_{name}_ms", f"median_{name}_ms", f"std_{name}_ms", *(f"p{p}_{name}_ms" for p in PERCENTILES)]
 
 
 def _goodput(times: Mapping[str, np.ndarray], slo: Mapping[str, float], per_s: float) -> float | None:
@@ -123,21 +125,13 @@ def _goodput(times: Mapping[str, np.ndarray], slo: Mapping[str, float], per_s: f
     return float(met.sum() * per_s)
 
 
-def _statistics(name: str, values_ms: np.ndarray, weights: np.ndarray | None) -> dict[str, float | None]:
+def _statistics(name: str, values_ms: np.ndarray) -> dict[str, float | None]:
     """Mean, median, standard deviation and percentiles, in milliseconds; None if there are no values."""
     import numpy as np
 
-    keys = [f"mean_{name}_ms", f"median_{name}_ms", f"std_{name}_ms", *(f"p{p}_{name}_ms" for p in PERCENTILES)]
+    keys = _names(name)
     if not values_ms.size:
         return dict.fromkeys(keys)
-    if weights is None:
-        points = np.percentile(values_ms, [50, *PERCENTILES])
-    else:
-        # Each value stands for `weight` equal gaps; of so many, interpolation between neighbours is immaterial.
-        order = np.argsort(values_ms, kind="stable")
-        cumulated = np.cumsum(weights[order])
-        places = np.searchsorted(cumulated, np.array([50, *PERCENTILES]) / 100 * cumulated[-1])
-        points = values_ms[order][np.minimum(places, values_ms.size - 1)]
-    mean = np.average(values_ms, weights=weights)
-    spread = np.sqrt(np.average((values_ms - mean) ** 2, weights=weights))
+    points = np.percentile(values_ms, [50, *PERCENTILES])
+    mean, spread = values_ms.mean(), values_ms.std()
     return dict(zip(keys, map(float, [mean, points[0], spread, *points[1:]]), strict=True))

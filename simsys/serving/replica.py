@@ -68,6 +68,8 @@ class Replica:
         self._max_context_tokens = max_context_tokens
         self._steps = team.steps(self._boundary)
         self._waking = EventPriority(AFTERWARDS + 1 + (team.group.ranks[0] if rank is None else rank))
+        overridden = type(scheduler).refusal is not Scheduler.refusal
+        self._refuses = scheduler.refusal if overridden else None
         self._busy = False
         self._left = 0  # steps of the run under way, none while it is being changed
         self._tokens = 0  # of each of its steps
@@ -130,7 +132,7 @@ class Replica:
             return f"longer than the model's context of {context} tokens"
         if total - 1 > capacity:
             return f"longer than the KV cache of {capacity} tokens"
-        return self.scheduler.refusal(request)
+        return self._refuses(request) if self._refuses is not None else ""
 
     def _wake(self, _: Event) -> None:
         self._next()

@@ -23,7 +23,8 @@ class Scheduler(Configurable, ABC):
 
     It is asked before every step as long as requests wait or prompts are incomplete. Where nothing arrives, ends or
     runs out of memory, many steps may be simulated at once; then it is asked again when one of these happens. So it
-    must answer the same as long as nothing does, apart from what `repeats` says. `wants` may spare it questions.
+    must answer the same as long as nothing does, apart from what `repeats` says, and a question that it answers with
+    nothing must leave no trace. `wants` may spare it questions.
 
     Args:
         options: The policy's settings.
