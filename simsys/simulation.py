@@ -64,6 +64,8 @@ def simulate_job(job: TrainingJob | ServingJob, probes: Iterable[Probe] = ()) ->
         memory_bytes=_fullest(executor).held_at_peak,
         ranks=collector.ranks(),
         memory_timeline=timelines[0].columns() if timelines else {},
+        timeline=collector.over_time(),
+        requests=collector.requests,
         gpus=platform.gpu_statistics(),
         links=platform.link_statistics(),
         traffic=platform.traffic() if config.simulation.collect_events else {},
@@ -87,9 +89,11 @@ def build_job(config: SimulationConfig) -> TrainingJob | ServingJob:
 def _metrics(
     job: TrainingJob | ServingJob, measured: Mapping[str, Any], executor: Executor, end_s: float
 ) -> dict[str, Any]:
-    """All figures of a run, with what failures would leave of it."""
-    campaign = job.campaign(measured["steady_iteration_s"]) if isinstance(job, TrainingJob) else {}
-    return {**measured, **campaign, **_hardware_metrics(executor, end_s)}
+    """All figures of a run, with what failures would leave of it, or what it costs."""
+    hardware = _hardware_metrics(executor, end_s)
+    if isinstance(job, TrainingJob):
+        return {**measured, **job.campaign(measured["steady_iteration_s"]), **hardware}
+    return {**measured, **job.economics(measured, hardware["gpu_utilization"]), **hardware}
 
 
 def _fullest(executor: Executor) -> DeviceMemory:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from simsys.build.cluster import Cluster, build_cluster
 from simsys.build.model import build_model
@@ -16,6 +18,7 @@ from simsys.errors import InfeasibleError, UsageError
 from simsys.executors.base import ExecutionModel, Executor
 from simsys.framework import FRAMEWORKS, DecodePhase, PrefillPhase, Scheduler
 from simsys.metrics.collector import ServingMetrics
+from simsys.metrics.economics import IDLE_SHARE, cost, energy
 from simsys.model.memory import kv_bytes_per_token, serving_memory
 from simsys.model.model import Model
 from simsys.model.work import Precision
@@ -133,7 +136,23 @@ class ServingJob:
             f"engine profile {self.engine.name}: {self.engine.per_layer * 1e6:g} us per layer",
             f"KV cache: {self.num_blocks} blocks of {self.settings.block_size} tokens per replica",
             f"collectives: {self.settings.communication_pattern}",
+            *self._economics(),
         ]
+
+    def economics(self, metrics: Mapping[str, Any], busy: float) -> dict[str, float | None]:
+        """What the run costs in money and energy; `busy` is the busy share of the GPUs."""
+        gpus = self.cluster.specs[: self.layout.world_size]
+        rent = cost(metrics, self.cluster.usd_per_gpu_hour * len(gpus))
+        return rent | energy(metrics, sum(gpu.tdp_watt for gpu in gpus), busy)
+
+    def _economics(self) -> list[str]:
+        """Where price and power come from."""
+        gpu, usd = self.cluster.gpu, self.cluster.usd_per_gpu_hour
+        power = f"energy: GPUs alone, {IDLE_SHARE:.0%} of {gpu.tdp:g} W when idle, all of it when busy, linear between"
+        price = f"price: {usd:.4g} $/h per GPU"
+        if gpu.price is not None and gpu.price.usd_per_hour == usd:
+            price += f", {gpu.price.source}" + (f", {gpu.price.as_of}" if gpu.price.as_of else "")
+        return [price, power] if usd else [power]
 
     def start(self, executor: Executor, *, observed: bool = False) -> None:
         """Start the scheduler of every replica; requests are dealt out in turn, whether or not it is `observed`."""
@@ -145,6 +164,8 @@ class ServingJob:
                     executor.platform.devices[rank].memory.allocate(name, nbytes)
             order = range(replica, len(self.requests), self.layout.data)
             scheduler = self._scheduler(executor, sequences, order)
+            for hook in executor.probes.replica_started:
+                hook(group.ranks[0], scheduler.kv)
             executor.run(group.ranks[0], scheduler.serve(Team(group, self.plan, executor)))
 
     def _scheduler(self, executor: Executor, sequences: Sequences, order: range) -> Scheduler:

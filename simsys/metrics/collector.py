@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from simsys.metrics.iteration_log import HOST, IterationLog
-from simsys.metrics.serving import ServingLog, serving_metrics
+from simsys.metrics.serving import serving_metrics
+from simsys.metrics.serving_log import ServingLog
+from simsys.metrics.timeline import means, timeline
 from simsys.metrics.training import mean_parts, training_metrics
 from simsys.ops import Collective, Compute, HostWork, Operation, Recv
 from simsys.parallel.layout import Group
 from simsys.probes import Probe
 from simsys.serving.requests import RequestTable
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from simsys.serving.kv_cache import PagedKVCache
 
 
 class MetricsCollector(Probe, ABC):
@@ -29,6 +37,15 @@ class MetricsCollector(Probe, ABC):
     def ranks(self) -> Mapping[str, Sequence[Any]]:
         """Columns of the table of observed ranks; none if they are not told apart."""
         return {}
+
+    def over_time(self) -> Mapping[str, Any]:
+        """Columns of the table of intervals of the run; none in training."""
+        return {}
+
+    @property
+    def requests(self) -> ServingLog | None:
+        """All that is known of the requests; None in training."""
+        return None
 
     @property
     @abstractmethod
@@ -140,7 +157,7 @@ class TrainingMetrics(MetricsCollector):
 
 
 class ServingMetrics(MetricsCollector):
-    """Times of every request, in columns allocated beforehand.
+    """Times of every request, in columns allocated beforehand, and the steps of every replica.
 
     Args:
         requests: All requests of the run.
@@ -151,42 +168,114 @@ class ServingMetrics(MetricsCollector):
         self.log = ServingLog(requests)
         self.slo = slo
 
+    def replica_started(self, rank: int, kv: PagedKVCache) -> None:
+        """A cache to look at."""
+        self.log.caches[rank] = kv
+
+    def request_arrived(self, request: int, now_s: float) -> None:
+        """Perhaps at another time than was planned."""
+        self.log.arrived(request, now_s)
+
     def request_admitted(self, request: int, now_s: float) -> None:
-        """First time a request is scheduled."""
-        if self.log.admitted_s[request] < 0.0:
-            self.log.admitted_s[request] = now_s
+        """A request is scheduled for the first time, or again."""
+        log = self.log
+        if log.admitted_s[request] < 0.0:
+            log.admitted_s[request] = now_s
+        else:
+            log.readmitted_s.append(now_s)
 
     def request_first_token(self, request: int, now_s: float) -> None:
         """First output token."""
-        self.log.first_token_s[request] = now_s
+        log = self.log
+        log.first_token_s[request] = now_s
+        log.gaps.token(request, now_s, more=log.requests.output_tokens[request] > 1)
+
+    def request_resumed(self, request: int, now_s: float) -> None:
+        """The next output token after the loss of the cache."""
+        self.log.resumed.append((request, now_s))
+        self.log.gaps.token(request, now_s, more=True)
 
     def request_finished(self, request: int, now_s: float) -> None:
         """Last output token."""
-        self.log.finished_s[request] = now_s
+        log = self.log
+        log.finished_s[request] = now_s
+        if log.preemptions[request]:
+            log.gaps.ended(request)
 
     def request_preempted(self, request: int, now_s: float) -> None:
         """One preemption more."""
-        self.log.preemptions[request] += 1
+        log = self.log
+        log.preemptions[request] += 1
+        log.preempted.append((request, now_s))
+        if log.first_token_s[request] >= 0.0:
+            log.gaps.lost(request, now_s)
 
     def request_rejected(self, request: int, reason: str, now_s: float) -> None:
         """Never served."""
         self.log.rejected[request] = reason
+        self.log.rejected_s.append(now_s)
+
+    def prefix_lookup(self, request: int, hit_tokens: int, query_tokens: int, now_s: float) -> None:
+        """Tokens that need not be computed, of those that were looked for."""
+        self.log.prefix_hits += hit_tokens
+        self.log.prefix_queries += query_tokens
 
     def step(self, started_s: float, ended_s: float, decode_tokens: int, prompt_tokens: int) -> None:
-        """Each decoding sequence has waited this long for its token."""
-        self.log.step_s.append(ended_s - started_s)
-        self.log.step_decode_tokens.append(decode_tokens)
-        self.log.step_prompt_tokens.append(prompt_tokens)
+        """One step."""
+        length_s, caches = ended_s - started_s, self.log.caches
+        if len(caches) > 1:  # which of them is not told
+            blocks = sum(kv.num_blocks - kv.free_blocks for kv in caches.values()) // len(caches)
+            self.log.steps.append(0, ended_s, 1, decode_tokens, prompt_tokens, length_s, length_s, blocks)
+        else:
+            self.steps(0, started_s, ended_s, 1, decode_tokens, prompt_tokens, length_s, length_s)
+
+    def steps(
+        self,
+        rank: int,
+        started_s: float,
+        ended_s: float,
+        count: int,
+        decode_tokens: int,
+        prompt_tokens: int,
+        first_s: float,
+        last_s: float,
+    ) -> None:
+        """A run of steps, which is one entry; but the first step is one for itself if sequences waited before it."""
+        log = self.log
+        kv = log.caches.get(rank)
+        blocks = kv.num_blocks - kv.free_blocks if kv is not None else 0
+        steps = log.steps
+        if not log.gaps.steps(rank, started_s, first_s, ended_s, decode_tokens):
+            steps.unusual.append(len(steps))
+            if count > 1:
+                first_end_s = started_s + first_s
+                steps.append(rank, first_end_s, 1, decode_tokens, prompt_tokens, first_s, first_s, blocks)
+                count -= 1
+                first_s += (last_s - first_s) / count
+        steps.append(rank, ended_s, count, decode_tokens, prompt_tokens, first_s, last_s, blocks)
+
+    @cached_property
+    def _timeline(self) -> Mapping[str, np.ndarray]:
+        return timeline(self.log, self.end_s)
 
     def metrics(self) -> Mapping[str, Any]:
         """Figures of the whole run."""
-        return serving_metrics(self.log, self.slo)
+        return serving_metrics(self.log, self.slo) | means(self._timeline, self.end_s)
 
     def rows(self) -> Mapping[str, Sequence[Any]]:
         """One row per request."""
         return self.log.rows()
 
+    def over_time(self) -> Mapping[str, Any]:
+        """One row per interval."""
+        return {name: column.tolist() for name, column in self._timeline.items()}
+
+    @property
+    def requests(self) -> ServingLog:
+        """All that is known of the requests."""
+        return self.log
+
     @property
     def end_s(self) -> float:
         """End of the last request."""
-        return max(self.log.finished_s, default=0.0)
+        return self.log.ended_s

@@ -1,0 +1,194 @@
+"""Exact statistics of inter-token latency, without a value for every token.
+
+The gaps between tokens come as runs of steps: the durations of a run are an arithmetic progression, and each of them is
+the gap of as many tokens as sequences decode. Sums over progressions are closed forms; an order statistic is found by
+counting how many values lie below two limits, guessed from a sample, and looking only at those between them (Floyd and
+Rivest 1975, "Expected time bounds for selection"). A bad guess costs time, not accuracy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simsys.metrics.step_log import BLOCK, StepLog
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from simsys.metrics.token_gaps import TokenGaps
+
+SAMPLE = 1 << 16
+"""Values from which limits are guessed; so many are looked at one by one anyway."""
+ROUNDING = 1e-12
+"""Steps of a run whose durations differ by less than this part of them are equal but for rounding."""
+
+
+@dataclass(frozen=True)
+class Progressions:
+    """Arithmetic progressions: `count` values from `low_s` in steps of `growth_s` >= 0, `weight` times each."""
+
+    low_s: np.ndarray
+    growth_s: np.ndarray
+    count: np.ndarray
+    weight: np.ndarray
+
+    def value_s(self, place: np.ndarray, which: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """The value at a place, counted from 0, of some of the progressions."""
+        return self.low_s[which] + place * self.growth_s[which]
+
+    def below(self, limit_s: float) -> np.ndarray:
+        """How many values of each progression are less than a limit, whatever their weight."""
+        import numpy as np
+
+        below = np.where(self.value_s(self.count - 1) < limit_s, self.count, 0)
+        cut = np.flatnonzero((below == 0) & (self.low_s < limit_s))
+        if cut.size:
+            count = self.count[cut]
+            places = np.ceil((limit_s - self.low_s[cut]) / self.growth_s[cut]).astype(np.int64).clip(1, count)
+            places -= self.value_s(places - 1, cut) >= limit_s  # where rounding is off by one
+            places += (places < count) & (self.value_s(places, cut) < limit_s)
+            below[cut] = places
+        return below
+
+    def between(self, low_s: float, high_s: float) -> tuple[int, np.ndarray, np.ndarray]:
+        """How many gaps are less than `low_s`, and what is from there to `high_s`, both included: values, weights."""
+        import numpy as np
+
+        start, end = self.below(low_s), self.below(float(np.nextafter(high_s, np.inf)))
+        inside = np.flatnonzero(end > start)
+        level = inside[self.growth_s[inside] == 0.0]  # equal values need not be told apart
+        rising = inside[self.growth_s[inside] > 0.0]
+        number = end[rising] - start[rising]
+        which = np.repeat(rising, number)
+        place = (
+            np.arange(which.size) - np.repeat(np.cumsum(number) - number, number) + np.repeat(start[rising], number)
+        )
+        values_s = np.concatenate([self.low_s[level], self.value_s(place, which)])
+        weights = np.concatenate([(self.weight * (end - start))[level], self.weight[which]])
+        values_s, inverse = np.unique(values_s, return_inverse=True)
+        return int((start * self.weight).sum()), values_s, np.bincount(inverse, weights, values_s.size)
+
+
+class Gaps:
+    """The gaps between the tokens of all requests.
+
+    Args:
+        steps: In each of which every decoding sequence got a token.
+        apart: The gaps that are not one step long.
+    """
+
+    def __init__(self, steps: StepLog, apart: TokenGaps) -> None:
+        self._steps, self._apart = steps, apart
+        self.total = 0
+        """How many gaps."""
+        self.sum_s = 0.0
+        """All of them together, in seconds."""
+        for gaps in self._progressions():
+            self.total += int((gaps.count * gaps.weight).sum())
+            self.sum_s += float((gaps.value_s(0.5 * (gaps.count - 1)) * gaps.count * gaps.weight).sum())
+
+    @property
+    def mean_s(self) -> float:
+        """Mean in seconds; there must be a gap."""
+        return self.sum_s / self.total
+
+    def std_s(self) -> float:
+        """Standard deviation in seconds, of all gaps (not of a sample of more); there must be a gap."""
+        import numpy as np
+
+        squares = 0.0
+        for gaps in self._progressions():
+            centre_s = gaps.value_s(0.5 * (gaps.count - 1)) - self.mean_s
+            # sum over j of (j - (n - 1) / 2)^2 is n (n^2 - 1) / 12
+            spread = gaps.growth_s**2 * gaps.count * (gaps.count.astype(float) ** 2 - 1) / 12
+            squares += float((gaps.weight * (gaps.count * centre_s**2 + spread)).sum())
+        return float(np.sqrt(squares / self.total))
+
+    def percentiles_s(self, percentages: Sequence[float]) -> list[float]:
+        """Percentiles in seconds, interpolated linearly as `numpy.percentile` does; there must be a gap.
+
+        Args:
+            percentages: From 0 to 100.
+        """
+        found = []
+        sample_s = self._sample()
+        for percentage in percentages:
+            place = percentage / 100 * (self.total - 1)
+            low = int(place)
+            below_s, above_s = self._order_statistics(low, min(low + 1, self.total - 1), sample_s)
+            found.append(below_s + (above_s - below_s) * (place - low))
+        return found
+
+    def at_most(self, limits_s: Iterable[float]) -> list[int]:
+        """How many gaps are not longer than each limit."""
+        import numpy as np
+
+        limits_s = [float(np.nextafter(limit_s, np.inf)) for limit_s in limits_s]
+        counts = [0] * len(limits_s)
+        for gaps in self._progressions():
+            for index, limit_s in enumerate(limits_s):
+                counts[index] += int((gaps.below(limit_s) * gaps.weight).sum())
+        return counts
+
+    def _progressions(self) -> Iterator[Progressions]:
+        import numpy as np
+
+        for runs in self._steps.blocks():
+            told = runs.usual & (runs.decode_tokens > 0)
+            low_s = np.minimum(runs.first_s, runs.last_s)[told]
+            high_s = np.maximum(runs.first_s, runs.last_s)[told]
+            count = runs.count[told]
+            even = high_s - low_s <= ROUNDING * low_s
+            low_s = np.where(even, 0.5 * (low_s + high_s), low_s)
+            growth_s = np.where(even, 0.0, (high_s - low_s) / np.maximum(count - 1, 1))
+            yield Progressions(low_s, growth_s, count, runs.decode_tokens[told])
+        seconds = np.asarray(self._apart.seconds)
+        for start in range(0, seconds.size, BLOCK):
+            part = seconds[start : start + BLOCK]
+            weight = np.asarray(self._apart.weight)[start : start + BLOCK].astype(np.int64)
+            yield Progressions(part, np.zeros(part.size), np.ones(part.size, dtype=np.int64), weight)
+
+    def _sample(self) -> np.ndarray:
+        """Sorted values of gaps, as many between each two of them in the order of the log."""
+        import numpy as np
+
+        picks = np.linspace(0, self.total - 1, min(self.total, SAMPLE)).astype(np.int64)
+        parts, passed = [], 0
+        for gaps in self._progressions():
+            ends = passed + np.cumsum(gaps.count * gaps.weight)
+            if not ends.size:
+                continue
+            here = picks[(picks >= passed) & (picks < ends[-1])]
+            which = np.searchsorted(ends, here, side="right")
+            into = here - (ends - gaps.count * gaps.weight)[which]
+            parts.append(gaps.value_s(into // gaps.weight[which], which))
+            passed = int(ends[-1])
+        return np.sort(np.concatenate(parts))
+
+    def _order_statistics(self, low: int, high: int, sample_s: np.ndarray) -> tuple[float, float]:
+        """The values at two neighbouring places in the order of size, counted from 0."""
+        import numpy as np
+
+        margin = 1 + int(np.sqrt(sample_s.size))
+        while True:
+            middle = low / max(1, self.total - 1) * (sample_s.size - 1)
+            left, right = int(middle) - margin, int(middle) + 1 + margin
+            low_s = sample_s[left] if left >= 0 else -np.inf
+            high_s = sample_s[right] if right < sample_s.size else np.inf
+            below, values_s, weights = self._between(low_s, high_s)
+            ends = below + np.cumsum(weights)
+            if below <= low and ends.size and high < ends[-1]:
+                places = np.searchsorted(ends, [low, high], side="right")
+                return float(values_s[places[0]]), float(values_s[places[1]])
+            margin *= 8
+
+    def _between(self, low_s: float, high_s: float) -> tuple[int, np.ndarray, np.ndarray]:
+        """How many gaps are less than `low_s`, and the values from there to `high_s` with their weights, in order."""
+        import numpy as np
+
+        parts = [gaps.between(low_s, high_s) for gaps in self._progressions()]
+        values_s, inverse = np.unique(np.concatenate([values for _, values, _ in parts]), return_inverse=True)
+        weights = np.bincount(inverse, np.concatenate([weights for *_, weights in parts]), values_s.size)
+        return sum(below for below, *_ in parts), values_s, weights
