@@ -67,7 +67,7 @@ class Probe:
         """A request can never be served."""
 
     def prefix_lookup(self, request: int, hit_tokens: int, query_tokens: int, now_s: float) -> None:
-        """A request that is scheduled has looked for its prompt in the prefix cache; `hit_tokens` need no computation."""
+        """A request that is scheduled has looked for its prompt in the prefix cache, where `hit_tokens` of it were."""
 
     def replica_started(self, rank: int, kv: PagedKVCache) -> None:
         """A serving replica begins, whose first rank this is; its KV cache is to be looked at, not changed."""

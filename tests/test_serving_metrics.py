@@ -137,6 +137,7 @@ def test_figures_are_those_of_vllms_own_computation_token_by_token(seed: int, mi
     metrics = played.collector.metrics()
     requests = played.collector.log.requests
     arrivals_s, tokens_s = requests.arrival_s[:-1], played.tokens_s[:-1]
+    whole = [(arrival, times[-1]) for arrival, times in zip(arrivals_s, tokens_s, strict=True)]
     ttfts = [times[0] - arrival for times, arrival in zip(tokens_s, arrivals_s, strict=True)]
     e2els = [times[-1] - arrival for times, arrival in zip(tokens_s, arrivals_s, strict=True)]
     tpots = [(times[-1] - times[0]) / (len(times) - 1) for times in tokens_s if len(times) > 1]
@@ -151,10 +152,7 @@ def test_figures_are_those_of_vllms_own_computation_token_by_token(seed: int, mi
     per_second = np.bincount([int(time_s - start_s) for times in tokens_s for time_s in times])
     assert metrics["max_output_tokens_per_s"] == pytest.approx(per_second.max(), abs=1)
     under_way = [
-        sum(
-            int(arrival - start_s) <= second <= int(times[-1] - start_s)
-            for arrival, times in zip(arrivals_s, tokens_s, strict=True)
-        )
+        sum(int(arrival_s - start_s) <= second <= int(end_s - start_s) for arrival_s, end_s in whole)
         for second in seconds
     ]
     assert metrics["max_concurrent_requests"] == max(under_way)

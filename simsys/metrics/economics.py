@@ -2,8 +2,8 @@
 
 Money is rent: every GPU is paid for as long as the run lasts, busy or not. Energy is that of the GPUs alone, without
 hosts, network and cooling, by the linear model of Fan, Weber and Barroso (2007, "Power Provisioning for a
-Warehouse-sized Computer", section 4.2): power is ``idle + (peak - idle) * busy share``. Peak is the thermal design power,
-a cap and not an average, so the energy is rather too high; how much of it an idle GPU draws is assumed.
+Warehouse-sized Computer"): power is ``idle + (peak - idle) * busy share``. Peak is the thermal design power, a cap and
+not an average, so the energy is rather too high; how much of it an idle GPU draws is assumed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Exact statistics of inter-token latency, without a value for every token.
 
-The gaps between tokens come as runs of steps: the durations of a run are an arithmetic progression, and each of them is
-the gap of as many tokens as sequences decode. Sums over progressions are closed forms; an order statistic is found by
+The gaps between tokens come as runs of steps: the durations of a run are an arithmetic progression, and each is the
+gap of as many tokens as sequences decode. Sums over progressions are closed forms; an order statistic is found by
 counting how many values lie below two limits, guessed from a sample, and looking only at those between them (Floyd and
 Rivest 1975, "Expected time bounds for selection"). A bad guess costs time, not accuracy.
 """
@@ -36,7 +36,8 @@ class Progressions:
 
     def value_s(self, place: np.ndarray, which: np.ndarray | slice = slice(None)) -> np.ndarray:
         """The value at a place, counted from 0, of some of the progressions."""
-        return self.low_s[which] + place * self.growth_s[which]
+        values_s: np.ndarray = self.low_s[which] + place * self.growth_s[which]
+        return values_s
 
     def below(self, limit_s: float) -> np.ndarray:
         """How many values of each progression are less than a limit, whatever their weight."""

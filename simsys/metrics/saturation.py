@@ -1,9 +1,9 @@
 """Whether replicas keep up with their requests: stable, backlogged or overloaded.
 
 *Overloaded*: requests come faster than they are taken on, so the queue grows as long as they come; a longer run would
-have longer latencies. It is judged over the later half of the arrivals, when batches are filled. A queue that is served
-as fast as it fills has a bounded length, so the share of the arrivals by which it grows tends to 0 in a long run, and to
-1 - capacity / rate otherwise (stability of a queue; Kleinrock 1975, "Queueing Systems", volume 1, section 2).
+have longer latencies. It is judged over the later half of the arrivals, when batches are filled. A queue that is
+served as fast as it fills has a bounded length, so the share of the arrivals by which it grows tends to 0 in a long
+run, and to 1 - capacity / rate otherwise (stability of a queue; Kleinrock 1975, "Queueing Systems", volume 1).
 
 *Backlogged*: the queue does not grow like that, but requests wait longer than they are served: by Little's law, on
 average more of them wait than run. So it is with bursts, with batches that arrive at once, and close to capacity.
@@ -13,6 +13,7 @@ average more of them wait than run. So it is with bursts, with batches that arri
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,8 +24,8 @@ STABLE, BACKLOGGED, OVERLOADED = "stable", "backlogged", "overloaded"
 
 GROWTH, GROWTH_DEVIATIONS, GROWTH_ARRIVALS = 0.1, 3.0, 100
 """The queue counts as growing if it does by more than this share of the arrivals, or by so many standard deviations of
-the number of arrivals of a Poisson process, if that is less: in a long run, a small excess shows too. It is judged over at
-least 100 arrivals, whose number already deviates by 10 %. The three numbers are our choice."""
+the number of arrivals of a Poisson process, if that is less: in a long run, a small excess shows too. It is judged over
+at least 100 arrivals, whose number already deviates by 10 %. The three numbers are our choice."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Backlog:
     @property
     def grows(self) -> bool:
         """Whether that is more than chance."""
-        return self.share > min(GROWTH, GROWTH_DEVIATIONS / self.arrived**0.5)
+        return self.share > min(GROWTH, GROWTH_DEVIATIONS / math.sqrt(self.arrived))
 
 
 def backlog(arrival_s: np.ndarray, admitted_s: np.ndarray) -> Backlog | None:

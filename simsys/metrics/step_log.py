@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.typing import NDArray
 
 BLOCK = 1 << 17
 """Entries that statistics look at together, so that what they need besides the log does not grow with the run."""
@@ -28,25 +29,25 @@ class StepRuns:
         usual: Whether each of these tokens came one step after the one before it.
     """
 
-    ended_s: np.ndarray
-    first_s: np.ndarray
-    last_s: np.ndarray
-    count: np.ndarray
-    decode_tokens: np.ndarray
-    prompt_tokens: np.ndarray
-    usual: np.ndarray
+    ended_s: NDArray[np.float64]
+    first_s: NDArray[np.float64]
+    last_s: NDArray[np.float64]
+    count: NDArray[np.int64]
+    decode_tokens: NDArray[np.int64]
+    prompt_tokens: NDArray[np.int64]
+    usual: NDArray[np.bool_]
 
     @property
-    def duration_s(self) -> np.ndarray:
+    def duration_s(self) -> NDArray[np.float64]:
         """How long each run took."""
         return self.count * (0.5 * (self.first_s + self.last_s))
 
     @property
-    def started_s(self) -> np.ndarray:
+    def started_s(self) -> NDArray[np.float64]:
         """When the first step of each run began."""
         return self.ended_s - self.duration_s
 
-    def ends_s(self, place: np.ndarray, which: np.ndarray) -> np.ndarray:
+    def ends_s(self, place: NDArray[np.int64], which: NDArray[np.int64]) -> NDArray[np.float64]:
         """When steps ended, by their place in the run, counted from 1, and the run."""
         import numpy as np
 
@@ -64,7 +65,7 @@ class StepLog:
         self.count, self.decode_tokens, self.prompt_tokens = array("I"), array("I"), array("I")
         self.rank, self.kv_blocks = array("I"), array("I")
         self.unusual = array("I")
-        """Entries whose tokens came later than one step after those before them; what they waited is told elsewhere."""
+        """Entries whose tokens came later than one step after those before; what they waited is told elsewhere."""
 
     def append(
         self,
@@ -101,7 +102,7 @@ class StepLog:
     def __len__(self) -> int:
         return len(self.count)
 
-    def blocks(self, only: np.ndarray | None = None) -> Iterator[StepRuns]:
+    def blocks(self, only: NDArray[np.int64] | None = None) -> Iterator[StepRuns]:
         """The entries, some at a time; with `only`, those with these numbers, which increase."""
         import numpy as np
 

@@ -1,7 +1,7 @@
 """How a serving run went over time: means over intervals of equal length, computed after the run.
 
-Means, not samples: what is true for a part of an interval counts for that part, so that the means of all intervals give
-the mean of the run, and Little's law holds for them exactly.
+Means, not samples: what is true for a part of an interval counts for that part, so that the means of all intervals
+give the mean of the run, and Little's law holds for them exactly.
 """
 
 from __future__ import annotations
@@ -73,14 +73,16 @@ class Timeline:
         left_s = (self.time_s + self.length_s)[place] - times_s[inside]
         level = np.cumsum(np.bincount(place, changes, self.count))
         before = np.concatenate([[0.0], level[:-1]])
-        return before + np.bincount(place, changes * left_s, self.count) / self.length_s
+        mean: np.ndarray = before + np.bincount(place, changes * left_s, self.count) / self.length_s
+        return mean
 
     def rate(self, times_s: np.ndarray) -> np.ndarray:
         """How many of some times are in each interval, per second."""
         import numpy as np
 
         place = (times_s / self.width_s).astype(np.int64)
-        return np.bincount(np.minimum(place, self.count - 1), minlength=self.count) / self.length_s
+        rate: np.ndarray = np.bincount(np.minimum(place, self.count - 1), minlength=self.count) / self.length_s
+        return rate
 
 
 def timeline(log: ServingLog, ended_s: float, points: int = POINTS) -> Mapping[str, np.ndarray]:
@@ -123,7 +125,7 @@ def means(columns: Mapping[str, np.ndarray], ended_s: float) -> dict[str, float]
 def _requests(
     log: ServingLog, times: Timeline, arrived_s: np.ndarray, finished_s: np.ndarray
 ) -> Mapping[str, np.ndarray]:
-    """Requests that wait and that run: those with a KV cache, or, where prompts are told at once, about to have one."""
+    """Requests that wait, and requests that run, be it in prefill or decode."""
     import numpy as np
 
     preempted_s = np.array([time_s for _, time_s in log.preempted], dtype=float)

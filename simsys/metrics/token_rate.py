@@ -44,11 +44,11 @@ def _counted(place: np.ndarray, weight: np.ndarray, count: int) -> np.ndarray:
     import numpy as np
 
     inside = (place >= 0) & (place < count)
-    return np.bincount(place[inside].astype(np.int64), weight[inside], count)
+    return np.bincount(place[inside].astype(np.int64), weight[inside], count).astype(float)
 
 
 def _of_runs(runs: StepRuns, width_s: float, count: int, origin_s: float) -> np.ndarray:
-    """Each run's tokens, those of a run that reaches over limits divided by how many of its steps ended before each."""
+    """Each run's tokens; those of a run that reaches over limits are divided by how many steps ended before each."""
     import numpy as np
 
     every = np.arange(runs.count.size)
@@ -62,7 +62,8 @@ def _of_runs(runs: StepRuns, width_s: float, count: int, origin_s: float) -> np.
     limit += np.arange(which.size) - np.repeat(np.cumsum(limits) - limits, limits)
     before = (_steps_before(runs, which, origin_s + limit * width_s) * runs.decode_tokens[which]).astype(float)
     # What came before a limit belongs to the interval before it, and not to the one after it.
-    return tokens + _counted(limit - 1, before, count) - _counted(limit, before, count)
+    tokens += _counted(limit - 1, before, count) - _counted(limit, before, count)
+    return tokens
 
 
 def _steps_before(runs: StepRuns, which: np.ndarray, limit_s: np.ndarray) -> np.ndarray:
@@ -77,4 +78,5 @@ def _steps_before(runs: StepRuns, which: np.ndarray, limit_s: np.ndarray) -> np.
     # The form of the root without a difference of nearly equal numbers; growth may be 0.
     steps = np.clip(np.floor(2.0 * span_s / np.maximum(slope_s + root, 1e-300)), 1, count - 1).astype(np.int64)
     steps -= runs.ends_s(steps, which) >= limit_s
-    return steps + (runs.ends_s(steps + 1, which) < limit_s)
+    before: np.ndarray = steps + (runs.ends_s(steps + 1, which) < limit_s)
+    return before
