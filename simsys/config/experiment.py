@@ -90,11 +90,15 @@ class SloConfig(FrozenModel):
 
 
 class SimulationSettings(FrozenModel):
-    """How the scenario is simulated."""
+    """How the scenario is simulated, and what is written of it.
+
+    With `save_detailed`, the times of every request and token of a serving run, as ``vllm bench serve`` calls it.
+    """
 
     lod: Literal["high", "medium"] = "medium"
     seed: NonNegativeInt = 42
     collect_events: bool = False
+    save_detailed: bool = False
 
 
 class SimulationConfig(FrozenModel):

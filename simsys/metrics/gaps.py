@@ -63,9 +63,7 @@ class Progressions:
         rising = inside[self.growth_s[inside] > 0.0]
         number = end[rising] - start[rising]
         which = np.repeat(rising, number)
-        place = (
-            np.arange(which.size) - np.repeat(np.cumsum(number) - number, number) + np.repeat(start[rising], number)
-        )
+        place = np.arange(which.size) + np.repeat(start[rising] + number - np.cumsum(number), number)
         values_s = np.concatenate([self.low_s[level], self.value_s(place, which)])
         weights = np.concatenate([(self.weight * (end - start))[level], self.weight[which]])
         values_s, inverse = np.unique(values_s, return_inverse=True)
@@ -114,7 +112,7 @@ class Gaps:
             percentages: From 0 to 100.
         """
         found = []
-        sample_s = self._sample()
+        sample_s = self.sample_s()
         for percentage in percentages:
             place = percentage / 100 * (self.total - 1)
             low = int(place)
@@ -151,8 +149,8 @@ class Gaps:
             weight = np.asarray(self._apart.weight)[start : start + BLOCK].astype(np.int64)
             yield Progressions(part, np.zeros(part.size), np.ones(part.size, dtype=np.int64), weight)
 
-    def _sample(self) -> np.ndarray:
-        """Sorted values of gaps, as many between each two of them in the order of the log."""
+    def sample_s(self) -> np.ndarray:
+        """Some of the gaps in seconds, in order of size: all if they are few, else evenly spread over the log."""
         import numpy as np
 
         picks = np.linspace(0, self.total - 1, min(self.total, SAMPLE)).astype(np.int64)

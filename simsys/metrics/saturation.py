@@ -24,8 +24,8 @@ STABLE, BACKLOGGED, OVERLOADED = "stable", "backlogged", "overloaded"
 
 GROWTH, GROWTH_DEVIATIONS, GROWTH_ARRIVALS = 0.1, 3.0, 100
 """The queue counts as growing if it does by more than this share of the arrivals, or by so many standard deviations of
-the number of arrivals of a Poisson process, if that is less: in a long run, a small excess shows too. It is judged over
-at least 100 arrivals, whose number already deviates by 10 %. The three numbers are our choice."""
+the number of arrivals of a Poisson process, if that is less: in a long run, a small excess shows too. It is judged
+over at least 100 arrivals, whose number already deviates by 10 %. The three numbers are our choice."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,9 @@ from typing import Any, TextIO
 from simsys.analysis.bottlenecks import find_bottlenecks
 from simsys.config.experiment import SimulationConfig
 from simsys.metrics.result import RunResult
-from simsys.report.files import write_files
+from simsys.report.bench_serve import bench_result, bench_text, model_id
+from simsys.report.files import Writer, write_files
+from simsys.report.prometheus import write_prometheus
 from simsys.report.yaml_text import yaml_text
 
 
@@ -23,9 +25,12 @@ def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> 
     They are ``<name>_config.yaml``, which run again gives the same files byte by byte, ``<name>_results.json``,
     ``<name>_bottlenecks.json``, ``<name>_iterations.csv`` or ``<name>_requests.csv``, and of training
     ``<name>_ranks.csv``: for one rank of every pipeline stage, what its time is spent on (`RunResult.ranks`).
+    Of serving there are also ``<name>_timeline.csv``, means over intervals of the run (`simsys.metrics.timeline`),
+    ``<name>_serving.json`` (`simsys.report.bench_serve`) and ``<name>_metrics.prom`` (`simsys.report.prometheus`).
     If events are collected, ``<name>_memory.csv`` says what was in use on each simulated GPU, and from when, and
-    ``<name>_traffic.csv`` how many bytes each GPU sent to each other one. At high, ``<name>_links.csv`` says what each
-    link carried that carried anything, and how busy it was.
+    ``<name>_traffic.csv`` how many bytes each GPU sent to each other one, and ``<name>_steps.csv`` the steps of
+    serving replicas, one row for each run of steps with an unchanged batch. At high, ``<name>_links.csv`` says what
+    each link carried that carried anything, and how busy it was.
 
     Returns:
         The files.
@@ -38,7 +43,9 @@ def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> 
     bottlenecks = {"schema_version": 1, "bottlenecks": [found.as_dict() for found in find_bottlenecks(result)]}
     links = result.links if any(result.links.values()) else {}
     tables = {rows: result.rows, "ranks": result.ranks, "memory": result.memory_timeline, "links": links}
-    tables["traffic"] = result.traffic
+    tables |= {"traffic": result.traffic, "timeline": result.timeline}
+    if result.requests is not None and config.simulation.collect_events:
+        tables["steps"] = result.requests.steps.columns()
     return write_files(
         target,
         {
@@ -46,8 +53,17 @@ def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> 
             f"{config.name}_results.json": lambda file: file.write(json_text(result.as_dict())),
             f"{config.name}_bottlenecks.json": lambda file: file.write(json_text(bottlenecks)),
             **{f"{config.name}_{name}.csv": partial(_write_table, table) for name, table in tables.items() if table},
+            **(_serving(config, result) if config.kind == "serving" else {}),
         },
     )
+
+
+def _serving(config: SimulationConfig, result: RunResult) -> dict[str, Writer]:
+    bench = partial(bench_result, config, result)
+    return {
+        f"{config.name}_serving.json": lambda file: file.write(bench_text(bench())),
+        f"{config.name}_metrics.prom": partial(write_prometheus, result, model_id(config)),
+    }
 
 
 def json_text(data: Any) -> str:
