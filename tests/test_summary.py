@@ -11,7 +11,8 @@ import pytest
 from simsys import DistributedAISimulator, SimulationConfig
 from simsys.analysis.bottlenecks import find_bottlenecks
 from simsys.metrics.result import RunResult
-from simsys.report.summary import headline, number, summary_text
+from simsys.report.summary import headline, summary_text
+from simsys.report.text import number
 
 TRAINING: dict[str, Any] = {
     "name": "gpt2",
@@ -124,7 +125,10 @@ def test_everything_but_the_headline_fits_in_80_columns(kind: str) -> None:
 def test_every_figure_of_the_table_is_there(kind: str) -> None:
     rows = {
         "training": ["iteration", "computation", "communication", "throughput", "compute", "memory per GPU"],
-        "serving": ["TTFT", "TPOT", "ITL", "E2E", "throughput", "goodput", "requests", "memory per GPU"],
+        "serving": [
+            *("TTFT", "TPOT", "ITL", "E2E", "queue", "prefill", "decode", "load", "throughput", "batch", "goodput"),
+            *("requests", "cost", "energy", "memory per GPU"),
+        ],
     }
     lines = summary_text(result(kind)).splitlines()
     for row in rows[kind]:
@@ -137,7 +141,7 @@ def test_percentiles_stand_below_their_names() -> None:
     columns = next(line for line in lines if "p99" in line and ":" not in line).split()[1:]
     values = next(line for line in lines if line.startswith("  TTFT")).split()[1:]
     assert dict(zip(columns, values, strict=True)) == {
-        name: number(run.metrics[f"{name}_ttft_ms"]) for name in ("mean", "p50", "p90", "p99")
+        name: number(run.metrics[f"{name}_ttft_ms"]) for name in ("mean", "p50", "p90", "p95", "p99")
     }
 
 

@@ -108,7 +108,7 @@ def _targets(times: Latencies, slo: Mapping[str, float], rejected: int) -> dict[
         return {"request_goodput": None}
     all_met = np.ones(times.completed, dtype=bool)
     ended = times.completed + rejected
-    shares: dict[str, float | None] = {}
+    shares: dict[str, float | None] = {f"slo_{name}_ms": 1e3 * target_s for name, target_s in slo.items()}
     for name, target_s in slo.items():
         met = getattr(times, f"{name}_s") <= target_s
         all_met &= met

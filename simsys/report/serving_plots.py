@@ -14,7 +14,6 @@ from simsys.report.drawing import (
     DATA,
     EXPOSED,
     HIDDEN,
-    LIMIT,
     expect_kind,
     new_figure,
     time_unit,
@@ -78,12 +77,11 @@ def plot_timeline(result: RunResult, path: Path) -> Path:
         _draw(requests, edges, columns[name], name.replace("_", " "), color)
     if "kv_cache_usage" in columns:
         _draw(cache, edges, [100 * share for share in columns["kv_cache_usage"]], "KV cache in use (%)", DATA)
-        cache.axhline(100.0, color=LIMIT, ls="--", linewidth=0.8)
     requests.set_ylabel("requests")
     for axes in panels:
         axes.set(ylim=(0.0, None), xlim=(edges[0], edges[-1]))
         axes.grid(alpha=0.3)
-        axes.legend(loc="upper right", fontsize="small")
+        axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=3, fontsize="small", frameon=False)
     cache.set_xlabel(f"time ({unit}), means over {edges[1] - edges[0]:.3g} {unit}")
     figure.suptitle(result.name)
     return write_figure(figure, path)
