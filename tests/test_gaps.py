@@ -84,7 +84,7 @@ def test_percentiles_do_not_depend_on_the_sample(spread: float, sample: int, mon
 def test_waiting_for_prompts_and_lost_caches_is_part_of_the_gaps(seed: int, mixes: bool) -> None:
     played = play(seed, mixes=mixes)
     log = played.collector.log
-    assert len(log.preempted) > 5
+    assert len(log.preempted_s) > 5
     gaps = Gaps(log.steps, log.gaps)
     values = played.gaps_s
     assert gaps.total == values.size == sum(log.requests.output_tokens[:-1]) - 39

@@ -192,7 +192,6 @@ class ServingMetrics(MetricsCollector):
 
     def request_resumed(self, request: int, now_s: float) -> None:
         """The next output token after the loss of the cache."""
-        self.log.resumed.append((request, now_s))
         self.log.gaps.token(request, now_s, more=True)
 
     def request_finished(self, request: int, now_s: float) -> None:
@@ -206,7 +205,7 @@ class ServingMetrics(MetricsCollector):
         """One preemption more."""
         log = self.log
         log.preemptions[request] += 1
-        log.preempted.append((request, now_s))
+        log.preempted_s.append(now_s)
         if log.first_token_s[request] >= 0.0:
             log.gaps.lost(request, now_s)
 

@@ -70,12 +70,10 @@ class ServingLog:
         self.rejected: dict[int, str] = {}
         """Why requests were not served."""
         self.rejected_s: list[float] = []
-        self.preempted: list[tuple[int, float]] = []
-        """Requests that lost their KV cache, and when."""
+        self.preempted_s: list[float] = []
+        """When requests lost their KV cache."""
         self.readmitted_s: list[float] = []
         """When such requests were scheduled again."""
-        self.resumed: list[tuple[int, float]] = []
-        """Requests that had a token again after such a loss in the middle of decoding, and when."""
         self.steps = StepLog()
         self.gaps = TokenGaps()
         self.caches: dict[int, PagedKVCache] = {}

@@ -128,7 +128,7 @@ def _requests(
     """Requests that wait, and requests that run, be it in prefill or decode."""
     import numpy as np
 
-    preempted_s = np.array([time_s for _, time_s in log.preempted], dtype=float)
+    preempted_s = np.asarray(log.preempted_s, dtype=float)
     admitted_s, again_s = _seen(log.admitted_s), np.asarray(log.readmitted_s, dtype=float)
     rejected_s = np.asarray(log.rejected_s, dtype=float)
     return {

@@ -18,6 +18,8 @@ class TokenGaps:
     def __init__(self) -> None:
         self.seconds, self.weight = array("d"), array("I")
         """Their lengths, and how many there are of each."""
+        self.resumed: list[tuple[int, float, float]] = []
+        """Requests that had a token again after a loss of their cache: their last token before it, and that one."""
         self._joined: dict[int, dict[int, float]] = {}  # by rank, the requests with no decode step yet: last token
         self._decoded_s: dict[int, float] = {}  # by rank, the end of the last step with decoding sequences
         self._lost: dict[int, float] = {}  # requests that have lost their cache: last token
@@ -34,6 +36,7 @@ class TokenGaps:
         last_s = self._lost.pop(request, None)
         if last_s is not None:
             self._add(now_s - last_s, 1)
+            self.resumed.append((request, last_s, now_s))
         if more:
             self._joined.setdefault(self._rank, {})[request] = now_s
 

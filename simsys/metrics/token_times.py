@@ -21,57 +21,57 @@ def gaps_by_request(log: ServingLog) -> list[list[float]] | None:
     import numpy as np
 
     pauses: dict[int, list[tuple[float, float]]] = {}
-    resumed = iter(log.resumed)
-    lost: dict[int, float] = {}
-    events = [*((time_s, 0, request) for request, time_s in log.preempted), *((t, 1, r) for r, t in resumed)]
-    for time_s, again, request in sorted(events):
-        if again:
-            pauses.setdefault(request, []).append((lost.pop(request), time_s))
-        elif log.first_token_s[request] >= 0.0 and time_s >= log.first_token_s[request]:
-            lost.setdefault(request, time_s)
-    ends_s = _decode_ends(log)
+    for request, last_s, again_s in log.gaps.resumed:
+        pauses.setdefault(request, []).append((last_s, again_s))
+    replicas = _replicas(log)
     found: list[list[float]] = []
     for request, finished_s in enumerate(log.finished_s):
         if finished_s < 0.0:
             found.append([])
             continue
-        times_s = _times(log, request, list(ends_s.values()), pauses.get(request, []))
+        times_s = _times(log, request, replicas, pauses.get(request, []))
         if times_s is None:
             return None
         found.append(np.diff(times_s).tolist())
     return found
 
 
-def _decode_ends(log: ServingLog) -> dict[int, np.ndarray]:
-    """By replica, when its steps with decoding sequences ended, in order."""
+def _replicas(log: ServingLog) -> list[tuple[np.ndarray, np.ndarray]]:
+    """By replica, when its runs of steps ended, and when each of its steps with decoding sequences did, in order."""
     import numpy as np
 
-    rank = np.asarray(log.steps.rank)
+    rank, ended_s = np.asarray(log.steps.rank), np.asarray(log.steps.ended_s)
     decoding = np.asarray(log.steps.decode_tokens) > 0
-    ends_s = {}
-    for each in np.unique(rank).tolist():
+    replicas = []
+    for each in np.unique(rank):
         parts = []
         for runs in log.steps.blocks(np.flatnonzero(decoding & (rank == each))):
             which = np.repeat(np.arange(runs.count.size), runs.count)
             place = np.arange(which.size) - np.repeat(np.cumsum(runs.count) - runs.count, runs.count) + 1
             parts.append(runs.ends_s(place, which))
-        ends_s[each] = np.concatenate([np.empty(0), *parts])
-    return ends_s
+        replicas.append((ended_s[rank == each], np.concatenate([np.empty(0), *parts])))
+    return replicas
 
 
 def _times(
-    log: ServingLog, request: int, replicas_s: list[np.ndarray], pauses: list[tuple[float, float]]
+    log: ServingLog,
+    request: int,
+    replicas: list[tuple[np.ndarray, np.ndarray]],
+    pauses: list[tuple[float, float]],
 ) -> np.ndarray | None:
-    """When a request's tokens came, on the replica where as many did, of which the last one when it ended."""
+    """When a request's tokens came: on the replica that ended runs when the log says so, and made as many tokens."""
     import numpy as np
 
     first_s, finished_s = log.first_token_s[request], log.finished_s[request]
-    for ends_s in replicas_s:
+    told_s = np.array([first_s, finished_s, *(again_s for _, again_s in pauses)])
+    for runs_s, ends_s in replicas:
+        place = np.minimum(np.searchsorted(runs_s, told_s), runs_s.size - 1)
+        if (runs_s[place] != told_s).any():
+            continue
         start, stop = np.searchsorted(ends_s, [first_s, finished_s], side="right")
         times_s = ends_s[start:stop]
-        for lost_s, again_s in pauses:
-            times_s = np.concatenate([times_s[times_s <= lost_s], [again_s], times_s[times_s > again_s]])
-        times_s = np.concatenate([[first_s], times_s])
-        if times_s.size == log.requests.output_tokens[request] and times_s[-1] == finished_s:
-            return times_s
+        for last_s, again_s in pauses:
+            times_s = np.concatenate([times_s[times_s <= last_s], [again_s], times_s[times_s > again_s]])
+        if times_s.size == log.requests.output_tokens[request] - 1:
+            return np.concatenate([[first_s], times_s])
     return None

@@ -81,7 +81,7 @@ def write_prometheus(result: RunResult, model_name: str, file: TextIO) -> None:
 
 def _gauges(log: ServingLog, metrics: Mapping[str, Any], labels: str) -> Iterator[str]:
     admitted = sum(time_s >= 0.0 for time_s in log.admitted_s)
-    running = admitted - metrics["completed"] - len(log.preempted) + len(log.readmitted_s)
+    running = admitted - metrics["completed"] - len(log.preempted_s) + len(log.readmitted_s)
     held = sum(cache.num_blocks - cache.free_blocks for cache in log.caches.values())
     gauges = {
         "vllm:num_requests_running": ("Requests in execution at the end of the run.", running),
@@ -105,7 +105,7 @@ def _counters(log: ServingLog, metrics: Mapping[str, Any], labels: str) -> Itera
         "vllm:prefix_cache_hits": ("Prefix cache hits, in number of cached tokens.", log.prefix_hits),
         "vllm:num_preemptions": ("Preemptions by the engine.", metrics["preemptions"]),
         "vllm:prompt_tokens": ("Prefill tokens processed.", sum(tokens for tokens, time_s in prompts if time_s >= 0)),
-        "vllm:generation_tokens": ("Generation tokens processed.", first_tokens + len(log.resumed) + decoded),
+        "vllm:generation_tokens": ("Generation tokens processed.", first_tokens + len(log.gaps.resumed) + decoded),
     }
     for name, (text, value) in counters.items():
         yield from _head(f"{name}_total", "counter", text)
