@@ -87,7 +87,7 @@ def values(name: str) -> np.ndarray:
         "request_prompt_tokens": np.array(log.requests.prompt_tokens)[:-1],
         "request_generation_tokens": outputs,
         "iteration_tokens_total": np.repeat(
-            np.array(log.steps.decode_tokens) + np.array(log.steps.prompt_tokens), np.array(log.steps.count)
+            log.steps.column("decode_tokens") + log.steps.column("prompt_tokens"), log.steps.column("steps")
         ),
     }[name]
 

@@ -165,8 +165,9 @@ class ServingMetrics(MetricsCollector):
     """
 
     def __init__(self, requests: RequestTable, slo: Mapping[str, float]) -> None:
-        self.log = ServingLog(requests)
+        self.log = log = ServingLog(requests)
         self.slo = slo
+        self._caches, self._usual, self._note = log.caches, log.gaps.steps, log.steps.append
 
     def replica_started(self, rank: int, kv: PagedKVCache) -> None:
         """A cache to look at."""
@@ -188,11 +189,12 @@ class ServingMetrics(MetricsCollector):
         """First output token."""
         log = self.log
         log.first_token_s[request] = now_s
-        log.gaps.token(request, now_s, more=log.requests.output_tokens[request] > 1)
+        if log.requests.output_tokens[request] > 1:
+            log.gaps.token(request, now_s)
 
     def request_resumed(self, request: int, now_s: float) -> None:
         """The next output token after the loss of the cache."""
-        self.log.gaps.token(request, now_s, more=True)
+        self.log.gaps.token(request, now_s)
 
     def request_finished(self, request: int, now_s: float) -> None:
         """Last output token."""
@@ -240,18 +242,15 @@ class ServingMetrics(MetricsCollector):
         last_s: float,
     ) -> None:
         """A run of steps, which is one entry; but the first step is one for itself if sequences waited before it."""
-        log = self.log
-        kv = log.caches.get(rank)
+        kv = self._caches.get(rank)
         blocks = kv.num_blocks - kv.free_blocks if kv is not None else 0
-        steps = log.steps
-        if not log.gaps.steps(rank, started_s, first_s, ended_s, decode_tokens):
-            steps.unusual.append(len(steps))
+        if not self._usual(rank, started_s, first_s, ended_s, decode_tokens):
+            self.log.steps.unusual.append(len(self.log.steps))
             if count > 1:
-                first_end_s = started_s + first_s
-                steps.append(rank, first_end_s, 1, decode_tokens, prompt_tokens, first_s, first_s, blocks)
+                self._note(rank, started_s + first_s, 1, decode_tokens, prompt_tokens, first_s, first_s, blocks)
                 count -= 1
                 first_s += (last_s - first_s) / count
-        steps.append(rank, ended_s, count, decode_tokens, prompt_tokens, first_s, last_s, blocks)
+        self._note(rank, ended_s, count, decode_tokens, prompt_tokens, first_s, last_s, blocks)
 
     @cached_property
     def _timeline(self) -> Mapping[str, np.ndarray]:

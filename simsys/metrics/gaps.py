@@ -8,6 +8,7 @@ Rivest 1975, "Expected time bounds for selection"). A bad guess costs time, not 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -53,8 +54,8 @@ class Progressions:
             below[cut] = places
         return below
 
-    def between(self, low_s: float, high_s: float) -> tuple[int, np.ndarray, np.ndarray]:
-        """How many gaps are less than `low_s`, and what is from there to `high_s`, both included: values, weights."""
+    def between(self, low_s: float, high_s: float) -> Part:
+        """The values from `low_s` to `high_s`, both included."""
         import numpy as np
 
         start, end = self.below(low_s), self.below(float(np.nextafter(high_s, np.inf)))
@@ -66,8 +67,36 @@ class Progressions:
         place = np.arange(which.size) + np.repeat(start[rising] + number - np.cumsum(number), number)
         values_s = np.concatenate([self.low_s[level], self.value_s(place, which)])
         weights = np.concatenate([(self.weight * (end - start))[level], self.weight[which]])
-        values_s, inverse = np.unique(values_s, return_inverse=True)
-        return int((start * self.weight).sum()), values_s, np.bincount(inverse, weights, values_s.size)
+        return Part.joined([Part(int((start * self.weight).sum()), values_s, weights)])
+
+
+@dataclass(frozen=True)
+class Part:
+    """What lies between two limits of all values: how many are below, and different values with their weights."""
+
+    below: int
+    values_s: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def joined(cls, parts: Sequence[Part]) -> Part:
+        """Several of them as one, in order of size."""
+        import numpy as np
+
+        values_s, inverse = np.unique(np.concatenate([part.values_s for part in parts]), return_inverse=True)
+        weights = np.bincount(inverse, np.concatenate([part.weights for part in parts]), values_s.size)
+        return cls(sum(part.below for part in parts), values_s, weights)
+
+    def value_s(self, place: float) -> float | None:
+        """The value at a place in the order of size, counted from 0, interpolated; None if it is not in this part."""
+        import numpy as np
+
+        ends = self.below + np.cumsum(self.weights)
+        low, high = int(place), math.ceil(place)
+        if not ends.size or low < self.below or high >= ends[-1]:
+            return None
+        below_s, above_s = self.values_s[np.searchsorted(ends, [low, high], side="right")]
+        return float(below_s + (above_s - below_s) * (place - low))
 
 
 class Gaps:
@@ -111,14 +140,18 @@ class Gaps:
         Args:
             percentages: From 0 to 100.
         """
-        found = []
+        places = [percentage / 100 * (self.total - 1) for percentage in percentages]
         sample_s = self.sample_s()
-        for percentage in percentages:
-            place = percentage / 100 * (self.total - 1)
-            low = int(place)
-            below_s, above_s = self._order_statistics(low, min(low + 1, self.total - 1), sample_s)
-            found.append(below_s + (above_s - below_s) * (place - low))
-        return found
+        margin = 1 + int(sample_s.size**0.5)
+        found: dict[float, float] = {}
+        while missing := sorted(set(places) - set(found)):
+            limits = [self._limits(place, sample_s, margin) for place in missing]
+            for place, part in zip(missing, self._between(limits), strict=True):
+                value_s = part.value_s(place)
+                if value_s is not None:
+                    found[place] = value_s
+            margin *= 8
+        return [found[place] for place in places]
 
     def at_most(self, limits_s: Iterable[float]) -> list[int]:
         """How many gaps are not longer than each limit."""
@@ -166,28 +199,18 @@ class Gaps:
             passed = int(ends[-1])
         return np.sort(np.concatenate(parts))
 
-    def _order_statistics(self, low: int, high: int, sample_s: np.ndarray) -> tuple[float, float]:
-        """The values at two neighbouring places in the order of size, counted from 0."""
+    def _limits(self, place: float, sample_s: np.ndarray, margin: int) -> tuple[float, float]:
+        """Between which values that place in the order of size lies, judging by a sample."""
         import numpy as np
 
-        margin = 1 + int(np.sqrt(sample_s.size))
-        while True:
-            middle = low / max(1, self.total - 1) * (sample_s.size - 1)
-            left, right = int(middle) - margin, int(middle) + 1 + margin
-            low_s = sample_s[left] if left >= 0 else -np.inf
-            high_s = sample_s[right] if right < sample_s.size else np.inf
-            below, values_s, weights = self._between(low_s, high_s)
-            ends = below + np.cumsum(weights)
-            if below <= low and ends.size and high < ends[-1]:
-                places = np.searchsorted(ends, [low, high], side="right")
-                return float(values_s[places[0]]), float(values_s[places[1]])
-            margin *= 8
+        middle = int(place / max(1, self.total - 1) * (sample_s.size - 1))
+        left, right = middle - margin, middle + 1 + margin
+        return sample_s[left] if left >= 0 else -np.inf, sample_s[right] if right < sample_s.size else np.inf
 
-    def _between(self, low_s: float, high_s: float) -> tuple[int, np.ndarray, np.ndarray]:
-        """How many gaps are less than `low_s`, and the values from there to `high_s` with their weights, in order."""
-        import numpy as np
-
-        parts = [gaps.between(low_s, high_s) for gaps in self._progressions()]
-        values_s, inverse = np.unique(np.concatenate([values for _, values, _ in parts]), return_inverse=True)
-        weights = np.bincount(inverse, np.concatenate([weights for *_, weights in parts]), values_s.size)
-        return sum(below for below, *_ in parts), values_s, weights
+    def _between(self, limits: Sequence[tuple[float, float]]) -> list[Part]:
+        """The gaps between each two limits, in one pass."""
+        parts: list[list[Part]] = [[] for _ in limits]
+        for gaps in self._progressions():
+            for found, (low_s, high_s) in zip(parts, limits, strict=True):
+                found.append(gaps.between(low_s, high_s))
+        return [Part.joined(found) for found in parts]

@@ -44,17 +44,17 @@ class Latencies:
         """When they arrived."""
         return self.column("arrival_s")
 
-    @cached_property
+    @property
     def first_token_s(self) -> NDArray[np.float64]:
         """When they had their first token."""
         return self.column("first_token_s")
 
-    @cached_property
+    @property
     def finished_s(self) -> NDArray[np.float64]:
         """When they had their last token."""
         return self.column("finished_s")
 
-    @cached_property
+    @property
     def output_tokens(self) -> NDArray[np.float64]:
         """How many tokens they had."""
         return self.column("output_tokens")

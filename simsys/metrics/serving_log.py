@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import eq
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from simsys.metrics.step_log import StepLog
 from simsys.metrics.token_gaps import TokenGaps
@@ -15,10 +16,21 @@ if TYPE_CHECKING:
 
     from simsys.serving.kv_cache import PagedKVCache
 
+T = TypeVar("T", covariant=True)
+
 COMPLETED, REJECTED, UNFINISHED = "completed", "rejected", "unfinished"
 
 
-class Times(Sequence[float | None]):
+class Made(Sequence[T]):
+    """A column whose elements are made when they are looked at; equal to a list of them."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and len(self) == len(other) and all(map(eq, self, other))
+
+
+class Times(Made[float | None]):
     """A column of times as a table shows it: None where a column of numbers says -1 for not yet."""
 
     def __init__(self, seconds: Sequence[float]) -> None:
@@ -47,6 +59,33 @@ class Times(Sequence[float | None]):
         seconds = np.array(self._seconds, dtype=float)
         seconds[seconds < 0.0] = np.nan
         return seconds if dtype is None else seconds.astype(dtype, copy=False)
+
+
+class Texts(Made[str]):
+    """A column of texts that are made when they are looked at.
+
+    Args:
+        count: How many.
+        text: Makes one, by its place.
+    """
+
+    def __init__(self, count: int, text: Callable[[int], str]) -> None:
+        self._places, self._text = range(count), text
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[str]: ...
+    def __getitem__(self, place: int | slice) -> str | list[str]:
+        if isinstance(place, slice):
+            return [self._text(each) for each in self._places[place]]
+        return self._text(self._places[place])
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self._text, self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
 
 
 class ServingLog:
@@ -96,14 +135,10 @@ class ServingLog:
     @property
     def ended_s(self) -> float:
         """When the last request or the last step ended."""
-        return max(max(self.finished_s, default=0.0), max(self.steps.ended_s, default=0.0), 0.0)
+        return max(max(self.finished_s, default=0.0), float(self.steps.column("ended_s").max(initial=0.0)), 0.0)
 
     def rows(self) -> Mapping[str, Sequence[Any]]:
         """One row per request; empty where it did not get that far."""
-        states = [COMPLETED if end >= 0.0 else UNFINISHED for end in self.finished_s]
-        reasons = [""] * len(states)
-        for request, reason in self.rejected.items():
-            states[request], reasons[request] = REJECTED, reason
         return {
             "request": range(len(self.requests)),
             "arrival_s": self.arrival_s,
@@ -113,6 +148,14 @@ class ServingLog:
             "first_token_s": Times(self.first_token_s),
             "finished_s": Times(self.finished_s),
             "preemptions": self.preemptions,
-            "state": states,
-            "reason": reasons,
+            "state": Texts(len(self.requests), self._state),
+            "reason": Texts(len(self.requests), self._reason),
         }
+
+    def _state(self, request: int) -> str:
+        if self.finished_s[request] >= 0.0:
+            return COMPLETED
+        return REJECTED if request in self.rejected else UNFINISHED
+
+    def _reason(self, request: int) -> str:
+        return self.rejected.get(request, "")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from functools import cached_property
+from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,28 +15,69 @@ if TYPE_CHECKING:
 BLOCK = 1 << 17
 """Entries that statistics look at together, so that what they need besides the log does not grow with the run."""
 
+COLUMNS = {
+    "rank": "I",
+    "ended_s": "d",
+    "steps": "I",
+    "first_step_s": "d",
+    "last_step_s": "d",
+    "decode_tokens": "I",
+    "prompt_tokens": "I",
+    "kv_blocks": "I",
+}
+"""What is known of a run of steps, and its type in a record (as in the `struct` module)."""
+_RECORD = Struct("<" + "".join(COLUMNS.values()))
+_PACK = _RECORD.pack
 
-@dataclass(frozen=True)
+
 class StepRuns:
     """Some entries of a log as arrays; durations within a run grow evenly, as an arithmetic progression.
 
     Args:
-        ended_s: When the last step of each run ended.
-        first_s: Duration of its first step.
-        last_s: Duration of its last step.
-        count: Steps of the run.
-        decode_tokens: Decoding sequences: as many tokens in each of these steps.
-        prompt_tokens: Prompt tokens that each of them has processed.
-        usual: Whether each of these tokens came one step after the one before it.
+        records: The entries.
+        usual: Whether each of their tokens came one step after the one before it.
     """
 
-    ended_s: NDArray[np.float64]
-    first_s: NDArray[np.float64]
-    last_s: NDArray[np.float64]
-    count: NDArray[np.int64]
-    decode_tokens: NDArray[np.int64]
-    prompt_tokens: NDArray[np.int64]
-    usual: NDArray[np.bool_]
+    def __init__(self, records: np.ndarray, usual: NDArray[np.bool_]) -> None:
+        self._records, self.usual = records, usual
+
+    def __len__(self) -> int:
+        return len(self.usual)
+
+    @cached_property
+    def ended_s(self) -> NDArray[np.float64]:
+        """When the last step of each run ended."""
+        return self._records["ended_s"].astype(float)
+
+    @cached_property
+    def first_s(self) -> NDArray[np.float64]:
+        """Duration of its first step."""
+        return self._records["first_step_s"].astype(float)
+
+    @cached_property
+    def last_s(self) -> NDArray[np.float64]:
+        """Duration of its last step."""
+        return self._records["last_step_s"].astype(float)
+
+    @cached_property
+    def count(self) -> NDArray[np.int64]:
+        """Steps of the run."""
+        return self._records["steps"].astype("int64")
+
+    @cached_property
+    def decode_tokens(self) -> NDArray[np.int64]:
+        """Decoding sequences: as many tokens in each of these steps."""
+        return self._records["decode_tokens"].astype("int64")
+
+    @cached_property
+    def prompt_tokens(self) -> NDArray[np.int64]:
+        """Prompt tokens that each of them has processed."""
+        return self._records["prompt_tokens"].astype("int64")
+
+    @cached_property
+    def kv_blocks(self) -> NDArray[np.int64]:
+        """KV-cache blocks that the replica held meanwhile."""
+        return self._records["kv_blocks"].astype("int64")
 
     @property
     def duration_s(self) -> NDArray[np.float64]:
@@ -58,12 +100,13 @@ class StepRuns:
 
 
 class StepLog:
-    """Runs of steps: 40 bytes each, however many steps and tokens they are."""
+    """Runs of steps: 44 bytes each, however many steps and tokens they are.
+
+    They are records in one buffer, which grows without copies of it and without a Python object for each.
+    """
 
     def __init__(self) -> None:
-        self.ended_s, self.first_s, self.last_s = array("d"), array("d"), array("d")
-        self.count, self.decode_tokens, self.prompt_tokens = array("I"), array("I"), array("I")
-        self.rank, self.kv_blocks = array("I"), array("I")
+        self._records = bytearray()
         self.unusual = array("I")
         """Entries whose tokens came later than one step after those before; what they waited is told elsewhere."""
 
@@ -90,23 +133,30 @@ class StepLog:
             last_s: Duration of the last step.
             kv_blocks: KV-cache blocks that the replica holds meanwhile.
         """
-        self.rank.append(rank)
-        self.ended_s.append(ended_s)
-        self.first_s.append(first_s)
-        self.last_s.append(last_s)
-        self.count.append(count)
-        self.decode_tokens.append(decode_tokens)
-        self.prompt_tokens.append(prompt_tokens)
-        self.kv_blocks.append(kv_blocks)
+        self._records += _PACK(rank, ended_s, count, first_s, last_s, decode_tokens, prompt_tokens, kv_blocks)
 
     def __len__(self) -> int:
-        return len(self.count)
+        return len(self._records) // _RECORD.size
 
-    def blocks(self, only: NDArray[np.int64] | None = None) -> Iterator[StepRuns]:
+    def column(self, name: str) -> np.ndarray:
+        """A column of the table; a view, while which nothing can be noted.
+
+        Args:
+            name: One of `COLUMNS`.
+        """
+        return self._table()[name]
+
+    def _table(self) -> np.ndarray:
+        import numpy as np
+
+        codes = {"I": "<u4", "d": "<f8"}
+        return np.frombuffer(self._records, dtype=[(name, codes[code]) for name, code in COLUMNS.items()])
+
+    def blocks(self, only: np.ndarray | None = None) -> Iterator[StepRuns]:
         """The entries, some at a time; with `only`, those with these numbers, which increase."""
         import numpy as np
 
-        unusual = np.asarray(self.unusual)
+        unusual, records = np.asarray(self.unusual), self._table()
         for start in range(0, len(self), BLOCK):
             stop = min(start + BLOCK, len(self))
             usual = np.ones(stop - start, dtype=bool)
@@ -115,25 +165,8 @@ class StepLog:
             if only is not None:
                 part = only[(only >= start) & (only < stop)]
                 usual = usual[part - start]
-            yield StepRuns(
-                ended_s=np.asarray(self.ended_s)[part],
-                first_s=np.asarray(self.first_s)[part],
-                last_s=np.asarray(self.last_s)[part],
-                count=np.asarray(self.count)[part].astype(np.int64),
-                decode_tokens=np.asarray(self.decode_tokens)[part].astype(np.int64),
-                prompt_tokens=np.asarray(self.prompt_tokens)[part].astype(np.int64),
-                usual=usual,
-            )
+            yield StepRuns(records[part], usual)
 
     def columns(self) -> Mapping[str, Any]:
         """The entries as a table."""
-        return {
-            "rank": self.rank,
-            "ended_s": self.ended_s,
-            "steps": self.count,
-            "first_step_s": self.first_s,
-            "last_step_s": self.last_s,
-            "decode_tokens": self.decode_tokens,
-            "prompt_tokens": self.prompt_tokens,
-            "kv_blocks": self.kv_blocks,
-        }
+        return {name: self.column(name).tolist() for name in COLUMNS}

@@ -152,15 +152,11 @@ def _batches(log: ServingLog, times: Timeline) -> Mapping[str, np.ndarray]:
     import numpy as np
 
     decoding, blocks = np.zeros(times.count), np.zeros(times.count)
-    kv_blocks = np.asarray(log.steps.kv_blocks)
-    passed = 0
     for runs in log.steps.blocks():
         ends_s = np.concatenate([runs.started_s, runs.ended_s])
-        tokens = runs.decode_tokens.astype(float)
-        held = kv_blocks[passed : passed + tokens.size].astype(float)
+        tokens, held = runs.decode_tokens.astype(float), runs.kv_blocks.astype(float)
         decoding += times.mean(ends_s, np.concatenate([tokens, -tokens]))
         blocks += times.mean(ends_s, np.concatenate([held, -held]))
-        passed += tokens.size
     columns = {"batch_size": _clean(decoding)}
     return columns | {"kv_cache_usage": _clean(blocks) / log.kv_blocks} if log.kv_blocks else columns
 

@@ -6,10 +6,25 @@ step processed prompts alone, or from the loss of its KV cache until its tokens 
 
 from __future__ import annotations
 
+import math
 from array import array
 
 ROUNDING = 1e-6
 """Part of a step that a sequence may have waited before it without being late: no step is that short."""
+
+
+class _Replica:
+    """What is to be known of a replica between two runs of steps."""
+
+    __slots__ = ("decoded_s", "joined", "since_s")
+
+    def __init__(self) -> None:
+        self.decoded_s = math.inf
+        """End of the last step with decoding sequences; not before any step as long as there was none."""
+        self.joined: dict[int, float] = {}
+        """Requests that have had no decode step yet since their prompt was complete, and their last token."""
+        self.since_s = 0.0
+        """The first of these tokens."""
 
 
 class TokenGaps:
@@ -20,60 +35,63 @@ class TokenGaps:
         """Their lengths, and how many there are of each."""
         self.resumed: list[tuple[int, float, float]] = []
         """Requests that had a token again after a loss of their cache: their last token before it, and that one."""
-        self._joined: dict[int, dict[int, float]] = {}  # by rank, the requests with no decode step yet: last token
-        self._decoded_s: dict[int, float] = {}  # by rank, the end of the last step with decoding sequences
+        self._replicas: dict[int, _Replica] = {}
         self._lost: dict[int, float] = {}  # requests that have lost their cache: last token
-        self._rank = 0
+        self._last = _Replica()  # the replica whose steps ended last
 
-    def token(self, request: int, now_s: float, *, more: bool) -> None:
-        """A prompt is complete, on the replica whose step ended last; the request has its first token, or the next.
-
-        Args:
-            request: The request.
-            now_s: When.
-            more: Whether further tokens follow.
-        """
-        last_s = self._lost.pop(request, None)
-        if last_s is not None:
-            self._add(now_s - last_s, 1)
-            self.resumed.append((request, last_s, now_s))
-        if more:
-            self._joined.setdefault(self._rank, {})[request] = now_s
+    def token(self, request: int, now_s: float) -> None:
+        """A prompt is complete, on the replica whose step ended last: the request has a token, and more follow."""
+        if self._lost:
+            last_s = self._lost.pop(request, None)
+            if last_s is not None:
+                self._add(now_s - last_s, 1)
+                self.resumed.append((request, last_s, now_s))
+        replica = self._last
+        if not replica.joined:
+            replica.since_s = now_s
+        replica.joined[request] = now_s
 
     def lost(self, request: int, now_s: float) -> None:
         """A request that has tokens has lost its cache, on the replica whose step ended last."""
         if request not in self._lost:
-            joined_s = self._joined.get(self._rank, {}).pop(request, None)
-            self._lost[request] = self._decoded_s.get(self._rank, now_s) if joined_s is None else joined_s
+            joined_s = self._last.joined.pop(request, None)
+            self._lost[request] = min(self._last.decoded_s, now_s) if joined_s is None else joined_s
 
     def ended(self, request: int) -> None:
         """No further tokens follow, although they were said to."""
-        self._joined.get(self._rank, {}).pop(request, None)
+        self._last.joined.pop(request, None)
 
     def steps(self, rank: int, started_s: float, first_s: float, ended_s: float, decode_tokens: int) -> bool:
         """A run of steps has ended; whether the gaps that its first step ends are as long as that step.
 
         If not, they are noted here.
         """
-        self._rank = rank
+        replica = self._replicas.get(rank)
+        if replica is None:
+            replica = self._replicas[rank] = _Replica()
+        self._last = replica
         if not decode_tokens:
             return True
-        soon_s = started_s - ROUNDING * first_s
-        before_s = self._decoded_s.get(rank, started_s)
-        self._decoded_s[rank] = ended_s
-        joined = self._joined.get(rank)
+        before_s = replica.decoded_s
+        replica.decoded_s = ended_s
+        joined = replica.joined
         if not joined:
-            if before_s >= soon_s:
-                return True
-        else:
-            self._joined[rank] = {}
-            decode_tokens -= len(joined)
-            if (before_s >= soon_s or decode_tokens <= 0) and min(joined.values()) >= soon_s:
-                return True
-            for last_s in joined.values():
-                self._add(started_s + first_s - last_s, 1)
-        if decode_tokens > 0:
-            self._add(started_s + first_s - before_s, decode_tokens)
+            return before_s >= started_s or self._late(started_s, first_s, before_s, {}, decode_tokens)
+        replica.joined = {}
+        others = decode_tokens - len(joined)
+        if replica.since_s >= started_s and (before_s >= started_s or others <= 0):
+            return True
+        return self._late(started_s, first_s, before_s, joined, others)
+
+    def _late(self, started_s: float, first_s: float, before_s: float, joined: dict[int, float], others: int) -> bool:
+        """Note the gaps of sequences that had their last token before the step began, unless it is but rounding."""
+        soon_s = started_s - ROUNDING * first_s
+        if (before_s >= soon_s or others <= 0) and min(joined.values(), default=soon_s) >= soon_s:
+            return True
+        for last_s in joined.values():
+            self._add(started_s + first_s - last_s, 1)
+        if others > 0:
+            self._add(started_s + first_s - min(before_s, started_s), others)
         return False
 
     def _add(self, seconds: float, weight: int) -> None:

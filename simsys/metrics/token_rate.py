@@ -30,7 +30,7 @@ def tokens_per_interval(log: ServingLog, width_s: float, count: int, *, origin_s
     resumed_s = np.array([time_s for *_, time_s in log.gaps.resumed], dtype=float)
     for times_s in (*(first_s[start : start + BLOCK] for start in range(0, first_s.size, BLOCK)), resumed_s):
         tokens += _counted(np.floor((times_s - origin_s) / width_s), np.ones(times_s.size), count)
-    for runs in log.steps.blocks(np.flatnonzero(np.asarray(log.steps.decode_tokens))):
+    for runs in log.steps.blocks():
         tokens += _of_runs(runs, width_s, count, origin_s)
     return tokens
 

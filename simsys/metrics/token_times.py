@@ -40,8 +40,8 @@ def _replicas(log: ServingLog) -> list[tuple[np.ndarray, np.ndarray]]:
     """By replica, when its runs of steps ended, and when each of its steps with decoding sequences did, in order."""
     import numpy as np
 
-    rank, ended_s = np.asarray(log.steps.rank), np.asarray(log.steps.ended_s)
-    decoding = np.asarray(log.steps.decode_tokens) > 0
+    rank, ended_s = log.steps.column("rank"), log.steps.column("ended_s")
+    decoding = log.steps.column("decode_tokens") > 0
     replicas = []
     for each in np.unique(rank):
         parts = []
