@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from played_serving import play
 
+from simsys import DistributedAISimulator, SimulationConfig
 from simsys.metrics.collector import ServingMetrics
 from simsys.metrics.latencies import Latencies
 from simsys.metrics.serving import serving_metrics
@@ -244,3 +245,55 @@ def test_the_collector_books_what_it_hears() -> None:
     assert (metrics["preemptions"], metrics["failed"], metrics["steps"]) == (1, 1, 3)
     assert collector.end_s == 3.0
     assert collector.rows()["state"] == ["completed", "rejected"]
+
+
+def scenario(**changes: Any) -> SimulationConfig:
+    return SimulationConfig(
+        **{
+            "hardware": {"gpu": "H100-SXM", "gpus_per_node": 4},
+            "model": {"name": "Llama3-8B"},
+            "parallelism": {"tp_degree": 1, "dp_degree": 1},
+            "serving": {},
+            "workload": {
+                "arrivals": {"kind": "poisson", "rate": "20 req/s"},
+                "prompt_tokens": {"kind": "uniform", "low": 100, "high": 400},
+                "output_tokens": {"kind": "uniform", "low": 1, "high": 60},
+                "num_requests": 80,
+            },
+            **changes,
+        }
+    )
+
+
+@pytest.mark.parametrize("lod", ["medium", "high"])
+@pytest.mark.parametrize(("tensor", "data"), [(1, 1), (2, 2)])
+def test_the_figures_of_a_real_run_agree_with_each_other(lod: str, tensor: int, data: int) -> None:
+    config = scenario(parallelism={"tp_degree": tensor, "dp_degree": data}, simulation={"lod": lod})
+    result = DistributedAISimulator(config).run()
+    metrics, times, log = result.metrics, Latencies(result.rows), result.requests
+    assert list(log.caches) == [tensor * replica for replica in range(data)]
+    outputs = metrics["total_output_tokens"]
+    assert metrics["mean_itl_ms"] * (outputs - 80) == pytest.approx(1e3 * times.decode_s.sum())
+    assert metrics["mean_running"] * result.simulated_s == pytest.approx(times.inference_s.sum())
+    assert metrics["mean_waiting"] * result.simulated_s == pytest.approx(times.queue_s.sum())
+    assert 0 < metrics["mean_kv_cache_usage"] < metrics["max_kv_cache_usage"] < 1
+    length_s = np.diff(result.timeline["time_s"], append=result.simulated_s)
+    assert (np.array(result.timeline["output_tokens_per_s"]) * length_s).sum() == pytest.approx(outputs)
+
+
+def test_both_levels_of_detail_tell_the_same() -> None:
+    one, other = (
+        DistributedAISimulator(scenario(simulation={"lod": lod})).run().metrics for lod in ("medium", "high")
+    )
+    times = [name for name in one if name.endswith("_ms")]
+    assert [one[name] for name in times] == pytest.approx([other[name] for name in times], rel=1e-9)
+
+
+def test_details_of_requests_belong_to_serving() -> None:
+    with pytest.raises(ValueError, match="save_detailed is about requests and belongs to serving"):
+        SimulationConfig(
+            hardware={"gpu": "H100-SXM"},
+            model={"name": "GPT2-Small"},
+            training={"batch_size_per_gpu": 1, "num_iterations": 1},
+            simulation={"save_detailed": True},
+        )

@@ -206,10 +206,10 @@ def _backlog(result: RunResult) -> Bottleneck | None:
     """Requests come faster than they are taken on; judged over the later half of them, when batches are filled."""
     import numpy as np
 
-    served = np.array([state != REJECTED for state in result.rows["state"]], dtype=bool)
-    arrival_s, admitted_s = (
-        np.asarray(result.rows[name], dtype=float)[served] for name in ("arrival_s", "admitted_s")
-    )
+    arrival_s, admitted_s = (np.asarray(result.rows[name], dtype=float) for name in ("arrival_s", "admitted_s"))
+    if result.metrics["failed"]:
+        served = np.array([state != REJECTED for state in result.rows["state"]], dtype=bool)
+        arrival_s, admitted_s = arrival_s[served], admitted_s[served]
     found = backlog(arrival_s, admitted_s)
     if found is None or not found.grows:
         return None

@@ -148,6 +148,8 @@ class SimulationConfig(FrozenModel):
             raise invalid("serving needs a workload: arrivals, prompt_tokens, output_tokens and num_requests")
         if self.training is not None and (self.workload is not None or self.slo is not None):
             raise invalid("workload and slo belong to serving, not to training")
+        if self.training is not None and self.simulation.save_detailed:
+            raise invalid("simulation.save_detailed is about requests and belongs to serving, not to training")
         return self
 
     @property
