@@ -1,7 +1,7 @@
 """Chunked prefill, the shortest request first.
 
-A job is as long as its prompt and its output. A real engine would have to predict the output; here its length is known,
-so this is the best that a prediction can do.
+A job is as long as its prompt and its output. A real engine would have to predict the output; here its length is
+known, so this is the best that a prediction can do.
 """
 
 from __future__ import annotations

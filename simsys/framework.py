@@ -20,15 +20,16 @@ from simsys.rank import Rank, Team
 from simsys.registry import Registry
 from simsys.serving.phases import Chunk, DecodePhase, PrefillPhase
 from simsys.serving.queues import OrderedQueue, Queue, SharedQueue
-from simsys.serving.replica import Replica
 from simsys.serving.router import Router
 from simsys.serving.scheduler import Scheduler
 from simsys.serving.sequences import Sequences
 
 if TYPE_CHECKING:
     from simpy.events import Event
+
+    from simsys.serving.replica import Replica
 else:
-    Event = Any  # a module names the type of what verbs return without importing SimPy
+    Event = Replica = Any  # a module names these types without importing SimPy
 
 Steps = Generator[Any, Any, None]
 """What a module's process is: a generator that yields the events it waits for."""

@@ -21,7 +21,7 @@ from simsys.config.experiment import ModelConfig, ServingConfig, SimulationConfi
 from simsys.config.hardware import load_engine
 from simsys.errors import UsageError
 from simsys.executors.base import ExecutionModel, Executor
-from simsys.framework import FRAMEWORKS, DecodePhase, PrefillPhase, Replica, Router, Scheduler
+from simsys.framework import FRAMEWORKS, DecodePhase, PrefillPhase, Router, Scheduler
 from simsys.metrics.collector import ServingMetrics
 from simsys.metrics.economics import IDLE_SHARE, cost, energy
 from simsys.model.model import Model
@@ -31,7 +31,7 @@ from simsys.model.work import Precision
 from simsys.parallel.layout import Layout
 from simsys.rank import Team
 from simsys.serving.kv_cache import PagedKVCache
-from simsys.serving.replica import HostCosts
+from simsys.serving.replica import HostCosts, Replica
 from simsys.serving.requests import RequestTable
 from simsys.serving.sequences import Sequences
 from simsys.serving.source import Source

@@ -298,8 +298,8 @@ class PassCost:
         """Durations of consecutive passes, of which each finds the context that those before have added.
 
         Args:
-            batch: What the first pass processes. From pass to pass, the context of decoding sequences grows by one token
-                each, and that of prompts by the other tokens of the batch.
+            batch: What the first pass processes. From pass to pass, the context of decoding sequences grows by one
+                token each, and that of prompts by the other tokens of the batch.
             more_pairs: By how much the attention pairs of prompts grow.
             host_s: Host time before each pass.
             collective_s: As in `seconds`.

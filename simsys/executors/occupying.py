@@ -23,7 +23,8 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
     """Roles and macro operations as at medium, each of which occupies its links; takes the arguments of `Executor`.
 
     A stand-in's transfers occupy the links of all whom it stands for. Passes of programs are simulated one by one,
-    since when they end depends on others. What stages of a serving pipeline hand on is small, and goes over idle links.
+    since when they end depends on others. What stages of a serving pipeline hand on is small, and takes the time of
+    idle links.
     """
 
     contention = "occupied links (max-min rates)"

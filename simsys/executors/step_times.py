@@ -1,8 +1,8 @@
 """Durations of consecutive steps of one batch, whose context grows: their sum in closed form.
 
 The time of a kernel is the largest of its bounds (memory, arithmetic, a fixed floor), and each of these is linear in
-the cached tokens, which grow by the same amount in every step. So the duration of step i is linear in i up to the steps
-at which another bound takes over (kinks), and a sum of durations is a sum of arithmetic series.
+the cached tokens, which grow by the same amount in every step. So the duration of step i is linear in i up to the
+steps at which another bound takes over (kinks), and a sum of durations is a sum of arithmetic series.
 """
 
 from __future__ import annotations

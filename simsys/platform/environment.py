@@ -17,7 +17,7 @@ LATE = EventPriority(NORMAL + 1)
 
 
 def boundary(rank: int) -> EventPriority:
-    """Priority of the end of a step of the replica whose first rank this is: several at one moment come in their order."""
+    """Priority of the end of a step of the replica whose first rank this is; those of one moment come in order."""
     return EventPriority(LATE + 1 + rank)
 
 

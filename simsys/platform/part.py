@@ -33,6 +33,11 @@ class NetworkPart:
         """As `Network.uneven`."""
         return self._whole.uneven
 
+    @property
+    def changes_s(self) -> Sequence[float]:
+        """As `Network.changes_s`."""
+        return self._whole.changes_s
+
     def epoch(self, time_s: float) -> int:
         """As `Network.epoch`."""
         return self._whole.epoch(time_s)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from simsys.rng import stream
-from simsys.serving.replica import Replica
+
+if TYPE_CHECKING:
+    from simsys.serving.replica import Replica
 
 
 class Router(ABC):

@@ -5,23 +5,25 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from simsys.config.base import Configurable
-from simsys.platform.environment import Environment
 from simsys.probes import Probes
 from simsys.serving.kv_cache import PagedKVCache
 from simsys.serving.phases import Chunk, DecodePhase, PrefillPhase
 from simsys.serving.queues import Queue
 from simsys.serving.sequences import Sequences
 
+if TYPE_CHECKING:
+    from simsys.platform.environment import Environment
+
 
 class Scheduler(Configurable, ABC):
     """A replica's scheduler: subclass it and write `schedule`.
 
-    It is asked before every step as long as requests wait or prompts are incomplete. Where nothing arrives, ends or runs
-    out of memory, many steps may be simulated at once; then it is asked again when one of these happens. So it must
-    answer the same as long as nothing does, apart from what `repeats` says. `wants` may spare it questions.
+    It is asked before every step as long as requests wait or prompts are incomplete. Where nothing arrives, ends or
+    runs out of memory, many steps may be simulated at once; then it is asked again when one of these happens. So it
+    must answer the same as long as nothing does, apart from what `repeats` says. `wants` may spare it questions.
 
     Args:
         options: The policy's settings.
@@ -69,8 +71,8 @@ class Scheduler(Configurable, ABC):
     def wants(self, request: int, tokens: int) -> bool:
         """Whether `schedule` may answer differently now that a request has joined those that wait.
 
-        By default it is asked again at the end of the step in which something arrives; a policy that could not admit the
-        request anyway answers False.
+        By default it is asked again at the end of the step in which something arrives; a policy that could not admit
+        the request anyway answers False.
 
         Args:
             request: Which.

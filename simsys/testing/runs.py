@@ -330,8 +330,8 @@ def record(module: type, **options: Any) -> list[dict[str, Any]]:
     """What a module asks for, on toys and without time.
 
     Args:
-        module: A `DataParallel`, `TrainingFramework`, `Schedule`, `Scheduler`, `PrefillPhase`, `DecodePhase` or `Router`
-            class.
+        module: A `DataParallel`, `TrainingFramework`, `Schedule`, `Scheduler`, `PrefillPhase`, `DecodePhase` or
+            `Router` class.
         options: Its settings.
 
     Returns:
