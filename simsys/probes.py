@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from simsys.ops import Operation, Recv
+
+if TYPE_CHECKING:
+    from simsys.serving.kv_cache import PagedKVCache
 
 
 class Probe:
@@ -60,11 +63,20 @@ class Probe:
     def request_finished(self, request: int, now_s: float) -> None:
         """A request has its last output token."""
 
+    def request_resumed(self, request: int, now_s: float) -> None:
+        """A request that had lost its KV cache after its first token has a further token."""
+
     def request_preempted(self, request: int, now_s: float) -> None:
         """A request has lost its KV cache and will be computed again."""
 
     def request_rejected(self, request: int, reason: str, now_s: float) -> None:
         """A request can never be served."""
+
+    def prefix_lookup(self, request: int, hit_tokens: int, query_tokens: int, now_s: float) -> None:
+        """A request that is scheduled has looked for its prompt in the prefix cache, where `hit_tokens` of it were."""
+
+    def replica_started(self, rank: int, kv: PagedKVCache) -> None:
+        """An engine begins, whose first rank this is; its KV cache keeps notes from now on if `kv.watch` is called."""
 
     def steps(self, rank: int, runs: Sequence[float]) -> None:
         """A serving replica has finished steps, in each of which every decoding sequence got one token.
@@ -94,8 +106,11 @@ class Probes:
     request_admitted: tuple[Callable[[int, float], None], ...]
     request_first_token: tuple[Callable[[int, float], None], ...]
     request_finished: tuple[Callable[[int, float], None], ...]
+    request_resumed: tuple[Callable[[int, float], None], ...]
     request_preempted: tuple[Callable[[int, float], None], ...]
     request_rejected: tuple[Callable[[int, str, float], None], ...]
+    prefix_lookup: tuple[Callable[[int, int, int, float], None], ...]
+    replica_started: tuple[Callable[[int, PagedKVCache], None], ...]
     steps: tuple[Callable[[int, Sequence[float]], None], ...]
 
     def __init__(self, probes: Iterable[Probe] = ()) -> None:

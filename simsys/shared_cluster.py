@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from simpy.events import Event
 
 from simsys.build.cluster import Cluster, build_cluster
 from simsys.build.job import gpus_of, resolve
+from simsys.build.serving import ServingJob
 from simsys.config.experiment import JobConfig, SchedulingConfig, SimulationConfig
 from simsys.errors import DeadlockError, InfeasibleError
 from simsys.jobs.manager import JobManager, Stay
@@ -80,6 +82,8 @@ class SharedCluster:
 
     def _start(self, index: int, gpus: tuple[int, ...]) -> Event:
         job = resolve(self.config, self._given[index], self._cluster, gpus)
+        if isinstance(job, ServingJob):
+            job = replace(job, starts_s=self.platform.env.now)
         part = self._parts[index] = PlatformPart(self.platform, gpus)
         occupy = self.config.simulation.occupy_links is not False
         run = JobRun(job, part, self._probes, occupy_links=occupy, alone=not occupy or len(self._given) == 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -107,21 +107,27 @@ class JobRun:
             kind=job.config.kind,
             lod=job.config.simulation.lod,
             contention=executor.contention,
-            metrics={**self._figures(), **self._hardware_figures(seconds)},
+            metrics=self._figures(seconds),
             rows=collector.rows(),
             memory_bytes=_fullest(executor).held_at_peak,
             ranks=collector.ranks(),
             memory_timeline=self._timelines[0].columns() if self._timelines else {},
+            timeline=collector.over_time(),
+            requests=collector.requests,
             assumptions=job.assumptions(),
             simulated_s=seconds,
             events=executor.env.events_scheduled,
         )
 
-    def _figures(self) -> dict[str, Any]:
-        """What was measured, with what failures would leave of it."""
-        measured, job = self._collector.metrics(), self.job
-        campaign = job.campaign(measured["steady_iteration_s"]) if isinstance(job, TrainingJob) else {}
-        return {**measured, **campaign}
+    def _figures(self, seconds: float) -> dict[str, Any]:
+        """What was measured, with what failures would leave of it, or what it costs."""
+        measured, hardware, job = self._collector.metrics(), self._hardware_figures(seconds), self.job
+        more: Mapping[str, Any]
+        if isinstance(job, TrainingJob):
+            more = job.campaign(measured["steady_iteration_s"])
+        else:
+            more = job.economics(measured, hardware["gpu_utilization"])
+        return {**measured, **more, **hardware}
 
     def _hardware_figures(self, seconds: float) -> dict[str, float]:
         """Busy share and peak memory of the GPUs that were simulated."""

@@ -55,6 +55,7 @@ def serving(
         "steps": 10 * count,
         "request_throughput": 5.0,
         "preemptions": 2 * preempted,
+        "failed": 0,
     }
     rows = {
         "arrival_s": arrivals_s,

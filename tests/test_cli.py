@@ -155,8 +155,11 @@ def test_answers_come_first_then_what_was_written() -> None:
         "gpt2/gpt2_results.json",
         "llama/llama_bottlenecks.json",
         "llama/llama_config.yaml",
+        "llama/llama_metrics.prom",
         "llama/llama_requests.csv",
         "llama/llama_results.json",
+        "llama/llama_serving.json",
+        "llama/llama_timeline.csv",
     ]
     assert "\033" not in result.stdout
 
@@ -326,7 +329,7 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
     with os.fdopen(writing, "w") as pipe:
         found = process("run", "e.yaml", stdout=pipe)
     assert (found.returncode, found.stderr) == (0, "")
-    assert len(files()) == 9, "the files are written nevertheless"
+    assert len(files()) == 12, "the files are written nevertheless"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 import yaml
+from exposition import read_exposition
 from hypothesis import given
 from hypothesis import strategies as st
 
 from simsys import DistributedAISimulator, SimulationConfig
 from simsys.check import check_file
 from simsys.config.document import parse_document
+from simsys.report.bench_serve import bench_result
 from simsys.report.export import config_yaml, json_text, write_results
 from simsys.report.yaml_text import yaml_text
 
@@ -79,8 +81,7 @@ def test_the_files_and_their_names(experiment: Path, tmp_path: Path, name: str) 
     rows = "iterations" if name == "gpt2" else "requests"
     files = carried_out(experiment, name, tmp_path / "out")
     endings = ["config.yaml", "results.json", "bottlenecks.json", f"{rows}.csv"]
-    if name == "gpt2":
-        endings.append("ranks.csv")
+    endings += ["ranks.csv"] if name == "gpt2" else ["timeline.csv", "serving.json", "metrics.prom"]
     assert list(files) == [f"{name}_{ending}" for ending in endings]
     assert sorted(files) == sorted(path.name for path in (tmp_path / "out" / name).iterdir())
 
@@ -107,7 +108,12 @@ def test_defaults_and_units_are_written_out(experiment: Path, tmp_path: Path) ->
     assert config["serving"]["gpu_memory_utilization"] == "85 %"
     assert config["workload"]["arrivals"] == {"kind": "poisson", "rate": "7.3 req/s"}
     assert config["slo"] == {"ttft": "333 us"}
-    assert config["simulation"] == {"lod": "medium", "seed": 7, "collect_events": False}
+    assert config["simulation"] == {
+        "lod": "medium",
+        "seed": 7,
+        "collect_events": False,
+        "save_detailed": False,
+    }
 
 
 @pytest.mark.parametrize(
@@ -160,6 +166,27 @@ def test_the_communication_graph_is_written_if_events_are_collected(tmp_path: Pa
     assert all(nbytes > 0 for *_, nbytes in table)
 
 
+def test_the_time_line_and_the_steps_of_serving_are_written(tmp_path: Path) -> None:
+    config = SimulationConfig(**{**SERVING, "simulation": {"collect_events": True}})
+    result = DistributedAISimulator(config).run()
+    files = {path.name: path for path in write_results(config, result, tmp_path)}
+    for name, columns in (("timeline", result.timeline), ("steps", result.requests.steps.columns())):
+        with files[f"llama_{name}.csv"].open(encoding="utf-8", newline="") as file:
+            header, *rows = csv.reader(file)
+        assert header == list(columns)
+        assert [tuple(map(float, row)) for row in rows] == list(zip(*columns.values(), strict=True))
+    assert result.metrics["steps"] == sum(result.requests.steps.columns()["steps"])
+
+
+def test_the_files_for_other_tools_are_those_of_the_run(tmp_path: Path) -> None:
+    config = SimulationConfig(**SERVING)
+    result = DistributedAISimulator(config).run()
+    files = {path.name: path.read_text(encoding="utf-8") for path in write_results(config, result, tmp_path)}
+    assert json.loads(files["llama_serving.json"]) == json.loads(json.dumps(bench_result(config, result)))
+    metrics = read_exposition(files["llama_metrics.prom"])
+    assert metrics["vllm:request_success_total"].value(model_name="Llama3-8B", finished_reason="length") == 20
+
+
 def test_nothing_of_the_machine_is_in_the_results(experiment: Path, tmp_path: Path) -> None:
     results = carried_out(experiment, "traced", tmp_path / "out")["traced_results.json"]
     assert b"wall" not in results
@@ -179,7 +206,7 @@ def test_results_do_not_depend_on_the_hash_seed(experiment: Path, tmp_path: Path
         subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": seed}, check=True, capture_output=True)
         files = sorted(path for path in (tmp_path / seed).rglob("*") if path.is_file())
         found.append({path.relative_to(tmp_path / seed): path.read_bytes() for path in files})
-    assert len(found[0]) == 13
+    assert len(found[0]) == 19
     assert found[0] == found[1] == found[2]
 
 

@@ -16,13 +16,15 @@ import pytest
 from simsys.analysis.scaling_result import ScalingPoint, ScalingResult
 from simsys.errors import OutputError, UsageError
 from simsys.metrics.result import RunResult
+from simsys.metrics.serving_log import ServingLog
 from simsys.report.plots import (
     plot_iteration_breakdown,
-    plot_latencies,
     plot_resource_utilization,
     plot_run,
     plot_scaling,
 )
+from simsys.report.serving_plots import plot_latencies, plot_timeline
+from simsys.serving.requests import RequestTable
 
 GIB = 2.0**30
 
@@ -49,7 +51,22 @@ def serving(requests: int = 5, output_tokens: int = 4, *, completed: bool = True
         "output_tokens": [output_tokens] * requests,
     }
     metrics = {"gpu_utilization": 0.99, "memory_capacity_bytes": 80 * GIB}
-    return RunResult("serve", "serving", "medium", "fifo", metrics, rows, {"kv_cache": 70 * GIB})
+    columns = ("waiting", "running", "batch_size", "output_tokens_per_s", "kv_cache_usage")
+    timeline = {"time_s": [0.0, 0.1, 0.2]} | {name: [0.1, 0.5, 0.2] for name in columns}
+    log = ServingLog(RequestTable([0.0], [1], [output_tokens]))
+    log.steps.add(0, [0.0, 3, int(output_tokens > 1), 0, 0.05, 0.05])
+    return RunResult(
+        "serve",
+        "serving",
+        "medium",
+        "fifo",
+        metrics,
+        rows,
+        {"kv_cache": 70 * GIB},
+        timeline=timeline,
+        requests=log,
+        simulated_s=0.25,
+    )
 
 
 def scaling() -> ScalingResult:
@@ -72,6 +89,7 @@ PICTURES: dict[str, Draw] = {
     "latencies-of-one": lambda path: plot_latencies(serving(1), path),
     "latencies-without-decode": lambda path: plot_latencies(serving(output_tokens=1), path),
     "latencies-of-none": lambda path: plot_latencies(serving(completed=False), path),
+    "timeline": lambda path: plot_timeline(serving(), path),
     "scaling": lambda path: plot_scaling(scaling(), path),
 }
 
@@ -121,7 +139,8 @@ def labels(path: Path) -> str:
         (PICTURES["long-iterations"], ["time (s)"]),
         (PICTURES["utilization-training"], ["GPUs computing", "collectives running", "weights", "GiB of 80"]),
         (PICTURES["utilization-serving"], ["GPUs computing", "kv cache"]),
-        (PICTURES["latencies"], ["TTFT", "TPOT", "end to end"]),
+        (PICTURES["latencies"], ["TTFT", "TPOT", "end to end", "ITL"]),
+        (PICTURES["timeline"], ["output tokens/s", "waiting", "running", "KV cache in use", "means over 100 ms"]),
         (PICTURES["latencies-without-decode"], ["no such request"]),
         (PICTURES["scaling"], ["ideal", "70 %", "study: weak scaling"]),
     ],
@@ -145,7 +164,7 @@ def test_the_size_of_a_picture_does_not_grow_with_the_requests(tmp_path: Path) -
     ("result", "names"),
     [
         (training(), ["iteration_breakdown.png", "resource_utilization.png"]),
-        (serving(), ["latencies.png", "resource_utilization.png"]),
+        (serving(), ["latencies.png", "resource_utilization.png", "timeline.png"]),
     ],
     ids=["training", "serving"],
 )
@@ -160,6 +179,8 @@ def test_a_run_has_its_pictures(result: RunResult, names: list[str], tmp_path: P
     [
         (lambda path: plot_iteration_breakdown(serving(), path), "of training, but serve is serving"),
         (lambda path: plot_latencies(training(), path), "of serving, but train is training"),
+        (lambda path: plot_timeline(training(), path), "of serving, but train is training"),
+        (lambda path: plot_timeline(replace(serving(), timeline={}), path), "serve has no timeline"),
         (lambda path: plot_scaling(scaling(), path.with_suffix(".jpg")), "ends with .png or .svg, not .jpg"),
         (lambda path: plot_scaling(scaling(), path.with_suffix("")), "not nothing"),
     ],

@@ -213,7 +213,8 @@ sys.path[:0] = [sys.argv[1]]
 from test_simulator import run, serving_config, training_config
 seed = int(sys.argv[2])
 results = [run(serving_config("crowded", seed=seed)), run(training_config(seed=seed, lod="high"))]
-print(json.dumps([[result.as_dict(), result.rows] for result in results]))
+rows = [{name: list(column) for name, column in result.rows.items()} for result in results]
+print(json.dumps([[result.as_dict(), columns] for result, columns in zip(results, rows)]))
 """
 
 

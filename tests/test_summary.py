@@ -11,7 +11,8 @@ import pytest
 from simsys import DistributedAISimulator, SimulationConfig
 from simsys.analysis.bottlenecks import find_bottlenecks
 from simsys.metrics.result import RunResult
-from simsys.report.summary import headline, number, summary_text
+from simsys.report.summary import headline, summary_text
+from simsys.report.text import number
 
 TRAINING: dict[str, Any] = {
     "name": "gpt2",
@@ -124,7 +125,10 @@ def test_everything_but_the_headline_fits_in_80_columns(kind: str) -> None:
 def test_every_figure_of_the_table_is_there(kind: str) -> None:
     rows = {
         "training": ["iteration", "computation", "communication", "throughput", "compute", "memory per GPU"],
-        "serving": ["TTFT", "TPOT", "ITL", "E2E", "throughput", "goodput", "requests", "memory per GPU"],
+        "serving": [
+            *("TTFT", "TPOT", "ITL", "E2E", "queue", "prefill", "decode", "load", "throughput", "batch", "goodput"),
+            *("requests", "cost", "energy", "memory per GPU"),
+        ],
     }
     lines = summary_text(result(kind)).splitlines()
     for row in rows[kind]:
@@ -137,7 +141,7 @@ def test_percentiles_stand_below_their_names() -> None:
     columns = next(line for line in lines if "p99" in line and ":" not in line).split()[1:]
     values = next(line for line in lines if line.startswith("  TTFT")).split()[1:]
     assert dict(zip(columns, values, strict=True)) == {
-        name: number(run.metrics[f"{name}_ttft_ms"]) for name in ("mean", "p50", "p90", "p99")
+        name: number(run.metrics[f"{name}_ttft_ms"]) for name in ("mean", "p50", "p90", "p95", "p99")
     }
 
 
@@ -148,6 +152,57 @@ def test_rejections_are_counted_by_reason() -> None:
     (reason,) = {text for text in run.rows["reason"] if text}
     text = " ".join(summary_text(run).split())
     assert f"{20 - rejected} completed, {rejected} rejected, 0 preemptions (rejected: {rejected} x {reason})" in text
+
+
+FIGURES: dict[str, tuple[dict[str, Any], str]] = {
+    "a stable load": (
+        {"saturation": "stable", "mean_waiting": 0.5, "mean_running": 12.0},
+        "load stable: requests wait less than they are served; on average 0.500 wait and 12.0 run",
+    ),
+    "an overload": ({"saturation": "overloaded"}, "load overloaded: the queue grows as long as requests come"),
+    "a backlog": ({"saturation": "backlogged"}, "load backlogged: requests wait longer than they are served"),
+    "a prefix cache": (
+        {"prefix_cache_queries": 2000, "prefix_cache_hits": 500},
+        "prefix cache 25.0 % of 2,000 prompt tokens found",
+    ),
+    "targets": (
+        {
+            **{"request_goodput": 4.5, "slo_attainment": 0.9, "slo_ttft_ms": 500.0, "slo_attainment_ttft": 0.95},
+            **{"slo_tpot_ms": 20.0, "slo_attainment_tpot": 0.93},
+        },
+        "goodput 4.50 req/s met the targets, 90.0 % of the requests: TTFT <= 500 ms by 95.0 %, TPOT <= 20 ms by 93.0 %",
+    ),
+    "requests that did not end": ({"unfinished": 3}, "preemptions, 3 unfinished"),
+    "money": (
+        {"usd_per_hour": 6.88, "usd_per_million_tokens": 0.5, "usd_per_million_output_tokens": 2.0},
+        "cost 0.500 $ per million tokens, 2.00 $ per million output tokens, at 6.88 $/h",
+    ),
+    "energy": (
+        {"gpu_power_watt": 650.0, "energy_per_token_j": 0.1, "energy_per_output_token_j": 0.7},
+        "energy 0.100 J per token, 0.700 J per output token, at 650 W",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", FIGURES)
+def test_a_serving_run_says_what_it_found(what: str) -> None:
+    figures, said = FIGURES[what]
+    run = result("serving")
+    text = summary_text(replace(run, metrics={**run.metrics, **figures}))
+    assert said in " ".join(text.split())
+    assert max(map(len, text.splitlines()[1:])) <= 80
+
+
+@pytest.mark.parametrize("missing", ["usd_per_hour", "max_kv_cache_usage", "mean_waiting"])
+def test_what_is_not_known_is_not_said(missing: str) -> None:
+    run = result("serving")
+    said, without = (
+        summary_text(replace(run, metrics={name: run.metrics[name] for name in run.metrics if name != each}))
+        for each in ("", missing)
+    )
+    word = {"usd_per_hour": "$ per", "max_kv_cache_usage": "KV cache used", "mean_waiting": "wait and"}[missing]
+    assert word in " ".join(said.split())
+    assert word not in " ".join(without.split())
 
 
 def test_memory_is_what_is_held_of_what_there_is() -> None:

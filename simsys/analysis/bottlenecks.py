@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from simsys.metrics.result import RunResult
+from simsys.metrics.saturation import backlog
+from simsys.metrics.serving_log import REJECTED
 from simsys.units import Dimension, pretty
 
 Kind = Literal["compute", "memory", "network", "queueing"]
@@ -29,11 +31,6 @@ PREEMPTED = 0.0
 documentation ("Optimization and tuning", section "Preemption") advises what is recommended here."""
 WAITING = 0.5
 """Share of TTFT spent waiting to be scheduled, above which the queue weighs more than the prefill: by definition."""
-BACKLOG, BACKLOG_ARRIVALS = 0.1, 100
-"""Share of the arrivals by which the queue grows. A queue that is served as fast as it fills has a bounded length, so
-this share tends to 0 in a long run, and to 1 - capacity / rate for one that is not (stability of a queue; Kleinrock
-1975). One in ten is our choice. It is judged over at least 100 arrivals, whose number in a Poisson process
-already deviates by 10 %."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +173,7 @@ def _serving(result: RunResult) -> Iterator[Bottleneck]:
         # A GPU that decodes a single sequence is busy too, so busy GPUs alone hold nobody up.
         yield _serving_compute(result)
     preempted = sum(count > 0 for count in result.rows["preemptions"])
-    if result.rows["preemptions"] and preempted / len(result.rows["preemptions"]) > PREEMPTED:
+    if preempted and preempted / len(result.rows["preemptions"]) > PREEMPTED:
         yield _serving_memory(result, preempted)
 
 
@@ -214,23 +211,22 @@ def _serving_memory(result: RunResult, preempted: int) -> Bottleneck:
 
 def _backlog(result: RunResult) -> Bottleneck | None:
     """Requests come faster than they are taken on; judged over the later half of them, when batches are filled."""
-    rows = result.rows
-    served = [index for index, state in enumerate(rows["state"]) if state != "rejected"]
-    later = [rows["arrival_s"][index] for index in served[len(served) // 2 :]]
-    if len(later) <= BACKLOG_ARRIVALS or later[0] == later[-1]:
+    import numpy as np
+
+    arrival_s, admitted_s = (np.asarray(result.rows[name], dtype=float) for name in ("arrival_s", "admitted_s"))
+    if result.metrics["failed"]:
+        served = np.array([state != REJECTED for state in result.rows["state"]], dtype=bool)
+        arrival_s, admitted_s = arrival_s[served], admitted_s[served]
+    found = backlog(arrival_s, admitted_s)
+    if found is None or not found.grows:
         return None
-    arrived, span_s = len(later) - 1, later[-1] - later[0]
-    times = (rows["admitted_s"][index] for index in served)
-    admitted = sum(time is not None and later[0] < time <= later[-1] for time in times)
-    if arrived - admitted <= BACKLOG * arrived:
-        return None
-    arriving, taken = arrived / span_s, max(1, admitted) / span_s
+    arriving, taken = found.arrived / found.span_s, max(1, found.admitted) / found.span_s
     ratio = arriving / taken
     return Bottleneck(
         "queueing",
-        1.0 - admitted / arrived,
+        found.share,
         f"in the later half requests arrive at {arriving:.3g} req/s but are scheduled at {taken:.3g} req/s: the queue "
-        f"grows by {arrived - admitted:,} requests, and latencies grow with the length of the run",
+        f"grows by {found.arrived - found.admitted:,} requests, and latencies grow with the length of the run",
         (
             f"{_factor(ratio)} the capacity would keep up: {math.ceil(ratio)} replicas for each one now",
             f"fewer requests: at most {taken:.3g} req/s",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
@@ -22,6 +23,7 @@ from simsys.errors import UsageError
 from simsys.executors.base import ExecutionModel, Executor
 from simsys.framework import FRAMEWORKS, DecodePhase, PrefillPhase, Router, Scheduler
 from simsys.metrics.collector import ServingMetrics
+from simsys.metrics.economics import IDLE_SHARE, cost, energy
 from simsys.model.model import Model
 from simsys.model.precision import HALF, WEIGHT_ONLY, serving_precision
 from simsys.model.speculation import Speculation
@@ -43,13 +45,20 @@ RANK_ORDER = ("tensor", "context", "pipeline", "data")
 
 @dataclass(frozen=True)
 class ServingJob(ServingSetup):
-    """A serving scenario, resolved and ready to start."""
+    """A serving scenario, resolved and ready to start.
+
+    Args:
+        starts_s: When it does; requests arrive from then on.
+    """
+
+    starts_s: float = 0.0
 
     @cached_property
     def requests(self) -> RequestTable:
         """The requests of the run, as clients send them."""
         assert self.config.workload is not None
-        return build_requests(self.config.workload, self.config.simulation.seed, self.config.folder)
+        table = build_requests(self.config.workload, self.config.simulation.seed, self.config.folder)
+        return replace(table, arrival_s=[self.starts_s + time_s for time_s in table.arrival_s])
 
     def execution_model(self) -> ExecutionModel:
         """Overheads and algorithms for the executor."""
@@ -67,7 +76,7 @@ class ServingJob(ServingSetup):
         """A probe that measures this job."""
         slo = self.config.slo
         targets = slo.model_dump(exclude_none=True) if slo is not None else {}
-        return ServingMetrics(self.requests, targets, self.api_s)
+        return ServingMetrics(self.requests, targets, self.api_s, self.starts_s)
 
     def roles(self) -> list[tuple[int, ...]]:
         """The ranks of a replica's stage work in lockstep; replicas differ in their requests."""
@@ -75,7 +84,27 @@ class ServingJob(ServingSetup):
 
     def assumptions(self) -> list[str]:
         """What the figures rest on."""
-        return [*serving_assumptions(self), *imperfections(self.config), *self.requests.notes]
+        return [
+            *serving_assumptions(self),
+            *imperfections(self.config),
+            *self.requests.notes,
+            *self._economics(),
+        ]
+
+    def economics(self, metrics: Mapping[str, Any], busy: float) -> dict[str, float | None]:
+        """What the run costs in money and energy; `busy` is the busy share of the GPUs."""
+        gpus = self.cluster.specs[: self.layout.world_size]
+        rent = cost(metrics, self.cluster.usd_per_gpu_hour * len(gpus))
+        return rent | energy(metrics, sum(gpu.tdp_watt for gpu in gpus), busy)
+
+    def _economics(self) -> list[str]:
+        """Where price and power come from."""
+        gpu, usd = self.cluster.gpu, self.cluster.usd_per_gpu_hour
+        power = f"energy: GPUs alone, {IDLE_SHARE:.0%} of {gpu.tdp:g} W when idle, all of it when busy, linear between"
+        price = f"price: {usd:.4g} $/h per GPU"
+        if gpu.price is not None and gpu.price.usd_per_hour == usd:
+            price += f", {gpu.price.source}" + (f", {gpu.price.as_of}" if gpu.price.as_of else "")
+        return [price, power] if usd else [power]
 
     def start(self, executor: Executor, *, observed: bool = False) -> Event:
         """Start the replicas, the router and the source of requests, whether or not it is `observed`.
@@ -128,8 +157,11 @@ class ServingJob(ServingSetup):
 
     def _engine(self, executor: Executor, sequences: Sequences, team: Team, rank: int) -> Replica:
         """One engine of a replica; of what happens at one moment, that with the lowest `rank` is first."""
+        scheduler = self._scheduler(executor, sequences)
+        for hook in executor.probes.replica_started:
+            hook(rank, scheduler.kv)
         made = Replica(
-            self._scheduler(executor, sequences),
+            scheduler,
             team,
             executor.env,
             executor.probes,

@@ -111,16 +111,18 @@ class SloConfig(FrozenModel):
 
 
 class SimulationSettings(FrozenModel):
-    """How the scenario is simulated.
+    """How the scenario is simulated, and what is written of it.
 
     With `occupy_links`, what is under way slows others on its links at medium too, as it always does at high; by
-    default only where several jobs share a cluster.
+    default only where several jobs share a cluster. With `save_detailed`, the times of every request and token of a
+    serving run are written, as ``vllm bench serve`` calls it.
     """
 
     lod: Literal["high", "medium"] = "medium"
     seed: NonNegativeInt = 42
     collect_events: bool = False
     occupy_links: bool | None = None
+    save_detailed: bool = False
 
 
 Placement = Literal["packed", "spread", "random"]
@@ -214,6 +216,8 @@ class SimulationConfig(FrozenModel):
             raise invalid("serving needs a workload: arrivals, prompt_tokens, output_tokens and num_requests")
         if self.training is not None and (self.workload is not None or self.slo is not None):
             raise invalid("workload and slo belong to serving, not to training")
+        if self.training is not None and self.simulation.save_detailed:
+            raise invalid("simulation.save_detailed is about requests and belongs to serving, not to training")
         return self
 
     @model_validator(mode="after")

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from simsys.metrics.iteration_log import HOST, IterationLog
-from simsys.metrics.serving import ServingLog, serving_metrics
+from simsys.metrics.serving import serving_metrics
+from simsys.metrics.serving_log import ServingLog
+from simsys.metrics.serving_timeline import means, timeline
 from simsys.metrics.training import mean_parts, training_metrics
 from simsys.ops import Collective, Compute, HostWork, Operation, Recv
 from simsys.parallel.layout import Group
 from simsys.probes import Probe
 from simsys.serving.requests import RequestTable
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from simsys.serving.kv_cache import PagedKVCache
 
 
 class MetricsCollector(Probe, ABC):
@@ -31,6 +39,15 @@ class MetricsCollector(Probe, ABC):
     def ranks(self) -> Mapping[str, Sequence[Any]]:
         """Columns of the table of observed ranks; none if they are not told apart."""
         return {}
+
+    def over_time(self) -> Mapping[str, Any]:
+        """Columns of the table of intervals of the run; none in training."""
+        return {}
+
+    @property
+    def requests(self) -> ServingLog | None:
+        """All that is known of the requests; None in training."""
+        return None
 
     @property
     @abstractmethod
@@ -142,17 +159,25 @@ class TrainingMetrics(MetricsCollector):
 
 
 class ServingMetrics(MetricsCollector):
-    """Times of every request, in columns allocated beforehand.
+    """Times of every request, in columns allocated beforehand, and the steps of every replica.
 
     Args:
         requests: All requests of the run.
         slo: Targets in seconds for ``ttft``, ``tpot`` and ``e2el``; missing ones are not demanded.
         api_s: How long a request needs to the scheduler.
+        starts_s: When the run begins.
     """
 
-    def __init__(self, requests: RequestTable, slo: Mapping[str, float], api_s: float = 0.0) -> None:
-        self.log = ServingLog(requests, api_s)
+    def __init__(
+        self, requests: RequestTable, slo: Mapping[str, float], api_s: float = 0.0, starts_s: float = 0.0
+    ) -> None:
+        self.log = ServingLog(requests, api_s, starts_s)
         self.slo = slo
+
+    def replica_started(self, rank: int, kv: PagedKVCache) -> None:
+        """A cache to look at, whose use over time is to be noted."""
+        self.log.caches[rank] = kv
+        kv.watch()
 
     def request_arrived(self, request: int, now_s: float) -> None:
         """When it arrives, if that was not known beforehand."""
@@ -160,13 +185,20 @@ class ServingMetrics(MetricsCollector):
             self.log.arrival_s[request] = now_s
 
     def request_admitted(self, request: int, now_s: float) -> None:
-        """First time a request is scheduled."""
-        if self.log.admitted_s[request] < 0.0:
-            self.log.admitted_s[request] = now_s
+        """A request is scheduled for the first time, or again."""
+        log = self.log
+        if log.admitted_s[request] < 0.0:
+            log.admitted_s[request] = now_s
+        else:
+            log.readmitted_s.append(now_s)
 
     def request_first_token(self, request: int, now_s: float) -> None:
         """First output token."""
         self.log.first_token_s[request] = now_s
+
+    def request_resumed(self, request: int, now_s: float) -> None:
+        """The next output token after the loss of the cache."""
+        self.log.resumed(request, now_s)
 
     def request_finished(self, request: int, now_s: float) -> None:
         """Last output token."""
@@ -174,25 +206,44 @@ class ServingMetrics(MetricsCollector):
 
     def request_preempted(self, request: int, now_s: float) -> None:
         """One preemption more."""
-        self.log.preemptions[request] += 1
+        self.log.preempted(request, now_s)
 
     def request_rejected(self, request: int, reason: str, now_s: float) -> None:
         """Never served."""
         self.log.rejected[request] = reason
+        self.log.rejected_s.append(now_s)
+
+    def prefix_lookup(self, request: int, hit_tokens: int, query_tokens: int, now_s: float) -> None:
+        """Tokens that need not be computed, of those that were looked for."""
+        self.log.prefix_hits += hit_tokens
+        self.log.prefix_queries += query_tokens
 
     def steps(self, rank: int, runs: Sequence[float]) -> None:
-        """In each step, every decoding sequence has waited that long for its token."""
-        self.log.steps.extend(runs)
+        """Many at once."""
+        self.log.steps.add(rank, runs)
+
+    @cached_property
+    def _timeline(self) -> Mapping[str, np.ndarray]:
+        return timeline(self.log, self.end_s)
 
     def metrics(self) -> Mapping[str, Any]:
         """Figures of the whole run."""
-        return serving_metrics(self.log, self.slo)
+        return serving_metrics(self.log, self.slo) | means(self._timeline, self.end_s - self.log.starts_s)
 
     def rows(self) -> Mapping[str, Sequence[Any]]:
         """One row per request."""
         return self.log.rows()
 
+    def over_time(self) -> Mapping[str, Any]:
+        """One row per interval."""
+        return {name: column.tolist() for name, column in self._timeline.items()}
+
+    @property
+    def requests(self) -> ServingLog:
+        """All that is known of the requests."""
+        return self.log
+
     @property
     def end_s(self) -> float:
         """End of the last request."""
-        return max(self.log.finished_s, default=0.0)
+        return self.log.ended_s

@@ -11,6 +11,8 @@ from simsys.metrics.iteration_log import COMMUNICATION
 if TYPE_CHECKING:
     import pandas
 
+    from simsys.metrics.serving_log import ServingLog
+
 
 @dataclass(frozen=True)
 class RunResult:
@@ -28,6 +30,9 @@ class RunResult:
             its iterations consist of, which add up to them, and its peak memory; none in serving.
         memory_timeline: One column per name, one row per change of what is in use on a simulated GPU; only if events
             are collected.
+        timeline: One column per name, one row per interval of a serving run, whose means it tells
+            (`simsys.metrics.serving_timeline`).
+        requests: All that is known of the requests and steps of a serving run.
         gpus: One column per name, one row per GPU; at medium only stand-ins are busy.
         links: One column per name, one row per link that carried anything; none at medium,
             unless links are occupied.
@@ -50,6 +55,8 @@ class RunResult:
     memory_bytes: Mapping[str, float] = field(default_factory=dict)
     ranks: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     memory_timeline: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    timeline: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    requests: ServingLog | None = None
     gpus: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     links: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     traffic: Mapping[str, Sequence[Any]] = field(default_factory=dict)

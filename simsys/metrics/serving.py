@@ -1,137 +1,175 @@
 """Figures of a serving run, with the names and definitions of ``vllm bench serve``.
 
-TTFT is from arrival to first token, TPOT ``(E2E - TTFT) / (output tokens - 1)`` of requests with more than one
-output token, ITL the gaps between tokens pooled over all requests; percentiles interpolate linearly and the
-standard deviation divides by n (vllm/benchmarks/serve.py). Goodput counts requests that meet all targets.
+ITL are the gaps between tokens pooled over all requests, or between the steps that made some where drafts are
+accepted; percentiles interpolate linearly and the standard deviation
+divides by n (vllm/benchmarks/serve.py). Goodput counts requests that meet all targets.
 """
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from simsys.metrics.gaps import Gaps
-from simsys.serving.requests import RequestTable
+from simsys.metrics.latencies import Latencies
+from simsys.metrics.saturation import backlog, saturation
+from simsys.metrics.serving_log import ServingLog
+from simsys.metrics.token_rate import max_per_second
 
 if TYPE_CHECKING:
     import numpy as np
 
 PERCENTILES = (50, 90, 95, 99)
-
-
-class ServingLog:
-    """What happened to each request, in preallocated columns indexed by request; -1 for not yet.
-
-    Args:
-        requests: All requests, with the times at which clients send them.
-        api_s: How long each needs to the scheduler, where it may have to queue.
-    """
-
-    def __init__(self, requests: RequestTable, api_s: float = 0.0) -> None:
-        self.requests = requests
-        self.api_s = api_s
-        count = len(requests)
-        self.arrival_s = requests.arrival_s
-        """Known beforehand, unless some arrive when others have ended."""
-        if requests.after or requests.concurrency:
-            self.arrival_s = [-1.0] * count
-        self.admitted_s = [-1.0] * count
-        self.first_token_s = [-1.0] * count
-        self.finished_s = [-1.0] * count
-        self.preemptions = [0] * count
-        self.rejected: dict[int, str] = {}
-        self.steps = array("d")
-        """Runs of steps, six numbers each, as `Probe.steps` tells them."""
-
-    def rows(self) -> Mapping[str, Sequence[Any]]:
-        """One row per request; empty where it did not get that far."""
-
-        def seen(times: list[float]) -> list[float | None]:
-            return [time if time >= 0.0 else None for time in times]
-
-        states = ["completed" if end >= 0.0 else "unfinished" for end in self.finished_s]
-        for request in self.rejected:
-            states[request] = "rejected"
-        return {
-            "request": list(range(len(self.requests))),
-            "arrival_s": seen(self.arrival_s),
-            "prompt_tokens": self.requests.prompt_tokens,
-            "output_tokens": self.requests.output_tokens,
-            "admitted_s": seen(self.admitted_s),
-            "first_token_s": seen(self.first_token_s),
-            "finished_s": seen(self.finished_s),
-            "preemptions": self.preemptions,
-            "state": states,
-            "reason": [self.rejected.get(request, "") for request in range(len(self.requests))],
-        }
+LATENCIES = ("ttft", "tpot", "itl", "e2el", "queue", "prefill", "decode", "inference")
+"""The latencies that have all the statistics; the first four are those of ``vllm bench serve``."""
 
 
 def serving_metrics(log: ServingLog, slo: Mapping[str, float]) -> dict[str, Any]:
-    """Figures of a run; times in ms as vLLM reports them, rates per second of the whole run."""
-    import numpy as np
+    """Figures of a run; times in ms as vLLM reports them, rates per second of the whole run.
 
-    finished = np.asarray(log.finished_s)
-    done = finished >= 0.0
-    arrival = np.asarray(log.arrival_s)[done]
-    output_tokens = np.asarray(log.requests.output_tokens)[done]
-    prompt_tokens = np.asarray(log.requests.prompt_tokens)[done]
-    ttft = np.asarray(log.first_token_s)[done] - arrival
-    e2el = finished[done] - arrival
-    decoded = np.maximum(output_tokens - 1, 1)
-    tpot = np.where(output_tokens > 1, (e2el - ttft) / decoded, 0.0)
-    queue = np.asarray(log.admitted_s)[done] - (arrival + log.api_s)
-    duration_s = float(finished.max()) if done.any() else 0.0
-    per_s = 1.0 / duration_s if duration_s else 0.0
-    metrics: dict[str, Any] = {
-        "duration": duration_s,
-        "completed": int(done.sum()),
-        "failed": len(log.rejected),
-        "total_input_tokens": int(prompt_tokens.sum()),
-        "total_output_tokens": int(output_tokens.sum()),
-        "request_throughput": float(done.sum() * per_s),
-        "output_throughput": float(output_tokens.sum() * per_s),
-        "total_token_throughput": float((output_tokens.sum() + prompt_tokens.sum()) * per_s),
-        "request_goodput": _goodput({"ttft": ttft, "tpot": tpot, "e2el": e2el}, slo, per_s),
-        "preemptions": sum(log.preemptions),
-        "steps": int(sum(log.steps[1::6])),
+    Args:
+        log: What happened to the requests.
+        slo: Targets in seconds for ``ttft``, ``tpot`` and ``e2el``; missing ones are not demanded.
+    """
+    times = Latencies(log.rows(), log.api_s)
+    return {
+        **_counts(log, times),
+        **_throughput(log, times),
+        **_peaks(log, times),
+        **_targets(log, times, slo),
+        **_latencies(log, times),
+        "saturation": _saturation(log, times),
     }
-    times = {"ttft": ttft, "tpot": tpot[output_tokens > 1], "e2el": e2el, "queue": queue}
-    for name, seconds in times.items():
-        metrics |= _statistics(name, seconds * 1e3)
-    return metrics | _itl_statistics(Gaps.of_runs(log.steps))
 
 
-def _itl_statistics(gaps: Gaps) -> dict[str, float | None]:
-    """As `_statistics`; of so many values, interpolation between neighbours is immaterial."""
-    keys = _names("itl")
-    if not gaps.count.size:
-        return dict.fromkeys(keys)
-    p50, *others = (gaps.quantile(percentile / 100) for percentile in PERCENTILES)
-    return {key: 1e3 * value for key, value in zip(keys, [gaps.mean(), p50, gaps.std(), p50, *others], strict=True)}
+def _counts(log: ServingLog, times: Latencies) -> dict[str, Any]:
+    reasons = Counter(log.rejected.values())
+    return {
+        "completed": times.completed,
+        "failed": len(log.rejected),
+        "unfinished": len(log.requests) - times.completed - len(log.rejected),
+        "rejected": dict(sorted(reasons.items(), key=lambda each: (-each[1], each[0]))),
+        "preemptions": sum(log.preemptions),
+        **_steps(log),
+        "prefix_cache_queries": log.prefix_queries,
+        "prefix_cache_hits": log.prefix_hits,
+    }
 
 
-def _names(name: str) -> list[str]:
-    return [f"mean_{name}_ms", f"median_{name}_ms", f"std_{name}_ms", *(f"p{p}_{name}_ms" for p in PERCENTILES)]
+def _steps(log: ServingLog) -> dict[str, Any]:
+    """How many there were, decoding sequences of those that had any, and the fullest that a KV cache was."""
+    steps = decoding = tokens = 0
+    for runs in log.steps.blocks():
+        steps += int(runs.count.sum())
+        decoding += int(runs.count[runs.decode_tokens > 0].sum())
+        tokens += int((runs.count * runs.decode_tokens).sum())
+    figures: dict[str, Any] = {"steps": steps, "mean_batch_size": tokens / decoding if decoding else 0.0}
+    if log.caches:
+        figures["max_kv_cache_usage"] = max(cache.peak_blocks / cache.num_blocks for cache in log.caches.values())
+    return figures
 
 
-def _goodput(times: Mapping[str, np.ndarray], slo: Mapping[str, float], per_s: float) -> float | None:
-    """Requests per second that meet all targets; None without targets."""
-    if not slo:
-        return None
+def _duration_s(log: ServingLog, times: Latencies) -> float:
+    """From the beginning of the run to the end of the last request; 0 if none was completed."""
+    return float(times.finished_s.max()) - log.starts_s if times.completed else 0.0
+
+
+def _throughput(log: ServingLog, times: Latencies) -> dict[str, float]:
+    duration_s = _duration_s(log, times)
+    per_s = 1.0 / duration_s if duration_s else 0.0
+    prompts, outputs = int(times.column("prompt_tokens").sum()), int(times.output_tokens.sum())
+    return {
+        "duration": duration_s,
+        "total_input_tokens": prompts,
+        "total_output_tokens": outputs,
+        "request_throughput": times.completed * per_s,
+        "output_throughput": outputs * per_s,
+        "total_token_throughput": (outputs + prompts) * per_s,
+    }
+
+
+def _peaks(log: ServingLog, times: Latencies) -> dict[str, int]:
+    """Most output tokens in a second, and most requests under way in one, counted from the first arrival."""
     import numpy as np
 
-    met = np.logical_and.reduce([times[name] <= target for name, target in slo.items()])
-    return float(met.sum() * per_s)
+    if not times.completed:
+        return {"max_output_tokens_per_s": 0, "max_concurrent_requests": 0}
+    started_s, ended_s = float(times.arrival_s.min()), float(times.finished_s.max())
+    seconds = math.ceil(ended_s - started_s) + 2
+    came = np.bincount((times.arrival_s - started_s).astype(np.int64), minlength=seconds)
+    left = np.bincount((times.finished_s - started_s).astype(np.int64) + 1, minlength=seconds)
+    return {
+        "max_output_tokens_per_s": max_per_second(log, started_s, ended_s),
+        "max_concurrent_requests": int(np.cumsum(came - left).max()),
+    }
 
 
-def _statistics(name: str, values_ms: np.ndarray) -> dict[str, float | None]:
+def _targets(log: ServingLog, times: Latencies, slo: Mapping[str, float]) -> dict[str, float | None]:
+    """Requests per second that meet all targets, and the share of all that ended, be it rejected, that meet each."""
+    import numpy as np
+
+    if not slo:
+        return {"request_goodput": None}
+    all_met = np.ones(times.completed, dtype=bool)
+    ended = times.completed + len(log.rejected)
+    shares: dict[str, float | None] = {f"slo_{name}_ms": 1e3 * target_s for name, target_s in slo.items()}
+    for name, target_s in slo.items():
+        met = getattr(times, f"{name}_s") <= target_s
+        all_met &= met
+        shares[f"slo_attainment_{name}"] = float(met.sum() / ended) if ended else None
+    duration_s = _duration_s(log, times)
+    return {
+        "request_goodput": float(all_met.sum() / duration_s) if duration_s else 0.0,
+        "slo_attainment": float(all_met.sum() / ended) if ended else None,
+        **shares,
+    }
+
+
+def _latencies(log: ServingLog, times: Latencies) -> dict[str, float | None]:
+    columns = {name: f"{name}_s" for name in LATENCIES} | {"tpot": "several_tpot_s"}
+    figures: dict[str, float | None] = {}
+    for name in LATENCIES:
+        figures |= _gaps(log) if name == "itl" else _statistics(name, getattr(times, columns[name]))
+    return figures
+
+
+def _gaps(log: ServingLog) -> dict[str, float | None]:
+    gaps = Gaps(log.steps, log.gaps)
+    if not gaps.total:
+        return dict.fromkeys(_keys("itl"))
+    return _figures("itl", [gaps.mean_s, gaps.std_s(), *gaps.percentiles_s(PERCENTILES)])
+
+
+def _statistics(name: str, seconds: np.ndarray) -> dict[str, float | None]:
     """Mean, median, standard deviation and percentiles, in milliseconds; None if there are no values."""
     import numpy as np
 
-    keys = _names(name)
-    if not values_ms.size:
-        return dict.fromkeys(keys)
-    points = np.percentile(values_ms, [50, *PERCENTILES])
-    mean, spread = values_ms.mean(), values_ms.std()
-    return dict(zip(keys, map(float, [mean, points[0], spread, *points[1:]]), strict=True))
+    if not seconds.size:
+        return dict.fromkeys(_keys(name))
+    return _figures(name, [seconds.mean(), seconds.std(), *np.percentile(seconds, PERCENTILES)])
+
+
+def _keys(name: str) -> list[str]:
+    return [f"mean_{name}_ms", f"median_{name}_ms", f"std_{name}_ms", *(f"p{p}_{name}_ms" for p in PERCENTILES)]
+
+
+def _figures(name: str, seconds: list[float]) -> dict[str, float | None]:
+    mean, std, median, *_ = seconds
+    return {key: 1e3 * float(value) for key, value in zip(_keys(name), [mean, median, std, *seconds[2:]], strict=True)}
+
+
+def _saturation(log: ServingLog, times: Latencies) -> str | None:
+    """Whether the replicas kept up; None if they served nothing."""
+    import numpy as np
+
+    if not times.completed:
+        return None
+    arrival_s = np.asarray(log.arrival_s, dtype=float)
+    admitted_s = np.asarray(log.admitted_s)
+    served = arrival_s >= 0.0
+    served[list(log.rejected)] = False
+    arrival_s, admitted_s = arrival_s[served], admitted_s[served]
+    found = backlog(arrival_s, np.where(admitted_s < 0.0, np.nan, admitted_s))
+    return saturation(found, float(times.queue_s.mean()), float(times.inference_s.mean()))

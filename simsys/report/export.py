@@ -13,7 +13,10 @@ from typing import Any, TextIO
 from simsys.analysis.bottlenecks import find_bottlenecks
 from simsys.config.experiment import SimulationConfig
 from simsys.metrics.result import RunResult
-from simsys.report.files import write_files
+from simsys.metrics.serving_log import ServingLog
+from simsys.report.bench_serve import bench_result, bench_text, model_id
+from simsys.report.files import Writer, write_files
+from simsys.report.prometheus import write_prometheus
 from simsys.report.yaml_text import yaml_text
 
 ROWS = {"training": "iterations", "serving": "requests", "jobs": "jobs"}
@@ -26,9 +29,13 @@ def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> 
     They are ``<name>_config.yaml``, which run again gives the same files byte by byte, ``<name>_results.json``,
     ``<name>_bottlenecks.json``, ``<name>_iterations.csv`` or ``<name>_requests.csv``, and of training
     ``<name>_ranks.csv``: for one rank of every pipeline stage, what its time is spent on (`RunResult.ranks`).
-    If events are collected, ``<name>_memory.csv`` says what was in use on each simulated GPU, and from when, and
-    ``<name>_traffic.csv`` how many bytes each GPU sent to each other one. At high, ``<name>_links.csv`` says what each
-    link carried that carried anything, and how busy it was.
+    Of serving there are also ``<name>_timeline.csv``, means over intervals of the run
+    (`simsys.metrics.serving_timeline`), ``<name>_serving.json`` (`simsys.report.bench_serve`) and
+    ``<name>_metrics.prom`` (`simsys.report.prometheus`).
+    If events are collected, ``<name>_memory.csv`` says what was in use on each simulated GPU, and from when,
+    ``<name>_traffic.csv`` how many bytes each GPU sent to each other one, and ``<name>_steps.csv`` the steps of
+    serving replicas, one row for each run of steps with an unchanged batch. At high, ``<name>_links.csv`` says what
+    each link carried that carried anything, and how busy it was.
 
     Of several jobs, ``<name>_jobs.csv`` says when and where each ran, and the tables of each are named after it too.
 
@@ -44,6 +51,8 @@ def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> 
     tables = {**_tables(result), "links": links, "traffic": result.traffic}
     for job in result.jobs:
         tables |= {f"{job.name}_{name}": table for name, table in _tables(job).items()}
+    if config.simulation.collect_events:
+        tables |= {name: log.steps.columns() for name, log in _logs(result).items()}
     return write_files(
         target,
         {
@@ -51,13 +60,33 @@ def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> 
             f"{config.name}_results.json": lambda file: file.write(json_text(result.as_dict())),
             f"{config.name}_bottlenecks.json": lambda file: file.write(json_text(bottlenecks)),
             **{f"{config.name}_{name}.csv": partial(_write_table, table) for name, table in tables.items() if table},
+            **(_serving(config, result) if config.kind == "serving" else {}),
         },
     )
 
 
 def _tables(result: RunResult) -> dict[str, Mapping[str, Sequence[Any]]]:
     """The tables of a run, or of one of its jobs."""
-    return {ROWS[result.kind]: result.rows, "ranks": result.ranks, "memory": result.memory_timeline}
+    return {
+        ROWS[result.kind]: result.rows,
+        "ranks": result.ranks,
+        "memory": result.memory_timeline,
+        "timeline": result.timeline,
+    }
+
+
+def _logs(result: RunResult) -> dict[str, ServingLog]:
+    """What is known of the steps of serving, by the name of its table."""
+    of_jobs = {f"{job.name}_steps": job.requests for job in result.jobs}
+    return {name: log for name, log in {"steps": result.requests, **of_jobs}.items() if log is not None}
+
+
+def _serving(config: SimulationConfig, result: RunResult) -> dict[str, Writer]:
+    bench = partial(bench_result, config, result)
+    return {
+        f"{config.name}_serving.json": lambda file: file.write(bench_text(bench())),
+        f"{config.name}_metrics.prom": partial(write_prometheus, result, model_id(config)),
+    }
 
 
 def json_text(data: Any) -> str:

@@ -1,35 +1,36 @@
 """Pictures of results, as PNG or SVG by the file's ending.
 
-They are drawn without pyplot, whose figures are global state and need a display's backend. The same result gives the
-same bytes.
+Those of serving alone are in `simsys.report.serving_plots`.
 """
 
 from __future__ import annotations
 
-import io
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from simsys.errors import UsageError
 from simsys.metrics.result import RunResult
-from simsys.report.files import write_files
+from simsys.report.drawing import (
+    BUBBLE,
+    CHECKPOINT,
+    COMPUTE,
+    DATA,
+    EXPOSED,
+    HIDDEN,
+    IDLE,
+    LIMIT,
+    expect_kind,
+    new_figure,
+    time_unit,
+    write_figure,
+)
+from simsys.report.serving_plots import plot_latencies, plot_timeline
 from simsys.units import GIB
 
 if TYPE_CHECKING:
-    import numpy as np
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from simsys.analysis.scaling_result import ScalingResult
-
-FORMATS: Mapping[str, Mapping[str, None]] = {".png": {"Software": None}, ".svg": {"Date": None}}
-"""File endings, each with the metadata to leave out because it is not the result's."""
-DPI = 150
-DATA, CHECKPOINT, BUBBLE = "#228833", "#aa3377", "#bbbbbb"
-COMPUTE, EXPOSED, HIDDEN, IDLE, LIMIT = "#4477aa", "#cc6677", "#ddaa33", "#e8e8e8", "#666666"
-CDF_POINTS = 1001
-"""Points of a curve, however many requests there are: the extremes and every tenth of a percent."""
 
 
 def plot_run(result: RunResult, folder: Path) -> list[Path]:
@@ -44,7 +45,8 @@ def plot_run(result: RunResult, folder: Path) -> list[Path]:
     if result.kind == "training":
         memory = [plot_memory(result, folder / "memory.png")] if result.memory_timeline else []
         return [plot_iteration_breakdown(result, folder / "iteration_breakdown.png"), utilization, *memory]
-    return [plot_latencies(result, folder / "latencies.png"), utilization]
+    over_time = [plot_timeline(result, folder / "timeline.png")] if result.timeline else []
+    return [plot_latencies(result, folder / "latencies.png"), utilization, *over_time]
 
 
 def plot_iteration_breakdown(result: RunResult, path: Path) -> Path:
@@ -54,11 +56,11 @@ def plot_iteration_breakdown(result: RunResult, path: Path) -> Path:
         UsageError: If the result is not of training, or the file's ending is unknown.
         OutputError: If the file could not be written.
     """
-    _expect(result, "training")
+    expect_kind(result, "training")
     total = result.rows["iteration_s"]
-    scale, unit = _time_unit(max(total))
+    scale, unit = time_unit(max(total))
     edges = [index - 0.5 for index in range(len(total) + 1)]
-    figure, (axes,) = _figure(7.0, 4.0)
+    figure, (axes,) = new_figure(7.0, 4.0)
     bottom = [0.0] * len(total)
     parts = {
         "compute_s": (COMPUTE, "computation"),
@@ -79,7 +81,7 @@ def plot_iteration_breakdown(result: RunResult, path: Path) -> Path:
     )
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.legend(loc="lower right")
-    return _write(figure, path)
+    return write_figure(figure, path)
 
 
 def plot_resource_utilization(result: RunResult, path: Path) -> Path:
@@ -89,10 +91,10 @@ def plot_resource_utilization(result: RunResult, path: Path) -> Path:
         UsageError: If the file's ending is unknown.
         OutputError: If the file could not be written.
     """
-    figure, (shares, memory) = _figure(7.0, 4.5, rows=2)
+    figure, (shares, memory) = new_figure(7.0, 4.5, rows=2)
     _draw_shares(shares, result)
     _draw_memory(memory, result)
-    return _write(figure, path)
+    return write_figure(figure, path)
 
 
 def plot_memory(result: RunResult, path: Path) -> Path:
@@ -105,8 +107,8 @@ def plot_memory(result: RunResult, path: Path) -> Path:
     columns = result.memory_timeline
     if not columns:
         raise UsageError("memory over time needs simulation.collect_events: true")
-    scale, unit = _time_unit(result.simulated_s)
-    figure, (axes,) = _figure(7.0, 4.0)
+    scale, unit = time_unit(result.simulated_s)
+    figure, (axes,) = new_figure(7.0, 4.0)
     points = list(zip(columns["rank"], columns["time_s"], columns["in_use_bytes"], strict=True))
     for stage, rank in enumerate(result.ranks["rank"]):
         times, nbytes = zip(*((time_s * scale, size / GIB) for of, time_s, size in points if of == rank), strict=True)
@@ -114,33 +116,7 @@ def plot_memory(result: RunResult, path: Path) -> Path:
     axes.axhline(result.metrics["memory_capacity_bytes"] / GIB, color=LIMIT, linestyle="--", label="capacity")
     axes.set(xlabel=f"time ({unit})", ylabel="memory in use (GiB)", title=result.name, ylim=(0.0, None))
     axes.legend(loc="lower right", fontsize="small")
-    return _write(figure, path)
-
-
-def plot_latencies(result: RunResult, path: Path) -> Path:
-    """Draw the distribution functions of TTFT, TPOT and end-to-end latency over the completed requests.
-
-    Raises:
-        UsageError: If the result is not of serving, or the file's ending is unknown.
-        OutputError: If the file could not be written.
-    """
-    import numpy as np
-
-    _expect(result, "serving")
-    figure, panels = _figure(10.0, 3.5, columns=3)
-    levels = np.linspace(0.0, 100.0, CDF_POINTS)
-    for axes, (name, seconds) in zip(panels, _latencies(result).items(), strict=True):
-        axes.set(title=name, ylim=(0.0, 100.0))
-        axes.grid(alpha=0.3)
-        if not seconds.size:
-            axes.text(0.5, 0.5, "no such request", ha="center", transform=axes.transAxes)
-            continue
-        scale, unit = _time_unit(float(seconds.max()))
-        axes.plot(np.percentile(seconds, levels) * scale, levels, color=COMPUTE)
-        axes.set_xlabel(unit)
-    panels[0].set_ylabel("requests (%)")
-    figure.suptitle(result.name)
-    return _write(figure, path)
+    return write_figure(figure, path)
 
 
 def plot_scaling(study: ScalingResult, path: Path) -> Path:
@@ -155,7 +131,7 @@ def plot_scaling(study: ScalingResult, path: Path) -> Path:
     points = [point for point in study.points if not point.problem]
     gpus = [point.gpus for point in points]
     base = study.base
-    figure, (throughput, efficiency) = _figure(9.0, 4.0, columns=2)
+    figure, (throughput, efficiency) = new_figure(9.0, 4.0, columns=2)
     throughput.plot(
         gpus, [(base.samples_per_s or 0.0) * count / base.gpus for count in gpus], "--", color=LIMIT, label="ideal"
     )
@@ -168,7 +144,7 @@ def plot_scaling(study: ScalingResult, path: Path) -> Path:
         axes.legend()
         axes.grid(alpha=0.3)
     figure.suptitle(f"{study.name}: {study.mode} scaling")
-    return _write(figure, path)
+    return write_figure(figure, path)
 
 
 def _draw_shares(axes: Axes, result: RunResult) -> None:
@@ -211,53 +187,3 @@ def _draw_memory(axes: Axes, result: RunResult) -> None:
     axes.set_yticks([0], ["memory"])
     axes.set(xlabel=f"GiB of {capacity:.3g}", xlim=(0.0, max(capacity, start)))
     axes.legend(ncols=4, fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.4))
-
-
-def _latencies(result: RunResult) -> dict[str, np.ndarray]:
-    """Seconds of every completed request, with the definitions of `simsys.metrics.serving`."""
-    import numpy as np
-
-    def column(name: str) -> np.ndarray:
-        return np.array([np.nan if value is None else value for value in result.rows[name]], dtype=float)
-
-    done = np.isfinite(column("finished_s"))
-    arrival, first = column("arrival_s")[done], column("first_token_s")[done]
-    finished, tokens = column("finished_s")[done], column("output_tokens")[done]
-    several = tokens > 1
-    decode = (finished - first)[several] / (tokens[several] - 1)
-    return {"TTFT": first - arrival, "TPOT": decode, "end to end": finished - arrival}
-
-
-def _expect(result: RunResult, kind: str) -> None:
-    if result.kind != kind:
-        raise UsageError(f"this picture is of {kind}, but {result.name} is {result.kind}")
-
-
-def _time_unit(seconds: float) -> tuple[float, str]:
-    """A factor and a unit in which times up to `seconds` are readable."""
-    if seconds >= 1.0:
-        return 1.0, "s"
-    return (1e3, "ms") if seconds >= 1e-3 else (1e6, "µs")
-
-
-def _figure(width_in: float, height_in: float, rows: int = 1, columns: int = 1) -> tuple[Figure, Sequence[Any]]:
-    """A figure and its panels, row by row."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width_in, height_in), layout="constrained")
-    panels = figure.subplots(rows, columns, squeeze=False)
-    return figure, [axes for row in panels for axes in row]
-
-
-def _write(figure: Figure, path: Path) -> Path:
-    """Write a figure whole or not at all; the salt makes the ids inside an SVG the same each time."""
-    import matplotlib
-
-    suffix = path.suffix.lower()
-    if suffix not in FORMATS:
-        raise UsageError(f"{path.name}: a picture's file ends with {' or '.join(FORMATS)}, not {suffix or 'nothing'}")
-    image = io.BytesIO()
-    with matplotlib.rc_context({"svg.hashsalt": "simsys"}):
-        figure.savefig(image, format=suffix[1:], dpi=DPI, metadata=dict(FORMATS[suffix]))
-    write_files(path.parent, {path.name: lambda file: file.buffer.write(image.getvalue())})
-    return path

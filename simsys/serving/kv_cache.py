@@ -5,6 +5,8 @@ Without sharing, which block a sequence holds does not matter, so blocks are cou
 
 from __future__ import annotations
 
+from array import array
+
 from simsys.errors import InternalError
 
 
@@ -16,7 +18,16 @@ class PagedKVCache:
         block_size: Tokens per block.
     """
 
-    __slots__ = ("block_size", "free_blocks", "held", "num_blocks", "peak_blocks", "reserved_blocks")
+    __slots__ = (
+        "_full_blocks",
+        "block_size",
+        "free_blocks",
+        "held",
+        "notes",
+        "num_blocks",
+        "peak_blocks",
+        "reserved_blocks",
+    )
 
     def __init__(self, num_blocks: int, block_size: int) -> None:
         self.num_blocks = num_blocks
@@ -26,6 +37,29 @@ class PagedKVCache:
         """Those of the free blocks that decoding sequences will take at the end of this step."""
         self.peak_blocks = 0
         self.held: dict[int, int] = {}
+        self.notes: array[float] | None = None
+        """What `note` was told, if anybody watches: four numbers each, the third of which are blocks in use then.
+
+        The second are those in use just before, with all that the run took that ended then.
+        """
+        self._full_blocks = 0
+
+    def watch(self) -> array[float]:
+        """Keep notes from now on, and return them."""
+        self.notes = array("d")
+        return self.notes
+
+    def note(self, notes: array[float], now_s: float, sequences: int) -> None:
+        """A run of steps begins, or there is nothing more to do.
+
+        Args:
+            notes: Those of this cache.
+            now_s: When.
+            sequences: How many decode in it; less than 0 if so many wait while it processes prompts alone.
+        """
+        used = self.num_blocks - self.free_blocks
+        notes.extend((now_s, self._full_blocks, used, sequences))
+        self._full_blocks = used
 
     @property
     def usage(self) -> float:
@@ -63,7 +97,7 @@ class PagedKVCache:
         if blocks > self.free_blocks:
             raise InternalError(f"decode takes {blocks} KV blocks, {self.free_blocks} are free")
         self.free_blocks -= blocks
-        used = self.num_blocks - self.free_blocks
+        used = self._full_blocks = self.num_blocks - self.free_blocks
         if used > self.peak_blocks:
             self.peak_blocks = used
 

@@ -166,6 +166,9 @@ class Replica:
             if generated == 1:
                 for hook in self._probes.request_first_token:
                     hook(request, self._env._now)
+            else:
+                for hook in self._probes.request_resumed:
+                    hook(request, self._env._now)
             if generated < sequences.output_tokens[request]:
                 self._decode.add(request)
             else:
@@ -191,6 +194,8 @@ class Replica:
             scheduler.preempted = False
         self._chunks = ()
         self._decoding = size = decode.size
+        if self.kv.notes is not None:
+            self.kv.note(self.kv.notes, self._env._now, size)
         if not size:
             self._busy = False
             return
@@ -212,6 +217,8 @@ class Replica:
         decode = self._decode
         decoding = decode.size if self.scheduler.mixes else 0
         self._chunks, self._decoding = chunks, decoding
+        if self.kv.notes is not None:
+            self.kv.note(self.kv.notes, self._env._now, decoding or -decode.size)
         batch = self._prefill.work(chunks)
         steps = self.scheduler.repeats(chunks)
         more_pairs = 0.0

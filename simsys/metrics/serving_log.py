@@ -1,0 +1,200 @@
+"""What happened to the requests of a serving run, in columns indexed by request."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator, Mapping, MutableSequence, Sequence
+from functools import cached_property
+from operator import eq
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from simsys.metrics.step_log import StepLog
+from simsys.metrics.token_gaps import Lost, TokenGaps
+from simsys.serving.requests import RequestTable
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from simsys.serving.kv_cache import PagedKVCache
+
+T = TypeVar("T", covariant=True)
+
+COMPLETED, REJECTED, UNFINISHED = "completed", "rejected", "unfinished"
+
+
+class Made(Sequence[T]):
+    """A column whose elements are made when they are looked at; equal to a list of them."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return len(self) == len(other) and all(map(eq, self, other))
+
+
+class Times(Made[float | None]):
+    """A column of times as a table shows it: None where a column of numbers says -1 for not yet."""
+
+    def __init__(self, seconds: Sequence[float]) -> None:
+        self._seconds = seconds
+
+    @overload
+    def __getitem__(self, place: int) -> float | None: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[float | None]: ...
+    def __getitem__(self, place: int | slice) -> float | list[float | None] | None:
+        if isinstance(place, slice):
+            return list(Times(self._seconds[place]))
+        seconds = self._seconds[place]
+        return seconds if seconds >= 0.0 else None
+
+    def __iter__(self) -> Iterator[float | None]:
+        return (seconds if seconds >= 0.0 else None for seconds in self._seconds)
+
+    def __len__(self) -> int:
+        return len(self._seconds)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """As numpy has it: NaN where there is no time."""
+        import numpy as np
+
+        seconds = np.array(self._seconds, dtype=float)
+        seconds[seconds < 0.0] = np.nan
+        return seconds if dtype is None else seconds.astype(dtype, copy=False)
+
+
+class Texts(Made[str]):
+    """A column of texts that are made when they are looked at.
+
+    Args:
+        count: How many.
+        text: Makes one, by its place.
+    """
+
+    def __init__(self, count: int, text: Callable[[int], str]) -> None:
+        self._places, self._text = range(count), text
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[str]: ...
+    def __getitem__(self, place: int | slice) -> str | list[str]:
+        if isinstance(place, slice):
+            return [self._text(each) for each in self._places[place]]
+        return self._text(self._places[place])
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self._text, self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+class ServingLog:
+    """What happened to each request, in preallocated columns indexed by request, and to all of them together.
+
+    Plain columns of numbers: a table of a million requests takes 28 MB, and reading them costs no conversion.
+
+    Args:
+        requests: All requests of the run, with the times at which clients send them.
+        api_s: How long each needs to the scheduler, where it may have to queue.
+        starts_s: When the run begins, from which its duration counts.
+    """
+
+    def __init__(self, requests: RequestTable, api_s: float = 0.0, starts_s: float = 0.0) -> None:
+        self.requests = requests
+        self.api_s, self.starts_s = api_s, starts_s
+        self.arrival_s: MutableSequence[float] = requests.arrival_s
+        """Known beforehand, unless some arrive when others have ended."""
+        if requests.after or requests.concurrency:
+            self.arrival_s = array("d", [-1.0]) * len(requests)
+        self.admitted_s = array("d", [-1.0]) * len(requests)
+        """When each was scheduled for the first time; -1 for not yet, as in the columns that follow."""
+        self.first_token_s = array("d", [-1.0]) * len(requests)
+        self.finished_s = array("d", [-1.0]) * len(requests)
+        self.preemptions = array("I", [0]) * len(requests)
+        self.rejected: dict[int, str] = {}
+        """Why requests were not served."""
+        self.rejected_s: list[float] = []
+        self.preempted_s: list[float] = []
+        """When requests lost their KV cache."""
+        self.readmitted_s: list[float] = []
+        """When such requests were scheduled again."""
+        self.steps = StepLog()
+        self.lost: list[Lost] = []
+        """Requests that lost their KV cache after their first token and had a further one."""
+        self._losing: dict[int, tuple[float, float]] = {}  # their last token that was told, and when they lost it
+        self._token_s: dict[int, float] = {}  # that token, if it is not the first one
+        self.caches: dict[int, PagedKVCache] = {}
+        """The KV cache of each engine, by its first rank."""
+        self.prefix_queries = self.prefix_hits = 0
+        """Tokens that were looked up in the prefix cache, and those that were there."""
+
+    def preempted(self, request: int, now_s: float) -> None:
+        """A request has lost its cache."""
+        self.preemptions[request] += 1
+        self.preempted_s.append(now_s)
+        first_s = self.first_token_s[request]
+        if first_s >= 0.0 and request not in self._losing:
+            self._losing[request] = self._token_s.get(request, first_s), now_s
+
+    def resumed(self, request: int, now_s: float) -> None:
+        """A request that had lost its cache has a token again."""
+        self.lost.append(Lost(request, *self._losing.pop(request), now_s))
+        self._token_s[request] = now_s
+
+    @cached_property
+    def gaps(self) -> TokenGaps:
+        """Gaps between tokens that are not just one step long; to be asked for when the run has ended."""
+        return TokenGaps(self.steps, {rank: cache.notes or () for rank, cache in self.caches.items()}, self.lost)
+
+    @property
+    def decode_steps(self) -> int:
+        """Steps times the sequences that decoded in them."""
+        return sum(int((runs.count * runs.decode_tokens).sum()) for runs in self.steps.blocks())
+
+    @cached_property
+    def tokens_per_sequence(self) -> float:
+        """Tokens that a decoding sequence has of a step on average: more than 1 where drafts are accepted.
+
+        It is taken to be 1 if some requests have not ended, since only those that have say how many tokens they had.
+        """
+        done = [request for request, time_s in enumerate(self.finished_s) if time_s >= 0.0]
+        steps = self.decode_steps
+        if not steps or len(done) + len(self.rejected) < len(self.requests):
+            return 1.0
+        return (sum(self.requests.output_tokens[request] - 1 for request in done) - len(self.lost)) / steps
+
+    @property
+    def kv_blocks(self) -> int:
+        """KV-cache blocks of all replicas."""
+        return sum(cache.num_blocks for cache in self.caches.values())
+
+    @property
+    def ended_s(self) -> float:
+        """When the last request or the last step ended."""
+        return max(max(self.finished_s, default=0.0), self.steps.ended_s, self.starts_s)
+
+    def rows(self) -> Mapping[str, Sequence[Any]]:
+        """One row per request; empty where it did not get that far."""
+        return {
+            "request": range(len(self.requests)),
+            "arrival_s": Times(self.arrival_s),
+            "prompt_tokens": self.requests.prompt_tokens,
+            "output_tokens": self.requests.output_tokens,
+            "admitted_s": Times(self.admitted_s),
+            "first_token_s": Times(self.first_token_s),
+            "finished_s": Times(self.finished_s),
+            "preemptions": self.preemptions,
+            "state": Texts(len(self.requests), self._state),
+            "reason": Texts(len(self.requests), self._reason),
+        }
+
+    def _state(self, request: int) -> str:
+        if self.finished_s[request] >= 0.0:
+            return COMPLETED
+        return REJECTED if request in self.rejected else UNFINISHED
+
+    def _reason(self, request: int) -> str:
+        return self.rejected.get(request, "")

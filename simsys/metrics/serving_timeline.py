@@ -1,0 +1,180 @@
+"""How a serving run went over time: means over intervals of equal length, computed after the run.
+
+Means, not samples: what is true for a part of an interval counts for that part, so that the means of all intervals
+give the mean of the run, and Little's law holds for them exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from simsys.metrics.step_log import BLOCK
+from simsys.metrics.token_gaps import NOTE
+from simsys.metrics.token_rate import tokens_per_interval
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from simsys.metrics.serving_log import ServingLog
+
+POINTS = 1000
+"""At most so many intervals: what a picture can show."""
+
+
+def interval_s(ended_s: float, points: int = POINTS) -> float:
+    """Length of the intervals: the shortest of 1, 2 or 5 times a power of ten of which no more are needed.
+
+    Example:
+        >>> interval_s(166.0), interval_s(1000.0), interval_s(0.3)
+        (0.2, 1.0, 0.0005)
+    """
+    least_s = ended_s / points
+    power = math.floor(math.log10(least_s))
+    lengths = (float(f"{digit}e{exponent}") for exponent in (power, power + 1) for digit in (1, 2, 5))
+    return next(length_s for length_s in lengths if length_s >= least_s * (1 - 1e-12))
+
+
+class Timeline:
+    """The intervals of a run, and what is counted in them.
+
+    Args:
+        ended_s: Where the last interval ends, above 0.
+        width_s: Length of the others.
+    """
+
+    def __init__(self, ended_s: float, width_s: float) -> None:
+        import numpy as np
+
+        self.width_s = width_s
+        self.count = max(1, math.ceil(ended_s / width_s * (1 - 1e-12)))
+        self.time_s = np.arange(self.count) * width_s
+        """Where they begin."""
+        self.length_s = np.full(self.count, width_s)
+        self.length_s[-1] = ended_s - self.time_s[-1]
+
+    def mean(self, times_s: np.ndarray, changes: np.ndarray | float) -> np.ndarray:
+        """Mean in each interval of what begins at 0 and changes at some times, in any order, by some amounts."""
+        import numpy as np
+
+        mean = np.zeros(self.count)
+        for start in range(0, times_s.size, BLOCK):
+            part = slice(start, start + BLOCK)
+            amounts = changes[part] if isinstance(changes, np.ndarray) else np.full(times_s[part].size, changes)
+            mean += self._mean(times_s[part], amounts)
+        return mean
+
+    def _mean(self, times_s: np.ndarray, changes: np.ndarray) -> np.ndarray:
+        import numpy as np
+
+        place = (times_s / self.width_s).astype(np.int64)
+        inside = place < self.count
+        place, changes = place[inside], changes[inside]
+        left_s = (self.time_s + self.length_s)[place] - times_s[inside]
+        level = np.cumsum(np.bincount(place, changes, self.count))
+        before = np.concatenate([[0.0], level[:-1]])
+        mean: np.ndarray = before + np.bincount(place, changes * left_s, self.count) / self.length_s
+        return mean
+
+    def rate(self, times_s: np.ndarray) -> np.ndarray:
+        """How many of some times are in each interval, per second."""
+        import numpy as np
+
+        place = (times_s / self.width_s).astype(np.int64)
+        rate: np.ndarray = np.bincount(np.minimum(place, self.count - 1), minlength=self.count) / self.length_s
+        return rate
+
+
+def timeline(log: ServingLog, ended_s: float, points: int = POINTS) -> Mapping[str, np.ndarray]:
+    """Columns of a table with a row for each interval; none if nothing took any time.
+
+    They are where the interval begins, counted from the start of the run, requests waiting and running, decoding
+    sequences in the batch, share of the KV cache in use, requests that arrive and that are completed, and output
+    tokens, per second.
+    """
+    seconds = ended_s - log.starts_s
+    if seconds <= 0.0:
+        return {}
+    times = Timeline(seconds, interval_s(seconds, points))
+    arrived_s, finished_s = _seen(log, log.arrival_s), _seen(log, log.finished_s)
+    arrived_s = arrived_s[arrived_s <= seconds]
+    tokens = tokens_per_interval(log, times.width_s, times.count + 1, origin_s=log.starts_s)
+    tokens[-2] += tokens[-1]  # what ends with the last interval
+    columns = {
+        "time_s": times.time_s,
+        **_requests(log, times, arrived_s, finished_s),
+        **_batches(log, times),
+        "arrivals_per_s": times.rate(arrived_s),
+        "completions_per_s": times.rate(finished_s),
+        "output_tokens_per_s": tokens[:-1] / times.length_s,
+    }
+    return columns
+
+
+def means(columns: Mapping[str, np.ndarray], ended_s: float) -> dict[str, float]:
+    """Means over the whole run of what the intervals tell of requests and KV cache; none if there are no intervals."""
+    import numpy as np
+
+    if not columns:
+        return {}
+    length_s = np.diff(columns["time_s"], append=ended_s)
+    names = [name for name in ("waiting", "running", "kv_cache_usage") if name in columns]
+    return {f"mean_{name}": float((columns[name] * length_s).sum() / ended_s) for name in names}
+
+
+def _requests(
+    log: ServingLog, times: Timeline, arrived_s: np.ndarray, finished_s: np.ndarray
+) -> Mapping[str, np.ndarray]:
+    """Requests that wait at the scheduler, and requests that run, be it in prefill or decode."""
+    preempted_s, admitted_s = _seen(log, log.preempted_s), _seen(log, log.admitted_s)
+    again_s, rejected_s = _seen(log, log.readmitted_s), _seen(log, log.rejected_s)
+    return {
+        "waiting": _level(times, [arrived_s + log.api_s, preempted_s], [admitted_s, again_s, rejected_s]),
+        "running": _level(times, [admitted_s, again_s], [finished_s, preempted_s]),
+    }
+
+
+def _level(times: Timeline, coming_s: list[np.ndarray], leaving_s: list[np.ndarray]) -> np.ndarray:
+    import numpy as np
+
+    parts = [*((part_s, 1.0) for part_s in coming_s), *((part_s, -1.0) for part_s in leaving_s)]
+    level = np.zeros(times.count)
+    for part_s, change in parts:
+        level += times.mean(part_s, change)
+    return _clean(level)
+
+
+def _batches(log: ServingLog, times: Timeline) -> Mapping[str, np.ndarray]:
+    """Sequences of the steps that are under way, none when there is no step, and blocks of the KV cache in use.
+
+    While a run of steps takes blocks, half of them count from its beginning.
+    """
+    import numpy as np
+
+    decoding, blocks = np.zeros(times.count), np.zeros(times.count)
+    for runs in log.steps.blocks():
+        ends_s = np.concatenate([runs.started_s, runs.ended_s]) - log.starts_s
+        tokens = runs.decode_tokens.astype(float)
+        decoding += times.mean(ends_s, np.concatenate([tokens, -tokens]))
+    for cache in log.caches.values():
+        begun_s, full, used, _ = np.asarray(cache.notes or ()).reshape(-1, NOTE).T
+        held = 0.5 * (used + np.append(full[1:], used[-1:]))
+        blocks += times.mean(begun_s - log.starts_s, np.diff(held, prepend=0.0))
+    columns = {"batch_size": _clean(decoding)}
+    return columns | {"kv_cache_usage": _clean(blocks) / log.kv_blocks} if log.kv_blocks else columns
+
+
+def _clean(mean: np.ndarray) -> np.ndarray:
+    """Without the rest of rounding that many changes leave where they cancel."""
+    import numpy as np
+
+    return np.where(np.abs(mean) < 1e-6, 0.0, mean)
+
+
+def _seen(log: ServingLog, times_s: object) -> np.ndarray:
+    """The times that there are, from the start of the run."""
+    import numpy as np
+
+    known_s = np.asarray(times_s, dtype=float)
+    return known_s[known_s >= 0.0] - log.starts_s

@@ -1,0 +1,149 @@
+"""The steps of serving replicas, as they are told: one entry for each run of steps with an unchanged batch."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+BLOCK = 1 << 17
+"""Entries that statistics look at together, so that what they need besides the log does not grow with the run."""
+
+NUMBERS = ("started_s", "steps", "decode_tokens", "prompt_tokens", "first_step_s", "growth_s")
+"""What is known of a run of steps (`Probe.steps`)."""
+
+
+class StepRuns:
+    """Some entries of a log as arrays; durations within a run grow evenly, as an arithmetic progression.
+
+    Args:
+        rank: The first rank of the replica.
+        start: The number of the first of these entries among those of the replica.
+        table: The entries, one row each.
+    """
+
+    def __init__(self, rank: int, start: int, table: NDArray[np.float64]) -> None:
+        self.rank, self.start = rank, start
+        self._table = table
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    @cached_property
+    def started_s(self) -> NDArray[np.float64]:
+        """When the first step of each run began."""
+        return self._table[:, 0].copy()
+
+    @cached_property
+    def count(self) -> NDArray[np.int64]:
+        """Steps of the run."""
+        return self._table[:, 1].astype("int64")
+
+    @cached_property
+    def decode_tokens(self) -> NDArray[np.int64]:
+        """Decoding sequences: as many tokens in each of these steps, more only if drafts were accepted."""
+        return self._table[:, 2].astype("int64")
+
+    @cached_property
+    def prompt_tokens(self) -> NDArray[np.int64]:
+        """Prompt tokens that each of them has processed, or drafted ones."""
+        return self._table[:, 3].astype("int64")
+
+    @cached_property
+    def first_s(self) -> NDArray[np.float64]:
+        """Duration of its first step."""
+        return self._table[:, 4].copy()
+
+    @cached_property
+    def growth_s(self) -> NDArray[np.float64]:
+        """By how much each step was longer than the one before."""
+        return self._table[:, 5].copy()
+
+    @cached_property
+    def last_s(self) -> NDArray[np.float64]:
+        """Duration of its last step."""
+        last_s: NDArray[np.float64] = self.first_s + self.growth_s * (self.count - 1)
+        return last_s
+
+    @cached_property
+    def ended_s(self) -> NDArray[np.float64]:
+        """When the last step of each run ended."""
+        return self.ends_s(self.count)
+
+    def ends_s(self, place: NDArray[np.int64], which: NDArray[np.int64] | slice = slice(None)) -> NDArray[np.float64]:
+        """When steps ended, by their place in the run, counted from 1, and the run."""
+        grown = 0.5 * place * (place - 1)
+        ends_s: NDArray[np.float64] = (
+            self.started_s[which] + place * self.first_s[which] + grown * self.growth_s[which]
+        )
+        return ends_s
+
+    def columns(self) -> Mapping[str, list[float]]:
+        """The entries as a table."""
+        return {
+            "rank": [self.rank] * len(self),
+            "started_s": self.started_s.tolist(),
+            "steps": self.count.tolist(),
+            "first_step_s": self.first_s.tolist(),
+            "last_step_s": self.last_s.tolist(),
+            "decode_tokens": self.decode_tokens.tolist(),
+            "prompt_tokens": self.prompt_tokens.tolist(),
+        }
+
+
+class StepLog:
+    """Runs of steps: 48 bytes each, however many steps and tokens they are."""
+
+    def __init__(self) -> None:
+        self._told: dict[int, array[float]] = {}
+
+    def add(self, rank: int, runs: Sequence[float]) -> None:
+        """Note runs of steps of the replica with this first rank, as `Probe.steps` tells them."""
+        told = self._told.get(rank)
+        if told is None:
+            told = self._told[rank] = array("d")
+        told.extend(runs)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._told.values())) // len(NUMBERS)
+
+    @property
+    def ranks(self) -> list[int]:
+        """The first ranks of the replicas that have made steps, in order."""
+        return sorted(self._told)
+
+    def replica_of(self, rank: int) -> int:
+        """The first rank of the replica that the ranks of one of its engines belong to."""
+        return max((each for each in self.ranks if each <= rank), default=rank)
+
+    def blocks(self) -> Iterator[StepRuns]:
+        """The entries, some at a time, replica by replica; of each in the order in which they were told."""
+        for rank in self.ranks:
+            table = self._table(rank)
+            for start in range(0, len(table), BLOCK):
+                yield StepRuns(rank, start, table[start : start + BLOCK])
+
+    def of(self, rank: int) -> StepRuns:
+        """All entries of a replica."""
+        return StepRuns(rank, 0, self._table(rank))
+
+    @property
+    def ended_s(self) -> float:
+        """When the last step ended; 0 if there was none."""
+        return max((float(runs.ended_s.max()) for runs in self.blocks()), default=0.0)
+
+    def columns(self) -> Mapping[str, Any]:
+        """The entries as a table."""
+        parts = [self.of(rank).columns() for rank in self.ranks]
+        return {name: [value for part in parts for value in part[name]] for name in (parts[0] if parts else ())}
+
+    def _table(self, rank: int) -> NDArray[np.float64]:
+        """A view, while which nothing can be noted."""
+        import numpy as np
+
+        return np.frombuffer(self._told.get(rank, array("d")), dtype=float).reshape(-1, len(NUMBERS))

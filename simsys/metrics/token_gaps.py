@@ -1,0 +1,173 @@
+"""Which gaps between the tokens of a request are not just one step long.
+
+A decoding sequence gets a token in every step of its batch, so a gap is a step, except where it had to wait: while a
+step processed prompts alone, or from the loss of its KV cache until its tokens had been computed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from simsys.metrics.step_log import StepLog, StepRuns
+
+NOTE = 4
+"""Numbers of each of the notes that a KV cache keeps (`PagedKVCache.note`)."""
+ROUNDING = 1e-9
+"""Part of a step by which it may begin later than the note of it says: no step is that short."""
+
+
+class Lost(NamedTuple):
+    """A request lost its KV cache, and had a token again.
+
+    Args:
+        request: Which.
+        known_s: Its last token that was told before.
+        lost_s: When it lost its cache.
+        again_s: When it had its next token.
+    """
+
+    request: int
+    known_s: float
+    lost_s: float
+    again_s: float
+
+
+@dataclass(frozen=True)
+class Pauses:
+    """When sequences with tokens waited while steps processed prompts alone, on one engine.
+
+    Args:
+        times_s: When each run of steps began, or nothing more was to do.
+        group: By run, the first of those in a row in which sequences wait, or -1 where none do.
+        since_s: By wait, when the last token before it was.
+        until_s: When the step began that had the next one.
+        weight: How many sequences waited so long.
+    """
+
+    times_s: np.ndarray
+    group: np.ndarray
+    since_s: np.ndarray
+    until_s: np.ndarray
+    weight: np.ndarray
+
+    @classmethod
+    def of(cls, notes: np.ndarray) -> Pauses:
+        """Read them off the notes of a KV cache, one row each.
+
+        Of those that wait, the last to join are taken to be the first that are preempted, as schedulers do it.
+        """
+        import numpy as np
+
+        times_s, sequences = notes[:, 0], notes[:, 3].astype(np.int64)
+        places = np.flatnonzero(sequences[:-1] < 0)
+        group = np.full(len(notes), -1)
+        if not places.size:
+            return cls(times_s, group, np.empty(0), np.empty(0), np.empty(0, dtype=np.int64))
+        first = np.concatenate([[True], np.diff(places) > 1])
+        starts = np.flatnonzero(first)
+        number = np.cumsum(first) - 1
+        sizes = np.diff(starts, append=places.size)
+        group[places] = places[starts][number]
+        then = (places[starts + sizes - 1] + 1)[number]  # the run that follows
+        left = _least_from_here_on(-sequences[places], (sizes[number] - 1) - (np.arange(places.size) - starts[number]))
+        left = np.minimum(left, np.maximum(sequences[then], 0))
+        joined = left - np.where(first, 0, np.concatenate([[0], left[:-1]]))
+        until_s = times_s[then]
+        told = joined > 0
+        return cls(times_s, group, times_s[places[told]], until_s[told], joined[told])
+
+    def last_token_s(self, known_s: np.ndarray, lost_s: np.ndarray) -> np.ndarray:
+        """When sequences that lose their cache had their last token, if it was told or this engine made them wait."""
+        import numpy as np
+
+        place = np.searchsorted(self.times_s, lost_s)
+        here = (place > 0) & (self.times_s[np.minimum(place, self.times_s.size - 1)] == lost_s)
+        group = np.where(here, self.group[place - 1], -1)
+        last_s: np.ndarray = np.where(group >= 0, np.maximum(known_s, self.times_s[group]), lost_s)
+        return last_s
+
+
+def _least_from_here_on(waiting: np.ndarray, left: np.ndarray) -> np.ndarray:
+    """The least of each number and those after it in its group, of which `left` are left."""
+    import numpy as np
+
+    least = waiting.copy()
+    order = np.argsort(left, kind="stable")
+    bounds = np.cumsum(np.bincount(left))
+    for start, stop in pairwise(bounds.tolist()):
+        here = order[start:stop]
+        least[here] = np.minimum(least[here], least[here + 1])
+    return least
+
+
+class TokenGaps:
+    """Gaps of another length than the step that ends them.
+
+    Args:
+        steps: All steps.
+        notes: The notes of the KV cache of each engine, by its first rank.
+        lost: Requests that lost their cache and had a token again.
+    """
+
+    def __init__(self, steps: StepLog, notes: dict[int, Sequence[float]], lost: Sequence[Lost]) -> None:
+        import numpy as np
+
+        self._steps, self._lost = steps, lost
+        self._pauses = {rank: Pauses.of(np.asarray(each).reshape(-1, NOTE)) for rank, each in notes.items()}
+        self.late: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        """By replica, the numbers of runs of steps whose first step ends longer gaps, and how many of these."""
+        parts = [(again_s - last_s, 1) for _, last_s, again_s in self.resumed]
+        found = [self._of_pauses(rank, pauses) for rank, pauses in self._pauses.items() if pauses.weight.size]
+        self.seconds = np.concatenate([np.array([part for part, _ in parts]), *(each[0] for each in found)])
+        """Their lengths."""
+        weights = [np.ones(len(parts), dtype=np.int64), *(each[1] for each in found)]
+        self.weight: np.ndarray = np.concatenate(weights)
+        """How many there are of each."""
+
+    @cached_property
+    def resumed(self) -> list[tuple[int, float, float]]:
+        """Requests that had a token again after a loss of their cache: their last token before it, and that one."""
+        import numpy as np
+
+        if not self._lost:
+            return []
+        known_s, lost_s = (np.array([getattr(each, name) for each in self._lost]) for name in ("known_s", "lost_s"))
+        last_s = lost_s
+        for pauses in self._pauses.values():
+            last_s = np.minimum(last_s, pauses.last_token_s(known_s, lost_s))
+        return [(each.request, last, each.again_s) for each, last in zip(self._lost, last_s.tolist(), strict=True)]
+
+    def late_in(self, runs: StepRuns) -> tuple[np.ndarray, np.ndarray] | None:
+        """The places of some runs whose first step ends longer gaps, and how many of these; None if there are none."""
+        found = self.late.get(runs.rank)
+        if found is None:
+            return None
+        place, many = found
+        inside = (place >= runs.start) & (place < runs.start + len(runs))
+        return place[inside] - runs.start, many[inside]
+
+    def _of_pauses(self, rank: int, pauses: Pauses) -> tuple[np.ndarray, np.ndarray]:
+        """The gaps that an engine's pauses are part of, and how many of each; their steps are noted as late."""
+        import numpy as np
+
+        rank = self._steps.replica_of(rank)
+        runs = self._steps.of(rank)
+        decoding = np.flatnonzero(runs.decode_tokens > 0)
+        decoding = decoding[np.argsort(runs.started_s[decoding], kind="stable")]
+        soon_s = pauses.until_s * (1 - 1e-15) - 1e-12
+        place = np.searchsorted(runs.started_s[decoding], soon_s)
+        inside = place < decoding.size
+        place = decoding[np.where(inside, place, 0)]
+        found = inside & (runs.started_s[place] <= pauses.until_s + ROUNDING * runs.first_s[place])
+        place, since_s, weight = place[found], pauses.since_s[found], pauses.weight[found]
+        before, after = self.late.get(rank, (place[:0], weight[:0]))
+        late, inverse = np.unique(np.concatenate([before, place]), return_inverse=True)
+        self.late[rank] = late, np.bincount(inverse, np.concatenate([after, weight])).astype(np.int64)
+        return runs.started_s[place] + runs.first_s[place] - since_s, weight

@@ -1,0 +1,114 @@
+"""A serving run as ``vllm bench serve --save-result`` writes it, so that what reads those files reads it too."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from simsys.config.experiment import SimulationConfig
+from simsys.metrics.result import RunResult
+from simsys.metrics.serving import PERCENTILES
+from simsys.metrics.serving_log import ServingLog
+from simsys.metrics.token_times import gaps_by_request
+
+_LATENCIES = ("ttft", "tpot", "itl", "e2el")
+_FIGURES = (
+    "duration",
+    "completed",
+    "failed",
+    "total_input_tokens",
+    "total_output_tokens",
+    "request_throughput",
+    "request_goodput",
+    "output_throughput",
+    "total_token_throughput",
+    "max_output_tokens_per_s",
+    "max_concurrent_requests",
+    *(
+        f"{statistic}_{name}_ms"
+        for name in _LATENCIES
+        for statistic in ("mean", "median", "std", *(f"p{percentile}" for percentile in PERCENTILES))
+    ),
+)
+
+
+def bench_result(config: SimulationConfig, result: RunResult) -> dict[str, Any]:
+    """A run's figures under the keys of ``vllm bench serve``; those it does not have are under ``sim``.
+
+    The date is left out, so that the same scenario gives the same bytes. Lists of a value for each request, as with
+    ``--save-detailed``, are there if the scenario says ``save_detailed``; no text is made up.
+    """
+    metrics = result.metrics
+    detailed = config.simulation.save_detailed and result.requests is not None
+    return {
+        "endpoint_type": "simsys",
+        "backend": "simsys",
+        "label": config.name,
+        "model_id": model_id(config),
+        "tokenizer_id": model_id(config),
+        "num_prompts": metrics["completed"] + metrics["failed"] + metrics["unfinished"],
+        **_traffic(config),
+        **{name: metrics[name] for name in _FIGURES},
+        **(_detailed(result.requests) if detailed and result.requests is not None else {}),
+        "sim": {
+            "schema_version": 1,
+            "level_of_detail": result.lod,
+            "contention": result.contention,
+            "simulated_s": result.simulated_s,
+            **{name: value for name, value in metrics.items() if name not in _FIGURES},
+        },
+    }
+
+
+def bench_text(data: Mapping[str, Any]) -> str:
+    """The same as JSON: a line for each key, however long its list."""
+    lines = (f"  {json.dumps(key)}: {_indented(value)}" for key, value in data.items())
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def model_id(config: SimulationConfig) -> str:
+    """What the model is called."""
+    model = config.model
+    return model.name or model.huggingface or model.model_type or "custom"
+
+
+def _indented(value: Any) -> str:
+    indent = 2 if isinstance(value, dict) else None
+    return json.dumps(value, indent=indent, allow_nan=False).replace("\n", "\n  ")
+
+
+def _traffic(config: SimulationConfig) -> dict[str, Any]:
+    """How requests were sent: a mean rate, ``inf`` if as fast as possible, or nothing if a trace says when."""
+    assert config.workload is not None
+    arrivals = config.workload.arrivals
+    rate: float | str | None = getattr(arrivals, "rate", None)
+    if arrivals.kind in ("all_at_once", "closed_loop"):
+        rate = "inf"
+    poisson = 1.0 if arrivals.kind == "poisson" else None
+    return {
+        "request_rate": rate,
+        "burstiness": getattr(arrivals, "burstiness", poisson),
+        "max_concurrency": getattr(arrivals, "concurrency", None),
+    }
+
+
+def _detailed(log: ServingLog) -> dict[str, Any]:
+    """A value for each request, zero or empty for one that failed, as in vLLM."""
+    done = [finished_s >= 0.0 for finished_s in log.finished_s]
+    ttfts = [
+        first_s - arrival_s if completed else 0.0
+        for first_s, arrival_s, completed in zip(log.first_token_s, log.arrival_s, done, strict=True)
+    ]
+    outputs = log.requests.output_tokens
+    lists: dict[str, Any] = {
+        "input_lens": list(log.requests.prompt_tokens),
+        "output_lens": [tokens if completed else 0 for tokens, completed in zip(outputs, done, strict=True)],
+        "ttfts": ttfts,
+        "start_times": list(log.arrival_s),
+        "errors": [
+            "" if completed else log.rejected.get(request, "unfinished") for request, completed in enumerate(done)
+        ],
+    }
+    gaps = gaps_by_request(log)
+    return lists if gaps is None else {**lists, "itls": gaps}

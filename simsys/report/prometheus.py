@@ -1,0 +1,204 @@
+"""A serving run as vLLM's server would show it to Prometheus at its end, in the text exposition format.
+
+Names, labels and buckets are those of vllm/v1/metrics/loggers.py, so that dashboards made for them read it. What vLLM
+has no name for begins with ``simsys:``. Replicas are taken together as one engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TextIO
+
+from simsys.metrics.gaps import Gaps
+from simsys.metrics.latencies import Latencies
+from simsys.metrics.result import RunResult
+from simsys.metrics.serving_log import ServingLog
+
+if TYPE_CHECKING:
+    import numpy as np
+
+TTFT_S = (
+    *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75),
+    *(1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0, 160.0, 640.0, 2560.0),
+)
+TOKEN_S = (
+    *(0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75),
+    *(1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0),
+)
+REQUEST_S = (
+    *(0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0),
+    *(40.0, 50.0, 60.0, 120.0, 240.0, 480.0, 960.0, 1920.0, 7680.0),
+)
+STEP_TOKENS = (1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
+"""Upper limits of vLLM's buckets."""
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Observations counted up to each of some limits.
+
+    Args:
+        limits: Upper limits of the buckets, increasing.
+        at_most: How many observations are not above each.
+        count: How many there are.
+        total: Their sum.
+    """
+
+    limits: Sequence[float]
+    at_most: Sequence[int]
+    count: int
+    total: float
+
+    @classmethod
+    def of(cls, values: np.ndarray, limits: Sequence[float], weights: np.ndarray | None = None) -> Histogram:
+        """Count values, each as often as its weight says."""
+        import numpy as np
+
+        place = np.searchsorted(np.asarray(limits, dtype=float), values)
+        counts = np.cumsum(np.bincount(place, weights, len(limits) + 1)).astype(np.int64)
+        total = values.sum() if weights is None else (values * weights).sum()
+        return cls(limits, counts[:-1].tolist(), int(counts[-1]), float(total))
+
+
+def write_prometheus(result: RunResult, model_name: str, file: TextIO) -> None:
+    """Write a run's metrics.
+
+    Args:
+        result: Of serving.
+        model_name: The label of all of them.
+        file: Where to.
+    """
+    assert result.requests is not None
+    labels = f'model_name="{_escaped(model_name)}",engine="0"'
+    for lines in (
+        _gauges(result.requests, result.metrics, labels),
+        _counters(result.requests, result.metrics, labels),
+        _histograms(result, labels),
+    ):
+        file.writelines(f"{line}\n" for line in lines)
+
+
+def _gauges(log: ServingLog, metrics: Mapping[str, Any], labels: str) -> Iterator[str]:
+    admitted = sum(time_s >= 0.0 for time_s in log.admitted_s)
+    running = admitted - metrics["completed"] - len(log.preempted_s) + len(log.readmitted_s)
+    held = sum(cache.num_blocks - cache.free_blocks for cache in log.caches.values())
+    gauges = {
+        "vllm:num_requests_running": ("Requests in execution at the end of the run.", running),
+        "vllm:num_requests_waiting": ("Requests waiting at the end of the run.", metrics["unfinished"] - running),
+        "vllm:kv_cache_usage_perc": (
+            "KV-cache usage at the end of the run. 1 means 100 percent usage.",
+            held / log.kv_blocks if log.kv_blocks else 0.0,
+        ),
+    }
+    for name, (text, value) in gauges.items():
+        yield from _head(name, "gauge", text)
+        yield _sample(name, labels, value)
+
+
+def _counters(log: ServingLog, metrics: Mapping[str, Any], labels: str) -> Iterator[str]:
+    prompts = zip(log.requests.prompt_tokens, log.first_token_s, strict=True)
+    first_tokens = sum(time_s >= 0.0 for time_s in log.first_token_s)
+    decoded = round(log.tokens_per_sequence * log.decode_steps)
+    counters = {
+        "vllm:prefix_cache_queries": ("Prefix cache queries, in number of queried tokens.", log.prefix_queries),
+        "vllm:prefix_cache_hits": ("Prefix cache hits, in number of cached tokens.", log.prefix_hits),
+        "vllm:num_preemptions": ("Preemptions by the engine.", metrics["preemptions"]),
+        "vllm:prompt_tokens": ("Prefill tokens processed.", sum(tokens for tokens, time_s in prompts if time_s >= 0)),
+        "vllm:generation_tokens": ("Generation tokens processed.", first_tokens + len(log.gaps.resumed) + decoded),
+    }
+    for name, (text, value) in counters.items():
+        yield from _head(f"{name}_total", "counter", text)
+        yield _sample(f"{name}_total", labels, value)
+    name = "vllm:request_success_total"
+    yield from _head(name, "counter", "Completed requests; all end at the length that they were given.")
+    for reason, value in {"stop": 0, "length": metrics["completed"], "abort": 0}.items():
+        yield _sample(name, f'{labels},finished_reason="{reason}"', value)
+    name = "simsys:requests_rejected_total"
+    yield from _head(name, "counter", "Requests that could never be served.")
+    for reason, value in metrics["rejected"].items():
+        yield _sample(name, f'{labels},reason="{_escaped(reason)}"', value)
+
+
+def _histograms(result: RunResult, labels: str) -> Iterator[str]:
+    import numpy as np
+
+    log = result.requests
+    assert log is not None
+    first_s = np.asarray(log.first_token_s)
+    begun = first_s >= 0.0
+    ttft_s = first_s[begun] - np.asarray(log.arrival_s, dtype=float)[begun]
+    yield from _histogram(
+        "vllm:time_to_first_token_seconds", "Time to first token.", Histogram.of(ttft_s, TTFT_S), labels
+    )
+    gaps = Gaps(log.steps, log.gaps)
+    between = Histogram(TOKEN_S, gaps.at_most(TOKEN_S), gaps.total, gaps.sum_s)
+    for name in ("inter_token_latency", "time_per_output_token"):
+        yield from _histogram(f"vllm:{name}_seconds", "Time between tokens.", between, labels)
+    times = Latencies(result.rows, log.api_s)
+    yield from _histogram(
+        "vllm:request_time_per_output_token_seconds",
+        "Mean time per output token of a request.",
+        Histogram.of(times.several_tpot_s, TOKEN_S),
+        labels,
+    )
+    for name, text, attribute in (
+        ("e2e_request_latency", "End-to-end latency.", "e2el_s"),
+        ("request_queue_time", "Time spent waiting.", "queue_s"),
+        ("request_inference_time", "Time spent running.", "inference_s"),
+        ("request_prefill_time", "Time spent in prefill.", "prefill_s"),
+        ("request_decode_time", "Time spent in decode.", "decode_s"),
+    ):
+        yield from _histogram(f"vllm:{name}_seconds", text, Histogram.of(getattr(times, attribute), REQUEST_S), labels)
+    limits = _one_two_five(max(max(log.requests.prompt_tokens), max(log.requests.output_tokens)))
+    for name, text, column in (
+        ("request_prompt_tokens", "Prefill tokens of a request.", "prompt_tokens"),
+        ("request_generation_tokens", "Generation tokens of a request.", "output_tokens"),
+    ):
+        yield from _histogram(f"vllm:{name}", text, Histogram.of(times.column(column), limits), labels)
+    yield from _histogram("vllm:iteration_tokens_total", "Tokens of a step.", _step_tokens(log), labels)
+
+
+def _step_tokens(log: ServingLog) -> Histogram:
+    import numpy as np
+
+    at_most, count, total = np.zeros(len(STEP_TOKENS), dtype=np.int64), 0, 0.0
+    for runs in log.steps.blocks():
+        part = Histogram.of(runs.decode_tokens + runs.prompt_tokens, STEP_TOKENS, runs.count)
+        at_most += part.at_most
+        count, total = count + part.count, total + part.total
+    return Histogram(STEP_TOKENS, at_most.tolist(), count, total)
+
+
+def _one_two_five(largest: int) -> list[float]:
+    """1, 2, 5, 10, 20 … up to the largest value; the last one is not below it."""
+    limits, power = [], 1
+    while True:
+        for digit in (1, 2, 5):
+            limits.append(float(digit * power))
+            if limits[-1] >= largest:
+                return limits
+        power *= 10
+
+
+def _histogram(name: str, text: str, values: Histogram, labels: str) -> Iterator[str]:
+    yield from _head(name, "histogram", text)
+    for limit, at_most in zip(values.limits, values.at_most, strict=True):
+        yield _sample(f"{name}_bucket", f'{labels},le="{float(limit)}"', at_most)
+    yield _sample(f"{name}_bucket", f'{labels},le="+Inf"', values.count)
+    yield _sample(f"{name}_sum", labels, values.total)
+    yield _sample(f"{name}_count", labels, values.count)
+
+
+def _head(name: str, kind: str, text: str) -> Iterator[str]:
+    yield f"# HELP {name} {text}"
+    yield f"# TYPE {name} {kind}"
+
+
+def _sample(name: str, labels: str, value: float) -> str:
+    return f"{name}{{{labels}}} {float(value)!r}"
+
+
+def _escaped(text: str) -> str:
+    """As a label's value."""
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

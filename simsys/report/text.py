@@ -1,0 +1,55 @@
+"""Figures and lines as people read them on a narrow terminal."""
+
+from __future__ import annotations
+
+import textwrap
+from decimal import Decimal
+
+from simsys.units import Dimension, pretty
+
+WIDTH = 80
+LABEL = 16
+HARD_SPACE = "\xa0"
+"""Where no line is broken; written as a space."""
+
+
+def number(value: float | None) -> str:
+    """Write a figure with three significant digits and no exponent; a dash if there is none.
+
+    Example:
+        >>> number(49847.2), number(5.8455), number(None)
+        ('49,800', '5.85', '-')
+    """
+    return "-" if value is None else f"{Decimal(f'{value:.2e}'):,f}"
+
+
+def time(seconds: float) -> str:
+    """Write a time with the unit that suits it."""
+    return pretty(seconds, Dimension.SECONDS)
+
+
+def milliseconds(value: float | None) -> str:
+    """Write a time given in milliseconds; a dash if there is none."""
+    return "-" if value is None else time(value / 1e3)
+
+
+def percent(share: float) -> str:
+    """Write a share of one."""
+    return f"{share:.1%}".replace("%", " %")
+
+
+def wrap(text: str, first: str, rest: str) -> list[str]:
+    """Break text into lines; a word too long for a line, such as a path, stays whole.
+
+    Args:
+        text: To break.
+        first: What the first line begins with.
+        rest: What the others begin with.
+    """
+    wrapper = textwrap.TextWrapper(WIDTH, first, rest, break_long_words=False, break_on_hyphens=False)
+    return [line.replace(HARD_SPACE, " ") for line in wrapper.wrap(text)]
+
+
+def row(label: str, text: str) -> list[str]:
+    """The lines of a figure and what it is called."""
+    return wrap(text, f"  {label:<{LABEL}}", " " * (LABEL + 2))

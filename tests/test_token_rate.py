@@ -1,0 +1,44 @@
+"""Tokens are counted in the intervals in which they came, as if each had been written down."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from played_serving import play
+
+from simsys.metrics.serving_log import ServingLog
+from simsys.metrics.token_rate import max_per_second, tokens_per_interval
+from simsys.serving.requests import RequestTable
+
+
+@pytest.mark.parametrize("mixes", [True, False])
+@pytest.mark.parametrize(("width_s", "origin_s"), [(1.0, 0.0), (0.13, 0.0), (7.0, 2.5), (500.0, 0.0)])
+@pytest.mark.parametrize("seed", range(4))
+def test_every_token_is_in_its_interval(seed: int, width_s: float, origin_s: float, mixes: bool) -> None:
+    played = play(seed, mixes=mixes)
+    times_s = np.concatenate(played.tokens_s)
+    times_s = times_s[times_s >= origin_s]
+    count = int((times_s.max() - origin_s) / width_s) + 1
+    found = tokens_per_interval(played.collector.log, width_s, count, origin_s=origin_s)
+    # A step that ends at a limit but for rounding may be on either side of it.
+    limits = origin_s + width_s * np.arange(count + 1)
+    near = np.abs(times_s[:, None] - limits).min(axis=1) < 1e-9
+    expected = np.bincount(((times_s - origin_s) / width_s).astype(int), minlength=count)
+    assert found.sum() == pytest.approx(times_s.size)
+    assert np.abs(found - expected).sum() <= 2 * near.sum()
+
+
+def test_a_run_is_divided_where_its_steps_are() -> None:
+    """Steps of 0.5, 1.0 and 1.5 s, of two sequences, end at 0.5, 1.5 and 3.0 s."""
+    log = ServingLog(RequestTable([0.0], [1], [9]))
+    log.steps.add(0, [0.0, 3, 2, 0, 0.5, 0.5])
+    assert tokens_per_interval(log, 1.0, 5).tolist() == [2, 2, 0, 2, 0]
+    assert tokens_per_interval(log, 1.0, 2).tolist() == [2, 2], "what comes later is not counted"
+    assert tokens_per_interval(log, 0.5, 3, origin_s=1.5).tolist() == [2, 0, 0]
+
+
+def test_the_busiest_second_is_counted_from_the_first_arrival() -> None:
+    log = ServingLog(RequestTable([0.25, 0.25], [1, 1], [9, 9]))
+    log.first_token_s[0], log.first_token_s[1] = 1.0, 1.5
+    log.steps.add(0, [1.5, 3, 2, 0, 0.5, 0.0])
+    assert max_per_second(log, 0.25, 3.0) == 4  # at 2.5 and 3.0 s, both after 2.25 s
