@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -35,8 +36,8 @@ class Gaps:
         import numpy as np
 
         table = np.asarray(runs, dtype=float).reshape(-1, 6)
-        _, count, tokens, _, first, growth = table[table[:, 2] > 0].T
-        return cls(first, growth, count, tokens)
+        decode = table[:, 2] > 0
+        return cls(table[decode, 4], table[decode, 5], table[decode, 1], table[decode, 2])
 
     @property
     def total(self) -> float:
@@ -52,7 +53,7 @@ class Gaps:
         """Their standard deviation: the root of the mean of squares of arithmetic progressions around the mean."""
         n, first = self.count, self.first - self.mean()
         squares = n * first**2 + first * self.growth * n * (n - 1) + self.growth**2 * (n - 1) * n * (2 * n - 1) / 6
-        return float((squares * self.tokens).sum() / self.total) ** 0.5
+        return math.sqrt(float((squares * self.tokens).sum()) / self.total)
 
     def quantile(self, share: float) -> float:
         """The least gap that is at least as long as this share of all: narrowed down, then found among few steps."""
@@ -70,7 +71,8 @@ class Gaps:
     @property
     def last(self) -> np.ndarray:
         """Duration of the last step of each run."""
-        return self.first + self.growth * (self.count - 1)
+        last: np.ndarray = self.first + self.growth * (self.count - 1)
+        return last
 
     def upto(self, value: float) -> np.ndarray:
         """How many steps of each run are no longer than this."""
@@ -78,7 +80,8 @@ class Gaps:
 
         steps = np.floor((value - self.first) / np.where(self.growth > 0, self.growth, 1.0)) + 1
         steps = np.where(self.growth > 0, steps, np.where(self.first <= value, self.count, 0.0))
-        return np.clip(steps, 0.0, self.count)
+        clipped: np.ndarray = np.clip(steps, 0.0, self.count)
+        return clipped
 
     def part(self, begin: np.ndarray, end: np.ndarray) -> Gaps:
         """Some steps of each run, as runs that have any."""

@@ -8,7 +8,7 @@ standard deviation divides by n (vllm/benchmarks/serve.py). Goodput counts reque
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableSequence, Sequence
 from typing import TYPE_CHECKING, Any
 
 from simsys.metrics.gaps import Gaps
@@ -30,9 +30,9 @@ class ServingLog:
         """Known beforehand, unless some arrive when others have ended."""
         if requests.after or requests.concurrency:
             self.arrival_s = [-1.0] * count
-        self.admitted_s = [-1.0] * count
-        self.first_token_s = [-1.0] * count
-        self.finished_s = [-1.0] * count
+        self.admitted_s: MutableSequence[float] = array("d", [-1.0]) * count
+        self.first_token_s: MutableSequence[float] = array("d", [-1.0]) * count
+        self.finished_s: MutableSequence[float] = array("d", [-1.0]) * count
         self.preemptions = [0] * count
         self.rejected: dict[int, str] = {}
         self.steps = array("d")
@@ -41,7 +41,7 @@ class ServingLog:
     def rows(self) -> Mapping[str, Sequence[Any]]:
         """One row per request; empty where it did not get that far."""
 
-        def seen(times: list[float]) -> list[float | None]:
+        def seen(times: Sequence[float]) -> list[float | None]:
             return [time if time >= 0.0 else None for time in times]
 
         states = ["completed" if end >= 0.0 else "unfinished" for end in self.finished_s]
