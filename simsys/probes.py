@@ -61,7 +61,17 @@ class Probe:
         """A request has its last output token."""
 
     def request_preempted(self, request: int, now_s: float) -> None:
-        """A request has lost its KV cache and will be computed again."""
+        """A request has lost its KV cache, which will be computed again or come back from the host."""
+
+    def prefix_lookup(self, request: int, hit_tokens: int, query_tokens: int, now_s: float) -> None:
+        """A request that is admitted has been looked up in the prefix cache; again after each preemption.
+
+        Args:
+            request: Which.
+            hit_tokens: How many of its tokens are cached: whole blocks, and never its last token.
+            query_tokens: How many there are: its prompt, and after a preemption what it has generated.
+            now_s: When.
+        """
 
     def request_rejected(self, request: int, reason: str, now_s: float) -> None:
         """A request can never be served."""
@@ -95,6 +105,7 @@ class Probes:
     request_first_token: tuple[Callable[[int, float], None], ...]
     request_finished: tuple[Callable[[int, float], None], ...]
     request_preempted: tuple[Callable[[int, float], None], ...]
+    prefix_lookup: tuple[Callable[[int, int, int, float], None], ...]
     request_rejected: tuple[Callable[[int, str, float], None], ...]
     steps: tuple[Callable[[int, Sequence[float]], None], ...]
 
