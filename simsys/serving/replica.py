@@ -240,10 +240,12 @@ class Replica:
             batch = decode.beside(batch)
             steps = min(steps, decode.steps_left())
         if steps > 1:
-            # What a chunk leaves in a shared cache may help those that wait.
-            steps = 1 if self.scheduler.preempted or self.kv.shares else self._that_fit(steps)
+            steps = 1 if self.scheduler.preempted else self._that_fit(steps)
         self._left, self._tokens = steps, int(batch.tokens)
         self._steps.run(batch, steps, self._per_step_s + self._per_sequence_s * batch.logits, more_pairs)
+        if steps > 1 and self.kv.shares:  # what a chunk leaves in the cache may help others
+            self._left = 1
+            self._steps.cut()
 
     def _ask(self) -> list[Chunk]:
         """What the policy chooses, and room for the sequences that decode."""
