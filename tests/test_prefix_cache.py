@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -122,8 +121,9 @@ def naive_keys(requests: RequestTable, block_size: int) -> list[list[Hashable]]:
     keys: list[list[Hashable]] = []
     for request, ids in enumerate(requests.hash_ids):
         for other, before in enumerate(requests.after):
-            if before == request and requests.hash_ids[other][: len(requests.hash_ids[request])] == (
-                requests.hash_ids[request]
+            if (
+                before == request
+                and requests.hash_ids[other][: len(requests.hash_ids[request])] == (requests.hash_ids[request])
             ):
                 ids = requests.hash_ids[other]
         every = requests.hash_block_tokens

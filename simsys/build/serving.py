@@ -12,6 +12,7 @@ from simsys.build.cluster import Cluster
 from simsys.build.imperfections import build_jitter, imperfections
 from simsys.build.model import build_model
 from simsys.build.modules import module_options
+from simsys.build.serving_cache import kv_cache, swap_space
 from simsys.build.serving_setup import ServingSetup
 from simsys.build.serving_text import serving_assumptions
 from simsys.build.workload import build_requests
@@ -29,6 +30,8 @@ from simsys.model.work import Precision
 from simsys.parallel.layout import Layout
 from simsys.rank import Team
 from simsys.serving.kv_cache import PagedKVCache
+from simsys.serving.prefix_cache import block_chains
+from simsys.serving.prefix_tree import Chain
 from simsys.serving.replica import HostCosts
 from simsys.serving.requests import RequestTable
 from simsys.serving.sequences import Sequences
@@ -50,6 +53,11 @@ class ServingJob(ServingSetup):
         """The requests of the run, as clients send them."""
         assert self.config.workload is not None
         return build_requests(self.config.workload, self.config.simulation.seed, self.config.folder)
+
+    @cached_property
+    def chains(self) -> tuple[list[Chain], int]:
+        """What prefix caching knows the blocks of each request by."""
+        return block_chains(self.requests, self.settings.block_size)
 
     def execution_model(self) -> ExecutionModel:
         """Overheads and algorithms for the executor."""
@@ -95,7 +103,10 @@ class ServingJob(ServingSetup):
             for stage in stages
             for replica, team in enumerate(teams)
         ]
-        router = FRAMEWORKS.get(self.settings.router, Router)(engines, self.config.simulation.seed)
+        module, options = module_options(
+            self.settings.router, Router, self.settings.router_options, "serving.router_options"
+        )
+        router = module(engines, self.config.simulation.seed, options)
         return Source(executor.env, self.requests, router, executor.probes, late_s=self.api_s).ended
 
     def _team(self, replica: int, executor: Executor) -> Team:
@@ -128,8 +139,10 @@ class ServingJob(ServingSetup):
 
     def _engine(self, executor: Executor, sequences: Sequences, team: Team, rank: int) -> Replica:
         """One engine of a replica; of what happens at one moment, that with the lowest `rank` is first."""
+        scheduler = self._scheduler(executor, sequences)
+        scheduler.swap = swap_space(self, team)
         made = Replica(
-            self._scheduler(executor, sequences),
+            scheduler,
             team,
             executor.env,
             executor.probes,
@@ -142,7 +155,7 @@ class ServingJob(ServingSetup):
 
     def _scheduler(self, executor: Executor, sequences: Sequences) -> Scheduler:
         settings = self.settings
-        kv = PagedKVCache(self.engine_blocks, settings.block_size)
+        kv = kv_cache(self, sequences)
         module = FRAMEWORKS.get(settings.scheduler, Scheduler)
         limits = {key: getattr(settings, key) for key in SCHEDULER_LIMITS if key in module.Options.model_fields}
         _, options = module_options(settings.scheduler, Scheduler, {**limits, **settings.options}, "serving.options")

@@ -22,7 +22,7 @@ class Router(Configurable, ABC):
 
     def __init__(self, replicas: Sequence[Replica], seed: int, options: Any = None) -> None:
         self.replicas = replicas
-        self.options = self.Options() if options is None else options
+        self.options: Any = self.Options() if options is None else options
         self._rng = stream(seed, "router")
 
     @abstractmethod
