@@ -67,13 +67,20 @@ class Probe:
         """A request that had lost its KV cache after its first token has a further token."""
 
     def request_preempted(self, request: int, now_s: float) -> None:
-        """A request has lost its KV cache and will be computed again."""
+        """A request has lost its KV cache, which will be computed again or come back from the host."""
+
+    def prefix_lookup(self, request: int, hit_tokens: int, query_tokens: int, now_s: float) -> None:
+        """A request that is admitted has been looked up in the prefix cache; again after each preemption.
+
+        Args:
+            request: Which.
+            hit_tokens: How many of its tokens are cached: whole blocks, and never its last token.
+            query_tokens: How many there are: its prompt, and after a preemption what it has generated.
+            now_s: When.
+        """
 
     def request_rejected(self, request: int, reason: str, now_s: float) -> None:
         """A request can never be served."""
-
-    def prefix_lookup(self, request: int, hit_tokens: int, query_tokens: int, now_s: float) -> None:
-        """A request that is scheduled has looked for its prompt in the prefix cache, where `hit_tokens` of it were."""
 
     def replica_started(self, rank: int, kv: PagedKVCache) -> None:
         """An engine begins, whose first rank this is; its KV cache keeps notes from now on if `kv.watch` is called."""
@@ -108,8 +115,8 @@ class Probes:
     request_finished: tuple[Callable[[int, float], None], ...]
     request_resumed: tuple[Callable[[int, float], None], ...]
     request_preempted: tuple[Callable[[int, float], None], ...]
-    request_rejected: tuple[Callable[[int, str, float], None], ...]
     prefix_lookup: tuple[Callable[[int, int, int, float], None], ...]
+    request_rejected: tuple[Callable[[int, str, float], None], ...]
     replica_started: tuple[Callable[[int, PagedKVCache], None], ...]
     steps: tuple[Callable[[int, Sequence[float]], None], ...]
 

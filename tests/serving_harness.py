@@ -18,19 +18,23 @@ from simsys.executors.base import ExecutionModel
 from simsys.framework import Router, Scheduler, Team
 from simsys.model.batch import Batch
 from simsys.model.work import Precision
-from simsys.ops import Forward, Operation
+from simsys.ops import Forward, HostWork, Operation
 from simsys.parallel.layout import Layout
 from simsys.parallel.passes import forward_pass
 from simsys.probes import Probe, Probes
 from simsys.serving.kv_cache import PagedKVCache
+from simsys.serving.prefix_cache import PrefixCache, block_chains
 from simsys.serving.replica import HostCosts, Replica
 from simsys.serving.requests import RequestTable
 from simsys.serving.sequences import Sequences
 from simsys.serving.source import Source
+from simsys.serving.swap import SwapSpace
 from simsys.testing import toy_model, toy_platform
 
 HOST = HostCosts(per_step_s=1e-6, per_sequence_s=1e-7)
 PLAN = forward_pass(toy_model())
+BLOCK_BYTES = 1000.0
+"""Of a block of the KV cache that is copied to the host."""
 
 
 @dataclass
@@ -47,12 +51,22 @@ class Served(Probe):
     running: list[int] = field(default_factory=list)
     arrived: dict[int, float] = field(default_factory=dict)
     reasons: dict[int, str] = field(default_factory=dict)
+    lookups: list[tuple[int, int, int, float]] = field(default_factory=list)
+    copies: list[tuple[HostWork, float, float]] = field(default_factory=list)
+    spaces: list[SwapSpace] = field(default_factory=list)
 
     @property
     def kv(self) -> PagedKVCache:
         """The cache of the only replica."""
         (kv,) = self.kvs
         return kv
+
+    def operation(self, op: Operation, started_s: float, ended_s: float) -> None:
+        if isinstance(op, HostWork):
+            self.copies.append((op, started_s, ended_s))
+
+    def prefix_lookup(self, request: int, hit_tokens: int, query_tokens: int, now_s: float) -> None:
+        self.lookups.append((request, hit_tokens, query_tokens, now_s))
 
     def steps_told(self) -> Iterator[tuple[float, float, int, float, float]]:
         """Every step as the probes hear of it: beginning, duration, decoding sequences and prompt tokens."""
@@ -156,6 +170,8 @@ def serve(
     replicas: int = 1,
     seed: int = 0,
     details: bool = True,
+    prefix_caching: bool = False,
+    swap_blocks: int | None = None,
 ) -> Served:
     """Serve `requests` on toy GPUs, one for each replica.
 
@@ -170,6 +186,8 @@ def serve(
         replicas: How many there are.
         seed: Of random choices.
         details: Whether to keep every step.
+        prefix_caching: Whether requests share blocks.
+        swap_blocks: Blocks of each host for preempted requests; None to compute these again.
     """
     platform = toy_platform(replicas)
     served = Served()
@@ -184,10 +202,17 @@ def serve(
     engines = []
     for rank in range(replicas):
         kv = PagedKVCache(limits.num_blocks, limits.block_size)
+        if prefix_caching:
+            kv = PrefixCache(
+                limits.num_blocks, limits.block_size, sequences, *block_chains(requests, limits.block_size)
+            )
         phases = LLMPrefill(sequences), LLMDecode(sequences, kv)
         scheduler = policy(policy.Options(**given), sequences, kv, *phases, platform.env, executor.probes)
         group = layout.group(rank, "tensor")
         team = RecordingTeam(scheduler, served, group, PLAN, executor) if details else Team(group, PLAN, executor)
+        if swap_blocks is not None:
+            scheduler.swap = SwapSpace(swap_blocks, team, {rank: BLOCK_BYTES})
+            served.spaces.append(scheduler.swap)
         engines.append(
             Replica(
                 scheduler,

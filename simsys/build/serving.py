@@ -13,6 +13,7 @@ from simsys.build.cluster import Cluster
 from simsys.build.imperfections import build_jitter, imperfections
 from simsys.build.model import build_model
 from simsys.build.modules import module_options
+from simsys.build.serving_cache import kv_cache, swap_space
 from simsys.build.serving_setup import ServingSetup
 from simsys.build.serving_text import serving_assumptions
 from simsys.build.workload import build_requests
@@ -31,6 +32,8 @@ from simsys.model.work import Precision
 from simsys.parallel.layout import Layout
 from simsys.rank import Team
 from simsys.serving.kv_cache import PagedKVCache
+from simsys.serving.prefix_cache import block_chains
+from simsys.serving.prefix_tree import Chain
 from simsys.serving.replica import HostCosts, Replica
 from simsys.serving.requests import RequestTable
 from simsys.serving.sequences import Sequences
@@ -59,6 +62,11 @@ class ServingJob(ServingSetup):
         assert self.config.workload is not None
         table = build_requests(self.config.workload, self.config.simulation.seed, self.config.folder)
         return replace(table, arrival_s=[self.starts_s + time_s for time_s in table.arrival_s])
+
+    @cached_property
+    def chains(self) -> tuple[list[Chain], int]:
+        """What prefix caching knows the blocks of each request by."""
+        return block_chains(self.requests, self.settings.block_size)
 
     def execution_model(self) -> ExecutionModel:
         """Overheads and algorithms for the executor."""
@@ -124,7 +132,10 @@ class ServingJob(ServingSetup):
             for stage in stages
             for replica, team in enumerate(teams)
         ]
-        router = FRAMEWORKS.get(self.settings.router, Router)(engines, self.config.simulation.seed)
+        module, options = module_options(
+            self.settings.router, Router, self.settings.router_options, "serving.router_options"
+        )
+        router = module(engines, self.config.simulation.seed, options)
         return Source(executor.env, self.requests, router, executor.probes, late_s=self.api_s).ended
 
     def _team(self, replica: int, executor: Executor) -> Team:
@@ -158,6 +169,7 @@ class ServingJob(ServingSetup):
     def _engine(self, executor: Executor, sequences: Sequences, team: Team, rank: int) -> Replica:
         """One engine of a replica; of what happens at one moment, that with the lowest `rank` is first."""
         scheduler = self._scheduler(executor, sequences)
+        scheduler.swap = swap_space(self, team)
         for hook in executor.probes.replica_started:
             hook(rank, scheduler.kv)
         made = Replica(
@@ -174,7 +186,7 @@ class ServingJob(ServingSetup):
 
     def _scheduler(self, executor: Executor, sequences: Sequences) -> Scheduler:
         settings = self.settings
-        kv = PagedKVCache(self.engine_blocks, settings.block_size)
+        kv = kv_cache(self, sequences)
         module = FRAMEWORKS.get(settings.scheduler, Scheduler)
         limits = {key: getattr(settings, key) for key in SCHEDULER_LIMITS if key in module.Options.model_fields}
         _, options = module_options(settings.scheduler, Scheduler, {**limits, **settings.options}, "serving.options")

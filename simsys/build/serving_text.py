@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from simsys.build.serving_cache import cache_assumptions
 from simsys.model.precision import SCALE_GROUP, WEIGHT_ONLY
 
 if TYPE_CHECKING:
@@ -13,7 +14,14 @@ if TYPE_CHECKING:
 
 def serving_assumptions(job: ServingJob) -> list[str]:
     """Engine, precision, memory, parallelism and options of a job, a line each."""
-    return [*_engine(job), *_precision(job), *_memory(job), *_parallelism(job), *_options(job)]
+    return [
+        *_engine(job),
+        *_precision(job),
+        *_memory(job),
+        *cache_assumptions(job),
+        *_parallelism(job),
+        *_options(job),
+    ]
 
 
 def _engine(job: ServingJob) -> Iterator[str]:

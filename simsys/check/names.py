@@ -102,7 +102,12 @@ def check_modules(config: SimulationConfig, found: Findings) -> None:
     settings = config.serving
     known_module(settings.prefill, PrefillPhase, ("serving", "prefill"), found)
     known_module(settings.decode, DecodePhase, ("serving", "decode"), found)
-    known_module(settings.router, Router, ("serving", "router"), found)
+    if known_module(settings.router, Router, ("serving", "router"), found):
+        given = settings.router_options
+        found.attempt(
+            ("serving", "router_options"),
+            lambda: module_options(settings.router, Router, given, "serving.router_options"),
+        )
     if known_module(settings.scheduler, Scheduler, ("serving", "scheduler"), found):
         _check_scheduler_options(settings, found)
 

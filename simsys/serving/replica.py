@@ -107,10 +107,18 @@ class Replica:
 
     def free_blocks(self) -> int:
         """KV blocks that are free now, in the middle of a run too."""
-        if not self._busy:
+        if not self._left:
             return self.kv.free_blocks
         passed = self._steps.passed()
         return self.kv.free_blocks - self._decode_blocks(passed) - self._chunk_blocks(passed + 1)
+
+    def cached_tokens(self, request: int) -> int:
+        """Tokens at the beginning of a request that are in the KV cache now, in the middle of a run too."""
+        found = self.kv.cached_tokens(request)
+        if found and self._left > 1:
+            self.kv.foresee(self._decode_blocks(self._steps.passed()))
+            return self.kv.cached_tokens(request)
+        return found
 
     def check_finished(self) -> None:
         """A policy that never admits a request must not end as if all were well.
@@ -187,11 +195,24 @@ class Replica:
         scheduler, decode = self.scheduler, self._decode
         if scheduler.waiting or self._prefilling or decode.size > self.kv.free_blocks:
             chunks = self._ask()
-            if chunks:
-                self._start_with_prompts(chunks)
-                return
+            copies = None if scheduler.swap is None else scheduler.swap.copies()
+            if copies is None:
+                self._start(chunks)
+            else:
+                copies.callbacks.append(lambda _: self._start(chunks))
         else:
             scheduler.preempted = False
+            self._start_decoding()
+
+    def _start(self, chunks: list[Chunk]) -> None:
+        if chunks:
+            self._start_with_prompts(chunks)
+        else:
+            self._start_decoding()
+
+    def _start_decoding(self) -> None:
+        """Start a run without prompts, or rest."""
+        scheduler, decode = self.scheduler, self._decode
         self._chunks = ()
         self._decoding = size = decode.size
         if self.kv.notes is not None:
@@ -231,6 +252,9 @@ class Replica:
             steps = 1 if self.scheduler.preempted else self._that_fit(steps)
         self._left, self._tokens = steps, int(batch.tokens)
         self._steps.run(batch, steps, self._per_step_s + self._per_sequence_s * batch.logits, more_pairs)
+        if steps > 1 and self.kv.shares:  # what a chunk leaves in the cache may help others
+            self._left = 1
+            self._steps.cut()
 
     def _ask(self) -> list[Chunk]:
         """What the policy chooses, and room for the sequences that decode."""
