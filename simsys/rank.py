@@ -27,6 +27,7 @@ from simsys.ops import (
     Recv,
     Release,
     Send,
+    Transfer,
 )
 from simsys.parallel.layout import Group, Layout
 from simsys.parallel.passes import ForwardPass
@@ -343,3 +344,7 @@ class Team:
     def forward(self, batch: Batch, *, host_s: float = 0.0, name: str = "forward") -> Event:
         """Pass a batch through the model on all ranks, `host_s` seconds of host work first."""
         return self._executor.start(Forward(self.group, self.plan, batch, host_s, name))
+
+    def send(self, to: Team, nbytes: float, *, name: str = "transfer") -> Event:
+        """Let each rank send `nbytes` to the rank at its place in another team; fires when all have arrived."""
+        return self._executor.start(Transfer(self.group, to.group, nbytes, name))

@@ -103,6 +103,10 @@ def check_modules(config: SimulationConfig, found: Findings) -> None:
     known_module(settings.prefill, PrefillPhase, ("serving", "prefill"), found)
     known_module(settings.decode, DecodePhase, ("serving", "decode"), found)
     known_module(settings.router, Router, ("serving", "router"), found)
+    split = settings.disaggregated
+    if split is not None:
+        known_module(split.decode_router, Router, ("serving", "disaggregated", "decode_router"), found)
+        known_module(split.decode_scheduler, Scheduler, ("serving", "disaggregated", "decode_scheduler"), found)
     if known_module(settings.scheduler, Scheduler, ("serving", "scheduler"), found):
         _check_scheduler_options(settings, found)
 

@@ -16,7 +16,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt, PrivateAttr, model_vali
 from simsys.config.base import CommunicationPattern, FrozenModel, invalid
 from simsys.config.cluster import HardwareConfig, NetworkConfig
 from simsys.config.parallelism import ParallelismConfig
-from simsys.config.serving_options import LoraConfig, SpeculativeConfig
+from simsys.config.serving_options import AutoscalingConfig, DisaggregatedConfig, LoraConfig, SpeculativeConfig
 from simsys.config.training import TrainingConfig
 from simsys.config.workload import WorkloadConfig
 from simsys.units import Fraction, NonNegativeSeconds, Seconds
@@ -83,6 +83,8 @@ class ServingConfig(FrozenModel):
     prefill: str = "llm_prefill"
     decode: str = "llm_decode"
     router: str = "round_robin"
+    disaggregated: DisaggregatedConfig | None = None
+    autoscaling: AutoscalingConfig | None = None
     stepping: bool = False
     options: dict[str, Any] = Field(default_factory=dict)
 
@@ -99,6 +101,15 @@ class ServingConfig(FrozenModel):
                 f"max_num_batched_tokens ({self.max_num_batched_tokens}) must be at least max_num_seqs "
                 f"({self.max_num_seqs}), since every decoding sequence takes one token of a step"
             )
+        return self
+
+
+    @model_validator(mode="after")
+    def _disaggregated_alone(self) -> Self:
+        if self.disaggregated is not None:
+            for other in ("speculative", "autoscaling"):
+                if getattr(self, other) is not None:
+                    raise invalid(f"disaggregated serving with {other} is not available; remove one of them")
         return self
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from simsys.metrics.iteration_log import HOST, IterationLog
+from simsys.metrics.replica_log import ReplicaLog
 from simsys.metrics.serving import ServingLog, serving_metrics
 from simsys.metrics.training import mean_parts, training_metrics
 from simsys.ops import Collective, Compute, HostWork, Operation, Recv
@@ -30,6 +31,10 @@ class MetricsCollector(Probe, ABC):
 
     def ranks(self) -> Mapping[str, Sequence[Any]]:
         """Columns of the table of observed ranks; none if they are not told apart."""
+        return {}
+
+    def replica_changes(self) -> Mapping[str, Sequence[Any]]:
+        """Columns of the table of changes of the number of replicas; none if they stay."""
         return {}
 
     @property
@@ -148,10 +153,14 @@ class ServingMetrics(MetricsCollector):
         requests: All requests of the run.
         slo: Targets in seconds for ``ttft``, ``tpot`` and ``e2el``; missing ones are not demanded.
         api_s: How long a request needs to the scheduler.
+        gpus_per_replica: GPUs of each replica.
     """
 
-    def __init__(self, requests: RequestTable, slo: Mapping[str, float], api_s: float = 0.0) -> None:
+    def __init__(
+        self, requests: RequestTable, slo: Mapping[str, float], api_s: float = 0.0, *, gpus_per_replica: int = 1
+    ) -> None:
         self.log = ServingLog(requests, api_s)
+        self.replica_log = ReplicaLog(gpus_per_replica)
         self.slo = slo
 
     def request_arrived(self, request: int, now_s: float) -> None:
@@ -184,9 +193,21 @@ class ServingMetrics(MetricsCollector):
         """In each step, every decoding sequence has waited that long for its token."""
         self.log.steps.extend(runs)
 
+    def kv_transferred(self, request: int, started_s: float, ended_s: float, nbytes: float) -> None:
+        """A request goes on elsewhere."""
+        self.replica_log.transferred(ended_s - started_s, nbytes)
+
+    def scaled(self, active: int, paid: int, now_s: float) -> None:
+        """Replicas come and go."""
+        self.replica_log.scaled(active, paid, now_s)
+
+    def replica_changes(self) -> Mapping[str, Sequence[Any]]:
+        """One row per change."""
+        return self.replica_log.columns()
+
     def metrics(self) -> Mapping[str, Any]:
         """Figures of the whole run."""
-        return serving_metrics(self.log, self.slo)
+        return {**serving_metrics(self.log, self.slo), **self.replica_log.metrics(self.end_s)}
 
     def rows(self) -> Mapping[str, Sequence[Any]]:
         """One row per request."""
