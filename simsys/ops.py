@@ -181,7 +181,7 @@ class Pipelined:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Transfer:
-    """What each rank of a serving team sends to the rank at its place in another team, whatever both compute meanwhile.
+    """What each rank of a serving team sends to the rank at its place in another, whatever both compute meanwhile.
 
     Args:
         source: The ranks that send.

@@ -103,7 +103,6 @@ class ServingConfig(FrozenModel):
             )
         return self
 
-
     @model_validator(mode="after")
     def _disaggregated_alone(self) -> Self:
         if self.disaggregated is not None:

@@ -1,7 +1,7 @@
 """Replicas that come and go with the load: more while requests queue, fewer while some are idle.
 
-As horizontal autoscalers do, it looks at regular times only. A replica that is started takes requests after a delay, in
-which its GPUs are paid for already; a request stays where it was routed.
+As horizontal autoscalers do, it looks at regular times only. A replica that is started takes requests after a delay,
+in which its GPUs are paid for already; a request stays where it was routed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class ScalingRule:
         min_replicas: Take requests from the beginning, and are never turned off.
         max_replicas: Most that are on at a time.
         scale_up_queue: One more is started when more requests wait than this times those that are on or starting.
-        scale_down_idle_s: One is turned off that has had no request for so long, seconds.
+        scale_down_idle_s: One is turned off that has had no request for so long, seconds, unless as many wait elsewhere
+            that one would be started again.
         startup_s: Seconds from its start until a replica takes requests.
         interval_s: Seconds between looks, which are at the multiples of it.
     """
@@ -112,10 +113,14 @@ class Autoscaler:
             else:
                 self._idle_since_s.setdefault(number, self._env.now)
 
-    def _scale_up(self) -> None:
+    def _too_few(self, replicas: int) -> bool:
+        """Whether more requests wait than so many replicas may have."""
         waiting = sum(len(engine.scheduler.waiting) for engine in self._seen)
+        return waiting > self._rule.scale_up_queue * replicas
+
+    def _scale_up(self) -> None:
         paid = len(self._on) + len(self._starting)
-        if paid < self._rule.max_replicas and waiting > self._rule.scale_up_queue * paid:
+        if paid < self._rule.max_replicas and self._too_few(paid):
             taken = {*self._on, *self._starting}
             number = next(each for each in range(self._count) if each not in taken)
             self._starting.append(number)
@@ -131,8 +136,10 @@ class Autoscaler:
     def _scale_down(self) -> None:
         latest_s = self._env.now - self._rule.scale_down_idle_s * (1.0 - ROUNDING)
         long_idle = [number for number in self._on if self._idle_since_s.get(number, math.inf) <= latest_s]
-        spare = len(self._on) - self._rule.min_replicas
-        for number in long_idle[::-1][:spare]:
+        for number in reversed(long_idle):
+            others = len(self._on) - 1
+            if others < self._rule.min_replicas or self._too_few(others + len(self._starting)):
+                return
             self._on.remove(number)
             del self._idle_since_s[number]
             self._changed()

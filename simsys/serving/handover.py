@@ -1,8 +1,8 @@
 """Disaggregated serving: some replicas process prompts, others generate tokens, and KV caches go from those to these.
 
 As in DistServe (Zhong et al. 2024, §3) and Splitwise (Patel et al. 2024, §4). A request has its first token where its
-prompt was processed. Its cache stays there until the replica that is to decode has room for it and has fetched it, each
-rank from the rank at the same place. If it is preempted after that, it is computed again where it decodes.
+prompt was processed. Its cache stays there until the replica that is to decode has room for it and has fetched it,
+each rank from the rank at the same place. If it is preempted after that, it is computed again where it decodes.
 """
 
 from __future__ import annotations

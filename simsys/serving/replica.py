@@ -61,7 +61,7 @@ class Replica:
         self.on_end: Callable[[int], None] | None = None
         """Called with every request that has ended, be it refused."""
         self.hand_over: Callable[[int], None] | None = None
-        """Called with every request that has its first token and is to get the others elsewhere; by default none is."""
+        """Called with every request that has its first token, if it is to get the others elsewhere."""
         self.team = team
         self._env, self._probes = env, probes
         self._per_step_s, self._per_sequence_s = host.per_step_s, host.per_sequence_s
