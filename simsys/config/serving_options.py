@@ -9,6 +9,9 @@ from pydantic import Field, PositiveInt, model_validator
 from simsys.config.base import FrozenModel, invalid
 from simsys.units import NonNegativeSeconds, Seconds
 
+SHORTEST_INTERVAL_S = 1e-3
+"""Between looks of the autoscaler."""
+
 
 class SpeculativeConfig(FrozenModel):
     """Speculative decoding: `draft_tokens` are drafted for each sequence and step, and verified in one pass.
@@ -76,4 +79,6 @@ class AutoscalingConfig(FrozenModel):
                 f"min_replicas ({self.min_replicas}) must not exceed max_replicas ({self.max_replicas}); "
                 f"write min_replicas: {self.max_replicas} or less"
             )
+        if self.interval < SHORTEST_INTERVAL_S:
+            raise invalid(f"interval must be at least 1 ms, not {self.interval:g} s, as each look costs an event")
         return self

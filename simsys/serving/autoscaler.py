@@ -27,8 +27,8 @@ class ScalingRule:
         min_replicas: Take requests from the beginning, and are never turned off.
         max_replicas: Most that are on at a time.
         scale_up_queue: One more is started when more requests wait than this times those that are on or starting.
-        scale_down_idle_s: One is turned off that has had no request for so long, seconds, unless as many wait elsewhere
-            that one would be started again.
+        scale_down_idle_s: One is turned off that has had no request for so long, seconds, unless so many wait
+            elsewhere that one would be started again.
         startup_s: Seconds from its start until a replica takes requests.
         interval_s: Seconds between looks, which are at the multiples of it.
     """

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from simsys.platform.environment import Environment
 from simsys.probes import Probes
 from simsys.serving.replica import Replica
 from simsys.serving.router import Router
 from simsys.serving.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from simsys.platform.environment import Environment
 
 KV_TRANSFER = "kv_transfer"
 """The name of the transfers, for observers."""
