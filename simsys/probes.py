@@ -85,6 +85,12 @@ class Probe:
     def replica_started(self, rank: int, kv: PagedKVCache) -> None:
         """An engine begins, whose first rank this is; its KV cache keeps notes from now on if `kv.watch` is called."""
 
+    def kv_transferred(self, request: int, started_s: float, ended_s: float, nbytes: float) -> None:
+        """The KV cache of a request, `nbytes` on all ranks together, has gone from one replica to another."""
+
+    def scaled(self, active: int, paid: int, now_s: float) -> None:
+        """From now on so many replicas take requests, and GPUs of so many are paid for; told where they are scaled."""
+
     def steps(self, rank: int, runs: Sequence[float]) -> None:
         """A serving replica has finished steps, in each of which every decoding sequence got one token.
 
@@ -118,6 +124,8 @@ class Probes:
     prefix_lookup: tuple[Callable[[int, int, int, float], None], ...]
     request_rejected: tuple[Callable[[int, str, float], None], ...]
     replica_started: tuple[Callable[[int, PagedKVCache], None], ...]
+    kv_transferred: tuple[Callable[[int, float, float, float], None], ...]
+    scaled: tuple[Callable[[int, int, float], None], ...]
     steps: tuple[Callable[[int, Sequence[float]], None], ...]
 
     def __init__(self, probes: Iterable[Probe] = ()) -> None:

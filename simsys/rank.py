@@ -27,6 +27,7 @@ from simsys.ops import (
     Recv,
     Release,
     Send,
+    Transfer,
 )
 from simsys.parallel.layout import Group, Layout
 from simsys.parallel.passes import ForwardPass
@@ -363,3 +364,7 @@ class Team:
         start = self._executor
         copies = [start.start(op) if after is None else start.start_after(op, after) for op in ops]
         return self._executor.wait(self.group.ranks[0], copies)
+
+    def send(self, to: Team, nbytes: float, *, name: str = "transfer") -> Event:
+        """Let each rank send `nbytes` to the rank at its place in another team; fires when all have arrived."""
+        return self._executor.start(Transfer(self.group, to.group, nbytes, name))

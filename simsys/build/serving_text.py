@@ -20,6 +20,7 @@ def serving_assumptions(job: ServingJob) -> list[str]:
         *_memory(job),
         *cache_assumptions(job),
         *_parallelism(job),
+        *_replicas(job),
         *_options(job),
     ]
 
@@ -72,6 +73,21 @@ def _parallelism(job: ServingJob) -> Iterator[str]:
         yield f"experts: whole ones on {given.ep_degree} ranks, {how}; busiest rank {given.expert_skew:g} x the mean"
     elif job.model.experts > 1:
         yield "experts: tokens are routed independently and evenly"
+
+
+def _replicas(job: ServingJob) -> Iterator[str]:
+    split, scaled = job.settings.disaggregated, job.settings.autoscaling
+    if split is not None:
+        yield (
+            f"disaggregated: prompts on {split.prefill_replicas}, tokens on {split.decode_replicas} replicas; a cache "
+            "is sent whole once there is room for it; what is preempted after that is computed again where it decodes"
+        )
+    if scaled is not None:
+        yield (
+            f"autoscaling: {scaled.min_replicas} to {scaled.max_replicas or job.layout.data} replicas, looked at "
+            f"every {scaled.interval:g} s; they start in {scaled.startup:g} s, paid for; requests stay where they "
+            "were routed"
+        )
 
 
 def _options(job: ServingJob) -> Iterator[str]:

@@ -108,6 +108,10 @@ def check_modules(config: SimulationConfig, found: Findings) -> None:
             ("serving", "router_options"),
             lambda: module_options(settings.router, Router, given, "serving.router_options"),
         )
+    split = settings.disaggregated
+    if split is not None:
+        known_module(split.decode_router, Router, ("serving", "disaggregated", "decode_router"), found)
+        known_module(split.decode_scheduler, Scheduler, ("serving", "disaggregated", "decode_scheduler"), found)
     if known_module(settings.scheduler, Scheduler, ("serving", "scheduler"), found):
         _check_scheduler_options(settings, found)
 

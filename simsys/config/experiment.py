@@ -16,7 +16,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt, PrivateAttr, model_vali
 from simsys.config.base import CommunicationPattern, FrozenModel, invalid
 from simsys.config.cluster import HardwareConfig, NetworkConfig
 from simsys.config.parallelism import ParallelismConfig
-from simsys.config.serving_options import LoraConfig, SpeculativeConfig
+from simsys.config.serving_options import AutoscalingConfig, DisaggregatedConfig, LoraConfig, SpeculativeConfig
 from simsys.config.training import TrainingConfig
 from simsys.config.workload import WorkloadConfig
 from simsys.units import Bytes, Fraction, NonNegativeSeconds, Seconds
@@ -94,6 +94,8 @@ class ServingConfig(FrozenModel):
     prefix_caching: bool = False
     preemption: Literal["recompute", "swap"] = "recompute"
     swap_space: Bytes | None = None
+    disaggregated: DisaggregatedConfig | None = None
+    autoscaling: AutoscalingConfig | None = None
     stepping: bool = False
     options: dict[str, Any] = Field(default_factory=dict)
 
@@ -116,6 +118,15 @@ class ServingConfig(FrozenModel):
     def _swaps_into_something(self) -> Self:
         if self.swap_space is not None and self.preemption != "swap":
             raise invalid("swap_space is for preemption: swap; write that too or remove swap_space")
+        return self
+
+    @model_validator(mode="after")
+    def _disaggregated_alone(self) -> Self:
+        if self.disaggregated is not None:
+            others = [name for name in ("speculative", "autoscaling") if getattr(self, name) is not None]
+            others += ["prefix_caching"] * self.prefix_caching + ["preemption: swap"] * (self.preemption == "swap")
+            if others:
+                raise invalid(f"disaggregated serving with {others[0]} is not available; remove one of them")
         return self
 
     @property

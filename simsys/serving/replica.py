@@ -60,6 +60,9 @@ class Replica:
         self.sequences, self.kv = scheduler.sequences, scheduler.kv
         self.on_end: Callable[[int], None] | None = None
         """Called with every request that has ended, be it refused."""
+        self.hand_over: Callable[[int], None] | None = None
+        """Called with every request that has its first token, if it is to get the others elsewhere."""
+        self.team = team
         self._env, self._probes = env, probes
         self._per_step_s, self._per_sequence_s = host.per_step_s, host.per_sequence_s
         self._prefill, self._decode = scheduler.prefill, scheduler.decode
@@ -95,8 +98,13 @@ class Replica:
 
     def notice(self, request: int) -> None:
         """A request has joined the queue: begin, or end the run at the next step if that may change it."""
+        if not self._busy or (self._left > 1 and self.scheduler.wants(request, self._tokens)):
+            self.ask_again()
+
+    def ask_again(self) -> None:
+        """Begin, or end the run at the next step, since the policy may choose something else now."""
         if self._busy:
-            if self._left > 1 and self.scheduler.wants(request, self._tokens):
+            if self._left > 1:
                 self._steps.cut()
         else:
             self._busy = True
@@ -119,6 +127,14 @@ class Replica:
             self.kv.foresee(self._decode_blocks(self._steps.passed()))
             return self.kv.cached_tokens(request)
         return found
+
+    def give_back(self, request: int) -> None:
+        """Release the cache of a request that has been handed over, in the middle of a run too."""
+        kv, waiting = self.kv, self.scheduler.waiting
+        kv.peak_blocks = max(kv.peak_blocks, kv.num_blocks - self.free_blocks())
+        kv.release(request, self.sequences.prompt_tokens[request])
+        if waiting:
+            self.notice(waiting[0])
 
     def check_finished(self) -> None:
         """A policy that never admits a request must not end as if all were well.
@@ -178,7 +194,11 @@ class Replica:
                 for hook in self._probes.request_resumed:
                     hook(request, self._env._now)
             if generated < sequences.output_tokens[request]:
-                self._decode.add(request)
+                if self.hand_over is None:
+                    self._decode.add(request)
+                else:
+                    del self._running[request]
+                    self.hand_over(request)
             else:
                 self.kv.release(request, sequences.computed_tokens[request])
                 del self._running[request]

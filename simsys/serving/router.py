@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from simsys.config.base import Configurable
 from simsys.rng import stream
@@ -17,10 +17,14 @@ class Router(Configurable, ABC):
     """Hands out requests: subclass it and write `route`.
 
     Args:
-        replicas: To choose from. They tell their `outstanding` requests and `free_blocks` of KV cache.
+        replicas: To choose from, which change where they are scaled. They tell their `outstanding` requests and
+            `free_blocks` of KV cache.
         seed: The scenario's, for random choices.
         options: The router's settings; by default, their defaults.
     """
+
+    scales: ClassVar[bool] = True
+    """Whether replicas may come and go; not if it treats those it is given at first differently."""
 
     def __init__(self, replicas: Sequence[Replica], seed: int, options: Any = None) -> None:
         self.replicas = replicas
