@@ -15,10 +15,11 @@ from simsys.serving.sequences import Sequences
 
 @dataclass(eq=False)
 class Block:
-    """A block, what it holds if somebody could find it, and how many requests use it."""
+    """A block, what it holds if somebody could find it, how many requests use it, and which one it follows."""
 
     key: Hashable = None
     users: int = 0
+    before: Block | None = None
 
 
 class NaiveCache:
@@ -80,12 +81,15 @@ class NaiveCache:
             if mine[place].key is None:
                 mine[place].key = keys[place]
                 self.found[keys[place]] = mine[place]
+                mine[place].before = mine[place - 1] if place else None
 
     def release(self, request: int, tokens: int) -> None:
         mine = self.lists[request]
-        for block in mine[tokens // self.block_size :]:
-            if block.key is not None and block.users == 1:  # it was never filled
-                del self.found[block.key]
+        for block in reversed(mine[tokens // self.block_size :]):
+            if block.key is not None:
+                if block.users > 1 or any(other.before is block for other in self.found.values()):
+                    break
+                del self.found[block.key]  # it was never filled
                 block.key = None
         self.hold(request, tokens, len(mine))
         for block in reversed(self.lists.pop(request)):

@@ -67,11 +67,11 @@ BAD = [
     ),
     (
         {"serving": "preemption: discard"},
-        "4:22: serving.preemption: ",
+        "4:23: serving.preemption: 'discard' is not one of recompute, swap",
     ),
     (
         {"serving": "router: prefix_affinity"},
-        "4:18: serving.router: prefix_affinity looks for cached prefixes, but there are none; write prefix_caching: ",
+        "4:19: serving.router: prefix_affinity looks for cached prefixes, but there are none; write prefix_caching: ",
     ),
     (
         {"serving": "prefix_caching: true, router: prefix_affinity, router_options: {balance_rel_threshold: 0.5}"},

@@ -11,7 +11,6 @@ from simsys.serving.prefix_cache import PrefixCache
 from simsys.serving.sequences import Sequences
 from simsys.serving.swap import SwapSpace
 from simsys.teams import PipelineTeam
-from simsys.units import Dimension, pretty
 
 if TYPE_CHECKING:
     from simsys.build.serving import ServingJob
@@ -42,5 +41,5 @@ def cache_assumptions(job: ServingJob) -> Iterator[str]:
         known = any(job.requests.hash_ids)
         yield f"prefix caching: {ids}" if known else "prefix caching: the workload does not say which prompts share"
     if settings.preemption == "swap":
-        each = pretty(settings.swap_bytes, Dimension.BYTES)
+        each = f"{settings.swap_bytes / 2**30:.4g} GiB"
         yield f"preemption by swap: {each} of host memory per GPU, over PCIe, and steps wait; if full, recomputation"

@@ -114,7 +114,7 @@ class PrefixCache(PagedKVCache):
     def take_for_decode(self, blocks: int) -> None:
         """Take blocks for decoding sequences; they are attributed when the sequence is released."""
         super().take_for_decode(blocks)
-        self._tree.take(blocks)
+        self._tree.unused -= blocks
 
     def foresee(self, blocks: int) -> None:
         """Give up what blocks have cost that decoding sequences hold already, though they are not taken yet."""
@@ -136,8 +136,9 @@ class PrefixCache(PagedKVCache):
             self._longer.pop(request, None)
         tree, blocks = self._tree, max(self.held[request], self.blocks_for(tokens))
         self.held[request] = blocks
-        self._nodes[request] = tree.forget(self._nodes[request], tokens // self.block_size)
-        self._hold(request, tokens, blocks)
+        if self._nodes[request] is not None or self._chain(request):
+            self._nodes[request] = tree.forget(self._nodes[request], tokens // self.block_size)
+            self._hold(request, tokens, blocks)
         node = self._nodes.pop(request)
         own = self.held.pop(request) - (0 if node is None else node.end)
         tree.scrap(own)
@@ -166,7 +167,7 @@ class PrefixCache(PagedKVCache):
         missing = blocks - shared - own
         self.free_blocks -= missing
         if missing > 0:
-            tree.take(missing)
+            tree.unused -= missing
         else:
             tree.scrap(-missing)
         self._nodes[request] = tree.add(chain, node, full) if full > shared else node

@@ -17,15 +17,20 @@ Chain = Sequence[Hashable]
 class Node:
     """A stretch of blocks, counted from the beginning of the prompt; without a chain, blocks that nobody will find."""
 
-    __slots__ = ("begin", "chain", "end", "parent", "users")
+    __slots__ = ("begin", "chain", "children", "end", "parent", "users")
 
     def __init__(self, chain: Chain, begin: int, end: int, parent: Node | None, users: int) -> None:
         self.chain = chain
         self.begin = begin
         self.end = end
         self.parent = parent
+        self.children = 0
+        """Nodes that follow this one."""
         self.users = users
         """Requests that hold blocks up to the end of this node, and nodes in use that follow it."""
+
+
+NO_SCRAP = Node((), 0, 0, None, 0)
 
 
 class PrefixTree:
@@ -43,10 +48,11 @@ class PrefixTree:
 
     def __init__(self, num_blocks: int, block_size: int, id_tokens: int) -> None:
         self.unused = num_blocks
-        """Blocks that hold nothing."""
+        """Blocks that hold nothing; below 0, how many are to be given up before anything is looked up."""
         self._block_size, self._id_tokens = block_size, id_tokens
         self._index: dict[Hashable, Node] = {}  # by id, the node with the last of its blocks that is cached
         self._queue: OrderedDict[Node, None] = OrderedDict()
+        self._scrap = NO_SCRAP  # what was put into the queue last, if it is scrap
 
     @property
     def free_blocks(self) -> int:
@@ -56,10 +62,13 @@ class PrefixTree:
     @property
     def cached_blocks(self) -> int:
         """Blocks that nobody uses, but could find."""
+        self.reclaim(0)
         return sum(node.end - node.begin for node in self._queue if node.chain)
 
     def match(self, chain: Chain, limit: int) -> int:
         """How many of the first `limit` blocks are cached, up to the first that is not."""
+        if self.unused < 0:
+            self.reclaim(0)
         index, ids = self._index, min(len(chain), self._id_of(limit - 1) + 1)
         if limit < 1 or not ids or chain[0] not in index:
             return 0
@@ -108,6 +117,7 @@ class PrefixTree:
             if node.users:
                 break
             self._queue[node] = None
+            self._scrap = NO_SCRAP
             idle += node.end - node.begin
             node = node.parent
         return idle
@@ -115,12 +125,14 @@ class PrefixTree:
     def add(self, chain: Chain, parent: Node | None, end: int) -> Node:
         """Cache blocks after those of `parent`, up to `end`, for the one who has held `parent` and holds them now."""
         node = Node(chain, 0 if parent is None else parent.end, end, parent, 1)
+        if parent is not None:
+            parent.children += 1
         self._point(node, self._id_of(node.begin), self._id_of(end - 1) + 1)
         return node
 
     def forget(self, node: Node | None, end: int) -> Node | None:
-        """Cache no longer what was added beyond `end` and nobody else uses; return what to release for `node`."""
-        while node is not None and node.end > end and node.users == 1:
+        """Cache no longer what was added beyond `end`, unless somebody else has used it; return what to release now."""
+        while node is not None and node.end > end and node.users == 1 and not node.children:
             kept = max(node.begin, end)
             self._shorten(node, kept)
             if kept > node.begin:
@@ -130,14 +142,11 @@ class PrefixTree:
 
     def scrap(self, blocks: int) -> None:
         """Blocks are free that nobody will find."""
-        if blocks:
-            self._queue[Node((), 0, blocks, None, 0)] = None
-
-    def take(self, blocks: int) -> None:
-        """Give up blocks for something new."""
-        self.unused -= blocks
-        if self.unused < 0:
-            self.reclaim(0)
+        if self._scrap.end:
+            self._scrap.end += blocks
+        elif blocks:
+            self._scrap = Node((), 0, blocks, None, 0)
+            self._queue[self._scrap] = None
 
     def reclaim(self, unused: int) -> None:
         """Give up blocks until so many hold nothing."""
@@ -169,10 +178,11 @@ class PrefixTree:
     def _cut(self, node: Node, end: int) -> Node:
         """Cut a node in two; return the first part, whose recency is to be that of whom it is cut for."""
         head = Node(node.chain, node.begin, end, node.parent, int(node.users > 0))
+        head.children = 1
         self._point(head, self._id_of(head.begin), self._id_of(end))
         node.begin, node.parent = end, head
         if not head.users:
-            self._queue[head] = None
+            self._queue[head] = None  # `hold` takes it out again
         return head
 
     def _shorten(self, node: Node, end: int) -> None:
@@ -182,6 +192,9 @@ class PrefixTree:
             if end == node.begin and node.parent is not None:
                 self._index[node.chain[first]] = node.parent
             first += 1
-        for place in range(first, self._id_of(node.end - 1) + 1):
-            del self._index[node.chain[place]]
+        index = self._index
+        for each in node.chain[first : self._id_of(node.end - 1) + 1]:
+            del index[each]
         node.end = end
+        if end == node.begin and node.parent is not None:
+            node.parent.children -= 1

@@ -74,6 +74,8 @@ class Replica:
         overridden = type(scheduler).refusal is not Scheduler.refusal
         self._refuses = scheduler.refusal if overridden else None
         self._busy = False
+        self._copying = False  # while the next run waits for copies
+        self._unasked = False  # whether a request has come meanwhile
         self._left = 0  # steps of the run under way, none while it is being changed
         self._tokens = 0  # of each of its steps
         self._chunks: Sequence[Chunk] = ()
@@ -106,6 +108,7 @@ class Replica:
         if self._busy:
             if self._left > 1:
                 self._steps.cut()
+            self._unasked = self._copying
         else:
             self._busy = True
             self._left = 0
@@ -219,10 +222,20 @@ class Replica:
             if copies is None:
                 self._start(chunks)
             else:
-                copies.callbacks.append(lambda _: self._start(chunks))
+                self._copying = True
+                copies.callbacks.append(lambda _: self._copied(chunks))
         else:
             scheduler.preempted = False
             self._start_decoding()
+
+    def _copied(self, chunks: list[Chunk]) -> None:
+        """Start the run that has waited for copies; the policy has not seen who has come meanwhile."""
+        self._copying = False
+        self._start(chunks)
+        if self._unasked:
+            self._unasked = False
+            if self._left > 1:
+                self._steps.cut()
 
     def _start(self, chunks: list[Chunk]) -> None:
         if chunks:

@@ -114,8 +114,8 @@ class Scheduler(Configurable, ABC):
         """
         if self.preempted:
             return None
-        found = self.found_tokens(request)
-        tokens = min(tokens, self.sequences.target_tokens(request) - found)
+        found, target = self.found_tokens(request), self.sequences.target_tokens(request)
+        tokens = min(tokens, target - found)
         swapped = request in self.sequences.on_host
         if not self.kv.start(request, found + tokens, cached=0 if swapped else found, reserve=reserve):
             return None
@@ -131,7 +131,7 @@ class Scheduler(Configurable, ABC):
             self._swap_in(request, found)
         elif self.kv.shares:
             for lookup in self._probes.prefix_lookup:
-                lookup(request, found, self.sequences.target_tokens(request), self._env._now)
+                lookup(request, found, target, self._env._now)
         self.sequences.computed_tokens[request] = found
         return Chunk(request, tokens)
 
