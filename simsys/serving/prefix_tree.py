@@ -131,7 +131,7 @@ class PrefixTree:
         return node
 
     def forget(self, node: Node | None, end: int) -> Node | None:
-        """Cache no longer what was added beyond `end`, unless somebody else has used it; return what to release now."""
+        """Cache no longer what was added beyond `end`, unless others have used it; return what to release now."""
         while node is not None and node.end > end and node.users == 1 and not node.children:
             kept = max(node.begin, end)
             self._shorten(node, kept)
