@@ -41,7 +41,7 @@ class StepLog:
     def __init__(self, executor: Executor, rank: int) -> None:
         self._executor, self._rank = executor, rank
         self._runs: list[float] = []
-        executor.at_end(self.tell)
+        executor.at_result(self.tell)
 
     def add(self, tokens: float, decoding: float, started_s: float, first: int, end: int, times: StepTimes) -> None:
         """Note the steps from `first` up to `end` of a batch, which began at `started_s`."""
