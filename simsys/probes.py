@@ -83,7 +83,7 @@ class Probe:
         """A request can never be served."""
 
     def replica_started(self, rank: int, kv: PagedKVCache) -> None:
-        """An engine begins, whose first rank this is; its KV cache keeps notes from now on if `kv.watch` is called."""
+        """An engine begins, whose first rank this is; if `kv.watch` is called now, it notes what its KV cache holds."""
 
     def kv_transferred(self, request: int, started_s: float, ended_s: float, nbytes: float) -> None:
         """The KV cache of a request, `nbytes` on all ranks together, has gone from one replica to another."""
@@ -94,7 +94,7 @@ class Probe:
     def steps(self, rank: int, runs: Sequence[float]) -> None:
         """A serving replica has finished steps, in each of which every decoding sequence got one token.
 
-        They are told many at a time, and the last of them at the end of the simulation.
+        They are told many at a time, and the last of them at the end of the job.
 
         Args:
             rank: The first rank of the replica.

@@ -101,6 +101,7 @@ class JobRun:
     def result(self) -> RunResult:
         """What it found out, without what is known of the cluster as a whole."""
         job, collector, executor = self.job, self._collector, self.executor
+        executor.tell_all()
         seconds = collector.end_s - self._started_s
         return RunResult(
             name=job.config.name,

@@ -62,8 +62,8 @@ class Engine:
         self.played.collector.steps(self.rank, self.told)
 
     def note(self, sequences: int) -> None:
-        assert self.kv.notes is not None
-        self.kv.note(self.kv.notes, self.now_s, sequences)
+        assert self.kv.fresh_notes is not None
+        self.kv.fresh_notes += (self.now_s, self.kv.free_blocks, self.kv.full_blocks, sequences)
 
     def least(self) -> int:
         return min(self.requests.output_tokens[each] - len(self.played.tokens_s[each]) for each in self.running)

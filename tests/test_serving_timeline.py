@@ -70,22 +70,27 @@ def test_littles_law_holds_without_preemptions() -> None:
     assert found["mean_running"] == pytest.approx(rate_per_s * times.inference_s.mean())
 
 
+def note(cache: PagedKVCache, now_s: float, sequences: int) -> None:
+    if cache.fresh_notes is None:
+        cache.watch()
+    assert cache.fresh_notes is not None
+    cache.fresh_notes += (now_s, cache.free_blocks, cache.full_blocks, sequences)
+
+
 def test_blocks_that_a_run_takes_count_half_from_its_beginning() -> None:
     """Two caches of 10 blocks: one has 2 and takes 4 more until 1 s, the other has 8 from 0.5 to 1 s."""
     log = ServingLog(RequestTable([0.0], [1], [1]))
     log.caches = {0: PagedKVCache(10, 16), 1: PagedKVCache(10, 16)}
     one, other = log.caches.values()
-    notes = one.watch()
     one.grow(0, 2 * 16)
-    one.note(notes, 0.0, 1)
+    note(one, 0.0, 1)
     one.take_for_decode(4)
     one.release(0, 6 * 16)
-    one.note(notes, 1.0, 0)
-    notes = other.watch()
+    note(one, 1.0, 0)
     other.grow(0, 8 * 16)
-    other.note(notes, 0.5, -1)
+    note(other, 0.5, -1)
     other.release(0, 8 * 16)
-    other.note(notes, 1.0, 0)
+    note(other, 1.0, 0)
     assert timeline(log, 2.0, 2)["kv_cache_usage"].tolist() == pytest.approx([0.4, 0.0])
     assert timeline(log, 2.0, 4)["kv_cache_usage"].tolist() == pytest.approx([0.2, 0.6, 0.0, 0.0])
 

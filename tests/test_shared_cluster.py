@@ -212,3 +212,44 @@ def test_memory_is_told_job_by_job(tmp_path: Path) -> None:
     done = run(tmp_path, YAML, "memory")
     assert done.exit_code == 0, done.output
     assert [line.split(":")[0] for line in done.output.splitlines() if line[:2] in ("a:", "b:")] == ["a", "b"]
+
+
+CHAT = {
+    "name": "chat",
+    "gpus": 4,
+    "model": {"name": "Llama3-8B"},
+    "serving": {"scheduler": "vllm_v0"},
+    "workload": {
+        "arrivals": {"kind": "poisson", "rate": "20 req/s"},
+        "prompt_tokens": {"kind": "uniform", "low": 100, "high": 2000},
+        "output_tokens": {"kind": "uniform", "low": 1, "high": 100},
+        "num_requests": 60,
+    },
+    "slo": {"ttft": "100 ms"},
+}
+
+
+def chat(sessions: dict[str, Any] | None, arrivals: dict[str, Any] | None) -> dict[str, Any]:
+    workload = {**CHAT["workload"], **({"sessions": sessions} if sessions else {})}
+    return {**CHAT, "workload": {**workload, **({"arrivals": arrivals} if arrivals else {})}}
+
+
+@pytest.mark.parametrize("lod", ["medium", "high"])
+@pytest.mark.parametrize(
+    ("sessions", "arrivals"),
+    [(None, None), ({"turns": 3, "think_time": "1 s"}, None), (None, {"kind": "closed_loop", "concurrency": 8})],
+    ids=["open", "conversations", "closed loop"],
+)
+def test_serving_behind_another_job_has_the_figures_that_it_has_alone(lod: str, sessions: Any, arrivals: Any) -> None:
+    job, hardware = chat(sessions, arrivals), {**FOUR_GPU_NODES, "num_nodes": 1}
+    both = simulate(cluster({"name": "first", "gpus": 4, "model": SMALL}, job, hardware=hardware, lod=lod))
+    alone = simulate(cluster(job, hardware=hardware, lod=lod)).jobs[0]
+    behind, start_s = both.jobs[1], both.rows["started_s"][1]
+    assert start_s == both.rows["ended_s"][0] > 0.0
+    assert behind.metrics.keys() == alone.metrics.keys()
+    for name, value in alone.metrics.items():
+        assert behind.metrics[name] == (pytest.approx(value, rel=1e-6) if isinstance(value, float) else value), name
+    assert behind.simulated_s == pytest.approx(alone.simulated_s)
+    for name, column in alone.timeline.items():
+        assert behind.timeline[name] == pytest.approx(column, rel=1e-6, abs=1e-6), name
+    assert list(behind.rows["arrival_s"]) == pytest.approx([start_s + each for each in alone.rows["arrival_s"]])

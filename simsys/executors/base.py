@@ -101,6 +101,7 @@ class Executor(ABC):
         self._processes = Processes(self.env)
         self._pass_costs: dict[tuple[ForwardPass, int, Group | None, int], PassCost] = {}
         self._checks: list[Callable[[], None]] = []
+        self._tells: list[Callable[[], None]] = []
         self.mail = Mail(self.env, self._stand_in)
         self._handlers: dict[type, Callable[[Any], Event]] = {
             Compute: self.compute,
@@ -366,11 +367,21 @@ class Executor(ABC):
         """Let `check` be called when nothing can happen any more; it raises if something is amiss."""
         self._checks.append(check)
 
+    def at_result(self, tell: Callable[[], None]) -> None:
+        """Let `tell` be called before anybody asks the probes what they have heard."""
+        self._tells.append(tell)
+
+    def tell_all(self) -> None:
+        """Let the probes hear what they have not been told yet."""
+        for tell in self._tells:
+            tell()
+
     def check_finished(self) -> None:
         """Raise DeadlockError if something still waits when nothing can happen any more.
 
         The message names operations that wait for a partner, and where the ranks' processes wait.
         """
+        self.tell_all()
         for check in self._checks:
             check()
         error = deadlock(self._unmatched(), self._processes)

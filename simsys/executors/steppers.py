@@ -41,7 +41,7 @@ class StepLog:
     def __init__(self, executor: Executor, rank: int) -> None:
         self._executor, self._rank = executor, rank
         self._runs: list[float] = []
-        executor.at_end(self.tell)
+        executor.at_result(self.tell)
 
     def add(self, tokens: float, decoding: float, started_s: float, first: int, steps: int, times: StepTimes) -> None:
         """Note so many steps of a batch, from `first` on, which began at `started_s`."""

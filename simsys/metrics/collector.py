@@ -232,8 +232,10 @@ class ServingMetrics(MetricsCollector):
         self.log.prefix_queries += query_tokens
 
     def steps(self, rank: int, runs: Sequence[float]) -> None:
-        """Many at once."""
+        """Many at once; a good time to store what engines have noted since the last ones."""
         self.log.steps.add(rank, runs)
+        for cache in self.log.caches.values():
+            cache.store_notes()
 
     @cached_property
     def _timeline(self) -> Mapping[str, np.ndarray]:

@@ -8,6 +8,7 @@ from functools import cached_property
 from operator import eq
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from simsys.metrics.engine_notes import EngineNotes
 from simsys.metrics.step_log import StepLog
 from simsys.metrics.token_gaps import Lost, TokenGaps
 from simsys.serving.requests import RequestTable
@@ -147,7 +148,7 @@ class ServingLog:
     @cached_property
     def gaps(self) -> TokenGaps:
         """Gaps between tokens that are not just one step long; to be asked for when the run has ended."""
-        return TokenGaps(self.steps, {rank: cache.notes or () for rank, cache in self.caches.items()}, self.lost)
+        return TokenGaps(self.steps, {rank: EngineNotes.of(cache) for rank, cache in self.caches.items()}, self.lost)
 
     @property
     def decode_steps(self) -> int:

@@ -10,8 +10,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from simsys.metrics.engine_notes import EngineNotes
 from simsys.metrics.step_log import BLOCK
-from simsys.metrics.token_gaps import NOTE
 from simsys.metrics.token_rate import tokens_per_interval
 
 if TYPE_CHECKING:
@@ -158,9 +158,8 @@ def _batches(log: ServingLog, times: Timeline) -> Mapping[str, np.ndarray]:
         tokens = runs.decode_tokens.astype(float)
         decoding += times.mean(ends_s, np.concatenate([tokens, -tokens]))
     for cache in log.caches.values():
-        begun_s, full, used, _ = np.asarray(cache.notes or ()).reshape(-1, NOTE).T
-        held = 0.5 * (used + np.append(full[1:], used[-1:]))
-        blocks += times.mean(begun_s - log.starts_s, np.diff(held, prepend=0.0))
+        notes = EngineNotes.of(cache)
+        blocks += times.mean(notes.times_s - log.starts_s, np.diff(notes.held_blocks, prepend=0.0))
     columns = {"batch_size": _clean(decoding)}
     return columns | {"kv_cache_usage": _clean(blocks) / log.kv_blocks} if log.kv_blocks else columns
 

@@ -6,7 +6,7 @@ step processed prompts alone, or from the loss of its KV cache until its tokens 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     import numpy as np
 
+    from simsys.metrics.engine_notes import EngineNotes
     from simsys.metrics.step_log import StepLog, StepRuns
 
-NOTE = 4
-"""Numbers of each of the notes that a KV cache keeps (`PagedKVCache.note`)."""
 ROUNDING = 1e-9
 """Part of a step by which it may begin later than the note of it says: no step is that short."""
 
@@ -58,16 +57,16 @@ class Pauses:
     weight: np.ndarray
 
     @classmethod
-    def of(cls, notes: np.ndarray) -> Pauses:
-        """Read them off the notes of a KV cache, one row each.
+    def of(cls, notes: EngineNotes) -> Pauses:
+        """Read them off what an engine has noted.
 
         Of those that wait, the last to join are taken to be the first that are preempted, as schedulers do it.
         """
         import numpy as np
 
-        times_s, sequences = notes[:, 0], notes[:, 3].astype(np.int64)
+        times_s, sequences = notes.times_s, notes.sequences
         places = np.flatnonzero(sequences[:-1] < 0)
-        group = np.full(len(notes), -1)
+        group = np.full(times_s.size, -1)
         if not places.size:
             return cls(times_s, group, np.empty(0), np.empty(0), np.empty(0, dtype=np.int64))
         first = np.concatenate([[True], np.diff(places) > 1])
@@ -112,15 +111,15 @@ class TokenGaps:
 
     Args:
         steps: All steps.
-        notes: The notes of the KV cache of each engine, by its first rank.
+        notes: What each engine has noted, by its first rank.
         lost: Requests that lost their cache and had a token again.
     """
 
-    def __init__(self, steps: StepLog, notes: dict[int, Sequence[float]], lost: Sequence[Lost]) -> None:
+    def __init__(self, steps: StepLog, notes: Mapping[int, EngineNotes], lost: Sequence[Lost]) -> None:
         import numpy as np
 
         self._steps, self._lost = steps, lost
-        self._pauses = {rank: Pauses.of(np.asarray(each).reshape(-1, NOTE)) for rank, each in notes.items()}
+        self._pauses = {rank: Pauses.of(each) for rank, each in notes.items()}
         self.late: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         """By replica, the numbers of runs of steps whose first step ends longer gaps, and how many of these."""
         parts = [(again_s - last_s, 1) for _, last_s, again_s in self.resumed]
@@ -164,9 +163,9 @@ class TokenGaps:
         soon_s = pauses.until_s * (1 - 1e-15) - 1e-12
         place = np.searchsorted(runs.started_s[decoding], soon_s)
         inside = place < decoding.size
-        place = decoding[np.where(inside, place, 0)]
-        found = inside & (runs.started_s[place] <= pauses.until_s + ROUNDING * runs.first_s[place])
-        place, since_s, weight = place[found], pauses.since_s[found], pauses.weight[found]
+        place, since_s, until_s = decoding[place[inside]], pauses.since_s[inside], pauses.until_s[inside]
+        found = runs.started_s[place] <= until_s + ROUNDING * runs.first_s[place]
+        place, since_s, weight = place[found], since_s[found], pauses.weight[inside][found]
         before, after = self.late.get(rank, (place[:0], weight[:0]))
         late, inverse = np.unique(np.concatenate([before, place]), return_inverse=True)
         self.late[rank] = late, np.bincount(inverse, np.concatenate([after, weight])).astype(np.int64)

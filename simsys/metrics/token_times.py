@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simsys.metrics.token_gaps import NOTE
+from simsys.metrics.engine_notes import EngineNotes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,7 +47,7 @@ def _replicas(log: ServingLog) -> list[tuple[np.ndarray, np.ndarray]]:
 
     replicas = []
     for rank, cache in log.caches.items():
-        begun_s = np.asarray(cache.notes or ()).reshape(-1, NOTE)[:, 0]
+        begun_s = EngineNotes.of(cache).times_s
         runs = log.steps.of(log.steps.replica_of(rank))
         own = np.flatnonzero(np.isin(runs.started_s, begun_s) & (runs.decode_tokens > 0))
         count = runs.count[own]

@@ -20,11 +20,12 @@ class PagedKVCache:
     """
 
     __slots__ = (
-        "_full_blocks",
+        "_notes",
         "block_size",
         "free_blocks",
+        "fresh_notes",
+        "full_blocks",
         "held",
-        "notes",
         "num_blocks",
         "peak_blocks",
         "reserved_blocks",
@@ -41,29 +42,31 @@ class PagedKVCache:
         """Those of the free blocks that decoding sequences will take at the end of this step."""
         self.peak_blocks = 0
         self.held: dict[int, int] = {}
-        self.notes: array[float] | None = None
-        """What `note` was told, if anybody watches: four numbers each, the third of which are blocks in use then.
+        self.full_blocks = 0
+        """Blocks in use when sequences last took some to decode, before those that ended gave theirs back."""
+        self.fresh_notes: list[float] | None = None
+        """Where an engine notes four numbers whenever a run of steps begins, or nothing is left to do; if wanted.
 
-        The second are those in use just before, with all that the run took that ended then.
+        They are when, `free_blocks`, `full_blocks`, and how many sequences decode in the run, or, less than 0, how
+        many wait while it processes prompts alone.
         """
-        self._full_blocks = 0
+        self._notes = array("d")
 
-    def watch(self) -> array[float]:
-        """Keep notes from now on, and return them."""
-        self.notes = array("d")
-        return self.notes
+    def watch(self) -> None:
+        """Let an engine that is made from now on keep notes."""
+        self.fresh_notes = []
 
-    def note(self, notes: array[float], now_s: float, sequences: int) -> None:
-        """A run of steps begins, or there is nothing more to do.
+    @property
+    def notes(self) -> array[float]:
+        """All notes so far."""
+        self.store_notes()
+        return self._notes
 
-        Args:
-            notes: Those of this cache.
-            now_s: When.
-            sequences: How many decode in it; less than 0 if so many wait while it processes prompts alone.
-        """
-        used = self.num_blocks - self.free_blocks
-        notes.extend((now_s, self._full_blocks, used, sequences))
-        self._full_blocks = used
+    def store_notes(self) -> None:
+        """Put fresh notes into an array, which takes a quarter of the memory of a list."""
+        if self.fresh_notes:
+            self._notes.extend(self.fresh_notes)
+            self.fresh_notes.clear()
 
     @property
     def usage(self) -> float:
@@ -126,7 +129,7 @@ class PagedKVCache:
         if blocks > self.free_blocks:
             raise InternalError(f"decode takes {blocks} KV blocks, {self.free_blocks} are free")
         self.free_blocks -= blocks
-        used = self._full_blocks = self.num_blocks - self.free_blocks
+        used = self.full_blocks = self.num_blocks - self.free_blocks
         if used > self.peak_blocks:
             self.peak_blocks = used
 

@@ -69,6 +69,7 @@ class Replica:
         self._running, self._prefilling = scheduler.running, scheduler.prefilling
         self._block_size, self._capacity_tokens = self.kv.block_size, self.kv.capacity_tokens
         self._max_context_tokens = max_context_tokens
+        self._notes = self.kv.fresh_notes
         self._steps = team.steps(self._boundary)
         self._waking = EventPriority(AFTERWARDS + 1 + (team.group.ranks[0] if rank is None else rank))
         overridden = type(scheduler).refusal is not Scheduler.refusal
@@ -248,8 +249,8 @@ class Replica:
         scheduler, decode = self.scheduler, self._decode
         self._chunks = ()
         self._decoding = size = decode.size
-        if self.kv.notes is not None:
-            self.kv.note(self.kv.notes, self._env._now, size)
+        if self._notes is not None:
+            self._notes += (self._env._now, self.kv.free_blocks, self.kv.full_blocks, size)
         if not size:
             self._busy = False
             return
@@ -271,8 +272,9 @@ class Replica:
         decode = self._decode
         decoding = decode.size if self.scheduler.mixes else 0
         self._chunks, self._decoding = chunks, decoding
-        if self.kv.notes is not None:
-            self.kv.note(self.kv.notes, self._env._now, decoding or -decode.size)
+        if self._notes is not None:
+            kv = self.kv
+            self._notes += (self._env._now, kv.free_blocks, kv.full_blocks, decoding or -decode.size)
         batch = self._prefill.work(chunks)
         steps = self.scheduler.repeats(chunks)
         more_pairs = 0.0
