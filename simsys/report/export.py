@@ -25,7 +25,8 @@ def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> 
 
     They are ``<name>_config.yaml``, which run again gives the same files byte by byte, ``<name>_results.json``,
     ``<name>_bottlenecks.json``, ``<name>_iterations.csv`` or ``<name>_requests.csv``, and of training
-    ``<name>_ranks.csv``: for one rank of every pipeline stage, what its time is spent on (`RunResult.ranks`).
+    ``<name>_ranks.csv``: for one rank of every pipeline stage, what its time is spent on (`RunResult.ranks`); with
+    autoscaling, ``<name>_replicas.csv``: how many replicas take requests and are paid for, and from when.
     If events are collected, ``<name>_memory.csv`` says what was in use on each simulated GPU, and from when, and
     ``<name>_traffic.csv`` how many bytes each GPU sent to each other one. At high, ``<name>_links.csv`` says what each
     link carried that carried anything, and how busy it was.
@@ -57,7 +58,12 @@ def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> 
 
 def _tables(result: RunResult) -> dict[str, Mapping[str, Sequence[Any]]]:
     """The tables of a run, or of one of its jobs."""
-    return {ROWS[result.kind]: result.rows, "ranks": result.ranks, "memory": result.memory_timeline}
+    return {
+        ROWS[result.kind]: result.rows,
+        "ranks": result.ranks,
+        "replicas": result.replica_changes,
+        "memory": result.memory_timeline,
+    }
 
 
 def json_text(data: Any) -> str:
