@@ -1,4 +1,4 @@
-"""The side of disaggregated serving that decodes (Zhong et al. 2024, "DistServe", §4; Patel et al. 2024, "Splitwise").
+"""The decoding side of disaggregated serving (Zhong et al. 2024, "DistServe", §4; Patel et al. 2024, "Splitwise", §4).
 
 A request comes with the cache of its prompt, which is fetched as soon as there are blocks and a seat for it. It
 decodes from the first step on that begins when the cache is there. What is preempted here is computed again here, in

@@ -83,7 +83,7 @@ class Probe:
         """A request can never be served."""
 
     def replica_started(self, rank: int, kv: PagedKVCache) -> None:
-        """An engine begins, whose first rank this is; if `kv.watch` is called now, it notes what its KV cache holds."""
+        """An engine begins, whose first rank this is; after `kv.watch` it notes what its KV cache holds."""
 
     def kv_transferred(self, request: int, started_s: float, ended_s: float, nbytes: float) -> None:
         """The KV cache of a request, `nbytes` on all ranks together, has gone from one replica to another."""

@@ -13,6 +13,7 @@ from simsys.config.experiment import SimulationConfig
 from simsys.errors import UsageError
 from simsys.metrics.result import RunResult
 from simsys.parallel.serving_memory import kv_bytes_per_token
+from simsys.report.export import write_results
 from simsys.simulation import simulate
 
 WORKLOAD: dict[str, Any] = {
@@ -92,6 +93,38 @@ def test_gpu_seconds_are_the_area_under_the_replicas_that_are_paid_for() -> None
     spans = zip(changes["time_s"], ends_s, changes["paid"], strict=True)
     assert found.metrics["gpu_seconds"] == pytest.approx(sum((end - start) * paid for start, end, paid in spans))
     assert end_s < found.metrics["gpu_seconds"] < 4 * end_s
+
+
+def test_the_changes_are_written_beside_the_requests(tmp_path: Path) -> None:
+    config = scenario(serving={})
+    write_results(config, scaled(), tmp_path)
+    (file,) = tmp_path.rglob("*_replicas.csv")
+    header, *lines = file.read_text(encoding="utf-8").splitlines()
+    assert header == "time_s,active,paid"
+    assert lines[0] == "0.0,1,1"
+    write_results(config, disaggregated(), tmp_path / "fixed")
+    assert not list((tmp_path / "fixed").rglob("*_replicas.csv"))
+
+
+def test_several_jobs_share_the_links_of_caches() -> None:
+    """The job that has the second half of the cluster numbers its GPUs from 0 too."""
+    split = {"disaggregated": {"prefill_replicas": 1, "decode_replicas": 1}}
+    jobs = [{"name": name, "gpus": 2} for name in ("one", "other")]
+    found = {lod: simulate(scenario(lod, serving=split, jobs=jobs)).jobs for lod in ("high", "medium")}
+    for high, medium in zip(found["high"], found["medium"], strict=True):
+        assert medium.metrics["completed"] == 60
+        assert medium.rows["finished_s"] == pytest.approx(high.rows["finished_s"], rel=1e-9)
+
+
+@pytest.mark.parametrize("lod", ["high", "medium"])
+def test_caches_take_longer_over_links_that_are_weak(lod: str) -> None:
+    weak = {"degradations": [{"links": {"nodes": [0]}, "from": "1 s", "bandwidth": 0.1}]}
+    serving = {"disaggregated": {"prefill_replicas": 2, "decode_replicas": 2}}
+    slow, fast = (
+        simulate(scenario(lod, serving=serving, network=network)).metrics["mean_kv_transfer_ms"]
+        for network in (weak, {})
+    )
+    assert 5 * fast < slow < 10 * fast
 
 
 def test_a_replica_of_several_gpus_is_paid_for_whole() -> None:
