@@ -19,7 +19,7 @@ from frameworks.round_robin import RoundRobin
 from simsys.collectives.choose import cheapest
 from simsys.executors import executor_class
 from simsys.executors.base import ExecutionModel
-from simsys.framework import Replica, Router, Scheduler
+from simsys.framework import Router, Scheduler
 from simsys.model.work import Precision
 from simsys.parallel.layout import Layout
 from simsys.parallel.passes import forward_pass
@@ -31,6 +31,7 @@ from simsys.probes import Probe, Probes
 from simsys.serving.autoscaler import Autoscaler, ScalingRule
 from simsys.serving.handover import DecodingReplica, Handover
 from simsys.serving.kv_cache import PagedKVCache
+from simsys.serving.replica import Replica
 from simsys.serving.requests import RequestTable
 from simsys.serving.sequences import Sequences
 from simsys.serving.source import Source

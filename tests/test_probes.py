@@ -114,6 +114,8 @@ def test_every_hook_of_a_probe_does_nothing_until_overridden() -> None:
         "repeated": 5,
         "request_rejected": 3,
         "prefix_lookup": 4,
+        "kv_transferred": 4,
+        "scaled": 3,
     }
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -158,7 +158,7 @@ class PrefixCache(PagedKVCache):
         own = self.held[request] - shared
         full = min(tokens // self.block_size, len(chain) * self._id_tokens // self.block_size) if chain else 0
         if full > shared:
-            found = tree.match(chain, full)
+            found = tree.match(chain, full, shared)
             if found > shared:
                 further, idle = tree.hold(chain, found)
                 tree.release(node)

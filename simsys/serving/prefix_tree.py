@@ -65,15 +65,15 @@ class PrefixTree:
         self.reclaim(0)
         return sum(node.end - node.begin for node in self._queue if node.chain)
 
-    def match(self, chain: Chain, limit: int) -> int:
-        """How many of the first `limit` blocks are cached, up to the first that is not."""
+    def match(self, chain: Chain, limit: int, known: int = 0) -> int:
+        """How many of the first `limit` blocks are cached, up to the first that is not; the first `known` ones are."""
         if self.unused < 0:
             self.reclaim(0)
-        index, ids = self._index, min(len(chain), self._id_of(limit - 1) + 1)
-        if limit < 1 or not ids or chain[0] not in index:
-            return 0
+        index, first, ids = self._index, self._id_of(known), min(len(chain), self._id_of(limit - 1) + 1)
+        if limit <= known or ids <= first or chain[first] not in index:
+            return known
         if chain[ids - 1] not in index:
-            found, missing = 1, ids
+            found, missing = first + 1, ids
             while missing - found > 1:  # where a block is cached, so are all before it
                 middle = (found + missing) // 2
                 if chain[middle - 1] in index:
