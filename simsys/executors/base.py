@@ -154,13 +154,7 @@ class Executor(ABC):
         """Carry messages from one team to another, from now on; fires when all have arrived."""
 
     def stepper(self, team: Group, plan: ForwardPass, done: Callable[[int], None]) -> Stepper:
-        """What carries out consecutive steps of a serving team: one forward pass after another.
-
-        Args:
-            team: The ranks.
-            plan: One rank's share of the model.
-            done: Called after a run of steps, with their number.
-        """
+        """What carries out consecutive steps of a serving team; `done` is called after a run, with its number."""
         return self.passes(
             team.ranks[0], lambda batch, host_s: self.start(Forward(team, plan, batch, host_s, STEP)), done
         )

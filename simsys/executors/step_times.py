@@ -43,9 +43,10 @@ class StepTimes:
     def _add_kinks(self, bounds: Sequence[Line], current: Line) -> None:
         """Find the steps at which steeper bounds take over."""
         while steeper := [bound for bound in bounds if bound[1] > current[1]]:
-            step, _, overtaking = min((_overtaken(current, bound), -bound[1], bound) for bound in steeper)
+            step = min(_overtaken(current, bound) for bound in steeper)
             if step == inf:
                 return
+            overtaking = max(steeper, key=lambda bound: (bound[0] + step * bound[1], bound[1]))
             self.kinks.append((int(step), overtaking[0] - current[0], overtaking[1] - current[1]))
             current = overtaking
 
