@@ -221,7 +221,7 @@ def test_one_replica_cannot_be_disaggregated(tmp_path: Path) -> None:
 def test_advice_keeps_the_number_of_replicas(tmp_path: Path) -> None:
     """More GPUs for each would leave fewer of them."""
     split = "disaggregated: {prefill_replicas: 4, decode_replicas: 4}"
-    with pytest.raises(InfeasibleConfigError, match="does not fit into H100-SXM.*serving.precision: fp8 would fit"):
+    with pytest.raises(InfeasibleConfigError, match=r"does not fit into H100-SXM.*serving.precision: fp8 would fit"):
         problems(tmp_path, model="Llama3-70B", parallelism="tp_degree: 1", serving=split)
 
 
