@@ -10,7 +10,7 @@ from test_serving_options import problems
 
 from simsys.build.job import build_job
 from simsys.config.experiment import SimulationConfig
-from simsys.errors import UsageError
+from simsys.errors import InfeasibleConfigError, UsageError
 from simsys.metrics.result import RunResult
 from simsys.parallel.serving_memory import kv_bytes_per_token
 from simsys.report.export import write_results
@@ -216,6 +216,13 @@ def test_one_replica_cannot_be_disaggregated(tmp_path: Path) -> None:
     given = FOUR | {"parallelism": "tp_degree: 8"}
     (found,) = problems(tmp_path, **given, serving="disaggregated: {prefill_replicas: 1, decode_replicas: 1}")
     assert "but the GPUs hold 1; use at least 2 times as many GPUs, or remove disaggregated" in found
+
+
+def test_advice_keeps_the_number_of_replicas(tmp_path: Path) -> None:
+    """More GPUs for each would leave fewer of them."""
+    split = "disaggregated: {prefill_replicas: 4, decode_replicas: 4}"
+    with pytest.raises(InfeasibleConfigError, match=r"does not fit into H100-SXM.*serving.precision: fp8 would fit"):
+        problems(tmp_path, model="Llama3-70B", parallelism="tp_degree: 1", serving=split)
 
 
 def test_what_was_not_checked_is_refused_when_it_is_built() -> None:

@@ -10,6 +10,7 @@ from simsys.check.effects import LeverEffect, Stopwatch, lever_effect
 from simsys.check.levers import Lever, lever_text, memory_problem, pulled
 from simsys.check.serving_levers import serving_levers
 from simsys.check.training_levers import lever_pairs, single_levers
+from simsys.errors import UsageError
 
 
 def cheapest_lever(job: TrainingJob | ServingJob, tokens: int = 1) -> Lever | None:
@@ -22,7 +23,15 @@ def cheapest_lever(job: TrainingJob | ServingJob, tokens: int = 1) -> Lever | No
     if isinstance(job, TrainingJob):
         variants = chain(single_levers(job), lever_pairs(job))
         return next((lever for lever, changed in variants if not memory_problem(changed)), None)
-    return next((lever for lever in serving_levers(job) if not memory_problem(pulled(job, lever), tokens)), None)
+    return next((lever for lever in serving_levers(job) if _fits(job, lever, tokens)), None)
+
+
+def _fits(job: ServingJob, lever: Lever, tokens: int) -> bool:
+    """Whether a serving job with a lever can be built, with as many replicas as it asks for, and fits."""
+    try:
+        return not memory_problem(pulled(job, lever), tokens)
+    except UsageError:
+        return False
 
 
 def advice(job: TrainingJob | ServingJob, lever: Lever | None) -> str:

@@ -26,6 +26,7 @@ from simsys.ops import Collective, Compute, Forward, Operation, Pass, PassOperat
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
 from simsys.platform.environment import At
+from simsys.platform.network import Pairs
 from simsys.rank import Stepper
 
 
@@ -115,14 +116,19 @@ class MediumDetail(Executor):
         nbytes = self.handed_on_bytes(op, stage)
         if not nbytes:
             return 0.0
-        network, teams = self.platform.network, (op.passes[stage].team, op.passes[stage + 1].team)
-        pairs, key = op.transfers(stage), (*teams, network.epoch(start_s))
-        lane = self._lanes.get(key)
-        if lane is None:
-            lane = self._lanes[key] = network.steady(start_s).idle_path(pairs)
-        (src, dst), latency_s, bytes_per_s = pairs[0], *lane
-        self._tally.sent(Send(src, dst, nbytes, None, op.name))
+        pairs = op.transfers(stage)
+        latency_s, bytes_per_s = self._lane(op.passes[stage].team, op.passes[stage + 1].team, pairs, start_s)
+        self._tally.sent(Send(*pairs[0], nbytes, None, op.name))
         return latency_s + nbytes / bytes_per_s
+
+    def _lane(self, source: Group, target: Group, pairs: Pairs, start_s: float) -> tuple[float, float]:
+        """Latency and bytes/s from the ranks of one team to those of another, all sending at once on idle links."""
+        network = self.platform.network
+        key = source, target, network.epoch(start_s)
+        found = self._lanes.get(key)
+        if found is None:
+            found = self._lanes[key] = network.steady(start_s).idle_path(pairs)
+        return found
 
     def stepper(self, team: Group, plan: ForwardPass, done: Callable[[int], None]) -> Stepper:
         """A run of steps as one event, if the hardware stays as it is."""
@@ -286,7 +292,6 @@ class MediumDetail(Executor):
 
     def _transfer_seconds(self, op: Transfer) -> float:
         """How long a transfer that begins now takes on idle links; counts its bytes."""
-        src, dst = op.pairs[0]
-        self._tally.sent(Send(src, dst, op.nbytes, None, op.name))
-        latency_s, bytes_per_s = self.platform.network.steady(self.env._now).idle_path(op.pairs)
+        self._tally.sent(Send(*op.pairs[0], op.nbytes, None, op.name))
+        latency_s, bytes_per_s = self._lane(op.source, op.target, op.pairs, self.env._now)
         return latency_s + op.nbytes / bytes_per_s
