@@ -76,7 +76,7 @@ class Probe:
         """A request that is scheduled has looked for its prompt in the prefix cache, where `hit_tokens` of it were."""
 
     def replica_started(self, rank: int, kv: PagedKVCache) -> None:
-        """An engine begins, whose first rank this is; if `kv.watch` is called now, it notes what its KV cache holds."""
+        """An engine begins, whose first rank this is; after `kv.watch` it notes how much of its KV cache is used."""
 
     def steps(self, rank: int, runs: Sequence[float]) -> None:
         """A serving replica has finished steps, in each of which every decoding sequence got one token.
