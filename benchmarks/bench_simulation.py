@@ -38,14 +38,6 @@ def test_tensor_parallel_decode_high(measure: Any) -> None:
     measure({**config, "parallelism": {"strategy": "TP", "tp_degree": 4}}, "requests", 100)
 
 
-@pytest.mark.parametrize("rate", ["2 req/s", "6 req/s"])
-def test_serving_medium(measure: Any, rate: str) -> None:
-    """One event per step of the replica, whatever the batch."""
-    config = serving("Llama-2-7B", {"gpu": "A100-SXM-80GB"}, "medium", 10_000, rate)
-    result = measure(config, "requests", 10_000)
-    assert result.events < 2 * result.metrics["steps"] + 3 * 10_000
-
-
 @pytest.mark.parametrize("lod", ["high", "medium"])
 def test_ddp_on_64_ranks(measure: Any, lod: str) -> None:
     """GPT-2 medium on eight DGX A100."""

@@ -11,6 +11,8 @@ from simsys.framework import Replica, Router, SharedQueue, register
 class CentralQueue(Router):
     """The queue of the first replica's scheduler, in its order, instead of one for each."""
 
+    scales = False
+
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         queue = SharedQueue(self.replicas[0].scheduler.waiting, self.notice)

@@ -38,7 +38,7 @@ class ChunkedPrefill(Scheduler):
             if not tokens or not (chunk := self.admit(request, tokens)):
                 break
             chunks.append(chunk)
-            budget -= tokens
+            budget -= chunk.tokens
         return [chunk for chunk in chunks if chunk.request in self.prefilling] if self.preempted else chunks
 
     def chunk_tokens(self, request: int, budget: int) -> int:

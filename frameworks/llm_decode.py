@@ -21,6 +21,7 @@ class LLMDecode(DecodePhase):
         super().__init__(sequences, kv)
         self.step = 0
         self.joined: dict[int, int] = {}  # request -> step at which it joined
+        self.remainder: dict[int, int] = {}  # request -> that of the steps at which it needs a block, if it ever does
         self.ends: list[tuple[int, int, int]] = []  # (last step, request, step it joined): stale after a preemption
         self.block_due = [0] * kv.block_size  # sequences that need a block at steps of this remainder
         self.growing = 0  # sequences that have not all their blocks yet
@@ -28,12 +29,16 @@ class LLMDecode(DecodePhase):
     def add(self, request: int) -> None:
         """The first of the remaining tokens comes with the next step."""
         sequences, step = self.sequences, self.step
-        remaining = sequences.output_tokens[request] - sequences.generated_tokens[request]
+        cached, output = sequences.computed_tokens[request], sequences.output_tokens[request]
         self.joined[request] = step
         self.size += 1
-        self.cached_tokens += sequences.computed_tokens[request]
-        self.grow(request, 1)
-        heappush(self.ends, (step + remaining, request, step))
+        self.cached_tokens += cached
+        kv = self.kv
+        if kv.held[request] * kv.block_size < sequences.prompt_tokens[request] + output - 1:
+            remainder = self.remainder[request] = (step - cached) % kv.block_size
+            self.block_due[remainder] += 1
+            self.growing += 1
+        heappush(self.ends, (step + output - sequences.generated_tokens[request], request, step))
 
     def remove(self, request: int) -> None:
         """Keep the tokens, release the cache."""
@@ -41,31 +46,37 @@ class LLMDecode(DecodePhase):
 
     def steps_left(self) -> int:
         """Until the first of the heap's ends that is not stale."""
-        ends, joined = self.ends, self.joined
-        while joined.get(ends[0][1]) != ends[0][2]:
+        ends = self.ends
+        last, request, joined = ends[0]
+        while self.joined.get(request) != joined:
             heappop(ends)
-        return ends[0][0] - self.step
+            last, request, joined = ends[0]
+        return last - self.step
 
     def missing_blocks(self, steps: int = 1) -> int:
         """Sequences whose last block is full, in each of the steps."""
-        due = self.block_due
-        first = self.step % len(due)
+        due, size = self.block_due, self.kv.block_size
+        first = self.step % size
         if steps == 1:
             return due[first]
-        rounds, rest = divmod(steps, len(due))
-        past = first + rest - len(due)
-        missing = rounds * self.growing + sum(due[first : first + rest])
-        return missing + sum(due[:past]) if past > 0 else missing
+        if not self.growing:
+            return 0
+        last = first + steps % size
+        missing = steps // size * self.growing + sum(due[first:last])
+        return missing + sum(due[: last - size]) if last > size else missing
 
     def finish(self, steps: int = 1) -> list[int]:
         """One more token each and step; those with their last one leave."""
         if not self.size:
             return []
-        self.kv.take_for_decode(self.missing_blocks(steps))
+        missing = self.missing_blocks(steps)
+        if missing:
+            self.kv.take_for_decode(missing)
         self.cached_tokens += self.size * steps
-        self.step += steps
-        ended, ends = [], self.ends
-        while ends and ends[0][0] <= self.step:
+        self.step = step = self.step + steps
+        ended: list[int] = []
+        ends = self.ends
+        while ends and ends[0][0] <= step:
             _, request, joined = heappop(ends)
             if self.joined.get(request) == joined:
                 self.leave(request)
@@ -74,7 +85,10 @@ class LLMDecode(DecodePhase):
 
     def leave(self, request: int) -> None:
         """Take a sequence out, with its tokens booked and its cache released."""
-        self.grow(request, -1)
+        remainder = self.remainder.pop(request, None)
+        if remainder is not None:
+            self.block_due[remainder] -= 1
+            self.growing -= 1
         sequences = self.sequences
         decoded = self.step - self.joined.pop(request)
         self.size -= 1
@@ -82,13 +96,3 @@ class LLMDecode(DecodePhase):
         cached = sequences.computed_tokens[request] + decoded
         self.cached_tokens -= cached
         self.kv.release(request, cached)
-
-    def grow(self, request: int, by: int) -> None:
-        """Count a sequence among those that need blocks, unless it holds those of its last token already."""
-        kv, sequences = self.kv, self.sequences
-        final = sequences.prompt_tokens[request] + sequences.output_tokens[request] - 1
-        if kv.held[request] * kv.block_size < final:
-            # It begins a new block at steps with this remainder modulo the block size.
-            remainder = (self.joined[request] - sequences.computed_tokens[request]) % kv.block_size
-            self.block_due[remainder] += by
-            self.growing += by

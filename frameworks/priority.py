@@ -36,7 +36,7 @@ class Priority(ChunkedPrefill):
         if not self.running or self.importance(self.victim()) <= self.importance(request):
             return False
         tokens = self.chunk_tokens(request, self.options.max_num_batched_tokens)
-        missing = self.kv.missing_blocks(request, tokens)
+        missing = self.admission_blocks(request, tokens)
         full = len(self.running) >= self.options.max_num_seqs
         return full or missing > self.kv.free_blocks - self.kv.reserved_blocks
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import cycle
 from typing import Any
 
 from simsys.framework import Replica, Router, register
@@ -14,8 +13,9 @@ class RoundRobin(Router):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.turns = cycle(self.replicas)
+        self.turn = -1
 
     def route(self, request: int) -> Replica:
-        """The next one."""
-        return next(self.turns)
+        """The next one of those there are now."""
+        self.turn = (self.turn + 1) % len(self.replicas)
+        return self.replicas[self.turn]

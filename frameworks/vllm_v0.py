@@ -1,8 +1,8 @@
-"""Prefill first, as vLLM's first engine schedules by default (Kwon et al. 2023, §4.5; v0 without chunked prefill).
+"""Prefill first, as vLLM's first engine schedules without chunked prefill (Kwon et al. 2023, §4.5; vLLM v0).
 
 As long as prompts wait and fit, a step processes prompts alone, and those that decode stand still. If blocks run out,
-the request admitted last is preempted and computed again. A hundredth of the blocks is kept free when a request is
-admitted.
+the request admitted last is preempted and computed again. When a request is admitted, a hundredth of the blocks stays
+free.
 """
 
 from __future__ import annotations

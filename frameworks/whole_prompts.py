@@ -27,9 +27,10 @@ class WholePrompts(Scheduler):
         chunks: list[Chunk] = []
         while self.waiting and len(self.running) < self.options.max_num_seqs:
             request = self.waiting[0]
-            tokens = self.sequences.remaining_prompt(request)
-            held = self.sequences.final_cache_tokens(request) if reserve else tokens
-            if tokens > budget or (self.kv.blocks_for(held) > self.kv.free_blocks - spare_blocks and self.running):
+            tokens = self.tokens_to_compute(request)
+            held = self.sequences.final_cache_tokens(request) if reserve else 0
+            blocks = max(self.admission_blocks(request, tokens), self.kv.admission_blocks(request, held))
+            if tokens > budget or (blocks > self.kv.free_blocks - spare_blocks and self.running):
                 break
             chunk = self.admit(request, tokens, reserve=held)
             if chunk is None:

@@ -18,6 +18,7 @@ from simsys.parallel.plan import Block, TrainingPlan
 from simsys.parallel.schedule import Action, ActionKind, Schedule, passes, require_one_chunk
 from simsys.rank import Rank, Team
 from simsys.registry import Registry
+from simsys.serving.fetching import FetchingScheduler
 from simsys.serving.phases import Chunk, DecodePhase, PrefillPhase
 from simsys.serving.queues import OrderedQueue, Queue, SharedQueue
 from simsys.serving.router import Router
@@ -142,6 +143,7 @@ __all__ = [
     "DataParallel",
     "DecodePhase",
     "Event",
+    "FetchingScheduler",
     "FrozenModel",
     "Group",
     "OrderedQueue",

@@ -179,6 +179,33 @@ class Pipelined:
         return passed.batch.tokens * passed.plan.output_elements_per_token / self.parts
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Transfer:
+    """What each rank of a serving team sends to the rank at its place in another, whatever both compute meanwhile.
+
+    Args:
+        source: The ranks that send.
+        target: As many that receive.
+        nbytes: Bytes from each rank.
+        name: What it is for.
+    """
+
+    source: Group
+    target: Group
+    nbytes: float
+    name: str
+
+    @property
+    def rank(self) -> int:
+        """The first rank that sends, for observers."""
+        return self.source.ranks[0]
+
+    @property
+    def pairs(self) -> tuple[tuple[int, int], ...]:
+        """Source and destination of every message."""
+        return tuple(zip(self.source.ranks, self.target.ranks, strict=True))
+
+
 PassOperation = Compute | Collective | Overlapped
 """What a pass of a program consists of."""
 
@@ -231,5 +258,16 @@ class Program:
 
 
 Operation = (
-    Compute | Collective | Overlapped | Send | Recv | HostWork | Allocate | Release | Forward | Pipelined | Program
+    Compute
+    | Collective
+    | Overlapped
+    | Send
+    | Recv
+    | HostWork
+    | Allocate
+    | Release
+    | Forward
+    | Pipelined
+    | Transfer
+    | Program
 )

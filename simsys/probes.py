@@ -67,16 +67,29 @@ class Probe:
         """A request that had lost its KV cache after its first token has a further token."""
 
     def request_preempted(self, request: int, now_s: float) -> None:
-        """A request has lost its KV cache and will be computed again."""
+        """A request has lost its KV cache, which will be computed again or come back from the host."""
+
+    def prefix_lookup(self, request: int, hit_tokens: int, query_tokens: int, now_s: float) -> None:
+        """A request that is admitted has been looked up in the prefix cache; again after each preemption.
+
+        Args:
+            request: Which.
+            hit_tokens: How many of its tokens are cached: whole blocks, and never its last token.
+            query_tokens: How many there are: its prompt, and after a preemption what it has generated.
+            now_s: When.
+        """
 
     def request_rejected(self, request: int, reason: str, now_s: float) -> None:
         """A request can never be served."""
 
-    def prefix_lookup(self, request: int, hit_tokens: int, query_tokens: int, now_s: float) -> None:
-        """A request that is scheduled has looked for its prompt in the prefix cache, where `hit_tokens` of it were."""
-
     def replica_started(self, rank: int, kv: PagedKVCache) -> None:
-        """An engine begins, whose first rank this is; after `kv.watch` it notes how much of its KV cache is used."""
+        """An engine begins, whose first rank this is; after `kv.watch` it notes what its KV cache holds."""
+
+    def kv_transferred(self, request: int, started_s: float, ended_s: float, nbytes: float) -> None:
+        """The KV cache of a request, `nbytes` on all ranks together, has gone from one replica to another."""
+
+    def scaled(self, active: int, paid: int, now_s: float) -> None:
+        """From now on so many replicas take requests, and GPUs of so many are paid for; told where they are scaled."""
 
     def steps(self, rank: int, runs: Sequence[float]) -> None:
         """A serving replica has finished steps, in each of which every decoding sequence got one token.
@@ -108,9 +121,11 @@ class Probes:
     request_finished: tuple[Callable[[int, float], None], ...]
     request_resumed: tuple[Callable[[int, float], None], ...]
     request_preempted: tuple[Callable[[int, float], None], ...]
-    request_rejected: tuple[Callable[[int, str, float], None], ...]
     prefix_lookup: tuple[Callable[[int, int, int, float], None], ...]
+    request_rejected: tuple[Callable[[int, str, float], None], ...]
     replica_started: tuple[Callable[[int, PagedKVCache], None], ...]
+    kv_transferred: tuple[Callable[[int, float, float, float], None], ...]
+    scaled: tuple[Callable[[int, int, float], None], ...]
     steps: tuple[Callable[[int, Sequence[float]], None], ...]
 
     def __init__(self, probes: Iterable[Probe] = ()) -> None:

@@ -6,7 +6,7 @@ detail decides what happens behind it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from simsys.collectives.base import BARRIER_BYTES, CollectiveKind
@@ -27,6 +27,7 @@ from simsys.ops import (
     Recv,
     Release,
     Send,
+    Transfer,
 )
 from simsys.parallel.layout import Group, Layout
 from simsys.parallel.passes import ForwardPass
@@ -343,3 +344,27 @@ class Team:
     def forward(self, batch: Batch, *, host_s: float = 0.0, name: str = "forward") -> Event:
         """Pass a batch through the model on all ranks, `host_s` seconds of host work first."""
         return self._executor.start(Forward(self.group, self.plan, batch, host_s, name))
+
+    def to_host(self, nbytes: Mapping[int, float], *, name: str = "swap_out", after: Event | None = None) -> Event:
+        """Copy from the GPUs to their hosts, all ranks at the same time.
+
+        Args:
+            nbytes: By rank, how much.
+            name: What it is for.
+            after: What must have happened before the copies begin.
+        """
+        return self._copy(HostChannel.TO_HOST, nbytes, name, after)
+
+    def from_host(self, nbytes: Mapping[int, float], *, name: str = "swap_in", after: Event | None = None) -> Event:
+        """Copy from the hosts to their GPUs; as `to_host`."""
+        return self._copy(HostChannel.FROM_HOST, nbytes, name, after)
+
+    def _copy(self, channel: HostChannel, nbytes: Mapping[int, float], name: str, after: Event | None) -> Event:
+        ops = [HostWork(rank, channel, size, name) for rank, size in nbytes.items()]
+        start = self._executor
+        copies = [start.start(op) if after is None else start.start_after(op, after) for op in ops]
+        return self._executor.wait(self.group.ranks[0], copies)
+
+    def send(self, to: Team, nbytes: float, *, name: str = "transfer") -> Event:
+        """Let each rank send `nbytes` to the rank at its place in another team; fires when all have arrived."""
+        return self._executor.start(Transfer(self.group, to.group, nbytes, name))

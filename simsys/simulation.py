@@ -112,6 +112,7 @@ class JobRun:
             rows=collector.rows(),
             memory_bytes=_fullest(executor).held_at_peak,
             ranks=collector.ranks(),
+            replica_changes=collector.replica_changes(),
             memory_timeline=self._timelines[0].columns() if self._timelines else {},
             timeline=collector.over_time(),
             requests=collector.requests,

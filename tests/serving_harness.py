@@ -18,19 +18,23 @@ from simsys.executors.base import ExecutionModel
 from simsys.framework import Router, Scheduler, Team
 from simsys.model.batch import Batch
 from simsys.model.work import Precision
-from simsys.ops import Forward, Operation
+from simsys.ops import Forward, HostWork, Operation
 from simsys.parallel.layout import Layout
 from simsys.parallel.passes import forward_pass
 from simsys.probes import Probe, Probes
 from simsys.serving.kv_cache import PagedKVCache
+from simsys.serving.prefix_cache import PrefixCache, block_chains
 from simsys.serving.replica import HostCosts, Replica
 from simsys.serving.requests import RequestTable
 from simsys.serving.sequences import Sequences
 from simsys.serving.source import Source
+from simsys.serving.swap import SwapSpace
 from simsys.testing import toy_model, toy_platform
 
 HOST = HostCosts(per_step_s=1e-6, per_sequence_s=1e-7)
 PLAN = forward_pass(toy_model())
+BLOCK_BYTES = 1000.0
+"""Of a block of the KV cache that is copied to the host."""
 
 
 @dataclass
@@ -47,6 +51,9 @@ class Served(Probe):
     running: list[int] = field(default_factory=list)
     arrived: dict[int, float] = field(default_factory=dict)
     reasons: dict[int, str] = field(default_factory=dict)
+    lookups: list[tuple[int, int, int, float]] = field(default_factory=list)
+    copies: list[tuple[HostWork, float, float]] = field(default_factory=list)
+    spaces: list[SwapSpace] = field(default_factory=list)
 
     @property
     def kv(self) -> PagedKVCache:
@@ -55,8 +62,11 @@ class Served(Probe):
         return kv
 
     def operation(self, op: Operation, started_s: float, ended_s: float) -> None:
-        if isinstance(op, Forward):
-            self.passes.append((op, started_s, ended_s))
+        if isinstance(op, HostWork):
+            self.copies.append((op, started_s, ended_s))
+
+    def prefix_lookup(self, request: int, hit_tokens: int, query_tokens: int, now_s: float) -> None:
+        self.lookups.append((request, hit_tokens, query_tokens, now_s))
 
     def steps_told(self) -> Iterator[tuple[float, float, int, float, float]]:
         """Every step as the probes hear of it: beginning, duration, decoding sequences and prompt tokens."""
@@ -95,10 +105,14 @@ class Served(Probe):
 
 
 class StepsTold(Probe):
-    """Keeps what probes are told of steps."""
+    """Keeps what probes are told of steps, and of every single one."""
 
     def __init__(self, served: Served) -> None:
         self.served = served
+
+    def operation(self, op: Operation, started_s: float, ended_s: float) -> None:
+        if isinstance(op, Forward):
+            self.served.passes.append((op, started_s, ended_s))
 
     def steps(self, rank: int, runs: Sequence[float]) -> None:
         self.served.told.append((rank, runs))
@@ -155,6 +169,9 @@ def serve(
     router: type[Router] = RoundRobin,
     replicas: int = 1,
     seed: int = 0,
+    details: bool = True,
+    prefix_caching: bool = False,
+    swap_blocks: int | None = None,
 ) -> Served:
     """Serve `requests` on toy GPUs, one for each replica.
 
@@ -168,6 +185,9 @@ def serve(
         router: Chooses the replica of every request.
         replicas: How many there are.
         seed: Of random choices.
+        details: Whether to keep every step.
+        prefix_caching: Whether requests share blocks.
+        swap_blocks: Blocks of each host for preempted requests; None to compute these again.
     """
     platform = toy_platform(replicas)
     served = Served()
@@ -175,16 +195,24 @@ def serve(
     model = ExecutionModel(cheapest, Precision(), per_layer_s=1e-6, stepping=stepping)
     roles = [(rank,) for rank in range(replicas)]
     executor = LEVELS["medium" if stepping else level](
-        platform, model, roles, Probes([served, StepsTold(served), *probes])
+        platform, model, roles, Probes([served, *([StepsTold(served)] if details else []), *probes])
     )
     sequences, layout = Sequences(requests), Layout(data=replicas)
     given = {name: getattr(limits, name) for name in policy.Options.model_fields if hasattr(limits, name)}
     engines = []
     for rank in range(replicas):
         kv = PagedKVCache(limits.num_blocks, limits.block_size)
+        if prefix_caching:
+            kv = PrefixCache(
+                limits.num_blocks, limits.block_size, sequences, *block_chains(requests, limits.block_size)
+            )
         phases = LLMPrefill(sequences), LLMDecode(sequences, kv)
         scheduler = policy(policy.Options(**given), sequences, kv, *phases, platform.env, executor.probes)
-        team = RecordingTeam(scheduler, served, layout.group(rank, "tensor"), PLAN, executor)
+        group = layout.group(rank, "tensor")
+        team = RecordingTeam(scheduler, served, group, PLAN, executor) if details else Team(group, PLAN, executor)
+        if swap_blocks is not None:
+            scheduler.swap = SwapSpace(swap_blocks, team, {rank: BLOCK_BYTES})
+            served.spaces.append(scheduler.swap)
         engines.append(
             Replica(
                 scheduler,

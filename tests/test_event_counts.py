@@ -100,3 +100,24 @@ def test_micro_batches_of_a_pipeline_add_no_events_at_medium(schedule: str) -> N
     )
     assert many.events == few.events
     assert many.metrics["mean_iteration_s"] > 3 * few.metrics["mean_iteration_s"]
+
+
+def test_stepping_takes_an_event_per_step_and_changes_no_figure_of_any_request() -> None:
+    config = {
+        "hardware": {"profile": "dgx-a100", "gpus_per_node": 2},
+        "model": {"name": "Llama-2-7B"},
+        "workload": {
+            "arrivals": {"kind": "poisson", "rate": "12 req/s"},
+            "prompt_tokens": {"kind": "lognormal", "mean": 400},
+            "output_tokens": {"kind": "lognormal", "mean": 100},
+            "num_requests": 100,
+        },
+    }
+    serving = {"router": "least_outstanding", "gpu_memory_utilization": 0.25}
+    jump, steps = (
+        simulate(SimulationConfig(**config, serving={**serving, "stepping": stepping})) for stepping in (False, True)
+    )
+    assert jump.rows == steps.rows
+    assert jump.metrics["steps"] == steps.metrics["steps"]
+    assert jump.metrics["p99_itl_ms"] == pytest.approx(steps.metrics["p99_itl_ms"], rel=1e-12)
+    assert 3 * jump.events < steps.metrics["steps"] < steps.events

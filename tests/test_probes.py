@@ -106,8 +106,17 @@ def test_without_probes_every_hook_is_empty() -> None:
 
 def test_every_hook_of_a_probe_does_nothing_until_overridden() -> None:
     probe = Probe()
-    arguments = {"operation": 3, "waited": 4, "memory": 3, "mark": 3, "repeated": 5, "request_rejected": 3, "step": 4}
-    arguments |= {"prefix_lookup": 4}
+    arguments = {
+        "operation": 3,
+        "waited": 4,
+        "memory": 3,
+        "mark": 3,
+        "repeated": 5,
+        "request_rejected": 3,
+        "prefix_lookup": 4,
+        "kv_transferred": 4,
+        "scaled": 3,
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert [getattr(probe, hook)(*[0] * arguments.get(hook, 2)) for hook in HOOKS] == [None] * len(HOOKS)

@@ -144,7 +144,7 @@ def test_a_place_without_a_fitting_class_is_refused(registry: Registry, place: s
 def test_an_unknown_name_comes_with_a_suggestion(registry: Registry) -> None:
     with pytest.raises(UnknownNameError, match=r"unknown framework module 'dpp', did you mean 'ddp'"):
         registry.get("dpp", DataParallel)
-    with pytest.raises(UnknownNameError, match=r"known: .*ddp.*llm_decode"):
+    with pytest.raises(UnknownNameError, match=r"known: .*chunked_prefill.*ddp"):
         registry.get("xyz", DataParallel)
 
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_serving import Limits
-from serving_harness import Served, StepSeconds, serve
+from serving_harness import serve
 
 from frameworks.chunked_prefill import ChunkedPrefill
 from simsys.errors import UsageError
 from simsys.framework import Chunk, Scheduler
-from simsys.model.batch import Batch
-from simsys.rng import stream
 from simsys.serving.replica import HostCosts
 from simsys.serving.requests import RequestTable
 from simsys.testing import toy_requests
@@ -48,43 +45,6 @@ class LongestFirst(ChunkedPrefill):
 class NeverAdmits(Scheduler):
     def schedule(self) -> list[Chunk]:
         return []
-
-
-def waiting_times(served: Served, requests: RequestTable) -> np.ndarray:
-    admitted = served.times("admitted")
-    return np.array([admitted[request] - time_s for request, time_s in enumerate(requests.arrival_s)])
-
-
-@pytest.mark.parametrize("load", [0.3, 0.7])
-def test_constant_service_is_an_m_d_1_queue(load: float) -> None:
-    """Lindley's recursion exactly, and Pollaczek-Khinchine: mean wait = load · service / (2 · (1 - load))."""
-    service_s = StepSeconds()(Batch(tokens=1, logits=1, attention_pairs=1))
-    count = 25_000
-    gaps_s = stream(7, "arrivals").exponential(service_s / load, count)
-    requests = RequestTable(gaps_s.cumsum().tolist(), [1] * count, [1] * count)
-    waits_s = waiting_times(serve(requests, ONE_AT_A_TIME), requests)
-    lindley_s = np.zeros(count)
-    for n in range(1, count):
-        lindley_s[n] = max(0.0, lindley_s[n - 1] + service_s - gaps_s[n])
-    assert waits_s == pytest.approx(lindley_s, rel=1e-9, abs=1e-9 * service_s * count)
-    assert waits_s.mean() == pytest.approx(load * service_s / (2 * (1 - load)), rel=0.03)
-
-
-def test_littles_law() -> None:
-    """The time average of the number in the system is arrival rate times mean sojourn, over a run that ends empty."""
-    requests = toy_requests(200, seed=3)
-    served = serve(requests, Limits(num_blocks=30, max_context_tokens=64))
-    finished = served.times("finished")
-    changes = sorted([(requests.arrival_s[r], 1) for r in finished] + [(time_s, -1) for time_s in finished.values()])
-    end_s = changes[-1][0]
-    area, number = 0.0, 0
-    for (time_s, change), (next_s, _) in zip(changes, [*changes[1:], (end_s, 0)], strict=True):
-        number += change
-        area += number * (next_s - time_s)
-    assert number == 0
-    sojourns_s = [time_s - requests.arrival_s[r] for r, time_s in finished.items()]
-    rate_per_s, mean_s = len(finished) / end_s, sum(sojourns_s) / len(sojourns_s)
-    assert area / end_s == pytest.approx(rate_per_s * mean_s, rel=1e-12)
 
 
 @settings(max_examples=100, deadline=None)

@@ -34,6 +34,10 @@ GOOD = [
     {"serving": "precision: int4"},
     {"serving": "precision: int8, kv_precision: int8, engine: tensorrt-llm"},
     {"serving": "cuda_graphs: true"},
+    {"serving": "prefix_caching: true"},
+    {"serving": "prefix_caching: true, router: prefix_affinity, router_options: {balance_abs_threshold: 8}"},
+    {"serving": "preemption: swap"},
+    {"serving": "preemption: swap, swap_space: 16 GiB, prefix_caching: true"},
     {"serving": "cuda_graphs: false"},
     {"serving": "cuda_graphs: false, engine: pytorch-eager"},
     {"serving": "lora: {adapters: 100, rank: 16}"},
@@ -57,6 +61,22 @@ def test_what_fits_together_passes(tmp_path: Path, given: dict[str, str]) -> Non
 
 KV = "vllm keeps keys and values in fp16, bf16, fp32, fp8, not in int8; write kv_precision: fp8 or use engine: tensor"
 BAD = [
+    (
+        {"serving": "swap_space: 4 GiB"},
+        "4:10: serving: swap_space is for preemption: swap; write that too or remove swap_space",
+    ),
+    (
+        {"serving": "preemption: discard"},
+        "4:23: serving.preemption: 'discard' is not one of recompute, swap",
+    ),
+    (
+        {"serving": "router: prefix_affinity"},
+        "4:19: serving.router: prefix_affinity looks for cached prefixes, but there are none; write prefix_caching: ",
+    ),
+    (
+        {"serving": "prefix_caching: true, router: prefix_affinity, router_options: {balance_rel_threshold: 0.5}"},
+        "4:98: serving.router_options.balance_rel_threshold: ",
+    ),
     (
         {"profile": "dgx-a100", "serving": "precision: fp8"},
         "4:22: serving.precision: A100-SXM-80GB does not compute in fp8; it has bf16, fp16, fp32: write precision: "

@@ -36,6 +36,8 @@ DRAFT = {"draft_tokens": 3, "acceptance_rate": 0.5}
         ({}, "CUDA graphs for steps of up to 512 tokens; else the host launches kernels, 200 us a layer"),
         ({}, "weights in bf16, computed in bf16; KV cache 2 bytes per element"),
         ({}, "from 90% of 79.11 GiB that programs see"),
+        ({"prefix_caching": True}, "prefix caching: the workload does not say which prompts share"),
+        ({"preemption": "swap"}, "preemption by swap: 4 GiB of host memory per GPU, over PCIe, and steps wait"),
         ({}, "decode attention over unequal sequences: 1 times that over equal ones"),
         ({"cuda_graphs": False}, "no CUDA graphs: the host launches kernels, 200 us a layer"),
         ({"engine": "gpt-fast"}, "CUDA graphs for steps without prompts; else the host launches kernels, 1200 us"),

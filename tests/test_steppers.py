@@ -117,7 +117,8 @@ def test_conservation(seed: int, policy: type[Scheduler], router: type[Router], 
     asked = sum(requests.prompt_tokens[r] for r in finished)
     assert prompt_tokens > asked if preempted else prompt_tokens == asked
     assert all(kv.free_blocks == settings.num_blocks and not kv.held for kv in served.kvs)
-    assert all(served.arrived[r] <= served.times("admitted")[r] <= first[r] <= finished[r] for r in finished)
+    assert all(served.arrived[r] < first[r] <= finished[r] for r in finished)
+    assert all(served.arrived[r] <= time_s for event, r, time_s in served.events)
     assert all(step.batch.tokens <= settings.max_num_batched_tokens for step in served.steps)
     assert max(served.running, default=0) <= settings.max_num_seqs
     for rank in range(replicas):

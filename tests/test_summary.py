@@ -170,7 +170,8 @@ FIGURES: dict[str, tuple[dict[str, Any], str]] = {
             **{"request_goodput": 4.5, "slo_attainment": 0.9, "slo_ttft_ms": 500.0, "slo_attainment_ttft": 0.95},
             **{"slo_tpot_ms": 20.0, "slo_attainment_tpot": 0.93},
         },
-        "goodput 4.50 req/s met the targets, 90.0 % of the requests: TTFT <= 500 ms by 95.0 %, TPOT <= 20 ms by 93.0 %",
+        "goodput 4.50 req/s met the targets, 90.0 % of the requests: "
+        "TTFT <= 500 ms by 95.0 %, TPOT <= 20 ms by 93.0 %",
     ),
     "requests that did not end": ({"unfinished": 3}, "preemptions, 3 unfinished"),
     "money": (

@@ -1,22 +1,20 @@
-"""A user's own scheduler: weighted fair queueing over tenants (Demers et al. 1989; for LLMs, Sheng et al. 2024).
-
-Each request gets a virtual finishing time: its tokens over its tenant's weight, after that of the tenant's last request.
-"""
+"""A user's own scheduler: weighted fair queueing over tenants (Demers et al. 1989; for LLMs, Sheng et al. 2024)."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from pydantic import Field
+
 from frameworks.chunked_prefill import ChunkedPrefill
-from simsys.framework import Chunk, OrderedQueue, Queue, register
+from simsys.framework import Chunk, OrderedQueue, Queue
 
 
-@register("weighted_fair_queueing")
 class WeightedFairQueueing(ChunkedPrefill):
     """Tenants share the tokens by weight, whoever sends more."""
 
     class Options(ChunkedPrefill.Options):
-        weights: dict[int, float] = {}
+        weights: dict[int, float] = Field(default_factory=dict)
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -34,5 +32,7 @@ class WeightedFairQueueing(ChunkedPrefill):
         return self.last_finish[tenant]
 
     def admit(self, request: int, tokens: int, **more: Any) -> Chunk | None:
-        self.virtual_time = max(self.virtual_time, self.last_finish.get(self.sequences.tenant[request], 0.0))
-        return super().admit(request, tokens, **more)
+        chunk = super().admit(request, tokens, **more)
+        if chunk is not None:
+            self.virtual_time = max(self.virtual_time, self.last_finish.get(self.sequences.tenant[request], 0.0))
+        return chunk

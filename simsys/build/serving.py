@@ -13,6 +13,8 @@ from simsys.build.cluster import Cluster
 from simsys.build.imperfections import build_jitter, imperfections
 from simsys.build.model import build_model
 from simsys.build.modules import module_options
+from simsys.build.serving_cache import kv_cache, swap_space
+from simsys.build.serving_replicas import replicas_problem, start_source
 from simsys.build.serving_setup import ServingSetup
 from simsys.build.serving_text import serving_assumptions
 from simsys.build.workload import build_requests
@@ -21,7 +23,7 @@ from simsys.config.experiment import ModelConfig, ServingConfig, SimulationConfi
 from simsys.config.hardware import load_engine
 from simsys.errors import UsageError
 from simsys.executors.base import ExecutionModel, Executor
-from simsys.framework import FRAMEWORKS, DecodePhase, PrefillPhase, Router, Scheduler
+from simsys.framework import FRAMEWORKS, DecodePhase, PrefillPhase, Scheduler
 from simsys.metrics.collector import ServingMetrics
 from simsys.metrics.economics import IDLE_SHARE, cost, energy
 from simsys.model.model import Model
@@ -30,11 +32,13 @@ from simsys.model.speculation import Speculation
 from simsys.model.work import Precision
 from simsys.parallel.layout import Layout
 from simsys.rank import Team
+from simsys.serving.handover import DecodingReplica
 from simsys.serving.kv_cache import PagedKVCache
+from simsys.serving.prefix_cache import block_chains
+from simsys.serving.prefix_tree import Chain
 from simsys.serving.replica import HostCosts, Replica
 from simsys.serving.requests import RequestTable
 from simsys.serving.sequences import Sequences
-from simsys.serving.source import Source
 from simsys.teams import DraftingTeam, PipelineTeam
 
 SCHEDULER_LIMITS = ("max_num_seqs", "max_num_batched_tokens")
@@ -60,6 +64,11 @@ class ServingJob(ServingSetup):
         table = build_requests(self.config.workload, self.config.simulation.seed, self.config.folder)
         return replace(table, arrival_s=[self.starts_s + time_s for time_s in table.arrival_s])
 
+    @cached_property
+    def chains(self) -> tuple[list[Chain], int]:
+        """What prefix caching knows the blocks of each request by."""
+        return block_chains(self.requests, self.settings.block_size)
+
     def execution_model(self) -> ExecutionModel:
         """Overheads and algorithms for the executor."""
         choose = named(self.settings.communication_pattern, self.cluster.tuning)
@@ -76,7 +85,8 @@ class ServingJob(ServingSetup):
         """A probe that measures this job."""
         slo = self.config.slo
         targets = slo.model_dump(exclude_none=True) if slo is not None else {}
-        return ServingMetrics(self.requests, targets, self.api_s, self.starts_s)
+        gpus = self.layout.tensor * self.layout.pipeline
+        return ServingMetrics(self.requests, targets, self.api_s, self.starts_s, gpus_per_replica=gpus)
 
     def roles(self) -> list[tuple[int, ...]]:
         """The ranks of a replica's stage work in lockstep; replicas differ in their requests."""
@@ -118,14 +128,14 @@ class ServingJob(ServingSetup):
         """
         sequences = Sequences(self.requests)
         teams = [self._team(replica, executor) for replica in range(self.layout.data)]
-        stages = range(self.layout.pipeline)
+        stages, split = range(self.layout.pipeline), self.settings.disaggregated
+        prefilling = self.layout.data if split is None else split.prefill_replicas
         engines = [
-            self._engine(executor, sequences, team, self.teams(replica)[stage].ranks[0])
+            self._engine(executor, sequences, team, self.teams(replica)[stage].ranks[0], decodes=replica >= prefilling)
             for stage in stages
             for replica, team in enumerate(teams)
         ]
-        router = FRAMEWORKS.get(self.settings.router, Router)(engines, self.config.simulation.seed)
-        return Source(executor.env, self.requests, router, executor.probes, late_s=self.api_s).ended
+        return start_source(self, executor, engines).ended
 
     def _team(self, replica: int, executor: Executor) -> Team:
         """The ranks of a replica, with what they hold."""
@@ -155,12 +165,16 @@ class ServingJob(ServingSetup):
         given = self.settings.speculative
         return Speculation() if given is None else Speculation(given.draft_tokens, given.acceptance_rate)
 
-    def _engine(self, executor: Executor, sequences: Sequences, team: Team, rank: int) -> Replica:
+    def _engine(
+        self, executor: Executor, sequences: Sequences, team: Team, rank: int, *, decodes: bool = False
+    ) -> Replica:
         """One engine of a replica; of what happens at one moment, that with the lowest `rank` is first."""
-        scheduler = self._scheduler(executor, sequences)
+        kind: type[Replica] = DecodingReplica if decodes else Replica
+        scheduler = self._scheduler(executor, sequences, decodes=decodes)
+        scheduler.swap = swap_space(self, team)
         for hook in executor.probes.replica_started:
             hook(rank, scheduler.kv)
-        made = Replica(
+        made = kind(
             scheduler,
             team,
             executor.env,
@@ -172,12 +186,15 @@ class ServingJob(ServingSetup):
         executor.at_end(made.check_finished)
         return made
 
-    def _scheduler(self, executor: Executor, sequences: Sequences) -> Scheduler:
+    def _scheduler(self, executor: Executor, sequences: Sequences, *, decodes: bool) -> Scheduler:
         settings = self.settings
-        kv = PagedKVCache(self.engine_blocks, settings.block_size)
-        module = FRAMEWORKS.get(settings.scheduler, Scheduler)
+        kv = kv_cache(self, sequences)
+        name, own = settings.scheduler, settings.options
+        if decodes and settings.disaggregated is not None:
+            name, own = settings.disaggregated.decode_scheduler, {}
+        module = FRAMEWORKS.get(name, Scheduler)
         limits = {key: getattr(settings, key) for key in SCHEDULER_LIMITS if key in module.Options.model_fields}
-        _, options = module_options(settings.scheduler, Scheduler, {**limits, **settings.options}, "serving.options")
+        _, options = module_options(name, Scheduler, {**limits, **own}, "serving.options")
         prefill: type[PrefillPhase] = FRAMEWORKS.get(settings.prefill, PrefillPhase)
         decode = self._decode(sequences, kv)
         return module(options, sequences, kv, prefill(sequences), decode, executor.env, executor.probes)
@@ -203,6 +220,9 @@ def serving_job(config: SimulationConfig, cluster: Cluster, model: Model) -> Ser
     layout = Layout(tensor=given.tp_degree, pipeline=given.pp_stages, data=data, order=RANK_ORDER)
     if layout.world_size > cluster.num_gpus:
         raise UsageError(f"the degrees need {layout.world_size} GPUs, the cluster has {cluster.num_gpus}")
+    problem = replicas_problem(config, data)
+    if problem is not None:
+        raise UsageError(problem[1])
     drafted = settings.speculative
     draft = ModelConfig(name=drafted.draft_model) if drafted is not None and drafted.draft_model else None
     return ServingJob(

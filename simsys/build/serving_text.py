@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from simsys.build.serving_cache import cache_assumptions
 from simsys.model.precision import SCALE_GROUP, WEIGHT_ONLY
 
 if TYPE_CHECKING:
@@ -13,7 +14,15 @@ if TYPE_CHECKING:
 
 def serving_assumptions(job: ServingJob) -> list[str]:
     """Engine, precision, memory, parallelism and options of a job, a line each."""
-    return [*_engine(job), *_precision(job), *_memory(job), *_parallelism(job), *_options(job)]
+    return [
+        *_engine(job),
+        *_precision(job),
+        *_memory(job),
+        *cache_assumptions(job),
+        *_parallelism(job),
+        *_replicas(job),
+        *_options(job),
+    ]
 
 
 def _engine(job: ServingJob) -> Iterator[str]:
@@ -64,6 +73,21 @@ def _parallelism(job: ServingJob) -> Iterator[str]:
         yield f"experts: whole ones on {given.ep_degree} ranks, {how}; busiest rank {given.expert_skew:g} x the mean"
     elif job.model.experts > 1:
         yield "experts: tokens are routed independently and evenly"
+
+
+def _replicas(job: ServingJob) -> Iterator[str]:
+    split, scaled = job.settings.disaggregated, job.settings.autoscaling
+    if split is not None:
+        yield (
+            f"disaggregated: prompts on {split.prefill_replicas}, tokens on {split.decode_replicas} replicas; a cache "
+            "is sent whole once there is room for it; what is preempted after that is computed again where it decodes"
+        )
+    if scaled is not None:
+        yield (
+            f"autoscaling: {scaled.min_replicas} to {scaled.max_replicas or job.layout.data} replicas, looked at "
+            f"every {scaled.interval:g} s; they start in {scaled.startup:g} s, paid for; requests stay where they "
+            "were routed"
+        )
 
 
 def _options(job: ServingJob) -> Iterator[str]:

@@ -102,7 +102,16 @@ def check_modules(config: SimulationConfig, found: Findings) -> None:
     settings = config.serving
     known_module(settings.prefill, PrefillPhase, ("serving", "prefill"), found)
     known_module(settings.decode, DecodePhase, ("serving", "decode"), found)
-    known_module(settings.router, Router, ("serving", "router"), found)
+    if known_module(settings.router, Router, ("serving", "router"), found):
+        given = settings.router_options
+        found.attempt(
+            ("serving", "router_options"),
+            lambda: module_options(settings.router, Router, given, "serving.router_options"),
+        )
+    split = settings.disaggregated
+    if split is not None:
+        known_module(split.decode_router, Router, ("serving", "disaggregated", "decode_router"), found)
+        known_module(split.decode_scheduler, Scheduler, ("serving", "disaggregated", "decode_scheduler"), found)
     if known_module(settings.scheduler, Scheduler, ("serving", "scheduler"), found):
         _check_scheduler_options(settings, found)
 

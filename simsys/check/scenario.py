@@ -22,6 +22,7 @@ from simsys.check.model import check_model, source_path
 from simsys.check.names import check_engine, check_hardware, check_modules, check_pattern, check_precision
 from simsys.check.nearest import nearest_divisors
 from simsys.check.parallelism import check_parallelism
+from simsys.check.replicas import check_replicas
 from simsys.check.salvage import salvage, still_true
 from simsys.check.serving import check_serving_options
 from simsys.check.sizes import check_sizes
@@ -134,6 +135,8 @@ def _check_one(
         check_failures(config, cluster, found)
     check_parallelism(config, cluster, model, found)
     check_serving_options(config, spec, engine, model, found)
+    if cluster is not None and not found.errors:
+        check_replicas(config, cluster, found)
     shortest = check_workload(config, model, found)
     if not found.errors and cluster is not None and model is not None and engine is not None:
         resolved = job_of(config, cluster, model)

@@ -32,6 +32,9 @@ def check_serving_options(
         if spec is not None:
             _check_kv_precision(config, spec, engine, found)
     _check_speculation(config, model, found)
+    if config.serving.router == "prefix_affinity" and not config.serving.prefix_caching:
+        message = "prefix_affinity looks for cached prefixes, but there are none; write prefix_caching: true beside it"
+        found.error(("serving", "router"), message)
 
 
 def _check_graphs(config: SimulationConfig, engine: EngineProfile, found: Findings) -> None:

@@ -16,13 +16,17 @@ from pydantic import Field, NonNegativeInt, PositiveInt, PrivateAttr, model_vali
 from simsys.config.base import CommunicationPattern, FrozenModel, invalid
 from simsys.config.cluster import HardwareConfig, NetworkConfig
 from simsys.config.parallelism import ParallelismConfig
-from simsys.config.serving_options import LoraConfig, SpeculativeConfig
+from simsys.config.serving_options import AutoscalingConfig, DisaggregatedConfig, LoraConfig, SpeculativeConfig
 from simsys.config.training import TrainingConfig
 from simsys.config.workload import WorkloadConfig
-from simsys.units import Fraction, NonNegativeSeconds, Seconds
+from simsys.units import Bytes, Fraction, NonNegativeSeconds, Seconds
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
 ServingPrecision = Literal["fp32", "fp16", "bf16", "fp8", "int8", "int4"]
+
+
+DEFAULT_SWAP_BYTES = 4.0 * 2**30
+"""Host memory of each GPU for preempted requests: the default of vLLM's ``--swap-space``."""
 
 
 class ModelConfig(FrozenModel):
@@ -64,6 +68,9 @@ class ServingConfig(FrozenModel):
     `kv_precision` is that of the KV cache: by default 16 bit, or that of weights in ``fp8`` or ``fp32``.
     `cuda_graphs` says whether steps are replayed as graphs; by default as the engine does.
     `api_overhead` is what a request needs to the scheduler; by default as the engine does.
+    With `prefix_caching`, prompts that begin alike share KV blocks, as far as the workload says which do: by its
+    sessions and prefixes, or by the hash ids of a trace. `preemption` is what happens to the cache of a request that
+    has to make room: it is computed again, or swapped to the host, where each GPU has `swap_space`, by default 4 GiB.
     """
 
     engine: str = "vllm"
@@ -83,6 +90,12 @@ class ServingConfig(FrozenModel):
     prefill: str = "llm_prefill"
     decode: str = "llm_decode"
     router: str = "round_robin"
+    router_options: dict[str, Any] = Field(default_factory=dict)
+    prefix_caching: bool = False
+    preemption: Literal["recompute", "swap"] = "recompute"
+    swap_space: Bytes | None = None
+    disaggregated: DisaggregatedConfig | None = None
+    autoscaling: AutoscalingConfig | None = None
     stepping: bool = False
     options: dict[str, Any] = Field(default_factory=dict)
 
@@ -100,6 +113,26 @@ class ServingConfig(FrozenModel):
                 f"({self.max_num_seqs}), since every decoding sequence takes one token of a step"
             )
         return self
+
+    @model_validator(mode="after")
+    def _swaps_into_something(self) -> Self:
+        if self.swap_space is not None and self.preemption != "swap":
+            raise invalid("swap_space is for preemption: swap; write that too or remove swap_space")
+        return self
+
+    @model_validator(mode="after")
+    def _disaggregated_alone(self) -> Self:
+        if self.disaggregated is not None:
+            others = [name for name in ("speculative", "autoscaling") if getattr(self, name) is not None]
+            others += ["prefix_caching"] * self.prefix_caching + ["preemption: swap"] * (self.preemption == "swap")
+            if others:
+                raise invalid(f"disaggregated serving with {others[0]} is not available; remove one of them")
+        return self
+
+    @property
+    def swap_bytes(self) -> float:
+        """Host memory of each GPU for preempted requests."""
+        return DEFAULT_SWAP_BYTES if self.swap_space is None else self.swap_space
 
 
 class SloConfig(FrozenModel):

@@ -7,7 +7,10 @@ from typing import Annotated, Self
 from pydantic import Field, PositiveInt, model_validator
 
 from simsys.config.base import FrozenModel, invalid
-from simsys.units import NonNegativeSeconds
+from simsys.units import NonNegativeSeconds, Seconds
+
+SHORTEST_INTERVAL_S = 1e-3
+"""Between looks of the autoscaler."""
 
 
 class SpeculativeConfig(FrozenModel):
@@ -35,3 +38,47 @@ class LoraConfig(FrozenModel):
 
     adapters: PositiveInt
     rank: Annotated[PositiveInt, Field(le=4096)]
+
+
+class DisaggregatedConfig(FrozenModel):
+    """Replicas that process prompts and replicas that generate tokens, with the KV caches sent from those to these.
+
+    Each has ``tp_degree`` GPUs, those for prompts the first. `serving.scheduler` and `serving.router` are those of
+    prompts; `decode_scheduler` and `decode_router` serve the others.
+    """
+
+    prefill_replicas: PositiveInt
+    decode_replicas: PositiveInt
+    decode_scheduler: str = "disaggregated_decode"
+    decode_router: str = "least_kv"
+
+    @property
+    def replicas(self) -> int:
+        """All of them."""
+        return self.prefill_replicas + self.decode_replicas
+
+
+class AutoscalingConfig(FrozenModel):
+    """Replicas that come and go, at least `min_replicas` and at most `max_replicas`, by default all that there are.
+
+    Every `interval` one more is started if more than `scale_up_queue` requests wait for each that is on or starting;
+    it takes requests after `startup`. One that has had no request for `scale_down_idle` is turned off.
+    """
+
+    min_replicas: PositiveInt = 1
+    max_replicas: PositiveInt | None = None
+    scale_up_queue: Annotated[float, Field(gt=0)] = 10.0
+    scale_down_idle: NonNegativeSeconds = 60.0
+    startup: NonNegativeSeconds = 60.0
+    interval: Seconds = 5.0
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.max_replicas is not None and self.min_replicas > self.max_replicas:
+            raise invalid(
+                f"min_replicas ({self.min_replicas}) must not exceed max_replicas ({self.max_replicas}); "
+                f"write min_replicas: {self.max_replicas} or less"
+            )
+        if self.interval < SHORTEST_INTERVAL_S:
+            raise invalid(f"interval must be at least 1 ms, not {self.interval:g} s, as each look costs an event")
+        return self

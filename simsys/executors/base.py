@@ -36,6 +36,7 @@ from simsys.ops import (
     Recv,
     Release,
     Send,
+    Transfer,
 )
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
@@ -108,6 +109,7 @@ class Executor(ABC):
             Overlapped: self.overlapped,
             Forward: self.forward,
             Pipelined: self.pipelined,
+            Transfer: self.transfer,
             Send: self.send,
             Recv: self.recv,
             HostWork: self.host_work,
@@ -146,6 +148,10 @@ class Executor(ABC):
     @abstractmethod
     def send(self, op: Send) -> Event:
         """Carry a message to another rank."""
+
+    @abstractmethod
+    def transfer(self, op: Transfer) -> Event:
+        """Carry messages from one team to another, from now on; fires when all have arrived."""
 
     def stepper(self, team: Group, plan: ForwardPass, done: Callable[[int], None]) -> Stepper:
         """What carries out consecutive steps of a serving team: one forward pass after another.

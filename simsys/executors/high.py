@@ -14,7 +14,7 @@ from simsys.executors.cost import SegmentTime
 from simsys.executors.pass_queue import PassQueue, PipelineRun
 from simsys.executors.queued import QueuedCollectives
 from simsys.model.work import Work
-from simsys.ops import Collective, Compute, Forward, Pipelined, Send
+from simsys.ops import Collective, Compute, Forward, Pipelined, Send, Transfer
 from simsys.parallel.layout import Group
 from simsys.platform.environment import At, Callback
 from simsys.platform.schedule import Schedule
@@ -95,6 +95,20 @@ class HighDetail(QueuedCollectives):
         else:  # also at the very moment the computation ends, when an earlier message may be about to depart
             At(self.env, start_s, depart)
         return delivered
+
+    def transfer(self, op: Transfer) -> Event:
+        """All messages over the links at once."""
+        arrived, network, started_s = Event(self.env), self.platform.network, self.env._now
+
+        def done(_: Event) -> None:
+            for hook in self.probes.operation:
+                hook(op, started_s, self.env._now)
+            arrived.succeed()
+
+        for src, dst in op.pairs:
+            network.traffic.between(src, dst).nbytes += op.nbytes
+        network.schedule([(op.pairs, op.nbytes, 1, 0.0)]).start(done)
+        return arrived
 
 
 class PassRun:

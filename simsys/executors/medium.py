@@ -22,7 +22,7 @@ from simsys.executors.programs import Course, Outcome, ProgramMeeting, StuckErro
 from simsys.executors.steppers import Jump
 from simsys.executors.tally import Tally
 from simsys.model.work import Work
-from simsys.ops import Collective, Compute, Forward, Operation, Pass, PassOperation, Pipelined, Program, Send
+from simsys.ops import Collective, Compute, Forward, Operation, Pass, PassOperation, Pipelined, Program, Send, Transfer
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
 from simsys.platform.environment import At
@@ -275,3 +275,18 @@ class MediumDetail(Executor):
             hook(op, start_s, end_s)
         self.env.fire_at(end_s, event, start_s)
         return event
+
+    def transfer(self, op: Transfer) -> Event:
+        """One event when all messages have arrived over routes that are idle otherwise."""
+        start_s = self.env._now
+        end_s = start_s + self._transfer_seconds(op)
+        for hook in self.probes.operation:
+            hook(op, start_s, end_s)
+        return At(self.env, end_s)
+
+    def _transfer_seconds(self, op: Transfer) -> float:
+        """How long a transfer that begins now takes on idle links; counts its bytes."""
+        src, dst = op.pairs[0]
+        self._tally.sent(Send(src, dst, op.nbytes, None, op.name))
+        latency_s, bytes_per_s = self.platform.network.steady(self.env._now).idle_path(op.pairs)
+        return latency_s + op.nbytes / bytes_per_s

@@ -11,7 +11,7 @@ from simsys.executors.base import Executor
 from simsys.executors.communicator import Communicator
 from simsys.executors.medium import MediumDetail
 from simsys.executors.queued import QueuedCollectives
-from simsys.ops import Collective, Forward, Program, Send
+from simsys.ops import Collective, Forward, Program, Send, Transfer
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
 from simsys.platform.environment import At, Callback
@@ -58,6 +58,21 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
         else:
             depart()
         return delivered
+
+    def transfer(self, op: Transfer) -> Event:
+        """Occupy the routes of all messages."""
+        arrived, started_s = Event(self.env), self.env._now
+
+        def done(_: Event) -> None:
+            for hook in self.probes.operation:
+                hook(op, started_s, self.env._now)
+            arrived.succeed()
+
+        src, dst = op.pairs[0]  # the others are its images
+        route = self._route(Send(src, dst, op.nbytes, None, op.name))
+        seconds = self._transfer_seconds(op)
+        self.platform.network.occupancy.start([(route, op.nbytes)], seconds, done, nbytes=op.nbytes)
+        return arrived
 
     def forward(self, op: Forward) -> Event:
         """Occupy the team's links all the time, with what its collectives need spread over the pass."""

@@ -26,6 +26,7 @@ from simsys.ops import (
     Recv,
     Release,
     Send,
+    Transfer,
 )
 from simsys.platform.platform import VirtualHardwarePlatform
 from simsys.probes import Probes
@@ -100,6 +101,10 @@ class Recording(Executor):
         """Takes no time."""
         return self.env.done
 
+    def transfer(self, op: Transfer) -> Event:
+        """Takes no time."""
+        return self.env.done
+
     def send(self, op: Send) -> Event:
         """Arrives at once; the receiver may wait for it before or after."""
         return self.mail.event(op.rank, op.dst, op.tag, receiving=False).succeed(self.env.now)
@@ -127,6 +132,8 @@ def describe(op: Operation) -> dict[str, Any]:
         )
     if isinstance(op, Pipelined):
         return _entry(op, "pipelined", passes=[describe(each) for each in op.passes])
+    if isinstance(op, Transfer):
+        return _entry(op, "transfer", nbytes=op.nbytes, group=list(op.source.ranks), to=list(op.target.ranks))
     if isinstance(op, Send):
         return _entry(op, "send", nbytes=op.nbytes, peer=op.dst, tag=op.tag)
     if isinstance(op, Recv):

@@ -43,14 +43,14 @@ class StepLog:
         self._runs: list[float] = []
         executor.at_result(self.tell)
 
-    def add(self, tokens: float, decoding: float, started_s: float, first: int, end: int, times: StepTimes) -> None:
-        """Note the steps from `first` up to `end` of a batch, which began at `started_s`."""
-        runs, growth_s = self._runs, times.growth_s
+    def add(self, tokens: float, decoding: float, started_s: float, first: int, steps: int, times: StepTimes) -> None:
+        """Note so many steps of a batch, from `first` on, which began at `started_s`."""
+        runs = self._runs
         if times.kinks:
-            self._add_stretches(tokens, decoding, started_s, first, end, times)
+            self._add_stretches(tokens, decoding, started_s, first, first + steps, times)
         else:
-            first_s = times.first_s + growth_s * first
-            runs.extend((started_s, end - first, decoding, tokens - decoding, first_s, growth_s))
+            growth_s = times.growth_s
+            runs += (started_s, steps, decoding, tokens - decoding, times.first_s + growth_s * first, growth_s)
         if len(runs) >= NUMBERS:
             self.tell()
 
@@ -141,7 +141,7 @@ class Jump:
         tally: Tally,
         longest: int,
     ) -> None:
-        self._executor, self._env = executor, executor.env
+        self._env, self._probes = executor.env, executor.probes
         self._team, self._plan, self._done = team, plan, done
         self._tally = tally if team.size > 1 else None
         self._longest = longest
@@ -264,21 +264,21 @@ class Jump:
 
     def _fire(self, _: Event) -> None:
         self._tick.callbacks = self._callbacks
-        if self._env._now != self._due_s or self._from == self._to:
+        first, end, now_s = self._from, self._to, self._env._now
+        if now_s != self._due_s or first == end:
             return
-        first, end = self._from, self._to
-        steps = end - first
+        steps, started_s, times = end - first, self._started_s, self._times
         self._from = end
         device = self._device
-        device.free_at_s = self._due_s
-        device.busy_s += self._due_s - self._started_s - steps * self._times.idle_s
+        device.free_at_s = now_s
+        device.busy_s += now_s - started_s - steps * times.idle_s
         if self._tally is not None:
             self._tally.passed(self._op, self._after(0), steps)
-        probes = self._executor.probes
+        probes = self._probes
         if probes.operation:
             self._tell_passes(first, end)
         if probes.steps:
-            self._log.add(self._tokens, self._sequences, self._started_s, first, end, self._times)
+            self._log.add(self._tokens, self._sequences, started_s, first, steps, times)
         self._done(steps)
 
     def _tell_passes(self, first: int, end: int) -> None:
@@ -286,6 +286,6 @@ class Jump:
         for step in range(first, end):
             ended_s = self._anchor_s + self._times.elapsed(step + 1)
             op = Forward(self._team, self._plan, self._after(step), self._host_s, NAME)
-            for hook in self._executor.probes.operation:
+            for hook in self._probes.operation:
                 hook(op, started_s, ended_s)
             started_s = ended_s

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from simsys.metrics.iteration_log import HOST, IterationLog
+from simsys.metrics.replica_log import ReplicaLog
 from simsys.metrics.serving import serving_metrics
 from simsys.metrics.serving_log import ServingLog
 from simsys.metrics.serving_timeline import means, timeline
@@ -48,6 +49,10 @@ class MetricsCollector(Probe, ABC):
     def requests(self) -> ServingLog | None:
         """All that is known of the requests; None in training."""
         return None
+
+    def replica_changes(self) -> Mapping[str, Sequence[Any]]:
+        """Columns of the table of changes of the number of replicas; none if they stay."""
+        return {}
 
     @property
     @abstractmethod
@@ -166,12 +171,20 @@ class ServingMetrics(MetricsCollector):
         slo: Targets in seconds for ``ttft``, ``tpot`` and ``e2el``; missing ones are not demanded.
         api_s: How long a request needs to the scheduler.
         starts_s: When the run begins.
+        gpus_per_replica: GPUs of each replica.
     """
 
     def __init__(
-        self, requests: RequestTable, slo: Mapping[str, float], api_s: float = 0.0, starts_s: float = 0.0
+        self,
+        requests: RequestTable,
+        slo: Mapping[str, float],
+        api_s: float = 0.0,
+        starts_s: float = 0.0,
+        *,
+        gpus_per_replica: int = 1,
     ) -> None:
         self.log = ServingLog(requests, api_s, starts_s)
+        self.replica_log = ReplicaLog(gpus_per_replica)
         self.slo = slo
 
     def replica_started(self, rank: int, kv: PagedKVCache) -> None:
@@ -228,9 +241,22 @@ class ServingMetrics(MetricsCollector):
     def _timeline(self) -> Mapping[str, np.ndarray]:
         return timeline(self.log, self.end_s)
 
+    def kv_transferred(self, request: int, started_s: float, ended_s: float, nbytes: float) -> None:
+        """A request goes on elsewhere."""
+        self.replica_log.transferred(ended_s - started_s, nbytes)
+
+    def scaled(self, active: int, paid: int, now_s: float) -> None:
+        """Replicas come and go."""
+        self.replica_log.scaled(active, paid, now_s)
+
+    def replica_changes(self) -> Mapping[str, Sequence[Any]]:
+        """One row per change."""
+        return self.replica_log.columns()
+
     def metrics(self) -> Mapping[str, Any]:
         """Figures of the whole run."""
-        return serving_metrics(self.log, self.slo) | means(self._timeline, self.end_s - self.log.starts_s)
+        measured = serving_metrics(self.log, self.slo) | means(self._timeline, self.end_s - self.log.starts_s)
+        return {**measured, **self.replica_log.metrics(self.end_s)}
 
     def rows(self) -> Mapping[str, Sequence[Any]]:
         """One row per request."""

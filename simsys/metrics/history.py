@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from simsys.collectives.base import CollectiveKind
-from simsys.ops import Collective, Compute, Forward, HostWork, Operation, Send
+from simsys.ops import Collective, Compute, Forward, HostWork, Operation, Send, Transfer
 from simsys.probes import Probe
 
 
@@ -68,5 +68,5 @@ def _types(op: Operation) -> tuple[EventType, EventType]:
         return EventType.COMPUTE_START, EventType.COMPUTE_END
     if isinstance(op, Collective) and op.kind is CollectiveKind.ALL_REDUCE:
         return EventType.ALLREDUCE_START, EventType.ALLREDUCE_END
-    assert isinstance(op, Collective | Send | HostWork)
+    assert isinstance(op, Collective | Send | HostWork | Transfer)
     return EventType.COMM_START, EventType.COMM_END

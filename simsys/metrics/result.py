@@ -28,6 +28,8 @@ class RunResult:
         memory_bytes: What the fullest GPU held when it held most, by component.
         ranks: One column per name, one row per observed rank, the first of every pipeline stage: the means of what
             its iterations consist of, which add up to them, and its peak memory; none in serving.
+        replica_changes: One column per name, one row per change of the number of replicas, which is that of those that
+            take requests and of those that are paid for; only with autoscaling.
         memory_timeline: One column per name, one row per change of what is in use on a simulated GPU; only if events
             are collected.
         timeline: One column per name, one row per interval of a serving run, whose means it tells
@@ -54,6 +56,7 @@ class RunResult:
     rows: Mapping[str, Sequence[Any]]
     memory_bytes: Mapping[str, float] = field(default_factory=dict)
     ranks: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    replica_changes: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     memory_timeline: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     timeline: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     requests: ServingLog | None = None

@@ -31,7 +31,8 @@ def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> 
     ``<name>_ranks.csv``: for one rank of every pipeline stage, what its time is spent on (`RunResult.ranks`).
     Of serving there are also ``<name>_timeline.csv``, means over intervals of the run
     (`simsys.metrics.serving_timeline`), ``<name>_serving.json`` (`simsys.report.bench_serve`) and
-    ``<name>_metrics.prom`` (`simsys.report.prometheus`).
+    ``<name>_metrics.prom`` (`simsys.report.prometheus`); with autoscaling, ``<name>_replicas.csv``: how many replicas
+    take requests and are paid for, and from when.
     If events are collected, ``<name>_memory.csv`` says what was in use on each simulated GPU, and from when,
     ``<name>_traffic.csv`` how many bytes each GPU sent to each other one, and ``<name>_steps.csv`` the steps of
     serving replicas, one row for each run of steps with an unchanged batch. At high, ``<name>_links.csv`` says what
@@ -70,6 +71,7 @@ def _tables(result: RunResult) -> dict[str, Mapping[str, Sequence[Any]]]:
     return {
         ROWS[result.kind]: result.rows,
         "ranks": result.ranks,
+        "replicas": result.replica_changes,
         "memory": result.memory_timeline,
         "timeline": result.timeline,
     }

@@ -6,6 +6,7 @@ Without sharing, which block a sequence holds does not matter, so blocks are cou
 from __future__ import annotations
 
 from array import array
+from typing import ClassVar
 
 from simsys.errors import InternalError
 
@@ -29,6 +30,9 @@ class PagedKVCache:
         "peak_blocks",
         "reserved_blocks",
     )
+
+    shares: ClassVar[bool] = False
+    """Whether requests may find blocks of others."""
 
     def __init__(self, num_blocks: int, block_size: int) -> None:
         self.num_blocks = num_blocks
@@ -94,6 +98,31 @@ class PagedKVCache:
             if used > self.peak_blocks:
                 self.peak_blocks = used
         return True
+
+    def cached_tokens(self, request: int) -> int:
+        """Tokens of a waiting request that are found here."""
+        return 0
+
+    def admission_blocks(self, request: int, tokens: int) -> int:
+        """Free blocks that a waiting request takes if it is to hold `tokens` tokens."""
+        return self.blocks_for(tokens)
+
+    def start(self, request: int, tokens: int, *, cached: int = 0, reserve: int = 0) -> bool:
+        """Let a waiting request hold `tokens` tokens; False, and no change, if they do not fit.
+
+        Args:
+            request: Which.
+            tokens: How many.
+            cached: How many of them are found here.
+            reserve: Tokens to take blocks for, if more.
+        """
+        return self.grow(request, max(tokens, reserve))
+
+    def expect_back(self, request: int) -> None:
+        """The request that is released next will come again."""
+
+    def foresee(self, blocks: int) -> None:
+        """Decoding sequences hold so many blocks already, though they are not taken yet."""
 
     def take_for_decode(self, blocks: int) -> None:
         """Take blocks for decoding sequences; they are attributed when the sequence is released."""

@@ -60,6 +60,9 @@ class Replica:
         self.sequences, self.kv = scheduler.sequences, scheduler.kv
         self.on_end: Callable[[int], None] | None = None
         """Called with every request that has ended, be it refused."""
+        self.hand_over: Callable[[int], None] | None = None
+        """Called with every request that has its first token, if it is to get the others elsewhere."""
+        self.team = team
         self._env, self._probes = env, probes
         self._per_step_s, self._per_sequence_s = host.per_step_s, host.per_sequence_s
         self._prefill, self._decode = scheduler.prefill, scheduler.decode
@@ -69,7 +72,11 @@ class Replica:
         self._notes = self.kv.fresh_notes
         self._steps = team.steps(self._boundary)
         self._waking = EventPriority(AFTERWARDS + 1 + (team.group.ranks[0] if rank is None else rank))
+        overridden = type(scheduler).refusal is not Scheduler.refusal
+        self._refuses = scheduler.refusal if overridden else None
         self._busy = False
+        self._copying = False  # while the next run waits for copies
+        self._unasked = False  # whether a request has come meanwhile
         self._left = 0  # steps of the run under way, none while it is being changed
         self._tokens = 0  # of each of its steps
         self._chunks: Sequence[Chunk] = ()
@@ -94,9 +101,15 @@ class Replica:
 
     def notice(self, request: int) -> None:
         """A request has joined the queue: begin, or end the run at the next step if that may change it."""
+        if not self._busy or (self._left > 1 and self.scheduler.wants(request, self._tokens)):
+            self.ask_again()
+
+    def ask_again(self) -> None:
+        """Begin, or end the run at the next step, since the policy may choose something else now."""
         if self._busy:
-            if self._left > 1 and self.scheduler.wants(request, self._tokens):
+            if self._left > 1:
                 self._steps.cut()
+            self._unasked = self._copying
         else:
             self._busy = True
             self._left = 0
@@ -106,10 +119,26 @@ class Replica:
 
     def free_blocks(self) -> int:
         """KV blocks that are free now, in the middle of a run too."""
-        if not self._busy:
+        if not self._left:
             return self.kv.free_blocks
         passed = self._steps.passed()
         return self.kv.free_blocks - self._decode_blocks(passed) - self._chunk_blocks(passed + 1)
+
+    def cached_tokens(self, request: int) -> int:
+        """Tokens at the beginning of a request that are in the KV cache now, in the middle of a run too."""
+        found = self.kv.cached_tokens(request)
+        if found and self._left > 1:
+            self.kv.foresee(self._decode_blocks(self._steps.passed()))
+            return self.kv.cached_tokens(request)
+        return found
+
+    def give_back(self, request: int) -> None:
+        """Release the cache of a request that has been handed over, in the middle of a run too."""
+        kv, waiting = self.kv, self.scheduler.waiting
+        kv.peak_blocks = max(kv.peak_blocks, kv.num_blocks - self.free_blocks())
+        kv.release(request, self.sequences.prompt_tokens[request])
+        if waiting:
+            self.notice(waiting[0])
 
     def check_finished(self) -> None:
         """A policy that never admits a request must not end as if all were well.
@@ -131,7 +160,7 @@ class Replica:
             return f"longer than the model's context of {context} tokens"
         if total - 1 > capacity:
             return f"longer than the KV cache of {capacity} tokens"
-        return self.scheduler.refusal(request)
+        return self._refuses(request) if self._refuses is not None else ""
 
     def _wake(self, _: Event) -> None:
         self._next()
@@ -169,7 +198,11 @@ class Replica:
                 for hook in self._probes.request_resumed:
                     hook(request, self._env._now)
             if generated < sequences.output_tokens[request]:
-                self._decode.add(request)
+                if self.hand_over is None:
+                    self._decode.add(request)
+                else:
+                    del self._running[request]
+                    self.hand_over(request)
             else:
                 self.kv.release(request, sequences.computed_tokens[request])
                 del self._running[request]
@@ -186,11 +219,34 @@ class Replica:
         scheduler, decode = self.scheduler, self._decode
         if scheduler.waiting or self._prefilling or decode.size > self.kv.free_blocks:
             chunks = self._ask()
-            if chunks:
-                self._start_with_prompts(chunks)
-                return
+            copies = None if scheduler.swap is None else scheduler.swap.copies()
+            if copies is None:
+                self._start(chunks)
+            else:
+                self._copying = True
+                copies.callbacks.append(lambda _: self._copied(chunks))
         else:
             scheduler.preempted = False
+            self._start_decoding()
+
+    def _copied(self, chunks: list[Chunk]) -> None:
+        """Start the run that has waited for copies; the policy has not seen who has come meanwhile."""
+        self._copying = False
+        self._start(chunks)
+        if self._unasked:
+            self._unasked = False
+            if self._left > 1:
+                self._steps.cut()
+
+    def _start(self, chunks: list[Chunk]) -> None:
+        if chunks:
+            self._start_with_prompts(chunks)
+        else:
+            self._start_decoding()
+
+    def _start_decoding(self) -> None:
+        """Start a run without prompts, or rest."""
+        scheduler, decode = self.scheduler, self._decode
         self._chunks = ()
         self._decoding = size = decode.size
         if self._notes is not None:
@@ -231,6 +287,9 @@ class Replica:
             steps = 1 if self.scheduler.preempted else self._that_fit(steps)
         self._left, self._tokens = steps, int(batch.tokens)
         self._steps.run(batch, steps, self._per_step_s + self._per_sequence_s * batch.logits, more_pairs)
+        if steps > 1 and self.kv.shares:  # what a chunk leaves in the cache may help others
+            self._left = 1
+            self._steps.cut()
 
     def _ask(self) -> list[Chunk]:
         """What the policy chooses, and room for the sequences that decode."""

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from simsys.config.base import Configurable
 from simsys.rng import stream
 
 if TYPE_CHECKING:
     from simsys.serving.replica import Replica
 
 
-class Router(ABC):
+class Router(Configurable, ABC):
     """Hands out requests: subclass it and write `route`.
 
     Args:
-        replicas: To choose from. They tell their `outstanding` requests and `free_blocks` of KV cache.
+        replicas: To choose from, which change where they are scaled. They tell their `outstanding` requests and
+            `free_blocks` of KV cache.
         seed: The scenario's, for random choices.
+        options: The router's settings; by default, their defaults.
     """
 
-    def __init__(self, replicas: Sequence[Replica], seed: int) -> None:
+    scales: ClassVar[bool] = True
+    """Whether replicas may come and go; not if it treats those it is given at first differently."""
+
+    def __init__(self, replicas: Sequence[Replica], seed: int, options: Any = None) -> None:
         self.replicas = replicas
+        self.options: Any = self.Options() if options is None else options
         self._rng = stream(seed, "router")
 
     @abstractmethod

@@ -13,6 +13,7 @@ from simsys.serving.kv_cache import PagedKVCache
 from simsys.serving.phases import Chunk, DecodePhase, PrefillPhase
 from simsys.serving.queues import Queue
 from simsys.serving.sequences import Sequences
+from simsys.serving.swap import SwapSpace
 
 if TYPE_CHECKING:
     from simsys.platform.environment import Environment
@@ -23,7 +24,8 @@ class Scheduler(Configurable, ABC):
 
     It is asked before every step as long as requests wait or prompts are incomplete. Where nothing arrives, ends or
     runs out of memory, many steps may be simulated at once; then it is asked again when one of these happens. So it
-    must answer the same as long as nothing does, apart from what `repeats` says. `wants` may spare it questions.
+    must answer the same as long as nothing does, apart from what `repeats` says, and a question that it answers with
+    nothing must leave no trace. `wants` may spare it questions.
 
     Args:
         options: The policy's settings.
@@ -59,6 +61,8 @@ class Scheduler(Configurable, ABC):
         """Those of them whose prompt is not complete."""
         self.preempted = False
         """Whether a request has been preempted since the last step."""
+        self.swap: SwapSpace | None = None
+        """Where preempted requests keep their cache; if nowhere, or if it is full, they are computed again."""
 
     @abstractmethod
     def schedule(self) -> list[Chunk]:
@@ -100,14 +104,20 @@ class Scheduler(Configurable, ABC):
     def admit(self, request: int, tokens: int, *, reserve: int = 0) -> Chunk | None:
         """Let a waiting request start with `tokens` of its prompt; None if that must wait.
 
-        It must if its blocks do not fit, or if this step has preempted a request (as in vLLM v1).
+        It must if its blocks do not fit, or if this step has preempted a request (as in vLLM v1). What is left of the
+        prompt may be less than `tokens` if its beginning is found in the cache.
 
         Args:
             request: Which.
             tokens: How much of its prompt.
             reserve: Tokens to take blocks for at once, if more.
         """
-        if self.preempted or not self.kv.grow(request, max(tokens, reserve)):
+        if self.preempted:
+            return None
+        found, target = self.found_tokens(request), self.sequences.target_tokens(request)
+        tokens = min(tokens, target - found)
+        swapped = request in self.sequences.on_host
+        if not self.kv.start(request, found + tokens, cached=0 if swapped else found, reserve=reserve):
             return None
         waiting = self.waiting
         if waiting[0] == request:
@@ -117,7 +127,32 @@ class Scheduler(Configurable, ABC):
         self.running[request] = self.prefilling[request] = None
         for hook in self._probes.request_admitted:
             hook(request, self._env._now)
+        if swapped:
+            self._swap_in(request, found)
+        elif self.kv.shares:
+            for lookup in self._probes.prefix_lookup:
+                lookup(request, found, target, self._env._now)
+        self.sequences.computed_tokens[request] = found
         return Chunk(request, tokens)
+
+    def found_tokens(self, request: int) -> int:
+        """Tokens of a waiting request that need not be computed, as they are cached or come back from the host."""
+        if self.sequences.on_host and request in self.sequences.on_host:
+            space, tokens = self.sequences.on_host[request]
+            return tokens if space is self.swap else 0
+        return self.kv.cached_tokens(request)
+
+    def tokens_to_compute(self, request: int) -> int:
+        """Tokens of a waiting request that are to be computed before its next output token."""
+        return self.sequences.target_tokens(request) - self.found_tokens(request)
+
+    def admission_blocks(self, request: int, tokens: int) -> int:
+        """Free blocks that admitting a request takes if `tokens` tokens of it are computed at once."""
+        found = self.found_tokens(request)
+        tokens = min(found + tokens, self.sequences.target_tokens(request))
+        if request in self.sequences.on_host:
+            return self.kv.blocks_for(tokens)
+        return self.kv.admission_blocks(request, tokens)
 
     def extend(self, request: int, tokens: int) -> Chunk | None:
         """Process `tokens` more of a running prompt; preempts others if it must, None if it is one itself."""
@@ -137,17 +172,31 @@ class Scheduler(Configurable, ABC):
         return next(reversed(self.running))
 
     def preempt(self, request: int) -> int:
-        """Preempt a running request, by recomputation, and return it."""
+        """Preempt a running request and return it: its cache is copied to the host, or computed again."""
         del self.running[request]
+        sequences = self.sequences
+        self.kv.expect_back(request)
         if request in self.prefilling:
             del self.prefilling[request]
-            self.kv.release(request, self.sequences.computed_tokens[request])
+            cached = sequences.computed_tokens[request]
+            self.kv.release(request, cached)
         else:
             self.decode.remove(request)
+            cached = sequences.target_tokens(request) - 1
             self.kv.reserved_blocks = self.decode.missing_blocks()
-        self.sequences.computed_tokens[request] = 0
+        sequences.computed_tokens[request] = 0
+        if self.swap is not None and cached and self.swap.put(self.kv.blocks_for(cached)):
+            sequences.on_host[request] = self.swap, cached
         self.preempted = True
         self.waiting.appendleft(request)
         for hook in self._probes.request_preempted:
             hook(request, self._env._now)
         return request
+
+    def _swap_in(self, request: int, tokens: int) -> None:
+        """Copy what a request has on the host back; if another replica's host has it, it is of no use."""
+        space, held = self.sequences.on_host.pop(request)
+        if space is self.swap:
+            space.get(self.kv.blocks_for(tokens))
+        else:
+            space.drop(self.kv.blocks_for(held))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from simsys.serving.requests import RequestTable
+from simsys.serving.swap import SwapSpace
 
 
 class Sequences:
@@ -16,6 +17,7 @@ class Sequences:
         "arrival_s",
         "computed_tokens",
         "generated_tokens",
+        "on_host",
         "output_tokens",
         "priority",
         "prompt_tokens",
@@ -32,6 +34,9 @@ class Sequences:
         """Tokens whose keys and values are in the cache, while the prompt is being processed."""
         self.generated_tokens = [0] * len(requests)
         """Output tokens at the last change of phase (a decoding sequence is ahead of it)."""
+
+        self.on_host: dict[int, tuple[SwapSpace, int]] = {}
+        """Where preempted requests have their cache, and its tokens, if it was copied to a host."""
 
     def target_tokens(self, request: int) -> int:
         """Tokens to compute before the next output token: the prompt, and after a preemption its output too."""

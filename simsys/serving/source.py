@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import heappush
+from typing import Protocol
 
 from simpy.events import URGENT, Event
 
 from simsys.platform.environment import AFTERWARDS, Callback, Environment
 from simsys.probes import Probes
+from simsys.serving.replica import Replica
 from simsys.serving.requests import RequestTable
-from simsys.serving.router import Router
+
+
+class Front(Protocol):
+    """What requests come to: a router, or what scales its replicas."""
+
+    @property
+    def replicas(self) -> Sequence[Replica]:
+        """All on which a request may run."""
+
+    def route(self, request: int) -> Replica:
+        """The replica for a request that arrives now."""
 
 
 class Source:
@@ -25,10 +37,18 @@ class Source:
         router: Where they go.
         probes: Observers.
         late_s: How much later than they arrive at the server requests reach the router.
+        elsewhere: Replicas besides those of the router, on which requests end too.
     """
 
     def __init__(
-        self, env: Environment, requests: RequestTable, router: Router, probes: Probes, *, late_s: float = 0.0
+        self,
+        env: Environment,
+        requests: RequestTable,
+        router: Front,
+        probes: Probes,
+        *,
+        late_s: float = 0.0,
+        elsewhere: Sequence[Replica] = (),
     ) -> None:
         self._env, self._requests, self._router, self._probes = env, requests, router, probes
         self._late_s = late_s
@@ -42,12 +62,9 @@ class Source:
             self._order = [request for request in self._order if requests.after[request] < 0]
         self._next = 0
         self._free = requests.concurrency or len(requests)
-        if self._followers or requests.concurrency:
-            for replica in router.replicas:
-                replica.on_end = self._let_follow
-        else:
-            for replica in router.replicas:
-                replica.on_end = self._count
+        on_end = self._let_follow if self._followers or requests.concurrency else self._count
+        for replica in (*router.replicas, *elsewhere):
+            replica.on_end = on_end
         self._callbacks: list[Callback] = [self._deliver]
         self._tick = Event(env)
         self._tick._ok, self._tick._value = True, None

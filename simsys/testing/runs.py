@@ -16,7 +16,6 @@ from simsys.framework import (
     DecodePhase,
     PrefillPhase,
     Rank,
-    Replica,
     Router,
     Schedule,
     Scheduler,
@@ -36,7 +35,7 @@ from simsys.platform.environment import Environment
 from simsys.probes import Probe, Probes
 from simsys.rank import Stepper
 from simsys.serving.kv_cache import PagedKVCache
-from simsys.serving.replica import HostCosts
+from simsys.serving.replica import HostCosts, Replica
 from simsys.serving.requests import RequestTable
 from simsys.serving.source import Source
 from simsys.testing.schedules import accepted

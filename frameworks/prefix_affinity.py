@@ -1,0 +1,37 @@
+"""A router that sends requests where their beginning is cached, as SGLang's cache-aware router does.
+
+A busy replica is spared: if the one with the longest prefix has clearly more requests than the one with the fewest,
+the request goes to the latter.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, NonNegativeInt
+
+from simsys.framework import Replica, Router, register
+
+
+@register("prefix_affinity")
+class PrefixAffinity(Router):
+    """The replica with the longest cached prefix; of several, the one with the fewest requests."""
+
+    class Options(Router.Options):
+        """How much busier than the least loaded replica that one may be.
+
+        It is passed over if it has more than `balance_abs_threshold` requests more, and also more than
+        `balance_rel_threshold` times as many. Both are names and defaults of SGLang's router.
+        """
+
+        balance_abs_threshold: NonNegativeInt = 32
+        balance_rel_threshold: Annotated[float, Field(ge=1)] = 1.1
+
+    def route(self, request: int) -> Replica:
+        """Compare what they have cached, then how busy they are."""
+        replicas, options = self.replicas, self.options
+        idlest = min(replicas, key=lambda replica: replica.outstanding)
+        best = max(replicas, key=lambda replica: (replica.cached_tokens(request), -replica.outstanding))
+        more = best.outstanding - idlest.outstanding
+        busy = best.outstanding > options.balance_rel_threshold * idlest.outstanding
+        return idlest if busy and more > options.balance_abs_threshold else best

@@ -1,0 +1,91 @@
+"""The replicas of a serving job: which of them do what, and what requests come to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from simsys.build.modules import module_options
+from simsys.config.document import KeyPath
+from simsys.config.experiment import SimulationConfig
+from simsys.executors.base import Executor
+from simsys.framework import FRAMEWORKS, FetchingScheduler, Router, Scheduler
+from simsys.parallel.serving_memory import kv_bytes_per_token
+from simsys.serving.autoscaler import Autoscaler, ScalingRule
+from simsys.serving.handover import DecodingReplica, Handover
+from simsys.serving.replica import Replica
+from simsys.serving.source import Source
+
+if TYPE_CHECKING:
+    from simsys.build.serving import ServingJob
+
+DISAGGREGATED, AUTOSCALING = ("serving", "disaggregated"), ("serving", "autoscaling")
+
+
+def replicas_problem(config: SimulationConfig, replicas: int) -> tuple[KeyPath, str] | None:
+    """Why a scenario cannot be served by so many replicas: the setting and what is wrong with it; None if it can."""
+    assert config.serving is not None
+    split, scaled = config.serving.disaggregated, config.serving.autoscaling
+    if split is not None:
+        if config.parallelism.pp_stages > 1:
+            return DISAGGREGATED, (
+                "disaggregated serving beside pipeline parallelism is not available; remove one of them"
+            )
+        if split.replicas != replicas:
+            return DISAGGREGATED, _wrong_sum(split.prefill_replicas, split.decode_replicas, replicas)
+        if not issubclass(FRAMEWORKS.get(split.decode_scheduler, Scheduler), FetchingScheduler):
+            return (*DISAGGREGATED, "decode_scheduler"), (
+                f"scheduler {split.decode_scheduler} fetches no KV caches; use disaggregated_decode"
+            )
+    if scaled is not None:
+        for key in ("max_replicas", "min_replicas"):
+            if (getattr(scaled, key) or 0) > replicas:
+                return (*AUTOSCALING, key), (
+                    f"{getattr(scaled, key)} replicas need more GPUs than there are, which hold {replicas}; "
+                    f"write {key}: {replicas} or less"
+                )
+        if not FRAMEWORKS.get(config.serving.router, Router).scales:
+            return ("serving", "router"), (
+                f"router {config.serving.router} cannot be scaled; use another, such as least_outstanding, or remove "
+                "autoscaling"
+            )
+    return None
+
+
+def _wrong_sum(prefill: int, decode: int, replicas: int) -> str:
+    text = f"prefill_replicas {prefill} + decode_replicas {decode} = {prefill + decode}, but the GPUs hold {replicas}"
+    if replicas < 2:
+        return f"{text}; use at least 2 times as many GPUs, or remove disaggregated"
+    fitting = min(prefill, replicas - 1)
+    return f"{text}; write prefill_replicas: {fitting}, decode_replicas: {replicas - fitting}"
+
+
+def start_source(job: ServingJob, executor: Executor, engines: Sequence[Replica]) -> Source:
+    """Let requests come to the engines of a job: all of them, the first ones or those that are on."""
+    settings, seed = job.settings, job.config.simulation.seed
+    module, options = module_options(settings.router, Router, settings.router_options, "serving.router_options")
+    env, requests, probes, late_s = executor.env, job.requests, executor.probes, job.api_s
+    if settings.disaggregated is not None:
+        split = settings.disaggregated
+        prefilling = engines[: split.prefill_replicas]
+        decoding = [engine for engine in engines if isinstance(engine, DecodingReplica)]
+        # Its own stream, lest two routers that draw make the same choices.
+        decode_router = FRAMEWORKS.get(split.decode_router, Router)(decoding, seed + 1)
+        Handover(prefilling, decoding, decode_router, env, probes, kv_bytes_per_token(job.plan, job.precision))
+        return Source(env, requests, module(prefilling, seed, options), probes, late_s=late_s, elsewhere=decoding)
+    if settings.autoscaling is None:
+        return Source(env, requests, module(engines, seed, options), probes, late_s=late_s)
+    scaled = settings.autoscaling
+    count = job.layout.data
+    rule = ScalingRule(
+        scaled.min_replicas,
+        scaled.max_replicas or count,
+        scaled.scale_up_queue,
+        scaled.scale_down_idle,
+        scaled.startup,
+        scaled.interval,
+    )
+    scaler = Autoscaler(env, engines, count, rule, lambda seen: module(seen, seed, options), probes)
+    source = Source(env, requests, scaler, probes, late_s=late_s)
+    source.ended.callbacks.append(lambda _: scaler.stop())
+    return source

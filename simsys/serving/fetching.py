@@ -1,0 +1,35 @@
+"""What the scheduler of a replica is that goes on with requests whose prompts were processed elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from typing import Any
+
+from simsys.serving.scheduler import Scheduler
+
+
+class FetchingScheduler(Scheduler):
+    """A scheduler for replicas that decode: subclass it and `fetch` in `schedule`."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.elsewhere: Container[int] = ()
+        """Waiting requests whose caches other replicas hold; none unless serving is disaggregated."""
+        self.start_fetch: Callable[[int], None] | None = None
+        """Lets the cache of one of them come."""
+        self.fetching: dict[int, None] = {}
+        """Requests whose caches are under way. They run, as they hold blocks, but neither decode nor have a prompt."""
+
+    def fetch(self, request: int) -> bool:
+        """Take blocks for the cache of a waiting request and let it come; False if that must wait, as in `admit`."""
+        tokens = self.sequences.computed_tokens[request]
+        if self.start_fetch is None or self.preempted or not self.kv.grow(request, tokens):
+            return False
+        self.waiting.remove(request)
+        self.running[request] = self.fetching[request] = None
+        self.start_fetch(request)
+        return True
+
+    def victim(self) -> int:
+        """The running request admitted last, but for those whose caches are under way."""
+        return next(request for request in reversed(self.running) if request not in self.fetching)

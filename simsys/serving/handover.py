@@ -1,0 +1,99 @@
+"""Disaggregated serving: some replicas process prompts, others generate tokens, and KV caches go from those to these.
+
+As in DistServe (Zhong et al. 2024, §3) and Splitwise (Patel et al. 2024, §4). A request has its first token where its
+prompt was processed. Its cache stays there until the replica that is to decode has room for it and has fetched it,
+each rank from the rank at the same place. If it is preempted after that, it is computed again where it decodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from simsys.probes import Probes
+from simsys.serving.fetching import FetchingScheduler
+from simsys.serving.replica import Replica
+from simsys.serving.router import Router
+
+if TYPE_CHECKING:
+    from simsys.platform.environment import Environment
+
+KV_TRANSFER = "kv_transfer"
+"""The name of the transfers, for observers."""
+
+
+class DecodingReplica(Replica):
+    """A replica that goes on with requests of others.
+
+    Args:
+        scheduler: The policy.
+        given: Whatever else a `Replica` is given.
+        named: Likewise.
+    """
+
+    def __init__(self, scheduler: FetchingScheduler, *given: Any, **named: Any) -> None:
+        super().__init__(scheduler, *given, **named)
+        self.fetching_scheduler = scheduler
+        self._arrived: list[int] = []
+
+    def fetched(self, request: int) -> None:
+        """The cache of a request has arrived: it decodes from the next step on."""
+        self._arrived.append(request)
+        self.ask_again()
+
+    def _next(self) -> None:
+        for request in self._arrived:
+            del self.fetching_scheduler.fetching[request]
+            self._decode.add(request)
+        self._arrived.clear()
+        super()._next()
+
+
+class Handover:
+    """Takes requests from replicas that process prompts to replicas that decode.
+
+    Args:
+        prefilling: The former.
+        decoding: The latter.
+        router: Chooses among the latter.
+        env: The environment.
+        probes: Observers.
+        token_bytes: What each rank caches for a token.
+    """
+
+    def __init__(
+        self,
+        prefilling: Sequence[Replica],
+        decoding: Sequence[DecodingReplica],
+        router: Router,
+        env: Environment,
+        probes: Probes,
+        token_bytes: float,
+    ) -> None:
+        self._router, self._env, self._probes, self._token_bytes = router, env, probes, token_bytes
+        self._holders: dict[int, Replica] = {}
+        for source in prefilling:
+            source.hand_over = partial(self._leave, source)
+        for target in decoding:
+            target.fetching_scheduler.elsewhere = self._holders
+            target.fetching_scheduler.start_fetch = partial(self._start, target)
+
+    def _leave(self, source: Replica, request: int) -> None:
+        """A request has its first token: it waits where it is to decode, and keeps its cache here."""
+        self._holders[request] = source
+        target = self._router.route(request)
+        target.scheduler.waiting.append(request)
+        target.notice(request)
+
+    def _start(self, target: DecodingReplica, request: int) -> None:
+        source, started_s = self._holders.pop(request), self._env.now
+        nbytes = source.sequences.computed_tokens[request] * self._token_bytes
+
+        def arrived(_: object) -> None:
+            source.give_back(request)
+            target.fetched(request)
+            for hook in self._probes.kv_transferred:
+                hook(request, started_s, self._env.now, nbytes * source.team.group.size)
+
+        source.team.send(target.team, nbytes, name=KV_TRANSFER).callbacks.append(arrived)

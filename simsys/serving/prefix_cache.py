@@ -1,0 +1,175 @@
+"""A KV cache that keeps the blocks of prompts and shares them: automatic prefix caching, as in vLLM v1.
+
+A block is found by the ids of `RequestTable.hash_ids`. It is cached as soon as the step that fills it is scheduled,
+and stays so until memory is needed. Unlike in vLLM, a request that computes what somebody else has cached meanwhile
+uses that one and gives its own back (as in SGLang).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from simsys.errors import InternalError
+from simsys.serving.kv_cache import PagedKVCache
+from simsys.serving.prefix_tree import Chain, Node, PrefixTree
+from simsys.serving.requests import RequestTable
+from simsys.serving.sequences import Sequences
+
+
+def block_chains(requests: RequestTable, block_size: int) -> tuple[list[Chain], int]:
+    """By request, the ids of what it will hold, its prompt and as far as they are known its answer.
+
+    An answer is part of the next turn's prompt, so its ids are found there.
+
+    Args:
+        requests: All requests.
+        block_size: Tokens of a block of the KV cache.
+
+    Returns:
+        The ids, and how many tokens each stands for: those of a block at least.
+    """
+    if not requests.hash_ids:
+        return [()] * len(requests), block_size
+    chains: list[Chain] = list(requests.hash_ids)
+    for request, before in enumerate(requests.after):
+        if before >= 0:
+            ids, own = requests.hash_ids[request], requests.hash_ids[before]
+            if ids[: len(own)] == own:
+                chains[before] = ids
+    id_tokens = requests.hash_block_tokens
+    if id_tokens >= block_size:
+        return chains, id_tokens
+    # A block is told by the id of its last token.
+    whole = ((chain, range(1, len(chain) * id_tokens // block_size + 1)) for chain in chains)
+    return [tuple(chain[(end * block_size - 1) // id_tokens] for end in ends) for chain, ends in whole], block_size
+
+
+class PrefixCache(PagedKVCache):
+    """Blocks by request, of which some are shared.
+
+    `held` counts all blocks of a request; `free_blocks` counts those that nobody uses, be they cached or not.
+
+    Args:
+        num_blocks: Blocks that fit into memory.
+        block_size: Tokens per block.
+        sequences: How far the requests have come.
+        chains: Their ids.
+        id_tokens: Tokens that an id stands for, at least `block_size`.
+    """
+
+    __slots__ = ("_chains", "_id_tokens", "_longer", "_nodes", "_returning", "_sequences", "_tree")
+
+    shares: ClassVar[bool] = True
+
+    def __init__(
+        self, num_blocks: int, block_size: int, sequences: Sequences, chains: Sequence[Chain], id_tokens: int
+    ) -> None:
+        super().__init__(num_blocks, block_size)
+        self._sequences, self._chains, self._id_tokens = sequences, chains, id_tokens
+        self._longer: dict[int, Chain] = {}  # of requests that were preempted
+        self._returning = -1
+        self._nodes: dict[int, Node | None] = {}  # by request, the end of what it shares
+        self._tree = PrefixTree(num_blocks, block_size, id_tokens)
+
+    @property
+    def cached_blocks(self) -> int:
+        """Blocks that nobody uses, but somebody could find."""
+        return self._tree.cached_blocks
+
+    def cached_tokens(self, request: int) -> int:
+        """Tokens of a waiting request that are found here: whole blocks, and never its last token."""
+        chain = self._chain(request)
+        if not chain:
+            return 0
+        limit = (self._sequences.target_tokens(request) - 1) // self.block_size
+        return self._tree.match(chain, limit) * self.block_size
+
+    def admission_blocks(self, request: int, tokens: int) -> int:
+        """Free blocks that a waiting request takes if it is to hold `tokens` tokens."""
+        shared = self.cached_tokens(request) // self.block_size
+        return self.blocks_for(tokens) - shared + self._tree.idle(self._chain(request), shared)
+
+    def start(self, request: int, tokens: int, *, cached: int = 0, reserve: int = 0) -> bool:
+        """Let a request hold `tokens` tokens, the first `cached` of which are found here; False if they do not fit."""
+        tree, chain, shared = self._tree, self._chain(request), cached // self.block_size
+        blocks = self.blocks_for(max(tokens, reserve))
+        if blocks - shared + tree.idle(chain, shared) > self.free_blocks - self.reserved_blocks:
+            return False
+        self._nodes[request], idle = tree.hold(chain, shared)
+        self.held[request] = shared
+        self.free_blocks -= idle
+        self._hold(request, tokens, blocks)
+        return True
+
+    def grow(self, request: int, tokens: int) -> bool:
+        """Let `request` hold `tokens` tokens; False, and no change, if the unreserved free blocks do not suffice."""
+        held = self.held[request]
+        blocks = max(self.blocks_for(tokens), held)
+        if blocks - held > self.free_blocks - self.reserved_blocks:
+            return False
+        self._hold(request, tokens, blocks)
+        return True
+
+    def take_for_decode(self, blocks: int) -> None:
+        """Take blocks for decoding sequences; they are attributed when the sequence is released."""
+        super().take_for_decode(blocks)
+        self._tree.unused -= blocks
+
+    def foresee(self, blocks: int) -> None:
+        """Give up what blocks have cost that decoding sequences hold already, though they are not taken yet."""
+        self._tree.reclaim(blocks)
+
+    def expect_back(self, request: int) -> None:
+        """The request that is released next will come again, and then find all its blocks."""
+        self._returning = request
+        chain = self._chain(request)
+        ids = -(-self._sequences.final_cache_tokens(request) // self._id_tokens)
+        if ids > len(chain):
+            self._longer[request] = (*chain, *((request, place) for place in range(len(chain), ids)))
+
+    def release(self, request: int, tokens: int) -> None:
+        """Give back the blocks of a request that holds so many tokens; full ones with ids can be found from now on."""
+        if request == self._returning:
+            self._returning = -1
+        elif self._longer:
+            self._longer.pop(request, None)
+        tree, blocks = self._tree, max(self.held[request], self.blocks_for(tokens))
+        self.held[request] = blocks
+        if self._nodes[request] is not None or self._chain(request):
+            self._nodes[request] = tree.forget(self._nodes[request], tokens // self.block_size)
+            self._hold(request, tokens, blocks)
+        node = self._nodes.pop(request)
+        own = self.held.pop(request) - (0 if node is None else node.end)
+        tree.scrap(own)
+        self.free_blocks += own + tree.release(node)
+        if self.free_blocks > self.num_blocks:
+            raise InternalError(f"more KV blocks were released than taken, at request {request}")
+
+    def _chain(self, request: int) -> Chain:
+        if self._longer and request in self._longer:
+            return self._longer[request]
+        return self._chains[request]
+
+    def _hold(self, request: int, tokens: int, blocks: int) -> None:
+        """Let a request hold `blocks` blocks, and let the full ones among its first `tokens` tokens be found."""
+        tree, chain, node = self._tree, self._chain(request), self._nodes[request]
+        shared = 0 if node is None else node.end
+        own = self.held[request] - shared
+        full = min(tokens // self.block_size, len(chain) * self._id_tokens // self.block_size) if chain else 0
+        if full > shared:
+            found = tree.match(chain, full, shared)
+            if found > shared:
+                further, idle = tree.hold(chain, found)
+                tree.release(node)
+                node, shared = further, found
+                self.free_blocks -= idle
+        missing = blocks - shared - own
+        self.free_blocks -= missing
+        if missing > 0:
+            tree.unused -= missing
+        else:
+            tree.scrap(-missing)
+        self._nodes[request] = tree.add(chain, node, full) if full > shared else node
+        self.held[request] = blocks
+        self.peak_blocks = max(self.peak_blocks, self.num_blocks - self.free_blocks)

@@ -1,0 +1,200 @@
+"""Blocks of prompts that can be used again, by what they hold, and the order in which they are given up.
+
+Every block has an id, which stands for its tokens and all before them, so prompts that begin alike form a tree. Its
+nodes are stretches of consecutive blocks that have always been used together; one is cut in two where prompts part.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from itertools import repeat
+
+Chain = Sequence[Hashable]
+"""The ids of a prompt, in order."""
+
+
+class Node:
+    """A stretch of blocks, counted from the beginning of the prompt; without a chain, blocks that nobody will find."""
+
+    __slots__ = ("begin", "chain", "children", "end", "parent", "users")
+
+    def __init__(self, chain: Chain, begin: int, end: int, parent: Node | None, users: int) -> None:
+        self.chain = chain
+        self.begin = begin
+        self.end = end
+        self.parent = parent
+        self.children = 0
+        """Nodes that follow this one."""
+        self.users = users
+        """Requests that hold blocks up to the end of this node, and nodes in use that follow it."""
+
+
+NO_SCRAP = Node((), 0, 0, None, 0)
+
+
+class PrefixTree:
+    """Which blocks are cached, in use or not.
+
+    Blocks that nobody uses are given up in the order in which they were released, the last of a prompt first, whether
+    or not they hold something worth finding; those never used come before all others (vLLM v1's queue of free blocks).
+
+    Args:
+        num_blocks: Blocks in memory, all unused.
+        block_size: Tokens of a block.
+        id_tokens: Tokens that an id of a chain stands for, at least those of a block. A block belongs to the id of its
+            last token.
+    """
+
+    def __init__(self, num_blocks: int, block_size: int, id_tokens: int) -> None:
+        self.unused = num_blocks
+        """Blocks that hold nothing; below 0, how many are to be given up before anything is looked up."""
+        self._block_size, self._id_tokens = block_size, id_tokens
+        self._index: dict[Hashable, Node] = {}  # by id, the node with the last of its blocks that is cached
+        self._queue: OrderedDict[Node, None] = OrderedDict()
+        self._scrap = NO_SCRAP  # what was put into the queue last, if it is scrap
+
+    @property
+    def free_blocks(self) -> int:
+        """Blocks that nobody uses."""
+        return self.unused + sum(node.end - node.begin for node in self._queue)
+
+    @property
+    def cached_blocks(self) -> int:
+        """Blocks that nobody uses, but could find."""
+        self.reclaim(0)
+        return sum(node.end - node.begin for node in self._queue if node.chain)
+
+    def match(self, chain: Chain, limit: int, known: int = 0) -> int:
+        """How many of the first `limit` blocks are cached, up to the first that is not; the first `known` ones are."""
+        if self.unused < 0:
+            self.reclaim(0)
+        index, first, ids = self._index, self._id_of(known), min(len(chain), self._id_of(limit - 1) + 1)
+        if limit <= known or ids <= first or chain[first] not in index:
+            return known
+        if chain[ids - 1] not in index:
+            found, missing = first + 1, ids
+            while missing - found > 1:  # where a block is cached, so are all before it
+                middle = (found + missing) // 2
+                if chain[middle - 1] in index:
+                    found = middle
+                else:
+                    missing = middle
+            ids = found
+        return min(index[chain[ids - 1]].end, ids * self._id_tokens // self._block_size, limit)
+
+    def idle(self, chain: Chain, blocks: int) -> int:
+        """How many of the first `blocks` blocks, all of which are cached, nobody uses."""
+        idle, node = 0, self._at(chain, blocks)
+        while node is not None and not node.users:
+            idle += min(node.end, blocks) - node.begin
+            node = node.parent
+        return idle
+
+    def hold(self, chain: Chain, blocks: int) -> tuple[Node | None, int]:
+        """Use the first `blocks` blocks, all of which are cached; the node to release, and how many were idle."""
+        node = self._at(chain, blocks)
+        if node is None:
+            return None, 0
+        if node.end > blocks:
+            node = self._cut(node, blocks)
+        held, idle = node, 0
+        parent: Node | None = node
+        while parent is not None:
+            parent.users += 1
+            if parent.users > 1:
+                break
+            del self._queue[parent]
+            idle += parent.end - parent.begin
+            parent = parent.parent
+        return held, idle
+
+    def release(self, node: Node | None) -> int:
+        """Use no longer what `hold` or `add` has returned; return how many blocks are idle now."""
+        idle = 0
+        while node is not None:
+            node.users -= 1
+            if node.users:
+                break
+            self._queue[node] = None
+            self._scrap = NO_SCRAP
+            idle += node.end - node.begin
+            node = node.parent
+        return idle
+
+    def add(self, chain: Chain, parent: Node | None, end: int) -> Node:
+        """Cache blocks after those of `parent`, up to `end`, for the one who has held `parent` and holds them now."""
+        node = Node(chain, 0 if parent is None else parent.end, end, parent, 1)
+        if parent is not None:
+            parent.children += 1
+        self._point(node, self._id_of(node.begin), self._id_of(end - 1) + 1)
+        return node
+
+    def forget(self, node: Node | None, end: int) -> Node | None:
+        """Cache no longer what was added beyond `end`, unless others have used it; return what to release now."""
+        while node is not None and node.end > end and node.users == 1 and not node.children:
+            kept = max(node.begin, end)
+            self._shorten(node, kept)
+            if kept > node.begin:
+                break
+            node = node.parent
+        return node
+
+    def scrap(self, blocks: int) -> None:
+        """Blocks are free that nobody will find."""
+        if self._scrap.end:
+            self._scrap.end += blocks
+        elif blocks:
+            self._scrap = Node((), 0, blocks, None, 0)
+            self._queue[self._scrap] = None
+
+    def reclaim(self, unused: int) -> None:
+        """Give up blocks until so many hold nothing."""
+        while self.unused < unused:
+            node = next(iter(self._queue))
+            blocks = min(unused - self.unused, node.end - node.begin)
+            self.unused += blocks
+            if node.chain:
+                self._shorten(node, node.end - blocks)
+            else:
+                node.end -= blocks
+            if node.end == node.begin:
+                del self._queue[node]
+
+    def _id_of(self, block: int) -> int:
+        """The place in a chain of the id that a block belongs to."""
+        return ((block + 1) * self._block_size - 1) // self._id_tokens
+
+    def _at(self, chain: Chain, blocks: int) -> Node | None:
+        """The node with the last of so many blocks."""
+        node = self._index[chain[self._id_of(blocks - 1)]] if blocks else None
+        while node is not None and node.begin >= blocks:
+            node = node.parent
+        return node
+
+    def _point(self, node: Node, first: int, end: int) -> None:
+        self._index.update(zip(node.chain[first:end], repeat(node)))
+
+    def _cut(self, node: Node, end: int) -> Node:
+        """Cut a node in two; return the first part, whose recency is to be that of whom it is cut for."""
+        head = Node(node.chain, node.begin, end, node.parent, int(node.users > 0))
+        head.children = 1
+        self._point(head, self._id_of(head.begin), self._id_of(end))
+        node.begin, node.parent = end, head
+        if not head.users:
+            self._queue[head] = None  # `hold` takes it out again
+        return head
+
+    def _shorten(self, node: Node, end: int) -> None:
+        """Let a node's last blocks be found no more."""
+        first = self._id_of(end)
+        if first * self._id_tokens // self._block_size < end:  # the first blocks of this id remain
+            if end == node.begin and node.parent is not None:
+                self._index[node.chain[first]] = node.parent
+            first += 1
+        index = self._index
+        for each in node.chain[first : self._id_of(node.end - 1) + 1]:
+            del index[each]
+        node.end = end
+        if end == node.begin and node.parent is not None:
+            node.parent.children -= 1
