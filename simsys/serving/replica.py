@@ -101,7 +101,7 @@ class Replica:
 
     def notice(self, request: int) -> None:
         """A request has joined the queue: begin, or end the run at the next step if that may change it."""
-        if not self._busy or (self._left > 1 and self.scheduler.wants(request, self._tokens)):
+        if not self._busy or self._copying or (self._left > 1 and self.scheduler.wants(request, self._tokens)):
             self.ask_again()
 
     def ask_again(self) -> None:
