@@ -132,7 +132,7 @@ def random_case(
     return scaled(requests, caps, rule, replicas=4, router=router, policy=policy, level=level)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @arrangements
 def test_a_jump_is_bit_identical_to_its_steps_and_nothing_is_lost(
     seed: int, policy: type[Scheduler], router: type[Router], startup: float, most: int

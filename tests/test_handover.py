@@ -69,7 +69,7 @@ def serve(
     )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @arrangements
 def test_a_jump_is_bit_identical_to_its_steps(
     seed: int,
@@ -91,7 +91,7 @@ def test_a_jump_is_bit_identical_to_its_steps(
     assert told == [pytest.approx(step, rel=1e-9) for step in expected]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @arrangements
 def test_conservation(
     seed: int,

@@ -38,6 +38,7 @@ def tokens_of(count: int, seed: int) -> list[int]:
     return np.ceil(exponential(MEAN_TOKENS, count, stream(seed, "lengths"))).astype(int).tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("load", [0.3, 0.6])
 def test_constant_service_is_an_m_d_1_queue(load: float) -> None:
     """Lindley's recursion exactly, and Pollaczek-Khinchine: mean wait = load · service / (2 · (1 - load))."""
@@ -52,6 +53,7 @@ def test_constant_service_is_an_m_d_1_queue(load: float) -> None:
     assert waits_s.mean() == pytest.approx(load * service_s / (2 * (1 - load)), rel=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("servers", "load"), [(1, 0.5), (2, 0.6), (4, 0.7)])
 def test_exponential_service_is_an_m_m_c_queue(servers: int, load: float) -> None:
     """Mean wait = C / (c·mu - lambda), with Erlang's C; for one server, load · service / (1 - load)."""

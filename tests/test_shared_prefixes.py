@@ -29,7 +29,7 @@ cases = given(
     prefix_caching=st.booleans(),
     swap_blocks=st.sampled_from([None, 0, 5, 1000]),
 )
-thorough = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+thorough = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def with_ids(rng: random.Random, requests: RequestTable) -> RequestTable:
@@ -178,7 +178,7 @@ def test_the_random_cases_cover_what_can_happen() -> None:
     assert "looked up again" in seen
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 1_000_000), policy=st.sampled_from(POLICIES), router=st.sampled_from(ROUTERS))
 def test_where_nothing_is_shared_caching_changes_nothing(
     seed: int, policy: type[Scheduler], router: type[Router]

@@ -76,7 +76,7 @@ def both(
     return requests, jump, steps
 
 
-@settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     seed=st.integers(0, 1_000_000),
     policy=st.sampled_from(POLICIES),
@@ -95,7 +95,7 @@ def test_a_jump_is_bit_identical_to_its_steps(
     assert jump.scheduled <= steps.scheduled + len(jump.arrived)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     seed=st.integers(0, 1_000_000),
     policy=st.sampled_from(POLICIES),
