@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from test_jitter import assert_equal_rows
 
+from simsys.build.job import build_job
 from simsys.build.surroundings import links_around
-from simsys.build.training import build_training
 from simsys.check import check_config
 from simsys.config.experiment import SimulationConfig
 from simsys.platform.topology import LinkSpec, Topology, full_mesh, ring, single_switch
@@ -55,7 +55,7 @@ def test_levels_agree_whichever_gpu_has_a_slow_link(speeds: list[int], mix: dict
 
 def test_groups_over_other_links_are_not_folded_together() -> None:
     even, uneven = (
-        build_training(config_on("medium", speeds, strategy="TP_DDP", tp_degree=2))
+        build_job(config_on("medium", speeds, strategy="TP_DDP", tp_degree=2))
         for speeds in ([10] * 4, [10, 10, 10, 1])
     )
     assert len(even.roles()) == 1
