@@ -39,6 +39,11 @@ class Claim:
         """How often the links have changed by a time."""
         return bisect_right(self.starts_s, time_s) - 1 if len(self.starts_s) > 1 else 0
 
+    @property
+    def free(self) -> bool:
+        """Whether the links are held, and nothing goes on on them."""
+        return self._held and self.run is None
+
     def take(self) -> bool:
         """Hold the links from now on if they are idle and nothing is on its way to them; say whether that is so."""
         now = self._env._now
@@ -78,7 +83,8 @@ class Claim:
 
     def ended(self, run: QuietRun) -> None:
         """A run has ended undisturbed."""
-        self._patience = max(1, self._patience // 2)
+        if self._patience > 1:
+            self._patience //= 2
         if self.run is run:
             self.run = None
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from heapq import heappush
 
 from simpy.events import Event
 
@@ -48,9 +49,17 @@ class QuietSchedule(Schedule[CalendarLink]):
         self._step_s: dict[int, list[float]] = {}  # by epoch
         self._total_s: dict[int, float] = {}
         self._started = False
+        self._steady = len(self._claim.starts_s) == 1
+        self.again: QuietRun | None = None
+        """A run that has ended and can be repeated, if the links never change."""
 
     def start(self, done: Callback) -> None:
         """Carry it out from now on, in one event if the links are quiet."""
+        run = self.again
+        if run is not None and self._claim.free:
+            self.again = None
+            run.repeat(done)
+            return
         epoch = self._claim.epoch(self.env._now)
         if self.steps and self._rehearsed(epoch) and self._claim.take():
             self._run_quietly(done, 0, 0, epoch, self._total_s[epoch])
@@ -86,6 +95,8 @@ class QuietSchedule(Schedule[CalendarLink]):
             self._count_between(run, len(self.steps), 0)
         else:
             self.complete_runs[run.epoch] += 1
+            if self._steady:
+                self.again = run
 
     def settle(self) -> None:
         """Tell the links of all complete runs."""
@@ -117,13 +128,11 @@ class QuietSchedule(Schedule[CalendarLink]):
 
     def _run_quietly(self, done: Callback, index: int, taken: int, epoch: int, seconds: float) -> None:
         now, claim = self.env._now, self._claim
-        run = claim.run = QuietRun(self, claim, done, index, taken, now, now + seconds, epoch)
+        run = claim.run = QuietRun(self, claim, done, index, taken, now, seconds, epoch)
         if epoch + 1 < len(claim.starts_s) and claim.starts_s[epoch + 1] < run.end_s:
             At(self.env, claim.starts_s[epoch + 1], run.changed)  # before its end, which may come sooner after that
             return
-        end = Event(self.env)
-        end.callbacks.append(run.ended)
-        self.env.fire_at(run.end_s, end, priority=LATE)
+        run.arm()
 
     def _seconds_left(self, run: SteppedRun[CalendarLink], step_s: Sequence[float]) -> float:
         """How long the steps that are left take on idle links."""
@@ -172,11 +181,24 @@ class QuietRun:
         index: The place in ``schedule.steps`` of its first step.
         taken: How many times that one has been repeated before.
         started_s: When it starts.
-        end_s: When it ends if nobody comes in between.
+        seconds: How long it takes if nobody comes in between.
         epoch: How often the links have changed before.
     """
 
-    __slots__ = ("_claim", "cancelled", "done", "end_s", "epoch", "index", "schedule", "started_s", "taken")
+    __slots__ = (
+        "_callbacks",
+        "_claim",
+        "_end",
+        "_seconds",
+        "cancelled",
+        "done",
+        "end_s",
+        "epoch",
+        "index",
+        "schedule",
+        "started_s",
+        "taken",
+    )
 
     def __init__(
         self,
@@ -186,13 +208,33 @@ class QuietRun:
         index: int,
         taken: int,
         started_s: float,
-        end_s: float,
+        seconds: float,
         epoch: int = 0,
     ) -> None:
         self.schedule, self._claim, self.done = schedule, claim, done
         self.index, self.taken = index, taken
-        self.started_s, self.end_s, self.epoch = started_s, end_s, epoch
+        self.started_s, self.end_s, self.epoch = started_s, started_s + seconds, epoch
         self.cancelled = False
+        self._seconds = seconds
+        self._callbacks: list[Callback] = [self.ended]
+        self._end = Event(schedule.env)
+        self._end._ok, self._end._value = True, None
+
+    def arm(self) -> None:
+        """Let it end when its time is over."""
+        env, end = self.schedule.env, self._end
+        end.callbacks = self._callbacks
+        heappush(env._queue, (self.end_s, LATE, next(env._eid), end))
+
+    def repeat(self, done: Callback) -> None:
+        """Carry the same out once more, from now on; the links have been held since, and nobody else is on them."""
+        env, end = self.schedule.env, self._end
+        self.done = done
+        self.started_s = now = env._now
+        self.end_s = end_s = now + self._seconds
+        self._claim.run = self
+        end.callbacks = self._callbacks
+        heappush(env._queue, (end_s, LATE, next(env._eid), end))
 
     def ended(self, event: Event) -> None:
         """The time is over: done, unless somebody came in between."""
