@@ -51,13 +51,15 @@ class Recurring:
         seconds: How long it takes on idle links, by when it begins.
     """
 
-    __slots__ = ("_account", "_nbytes", "schedule", "seconds")
+    __slots__ = ("_account", "_nbytes", "idle_s", "schedule", "seconds")
 
     def __init__(
         self, account: Account, nbytes: float, schedule: Schedule[Any], seconds: Callable[[float], float]
     ) -> None:
         self._account, self._nbytes = account, nbytes
         self.schedule, self.seconds = schedule, seconds
+        self.idle_s = seconds(0.0)
+        """How long it takes on idle links as they are at the beginning."""
 
     def start(self, done: Callback) -> None:
         """Carry it out on the links, from now on, and then call `done`."""

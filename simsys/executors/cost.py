@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from simsys.collectives.base import CollectiveKind
@@ -72,6 +71,7 @@ class SegmentCost:
     """
 
     __slots__ = (
+        "_attending",
         "_by_tokens",
         "_decode",
         "_kept",
@@ -97,7 +97,8 @@ class SegmentCost:
 
         self._prompt = of_kind(OperatorKind.ATTENTION)
         self._decode = of_kind(OperatorKind.DECODE_ATTENTION)
-        self._by_tokens = tuple(op for op in segment.operators if op not in self._prompt + self._decode)
+        self._attending = self._prompt + self._decode
+        self._by_tokens = tuple(op for op in segment.operators if op not in self._attending)
         self._kept: dict[tuple[float, float, bool], float] = {}
         self._spec, self._precision = spec, precision
         self._launches, self._layers = launches, segment.layers
@@ -107,7 +108,7 @@ class SegmentCost:
     @property
     def attends(self) -> bool:
         """Whether some of its duration depends on the context."""
-        return bool(self._prompt or self._decode)
+        return bool(self._attending)
 
     @property
     def per_logit(self) -> bool:
@@ -136,8 +137,8 @@ class SegmentCost:
 
     def context_seconds(self, batch: Batch) -> float:
         """The part that depends on the context."""
-        operators = self._prompt + self._decode if batch.attention_pairs > 0.0 else self._decode
-        return self._kernels_seconds(operators, batch)
+        operators = self._attending if batch.attention_pairs > 0.0 else self._decode
+        return self._kernels_seconds(operators, batch) if operators else 0.0
 
     def prompt_bounds(self, tokens: float, repeat: int) -> list[list[PromptBound]]:
         """The bounds of the kernels that read the context of prompts, `repeat` times."""
@@ -190,8 +191,7 @@ class SegmentCost:
         return total_s
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentTime:
+class SegmentTime(NamedTuple):
     """What one segment takes for one batch: computation, then possibly a collective."""
 
     name: str

@@ -1,4 +1,4 @@
-"""A team's forward passes at high detail: an event at the end of every segment, and one at that of every collective."""
+"""A team's forward passes at high detail: an event at the end of every segment, and one after every collective."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class PassRuns:
         """One pass after another, resumed by the events that it waits for."""
         executor, env, probes = self._executor, self._executor.env, self._executor.probes
         devices = [executor.platform.devices[rank] for rank in self._team.ranks]
-        queue, serial, network = env._queue, env._eid, executor.platform.network
+        queue, serial, links_change = env._queue, env._eid, bool(executor.platform.network.changes_s)
         tick = Event(env)  # a single one, armed again and again with the same callbacks
         tick._ok, tick._value = True, None
         anchor_s = offset_s = 0.0
@@ -95,10 +95,10 @@ class PassRuns:
                     collective.start(go_on)
                     yield
                     # Go on from the closed form if the links were quiet, so that steps leave no rounding.
-                    if network.changes_s:
+                    if links_change:
                         exchange_s = collective.seconds(end_s)
                     now, closed_s = env._now, offset_s + exchange_s
-                    if abs(anchor_s + closed_s - now) <= SAME_TIME * now:
+                    if -SAME_TIME * now <= anchor_s + closed_s - now <= SAME_TIME * now:
                         offset_s = closed_s
                     else:
                         anchor_s, offset_s = now, 0.0
@@ -117,7 +117,7 @@ class PassRuns:
                     timed.append((each.name, each.compute_s, None, 0.0))
                 else:
                     collective = communicator.recurring(each.kind, each.nbytes)
-                    timed.append((each.name, each.compute_s, collective, collective.seconds(0.0)))
+                    timed.append((each.name, each.compute_s, collective, collective.idle_s))
             found += timed * repeat
         return found
 

@@ -16,7 +16,6 @@ steps of whoever holds the links come before transfers that start at that moment
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from heapq import heappush
 
@@ -42,23 +41,22 @@ class QuietSchedule(Schedule[CalendarLink]):
         self, env: Environment, steps: Iterable[Step[CalendarLink]], carry: Carry[CalendarLink], claims: Claims
     ) -> None:
         super().__init__(env, steps, carry)
-        self.complete_runs = Counter[int]()
-        """Runs that the links do not know of yet, by epoch."""
         self._claims = claims
         self._claim = claims.of(link for step in self.steps for route in step.routes for link in route)
+        self.complete_runs = [0] * len(self._claim.starts_s)
+        """Runs that the links do not know of yet, by epoch."""
         self._step_s: dict[int, list[float]] = {}  # by epoch
         self._total_s: dict[int, float] = {}
         self._started = False
         self._steady = len(self._claim.starts_s) == 1
-        self.again: QuietRun | None = None
-        """A run that has ended and can be repeated, if the links never change."""
+        self._again: QuietRun | None = None  # one that has ended and can be repeated
 
     def start(self, done: Callback) -> None:
         """Carry it out from now on, in one event if the links are quiet."""
-        run = self.again
-        if run is not None and self._claim.free:
-            self.again = None
-            run.repeat(done)
+        run, claim = self._again, self._claim
+        if run is not None and claim.held and claim.run is None:
+            self._again, claim.run, run.done = None, run, done
+            run.repeat()
             return
         epoch = self._claim.epoch(self.env._now)
         if self.steps and self._rehearsed(epoch) and self._claim.take():
@@ -95,15 +93,14 @@ class QuietSchedule(Schedule[CalendarLink]):
             self._count_between(run, len(self.steps), 0)
         else:
             self.complete_runs[run.epoch] += 1
-            if self._steady:
-                self.again = run
+            self._again = run if self._steady else None
 
     def settle(self) -> None:
         """Tell the links of all complete runs."""
-        for epoch, runs in self.complete_runs.items():
+        for epoch, runs in enumerate(self.complete_runs):
             for step in self.steps:
                 _count(step, runs * step.repeat, self._claim.starts_s[epoch])
-        self.complete_runs.clear()
+            self.complete_runs[epoch] = 0
 
     def _rehearsed(self, epoch: int) -> bool:
         """Whether it is known how long the steps take on idle links; not yet when it would not pay."""
@@ -189,6 +186,7 @@ class QuietRun:
         "_callbacks",
         "_claim",
         "_end",
+        "_env",
         "_seconds",
         "cancelled",
         "done",
@@ -217,30 +215,29 @@ class QuietRun:
         self.cancelled = False
         self._seconds = seconds
         self._callbacks: list[Callback] = [self.ended]
+        self._env = schedule.env
         self._end = Event(schedule.env)
         self._end._ok, self._end._value = True, None
 
     def arm(self) -> None:
         """Let it end when its time is over."""
-        env, end = self.schedule.env, self._end
+        env, end = self._env, self._end
         end.callbacks = self._callbacks
         heappush(env._queue, (self.end_s, LATE, next(env._eid), end))
 
-    def repeat(self, done: Callback) -> None:
-        """Carry the same out once more, from now on; the links have been held since, and nobody else is on them."""
-        env, end = self.schedule.env, self._end
-        self.done = done
+    def repeat(self) -> None:
+        """Do the same once more, from now on."""
+        env, end = self._env, self._end
         self.started_s = now = env._now
         self.end_s = end_s = now + self._seconds
-        self._claim.run = self
         end.callbacks = self._callbacks
         heappush(env._queue, (end_s, LATE, next(env._eid), end))
 
     def ended(self, event: Event) -> None:
         """The time is over: done, unless somebody came in between."""
         if not self.cancelled:
-            self.schedule.complete(self)
             self._claim.ended(self)
+            self.schedule.complete(self)
             self.done(event)
 
     def changed(self, _: Event) -> None:
