@@ -48,15 +48,20 @@ class QuietSchedule(Schedule[CalendarLink]):
         self._step_s: dict[int, list[float]] = {}  # by epoch
         self._total_s: dict[int, float] = {}
         self._started = False
-        self._steady = len(self._claim.starts_s) == 1
-        self._again: QuietRun | None = None  # one that has ended and can be repeated
+        self.steady = len(self._claim.starts_s) == 1
+        """Whether the links never change."""
+        self.again: QuietRun | None = None
+        """One that has ended and can be repeated."""
 
     def start(self, done: Callback) -> None:
         """Carry it out from now on, in one event if the links are quiet."""
-        run, claim = self._again, self._claim
+        run, claim = self.again, self._claim
         if run is not None and claim.held and claim.run is None:
-            self._again, claim.run, run.done = None, run, done
-            run.repeat()
+            # As below, without making everything anew: most collectives follow others like them.
+            self.again, claim.run, run.done = None, run, done
+            run.started_s = now = self.env._now
+            run.end_s = now + run.seconds
+            run.arm()
             return
         epoch = self._claim.epoch(self.env._now)
         if self.steps and self._rehearsed(epoch) and self._claim.take():
@@ -78,7 +83,7 @@ class QuietSchedule(Schedule[CalendarLink]):
         """Go on step by step with a quiet run, from where it is now."""
         run.cancelled = True
         index, taken, started_s = self._position(run)
-        self._count_between(run, index, taken)
+        self.count_between(run, index, taken)
         stepped = SteppedRun(self, run.done, index, taken)
         step = stepped.advance()
         assert step is not None
@@ -86,14 +91,6 @@ class QuietSchedule(Schedule[CalendarLink]):
         flight = Flight(self.env, step.nbytes, step.pause_s)
         flight.resume(step, started_s)
         flight.event.callbacks.append(stepped.go_on)
-
-    def complete(self, run: QuietRun) -> None:
-        """Count a quiet run that has come to its end."""
-        if run.index or run.taken:
-            self._count_between(run, len(self.steps), 0)
-        else:
-            self.complete_runs[run.epoch] += 1
-            self._again = run if self._steady else None
 
     def settle(self) -> None:
         """Tell the links of all complete runs."""
@@ -160,7 +157,7 @@ class QuietSchedule(Schedule[CalendarLink]):
             passed -= 1
         return index, taken + passed, start_s + passed * seconds
 
-    def _count_between(self, run: QuietRun, index: int, taken: int) -> None:
+    def count_between(self, run: QuietRun, index: int, taken: int) -> None:
         """Tell the links of the steps of a quiet run up to a position."""
         for place in range(run.index, min(index + 1, len(self.steps))):
             step = self.steps[place]
@@ -187,13 +184,13 @@ class QuietRun:
         "_claim",
         "_end",
         "_env",
-        "_seconds",
         "cancelled",
         "done",
         "end_s",
         "epoch",
         "index",
         "schedule",
+        "seconds",
         "started_s",
         "taken",
     )
@@ -213,7 +210,7 @@ class QuietRun:
         self.index, self.taken = index, taken
         self.started_s, self.end_s, self.epoch = started_s, started_s + seconds, epoch
         self.cancelled = False
-        self._seconds = seconds
+        self.seconds = seconds
         self._callbacks: list[Callback] = [self.ended]
         self._env = schedule.env
         self._end = Event(schedule.env)
@@ -225,19 +222,17 @@ class QuietRun:
         end.callbacks = self._callbacks
         heappush(env._queue, (self.end_s, LATE, next(env._eid), end))
 
-    def repeat(self) -> None:
-        """Do the same once more, from now on."""
-        env, end = self._env, self._end
-        self.started_s = now = env._now
-        self.end_s = end_s = now + self._seconds
-        end.callbacks = self._callbacks
-        heappush(env._queue, (end_s, LATE, next(env._eid), end))
-
     def ended(self, event: Event) -> None:
         """The time is over: done, unless somebody came in between."""
         if not self.cancelled:
             self._claim.ended(self)
-            self.schedule.complete(self)
+            schedule = self.schedule
+            if self.index or self.taken:
+                schedule.count_between(self, len(schedule.steps), 0)
+            else:
+                schedule.complete_runs[self.epoch] += 1
+                if schedule.steady:
+                    schedule.again = self
             self.done(event)
 
     def changed(self, _: Event) -> None:
