@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from toys import TOY, work_of
 from simsys.build.job import build_job
 from simsys.check import check_config
 from simsys.config.experiment import SimulationConfig
-from simsys.executors.conditions import Conditions
+from simsys.executors.conditions import Conditions, WorkCost
 from simsys.metrics.result import RunResult
 from simsys.ops import Compute
 from simsys.parallel.layout import Layout
@@ -247,3 +248,11 @@ def test_a_serving_team_across_weak_links_waits_for_them() -> None:
     assert served("medium", weak) == pytest.approx(served("high", weak), rel=1e-9)
     half, all_of_it = served("medium", weak), served("medium", {**weak, "links": {"kind": "nvswitch"}})
     assert half - served("medium") == pytest.approx((all_of_it - served("medium")) / 2, rel=1e-6), "two teams of four"
+
+
+def test_the_cost_of_work_is_that_of_its_kernels_and_layers() -> None:
+    cost = WorkCost(0.25)
+    assert cost.seconds(work_of(2.0, layers=3.0), TOY) == 2.75
+    work = work_of(1.0)
+    slower = replace(TOY, peak_flop_per_s={"bf16": 5e11})
+    assert [cost.seconds(work, spec) for spec in (TOY, slower, TOY, slower)] == [1.0, 2.0, 1.0, 2.0]

@@ -12,13 +12,13 @@ from simpy.events import Event, Process
 from simsys.collectives.choose import Choose
 from simsys.executors.communicator import Communicator, Meeting, check_group
 from simsys.executors.conditions import Conditions
-from simsys.executors.cost import PassCost
 from simsys.executors.deadlock import Processes, deadlock, ranks_shown
 from simsys.executors.host import Hosts
 from simsys.executors.images import Images
 from simsys.executors.jitter import Jitter
 from simsys.executors.launches import NO_LAUNCHES, Launches
 from simsys.executors.mail import Mail
+from simsys.executors.pass_cost import PassCost
 from simsys.executors.steppers import NAME as STEP
 from simsys.executors.steppers import Passes, PassOn
 from simsys.executors.streams import Stream
