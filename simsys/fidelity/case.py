@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
@@ -55,7 +55,7 @@ class Case:
     unit: str
     measured: float
     tags: Mapping[str, str] = field(default_factory=dict, hash=False)
-    layouts: Hashable = ""
+    layouts: str = ""
     run: Run | None = None
     figure: str = ""
     scale: float = 1.0

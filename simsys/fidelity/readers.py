@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from simsys.data import data_folders
 from simsys.errors import UsageError
 from simsys.fidelity import collective_rows, serving_rows, training_rows
 from simsys.fidelity.case import Case
@@ -48,6 +49,12 @@ def read_cases(path: Path) -> list[Case]:
     _check_unique(table)
     table.check()
     return cases
+
+
+def shipped_tables() -> list[Path]:
+    """The tables of published figures that come with simsys."""
+    folder = data_folders("experiments")[-1] / "measured"
+    return sorted(folder.glob("*.csv"))
 
 
 def _recognised(table: Table) -> Schema:
