@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -201,9 +202,20 @@ def _read(kind: Kind, name: str, files: Mapping[str, Path], chain: Sequence[Path
     if path in chain:
         circle = " extends ".join(file.stem for file in (*chain[chain.index(path) :], path))
         raise UsageError(f"profiles extend each other in a circle: {circle}")
-    document = read_document(path)
+    document = _document(path)
     layers = _extended(kind, _Layer({"name": path.stem, **document.data}, document), files, (*chain, path))
     return _fitted(kind, path, layers)
+
+
+def _document(path: Path) -> Document:
+    """A file, read again only once it has changed."""
+    status = path.stat()
+    return _read_version(path, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=256)
+def _read_version(path: Path, mtime_ns: int, nbytes: int) -> Document:
+    return read_document(path)
 
 
 def _fitted(kind: Kind, path: Path, layers: _Layers) -> _Layers:
@@ -214,7 +226,7 @@ def _fitted(kind: Kind, path: Path, layers: _Layers) -> _Layers:
         read.add(named)
     fit = _fit_file(kind, path)
     if fit is not None:
-        document = read_document(fit)
+        document = _document(fit)
         layers = _over(_Layer(document.data, document), layers)
     overlay = (_OVERLAYS.get() or {}).get(named)
     return layers if overlay is None else _over(_Layer(overlay, None), layers)
