@@ -203,8 +203,9 @@ def training_precision(settings: TrainingConfig, spec: DeviceSpec) -> Precision:
     if compute is None:
         half = "bf16" if "bf16" in peaks else "fp16"
         compute = half if settings.mixed_precision else ("tf32" if "tf32" in peaks else "fp32")
-    if compute == "fp8":
-        return Precision(compute, weight_bytes=1.0, activation_bytes=2.0)
+    if compute in ("fp8", "fp4"):  # attention and head stay in 16 bit, and so do the weights that ranks exchange
+        half = "bf16" if "bf16" in peaks else "fp16"
+        return Precision(compute, weight_bytes=2.0, activation_bytes=2.0, plain_compute=half)
     if compute in ("fp16", "bf16"):
         return Precision(compute, weight_bytes=2.0, activation_bytes=2.0)
     return Precision(compute, weight_bytes=4.0, activation_bytes=4.0)

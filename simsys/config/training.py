@@ -17,7 +17,7 @@ from simsys.config.iterations import (
     check_checkpoint,
 )
 
-TrainingPrecision = Literal["fp32", "tf32", "fp16", "bf16", "fp8"]
+TrainingPrecision = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "fp4"]
 
 
 class TrainingConfig(FrozenModel):
@@ -59,7 +59,7 @@ class TrainingConfig(FrozenModel):
 
     @model_validator(mode="after")
     def _precision_fits(self) -> Self:
-        if self.precision in ("fp16", "bf16", "fp8") and not self.mixed_precision:
+        if self.precision in ("fp16", "bf16", "fp8", "fp4") and not self.mixed_precision:
             raise invalid(f"precision {self.precision} is mixed precision; drop mixed_precision: false")
         return self
 
