@@ -81,7 +81,7 @@ def test_unseen_rows_are_predicted_by_a_fit_without_their_group() -> None:
     with Simulations() as simulations:
         problem = Problem(table, simulations)
         seen = simulations.predict(problem.cases, fit(problem).overlay())
-        blind = unseen(problem, simulations, folds=3)
+        blind = unseen(problem, table, simulations, folds=3)
     errors = [[each.error for each in found if each.case.group == "odd"] for found in (seen, blind)]
     assert max(errors[1]) < -0.85
     assert sum(errors[0]) > sum(errors[1])
@@ -93,7 +93,7 @@ def test_too_few_rows_or_nothing_that_varies_cannot_be_fitted() -> None:
             Problem(cases([Toy(1), Toy(2), Toy(-1)][:2]), simulations)
         one_group = Problem(cases(VARIED, groups=1), simulations)
         with pytest.raises(UsageError, match="at least two groups"):
-            unseen(one_group, simulations)
+            unseen(one_group, one_group.cases, simulations)
 
 
 def test_what_cannot_be_predicted_is_left_out() -> None:
@@ -153,7 +153,7 @@ def calibration() -> Calibration:
 
 def test_a_calibration_is_written_with_where_it_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = calibration().write(tmp_path / "hardware_profiles")
-    assert sorted(path.name for path in files) == ["A100-SXM-80GB.yaml", "vllm.yaml"]
+    assert sorted(path.name for path in files) == ["A100-SXM-80GB.yaml", "expected_errors.yaml", "vllm.yaml"]
     monkeypatch.setenv("SIMSYS_PATH", str(tmp_path))
     engine = load_engine("vllm")
     assert engine.per_layer == pytest.approx(TRUE_LAYER_S, rel=0.05)

@@ -9,9 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TextIO
 
+from simsys.config.expected_errors import FILENAME as EXPECTED
 from simsys.config.hardware import Named
 from simsys.fidelity.case import Case, Prediction
 from simsys.fidelity.errors import Errors, errors_of
+from simsys.fidelity.expected import errors_to_expect
 from simsys.fidelity.fit import Fit, Problem, fit, unseen
 from simsys.fidelity.predict import Progress, Simulations
 from simsys.report.files import write_files
@@ -23,11 +25,12 @@ class Calibration:
     """A fit and the errors before it, of it, and on rows that it has not seen.
 
     Args:
-        problem: What was fitted.
+        problem: What was fitted, to a sample of the rows.
         fit: The coefficients.
-        before: Predictions with the profiles as they were.
-        after: Predictions with the fit.
-        unseen: Predictions of each row by a fit without its group.
+        before: Predictions of all rows with the profiles as they were.
+        after: Predictions of all rows with the fit.
+        unseen: Predictions of each row by a fit without its fold.
+        read: The profiles that each row reads; none of those that cannot be predicted.
         tables: The names of the tables.
         command: What the user called.
         as_of: The date.
@@ -38,6 +41,7 @@ class Calibration:
     before: Sequence[Prediction]
     after: Sequence[Prediction]
     unseen: Sequence[Prediction]
+    read: Sequence[frozenset[Named]]
     tables: Sequence[str]
     command: str
     as_of: date
@@ -58,11 +62,13 @@ class Calibration:
         for (kind, name), document in self.documents.items():
             text = f"# Fitted by `{self.command}`, {self.as_of}: not to be edited.\n{yaml_text(document)}"
             files += write_files(folder / "fits" / f"{kind}s", {f"{name}.yaml": _writer(text)})
-        return files
+        expected = yaml_text(errors_to_expect(self.unseen, self.read))
+        text = f"# Errors on rows that a fit had not seen, by `{self.command}`, {self.as_of}.\n{expected}"
+        return files + write_files(folder / "fits", {EXPECTED: _writer(text)})
 
     def errors(self, named: Named) -> tuple[Errors, Errors, Errors]:
         """Errors of the rows that read a profile: before, of the fit, and unseen."""
-        mine = [named in read for read in self.problem.read]
+        mine = [named in read for read in self.read]
         before, after, unseen_ = (
             errors_of([each for each, own in zip(found, mine, strict=True) if own])
             for found in (self.before, self.after, self.unseen)
@@ -118,11 +124,11 @@ def calibrate(
     chosen = sample(cases, rows_of_a_group)
     with Simulations(jobs, progress) as simulations:
         problem = Problem(chosen, simulations)
-        before = simulations.predict(problem.cases)
-        tested = unseen(problem, simulations)
+        tested = unseen(problem, cases, simulations)
         fitted = fit(problem)
-        after = simulations.predict(problem.cases, fitted.overlay())
-    return Calibration(problem, fitted, before, after, tested, tables, command, as_of)
+        before, after = simulations.predict(cases), simulations.predict(cases, fitted.overlay())
+        read = [simulations.profiles(case.run) if case.run is not None else frozenset() for case in cases]
+    return Calibration(problem, fitted, before, after, tested, read, tables, command, as_of)
 
 
 def sample(cases: Sequence[Case], most: int) -> list[Case]:

@@ -161,24 +161,32 @@ def fit(problem: Problem, *, steps: int = 8, rows: Sequence[bool] | None = None)
     return Fit(problem.coefficients, values, problem.rows, problem.left_alone)
 
 
-def unseen(problem: Problem, simulations: Simulations, *, folds: int = 5, steps: int = 5) -> list[Prediction]:
-    """Predict each row by a fit that has not seen its fold; in the order of the problem's cases.
+def unseen(
+    problem: Problem, cases: Sequence[Case], simulations: Simulations, *, folds: int = 5, steps: int = 5
+) -> list[Prediction]:
+    """Predict each case by a fit that has not seen its fold; in their order.
+
+    Args:
+        problem: What is fitted, with a sample of the cases.
+        cases: All cases.
+        simulations: Where they are simulated.
+        folds: In how many parts the cases are divided.
+        steps: Most steps of each search.
 
     Raises:
-        UsageError: If there are fewer folds among the rows than that.
+        UsageError: If there is a single fold among the cases.
     """
-    names = sorted({case.fold or case.group for case in problem.cases})
+    names = sorted({case.fold or case.group for case in cases})
     if len(names) < 2:
         raise UsageError("the error on unseen rows needs rows of at least two groups")
     number = {name: index % min(folds, len(names)) for index, name in enumerate(names)}
-    of_case = [number[case.fold or case.group] for case in problem.cases]
-    found: dict[int, Prediction] = {}
-    for fold in sorted(set(of_case)):
-        fitted = fit(problem, steps=steps, rows=[each != fold for each in of_case])
-        held_out = [index for index, each in enumerate(of_case) if each == fold]
-        predictions = simulations.predict([problem.cases[index] for index in held_out], fitted.overlay())
-        found.update(zip(held_out, predictions, strict=True))
-    return [found[index] for index in range(len(problem.cases))]
+    found: dict[str, Prediction] = {}
+    for part in sorted(set(number.values())):
+        kept = [number[case.fold or case.group] != part for case in problem.cases]
+        fitted = fit(problem, steps=steps, rows=kept)
+        held_out = [case for case in cases if number[case.fold or case.group] == part]
+        found.update((each.case.id, each) for each in simulations.predict(held_out, fitted.overlay()))
+    return [found[case.id] for case in cases]
 
 
 def _weights(cases: Sequence[Case]) -> Vector:
