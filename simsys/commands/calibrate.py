@@ -18,9 +18,13 @@ from simsys.report.console import answer, say
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of hardware profiles to write to.")
 @click.option("--rows", type=click.IntRange(1), default=12, show_default=True, help="Most rows of a group to look at.")
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes that simulate.")
+@click.option("--page", type=click.Path(path_type=Path), help="Write a page on the errors, as Markdown.")
+@click.option("--notes", type=click.Path(path_type=Path), help="YAML with causes of errors for the page, by group.")
 @JSON
 @common
-def calibrate(files: Sequence[Path], out: Path, rows: int, jobs: int, as_json: bool) -> None:
+def calibrate(
+    files: Sequence[Path], out: Path, rows: int, jobs: int, page: Path | None, notes: Path | None, as_json: bool
+) -> None:
     """Fit what data sheets leave open to the measured runs of FILES: efficiencies, overheads, bandwidths.
 
     One profile of a GPU, an engine or a machine serves all rows that have it. The fits are written into fits/ below
@@ -30,6 +34,7 @@ def calibrate(files: Sequence[Path], out: Path, rows: int, jobs: int, as_json: b
     from simsys.fidelity.calibrate import calibrate as fit_profiles
     from simsys.fidelity.readers import read_cases
     from simsys.report.calibration import calibration_dict, calibration_text
+    from simsys.report.fidelity_page import Notes, write_page
 
     names = [file.name for file in files]
     found = fit_profiles(
@@ -41,6 +46,9 @@ def calibrate(files: Sequence[Path], out: Path, rows: int, jobs: int, as_json: b
         jobs=jobs,
     )
     written = found.write(out)
+    if page is not None:
+        known = Notes.read(notes) if notes is not None else Notes()
+        written += write_page(page, found.unseen, command=found.command, notes=known)
     if as_json:
         answer_json({"calibration": calibration_dict(found), "files": [str(path) for path in written]})
     else:
