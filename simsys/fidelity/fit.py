@@ -6,16 +6,17 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simsys.config.hardware import Named
+from simsys.config.hardware import Named, overlaid
+from simsys.config.loader import deep_merge
 from simsys.errors import UsageError
 from simsys.fidelity.case import Case, Prediction
 from simsys.fidelity.coefficients import Coefficient, coefficients_of, from_unit, settings, to_unit
-from simsys.fidelity.predict import Simulations
+from simsys.fidelity.predict import Overlay, Simulations
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,16 +46,14 @@ class Fit:
         values: Their values.
         rows: How many rows feel each.
         left_alone: Coefficients that too few rows feel, with their number.
+        overlay: Settings of profiles with them.
     """
 
     coefficients: Sequence[Coefficient]
     values: Sequence[float]
     rows: Sequence[int]
     left_alone: Mapping[str, int]
-
-    def overlay(self) -> dict[Named, dict[str, object]]:
-        """As settings of profiles."""
-        return settings(self.coefficients, self.values)
+    overlay: Overlay
 
 
 class Problem:
@@ -63,21 +62,19 @@ class Problem:
     Args:
         cases: The cases; those that cannot be predicted at the start are left out.
         simulations: Where they are simulated.
-        coefficients: What may be fitted; by default everything in the profiles that the cases read.
+        base: Settings of profiles that hold whatever is fitted besides.
     """
 
-    def __init__(
-        self, cases: Sequence[Case], simulations: Simulations, coefficients: Sequence[Coefficient] | None = None
-    ) -> None:
-        self._simulations = simulations
-        found = simulations.predict(cases)
+    def __init__(self, cases: Sequence[Case], simulations: Simulations, base: Overlay | None = None) -> None:
+        self._simulations, self._base = simulations, base or {}
+        found = simulations.predict(cases, self._base)
         self.cases = [each.case for each in found if each.predicted is not None]
         if len(self.cases) < FEWEST_ROWS:
             raise UsageError(f"a fit needs at least {FEWEST_ROWS} rows that can be predicted, not {len(self.cases)}")
         self.read = [simulations.profiles(case.run) for case in self.cases if case.run is not None]
-        candidates = coefficients if coefficients is not None else coefficients_of(frozenset().union(*self.read))
+        with overlaid(self._base):
+            candidates = coefficients_of(frozenset().union(*self.read))
         self.weights = _weights(self.cases)
-        self._all = candidates
         felt = self._felt(candidates)
         self.coefficients = [each for each, rows in zip(candidates, felt, strict=True) if rows >= FEWEST_ROWS]
         self.rows = [rows for rows in felt if rows >= FEWEST_ROWS]
@@ -88,6 +85,13 @@ class Problem:
             raise UsageError("no coefficient can be told from these rows: they do not vary in what would show it")
         self.colours = _colours(self.coefficients, self.read)
         self.start = np.array([to_unit(each, each.start) for each in self.coefficients])
+
+    def overlay(self, coefficients: Sequence[Coefficient], values: Sequence[float]) -> Overlay:
+        """Settings of profiles for some values, over those that hold anyway."""
+        found: dict[Named, Mapping[str, Any]] = dict(self._base)
+        for named, own in settings(coefficients, values).items():
+            found[named] = deep_merge(found.get(named, {}), own)
+        return found
 
     def residuals(self, places: Vector) -> Vector:
         """Weighted logarithmic errors, then how far each coefficient is from where it began."""
@@ -124,7 +128,7 @@ class Problem:
 
     def _errors(self, coefficients: Sequence[Coefficient], places: Vector) -> Vector:
         values = [from_unit(each, float(place)) for each, place in zip(coefficients, places, strict=True)]
-        found = self._simulations.predict(self.cases, settings(coefficients, values))
+        found = self._simulations.predict(self.cases, self.overlay(coefficients, values))
         return np.array([_log_error(each) for each in found])
 
 
@@ -158,7 +162,8 @@ def fit(problem: Problem, *, steps: int = 8, rows: Sequence[bool] | None = None)
         max_nfev=steps,
     )
     values = [from_unit(each, float(place)) for each, place in zip(problem.coefficients, found.x, strict=True)]
-    return Fit(problem.coefficients, values, problem.rows, problem.left_alone)
+    overlay = problem.overlay(problem.coefficients, values)
+    return Fit(problem.coefficients, values, problem.rows, problem.left_alone, overlay)
 
 
 def unseen(
@@ -185,7 +190,7 @@ def unseen(
         kept = [number[case.fold or case.group] != part for case in problem.cases]
         fitted = fit(problem, steps=steps, rows=kept)
         held_out = [case for case in cases if number[case.fold or case.group] == part]
-        found.update((each.case.id, each) for each in simulations.predict(held_out, fitted.overlay()))
+        found.update((each.case.id, each) for each in simulations.predict(held_out, fitted.overlay))
     return [found[case.id] for case in cases]
 
 
