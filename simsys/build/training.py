@@ -23,6 +23,7 @@ from simsys.errors import UsageError
 from simsys.executors.base import ExecutionModel, Executor
 from simsys.executors.checkpoints import Checkpoints
 from simsys.executors.iterations import Phase, TrainingLoop
+from simsys.executors.launches import Launches
 from simsys.framework import FRAMEWORKS, TrainingFramework
 from simsys.metrics.collector import TrainingMetrics
 from simsys.model.model import Model
@@ -61,7 +62,8 @@ class TrainingJob(TrainingSetup):
     def execution_model(self) -> ExecutionModel:
         """Overheads and algorithms for the executor."""
         choose = named(self.settings.communication_pattern, self.cluster.tuning)
-        return ExecutionModel(choose, self.precision, self.engine.per_layer, build_jitter(self.config))
+        launches = Launches(self.engine.launch_per_layer or 0.0)
+        return ExecutionModel(choose, self.precision, self.engine.per_layer, build_jitter(self.config), launches)
 
     def collector(self) -> TrainingMetrics:
         """A probe that measures this job."""

@@ -111,6 +111,8 @@ class TrainingSetup:
             backward_layers_ratio=self.engine.backward_per_layer_factor,
             split_backward=self.schedule.splits_backward,
             recompute=Recompute(self.settings.activation_recompute),
+            loss_bytes_per_logit=self.engine.loss_bytes_per_logit or 0.0,
+            per_step_s=self.engine.per_step,
         )
         tied, stages = self.model.tied_parameters / self.layout.tensor, len(self.stages)
         plans = [

@@ -44,10 +44,12 @@ class Work:
     Args:
         kernels: In order.
         layers: How many layers' worth of host overhead the kernels carry.
+        host_s: Further time of the host that the device waits for.
     """
 
     kernels: tuple[Kernel, ...] = field(default=())
     layers: float = 0.0
+    host_s: float = 0.0
 
     @property
     def flop(self) -> float:
