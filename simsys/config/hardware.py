@@ -6,7 +6,8 @@ Profiles of a user lie in ``gpus/``, ``nodes/``, ``fabrics/`` and ``engines/`` o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
@@ -41,6 +42,7 @@ __all__ = [
     "GpuProfile",
     "Kind",
     "NodeProfile",
+    "changed_profiles",
     "load_engine",
     "load_fabric",
     "load_gpu",
@@ -93,6 +95,26 @@ def load_engine(given: Given, paths: Iterable[str | Path] = ()) -> EngineProfile
 def profile_names(kind: Kind, paths: Iterable[str | Path] = ()) -> list[str]:
     """Return the names of all profiles of a kind, sorted, without short names."""
     return sorted((path.stem for path in _files(kind, paths).values()), key=str.lower)
+
+
+_changes: dict[tuple[str, str], Mapping[str, Any]] = {}
+"""What `changed_profiles` has put over profiles, by kind and name in lower case."""
+
+
+@contextmanager
+def changed_profiles(changes: Mapping[tuple[Kind, str], Mapping[str, Any]]) -> Iterator[None]:
+    """Let shipped profiles have other numbers for a while, as a fit tries them.
+
+    Args:
+        changes: For a kind and the name of a profile, what is put over its content: nested mappings as in its file.
+    """
+    before = dict(_changes)
+    _changes.update({(kind, name.lower()): content for (kind, name), content in changes.items()})
+    try:
+        yield
+    finally:
+        _changes.clear()
+        _changes.update(before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +185,9 @@ def _read(kind: Kind, name: str, files: Mapping[str, Path], chain: Sequence[Path
         circle = " extends ".join(file.stem for file in (*chain[chain.index(path) :], path))
         raise UsageError(f"profiles extend each other in a circle: {circle}")
     document = read_document(path)
-    return _extended(kind, _Layer({"name": path.stem, **document.data}, document), files, (*chain, path))
+    found = _extended(kind, _Layer({"name": path.stem, **document.data}, document), files, (*chain, path))
+    own = _changes.get((kind, path.stem.lower()))
+    return found if own is None else _Layers(_override(found.data, own), (_Layer(own, None), *found.layers))
 
 
 def _extended(kind: Kind, layer: _Layer, files: Mapping[str, Path], chain: Sequence[Path]) -> _Layers:

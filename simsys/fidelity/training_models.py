@@ -28,6 +28,8 @@ def model_of(row: Row) -> dict[str, Any]:
         name = _database_name(row.text("model"))
         if arch == "moe" and row.text("layers"):
             raise Unsupported("a mixture of experts with a number of layers of its own")
+        if arch == "enc-dec" and length:
+            length["decoder_sequence_length"] = length["sequence_length"]
         return {"name": name, **length}
     raise Unsupported(f"no model of kind {arch!r}")
 

@@ -12,8 +12,10 @@ from simsys.fidelity.hardware_names import hardware_of
 from simsys.fidelity.table import Row
 from simsys.fidelity.training_models import model_of
 
-ITERATIONS = 2
-"""The second is the first steady one."""
+ITERATIONS = 1
+"""All are equal."""
+BUCKET_ELEMENTS = 40_000_000
+"""Gradients that Megatron Core exchanges at once, at least (DistributedDataParallelConfig.bucket_size)."""
 
 _PRECISIONS = (
     (r"fp4", "fp4"),
@@ -165,6 +167,9 @@ def _training(row: Row, degrees: Degrees, engine: str) -> dict[str, Any]:
     data_parallel = _data_parallel(row)
     if engine in _SERIAL and data_parallel in ("DDP", "ZERO1"):
         options["overlap"] = False
+    elif engine == "nemo" and data_parallel in ("DDP", "ZERO1"):
+        elements = max(BUCKET_ELEMENTS, 1_000_000 * degrees.data)
+        options |= {"bucket_size": f"{4 * elements} B", "first_bucket_size": f"{4 * elements} B"}
     if data_parallel == "FSDP" and row.text("zero_stage") == "2":
         options["reshard_after_forward"] = False
     return {**found, "options": options}
