@@ -115,7 +115,7 @@ class TrainingJob(TrainingSetup):
 
     def roles(self) -> Roles:
         """Ranks that work alike; where hardware differs, of a module of the user's own every rank works for itself."""
-        cluster, varies, runs = self.cluster, self.config.hardware.jitter is not None, (self.shards.weights,)
+        cluster, varies, runs = self.cluster, self.config.hardware.jitter is not None, self._runs()
         together = one_group(self.layout, runs)
         kinds = cluster.kinds(links=not together)  # they are the same for all who communicate together
         if self.settings.data_parallel is not None and (varies or len(set(kinds)) > 1 or cluster.nodes):
@@ -124,6 +124,10 @@ class TrainingJob(TrainingSetup):
             changing = [-1 - gpu if gpu in cluster.speeds else kind for gpu, kind in enumerate(kinds)]
             return varied_roles(self.layout, changing, runs)
         return roles_of(self.layout, kinds, runs, cluster.nodes)
+
+    def _runs(self) -> tuple[int, ...]:
+        """Sizes of the runs of ranks among which model states are divided."""
+        return tuple(dict.fromkeys((self.shards.weights, self.shards.optimizer)))
 
     def assumptions(self) -> list[str]:
         """What the figures rest on."""

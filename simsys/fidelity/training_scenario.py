@@ -26,7 +26,14 @@ _PRECISIONS = (
     (r"fp32", "fp32"),
 )
 _RECOMPUTE = {"full": "full", "selective": "selective", "none": "none", "": "none", "not stated": "none"}
-_UNFUSED = re.compile(r"unfused|torch\b|^fused$|^$", re.IGNORECASE)
+_ATTENTION = (
+    (r"unfused|torch\b|^fused$|^$", "unfused"),
+    (r"triton|flash1|v1\.", "flash1"),
+    (r"sdpa|attention2|flash2", "flash2"),
+)
+_ZERO_GROUP = re.compile(r"zero1 group(?: size)? (\d+)", re.IGNORECASE)
+_BY_HALVES = {"pytorch-fsdp", "torchtitan"}
+"""Engines whose selective recomputation makes every second matrix product, or block, again."""
 _SERIAL = {"megatron", "deepspeed"}
 """Engines that reduce gradients after the backward pass, not beside it."""
 
@@ -148,7 +155,6 @@ def _data_parallel(row: Row) -> str:
 
 def _training(row: Row, degrees: Degrees, engine: str) -> dict[str, Any]:
     micro, accumulated = batch_of(row, degrees)
-    fused = not _UNFUSED.search(row.text("attn_kernel"))
     recompute = row.text("activation_recompute")
     recompute = "selective" if recompute.startswith("none/selective") else recompute
     if recompute not in _RECOMPUTE:
@@ -159,8 +165,8 @@ def _training(row: Row, degrees: Degrees, engine: str) -> dict[str, Any]:
         "gradient_accumulation_steps": accumulated,
         "num_iterations": ITERATIONS,
         "precision": _precision(row.text("precision")),
-        "activation_recompute": _RECOMPUTE[recompute],
-        "attention": "fused" if fused else "unfused",
+        "activation_recompute": "half" if recompute == "selective" and engine in _BY_HALVES else _RECOMPUTE[recompute],
+        "attention": _attention(row.text("attn_kernel")),
     }
     found["mixed_precision"] = found["precision"] not in ("fp32", "tf32")
     options: dict[str, Any] = {}
@@ -170,9 +176,16 @@ def _training(row: Row, degrees: Degrees, engine: str) -> dict[str, Any]:
     elif engine == "nemo" and data_parallel in ("DDP", "ZERO1"):
         elements = max(BUCKET_ELEMENTS, 1_000_000 * degrees.data)
         options |= {"bucket_size": f"{4 * elements} B", "first_bucket_size": f"{4 * elements} B"}
+    if data_parallel == "ZERO1" and (size := _ZERO_GROUP.search(row.text("notes"))):
+        options["shard_size"] = min(int(size[1]), degrees.data)
     if data_parallel == "FSDP" and row.text("zero_stage") == "2":
         options["reshard_after_forward"] = False
     return {**found, "options": options}
+
+
+def _attention(kernel: str) -> str:
+    """The kernels of attention; by default the best for the GPU."""
+    return next((kind for pattern, kind in _ATTENTION if re.search(pattern, kernel, re.IGNORECASE)), "fused")
 
 
 def batch_of(row: Row, degrees: Degrees) -> tuple[int, int]:

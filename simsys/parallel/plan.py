@@ -142,6 +142,8 @@ class StepSettings:
         recompute: What the backward pass computes again.
         loss_bytes_per_logit: What the loss reads and writes for each logit, both passes together.
         per_step_s: Time of the host for each step.
+        attention_effort: Time of attention kernels over that of the best for the GPU.
+        elementwise: Bytes that element-wise kernels move over those of fused ones.
     """
 
     precision: Precision
@@ -158,3 +160,5 @@ class StepSettings:
     recompute: Recompute = Recompute.NONE
     loss_bytes_per_logit: float = 0.0
     per_step_s: float = 0.0
+    attention_effort: float = 1.0
+    elementwise: float = 1.0

@@ -9,9 +9,17 @@ from simsys.collectives.base import CollectiveKind
 from simsys.model.batch import Batch
 from simsys.model.model import Model
 from simsys.model.operators import OperatorKind
-from simsys.model.work import Kernel, Precision, Work, forward_work
+from simsys.model.work import Kernel, Precision, Work, forward_work, training_work
 from simsys.parallel.activations import BlockMemory, block_memories, chunk_memory
-from simsys.parallel.backward import backward_parts, gradients_of, joined, keeps_logits, part_of, recomputed
+from simsys.parallel.backward import (
+    again_in_attention,
+    backward_parts,
+    gradients_of,
+    joined,
+    keeps_logits,
+    part_of,
+    recomputed,
+)
 from simsys.parallel.compression import weight_matrices
 from simsys.parallel.optimizer import update_work
 from simsys.parallel.passes import ForwardPass, Stretch, apart
@@ -124,7 +132,14 @@ def _block(
 ) -> Block:
     """Segments of a stretch that belong to one set of ranks, with their forward and backward work."""
     precision = settings.precision
-    works = [forward_work(s.operators, batch, precision, layers=s.layers) for s in stretch.segments]
+    works = [
+        training_work(
+            forward_work(s.operators, batch, precision, layers=s.layers),
+            attention=settings.attention_effort,
+            memory=settings.elementwise,
+        )
+        for s in stretch.segments
+    ]
     loss = _loss_kernel(stretch, batch, settings, vocab_size)
     forward = [
         part_of(work, None if keeps_logits(segment) else segment.exchange, batch, precision, beside=segment.beside)
@@ -134,6 +149,8 @@ def _block(
     gradients = [
         gradients_of(work, share * stretch.backward_ratio, share * settings.backward_layers_ratio) for work in works
     ]
+    if not batch.unfused_attention:
+        gradients = [again_in_attention(work) for work in gradients]
     backward = [*recomputed(stretch, forward, batch, settings), *backward_parts(stretch, gradients, batch, precision)]
     held = sum(operator.parameters for segment in stretch.segments for operator in segment.operators)
     if loss is not None:

@@ -147,7 +147,7 @@ def kernel_bounds(spec: DeviceSpec, kernel: Kernel) -> tuple[float, float, float
         peak = spec.peak_flop_per_s.get(dtype)
         if peak is None:
             raise InfeasibleError(f"{spec.name} has no {dtype} arithmetic; it has {', '.join(spec.peak_flop_per_s)}")
-        compute_s = kernel.flop / (peak * compute)
+        compute_s = kernel.flop * kernel.effort / (peak * compute)
     speed = spec.speed
     return memory_s / speed, compute_s / speed, spec.floor_s.get(kind, 0.0) / speed
 
