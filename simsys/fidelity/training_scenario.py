@@ -110,8 +110,10 @@ def _parallelism(row: Row, degrees: Degrees, layers: int, engine: str) -> dict[s
     chunks = degrees.pipeline * degrees.virtual
     if degrees.pipeline > 1 and layers % chunks:
         found["stage_layers"] = stage_layers(layers, chunks)
-    if engine == "nemo" and found["sequence_parallel"] and degrees.context == 1:
+    if engine == "nemo" and found["sequence_parallel"]:
         found["tp_overlap"] = True
+    if engine == "deepspeed":
+        found["scatter_gather"] = False
     return found
 
 
