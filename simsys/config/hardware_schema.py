@@ -40,11 +40,17 @@ class Fit(FrozenModel):
 
     Args:
         fitted_on: The measurements, such as ``aiconfigurator GEMM tables, 252 rows``.
-        error: Mean absolute relative error of the fit on measurements that it has not seen.
+        error: Mean absolute relative error on measurements that the fit has not seen.
+        error_of_fit: The same on those that it has seen.
+        command: What fitted it.
+        as_of: When.
     """
 
     fitted_on: str
     error: Fraction
+    error_of_fit: Fraction | None = None
+    command: str = ""
+    as_of: date | None = None
 
 
 def leaves(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -61,7 +61,7 @@ def _case(row: Row) -> Case:
             "arch": "moe" if row.text("arch") == "moe" else "dense",
             "precision": row.text("precision"),
         },
-        layouts=tuple(row.text(column) for column in _SAME),
+        layouts="|".join(row.text(column) for column in _SAME),
         run=run,
         figure="mean_iteration_s",
         reason=reason,

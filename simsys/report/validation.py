@@ -23,7 +23,7 @@ TAGS = {
 """What the errors of each kind of measurement are told apart by."""
 COLUMNS = ("id", "group", "status", "predicted", "measured", "error_pct", "reason")
 REASONS = 10
-NAME = 32
+NAME = 30
 
 
 @dataclass(frozen=True)
@@ -97,17 +97,17 @@ def _errors_dict(errors: Errors) -> dict[str, Any]:
 
 
 def _error_table(title: str, parts: dict[str, Errors]) -> list[str]:
-    head = f"{title:<{NAME}}{'rows':>7}{'ok':>6}{'balanced':>10}{'median':>8}{'p90':>8}{'bias':>8}"
+    head = f"{title:<{NAME}}{'rows':>7}{'done':>7}{'balanced':>11}{'median':>8}{'p90':>8}{'bias':>8}"
     return [head, *(_error_line(name, errors) for name, errors in parts.items())]
 
 
 def _error_line(name: str, errors: Errors) -> str:
-    start = f"{'  ' + name[: NAME - 3]:<{NAME}}{errors.rows:>7,}{percent(errors.coverage):>6}"
+    start = f"{'  ' + name[: NAME - 3]:<{NAME}}{errors.rows:>7,}{errors.coverage:>7.0%}"
     if errors.balanced_mape is None or errors.bias is None:
-        return f"{start}{'-':>10}{'-':>8}{'-':>8}{'-':>8}"
+        return f"{start}{'-':>11}{'-':>8}{'-':>8}{'-':>8}"
     shares = (errors.median_error, errors.p90_error)
     middle = "".join(f"{percent(share or 0.0):>8}" for share in shares)
-    return f"{start}{percent(errors.balanced_mape):>10}{middle}{errors.bias:>+8.0%}"
+    return f"{start}{percent(errors.balanced_mape):>11}{middle}{errors.bias:>+8.0%}"
 
 
 def _ranking_text(ranking: Ranking) -> str:
