@@ -83,6 +83,7 @@ def hardware_of(gpu: str, gpus: int, nodes: int, interconnect: str) -> dict[str,
     stated = _node_gb_per_s(interconnect)
     if stated is not None and gpus > per_node and machine.domain <= 8 and stated != machine.nics_gb_per_s:
         hardware["network_bandwidth"] = f"{stated:g} GB/s"
+        hardware["nics_per_node"] = per_node  # GPUs that send at once have their shares
     return hardware
 
 

@@ -10,6 +10,8 @@ from simsys.fidelity.table import Row
 
 _BY_SIZES = {"gpt": "gpt", "llama": "llama", "bert": "bert", "": "gpt"}
 _BY_NAME = {"moe": "a mixture of experts", "cnn": "a CNN", "enc-dec": "an encoder-decoder"}
+UNPADDED = 0.5
+"""Tokens of Wikipedia's sequences that are no padding, at a length of 512 (Krell et al. 2021, §2)."""
 HEAD_SIZE = 128
 """Where a table does not say how many heads there are."""
 
@@ -22,12 +24,16 @@ def model_of(row: Row) -> dict[str, Any]:
     """
     arch = row.text("arch")
     length = {"sequence_length": row.whole("seq_len")} if row.text("seq_len") else {}
+    if "unpadded" in row.text("attn_kernel") and length:
+        length["sequence_length"] = round(UNPADDED * length["sequence_length"])
     if arch in _BY_SIZES and row.text("layers"):
         return {"model_type": _BY_SIZES[arch], **_sizes(row), **length}
     if arch in _BY_SIZES or arch in _BY_NAME:
         name = _database_name(row.text("model"))
         if arch == "moe" and row.text("layers"):
             raise Unsupported("a mixture of experts with a number of layers of its own")
+        if arch == "enc-dec" and length:
+            length["decoder_sequence_length"] = length["sequence_length"]
         return {"name": name, **length}
     raise Unsupported(f"no model of kind {arch!r}")
 

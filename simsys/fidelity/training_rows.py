@@ -63,6 +63,6 @@ def _case(row: Row) -> Case:
         },
         layouts="|".join(row.text(column) for column in _SAME),
         run=run,
-        figure="steady_iteration_s",
+        figure="mean_iteration_s",
         reason=reason,
     )

@@ -12,8 +12,10 @@ from simsys.fidelity.hardware_names import hardware_of
 from simsys.fidelity.table import Row
 from simsys.fidelity.training_models import model_of
 
-ITERATIONS = 2
-"""The second is the first steady one."""
+ITERATIONS = 1
+"""All are equal."""
+BUCKET_ELEMENTS = 40_000_000
+"""Gradients that Megatron Core exchanges at once, at least (DistributedDataParallelConfig.bucket_size)."""
 
 _PRECISIONS = (
     (r"fp4", "fp4"),
@@ -24,7 +26,14 @@ _PRECISIONS = (
     (r"fp32", "fp32"),
 )
 _RECOMPUTE = {"full": "full", "selective": "selective", "none": "none", "": "none", "not stated": "none"}
-_UNFUSED = re.compile(r"unfused|torch\b|^fused$|^$", re.IGNORECASE)
+_ATTENTION = (
+    (r"unfused|torch\b|^fused$|^$", "unfused"),
+    (r"triton|flash1|v1\.", "flash1"),
+    (r"sdpa|attention2|flash2", "flash2"),
+)
+_ZERO_GROUP = re.compile(r"zero1 group(?: size)? (\d+)", re.IGNORECASE)
+_BY_HALVES = {"pytorch-fsdp", "torchtitan"}
+"""Engines whose selective recomputation makes every second matrix product, or block, again."""
 _SERIAL = {"megatron", "deepspeed"}
 """Engines that reduce gradients after the backward pass, not beside it."""
 
@@ -101,8 +110,10 @@ def _parallelism(row: Row, degrees: Degrees, layers: int, engine: str) -> dict[s
     chunks = degrees.pipeline * degrees.virtual
     if degrees.pipeline > 1 and layers % chunks:
         found["stage_layers"] = stage_layers(layers, chunks)
-    if engine == "nemo" and found["sequence_parallel"] and degrees.context == 1:
+    if engine == "nemo" and found["sequence_parallel"]:
         found["tp_overlap"] = True
+    if engine == "deepspeed":
+        found["scatter_gather"] = False
     return found
 
 
@@ -146,7 +157,6 @@ def _data_parallel(row: Row) -> str:
 
 def _training(row: Row, degrees: Degrees, engine: str) -> dict[str, Any]:
     micro, accumulated = batch_of(row, degrees)
-    fused = not _UNFUSED.search(row.text("attn_kernel"))
     recompute = row.text("activation_recompute")
     recompute = "selective" if recompute.startswith("none/selective") else recompute
     if recompute not in _RECOMPUTE:
@@ -157,17 +167,27 @@ def _training(row: Row, degrees: Degrees, engine: str) -> dict[str, Any]:
         "gradient_accumulation_steps": accumulated,
         "num_iterations": ITERATIONS,
         "precision": _precision(row.text("precision")),
-        "activation_recompute": _RECOMPUTE[recompute],
-        "attention": "fused" if fused else "unfused",
+        "activation_recompute": "half" if recompute == "selective" and engine in _BY_HALVES else _RECOMPUTE[recompute],
+        "attention": _attention(row.text("attn_kernel")),
     }
     found["mixed_precision"] = found["precision"] not in ("fp32", "tf32")
     options: dict[str, Any] = {}
     data_parallel = _data_parallel(row)
     if engine in _SERIAL and data_parallel in ("DDP", "ZERO1"):
         options["overlap"] = False
+    elif engine == "nemo" and data_parallel in ("DDP", "ZERO1"):
+        elements = max(BUCKET_ELEMENTS, 1_000_000 * degrees.data)
+        options |= {"bucket_size": f"{4 * elements} B", "first_bucket_size": f"{4 * elements} B"}
+    if data_parallel == "ZERO1" and (size := _ZERO_GROUP.search(row.text("notes"))):
+        options["shard_size"] = min(int(size[1]), degrees.data)
     if data_parallel == "FSDP" and row.text("zero_stage") == "2":
         options["reshard_after_forward"] = False
     return {**found, "options": options}
+
+
+def _attention(kernel: str) -> str:
+    """The kernels of attention; by default the best for the GPU."""
+    return next((kind for pattern, kind in _ATTENTION if re.search(pattern, kernel, re.IGNORECASE)), "fused")
 
 
 def batch_of(row: Row, degrees: Degrees) -> tuple[int, int]:

@@ -15,6 +15,13 @@ from dataclasses import dataclass, field
 from simsys.errors import InfeasibleError, UsageError
 from simsys.model.work import Kernel, Work
 
+ALIGNMENT = 8
+"""Rows of matrices of 16 bit begin at multiples of 16 bytes only if they have a multiple of so many elements."""
+UNALIGNED = 0.4
+"""Speed of a matrix product whose rows do not, over that of one whose rows do: tensor cores are then fed by narrower
+loads (NVIDIA, "Matrix Multiplication Background User's Guide", on tensor core requirements). Set on the vocabulary of
+50,257 tokens in vTrain's measurements on A100: 80 to 90 TFLOP/s."""
+
 
 @dataclass(frozen=True, slots=True)
 class EfficiencyCurve:
@@ -128,25 +135,32 @@ def kernel_bounds(spec: DeviceSpec, kernel: Kernel) -> tuple[float, float]:
     by_dtype = spec.curves[kind]
     compute, memory = (by_dtype.get(dtype) or by_dtype["default"]).at(kernel.rows)
     memory_s, compute_s = kernel.nbytes / (spec.memory_bytes_per_s * memory), 0.0
+    if kernel.columns % ALIGNMENT or kernel.inner % ALIGNMENT:
+        compute *= UNALIGNED
     if kernel.flop:
         peak = spec.peak_flop_per_s.get(dtype)
         if peak is None:
             raise InfeasibleError(f"{spec.name} has no {dtype} arithmetic; it has {', '.join(spec.peak_flop_per_s)}")
-        compute_s = kernel.flop / (peak * compute)
+        compute_s = kernel.flop * kernel.effort / (peak * compute)
     floors = spec.floor_s.get(kind)
     floor_s = 0.0 if floors is None else floors.get(dtype, floors["default"])
     return (floor_s + memory_s) / spec.speed, (floor_s + compute_s) / spec.speed
 
 
-def work_seconds(spec: DeviceSpec, work: Work, overhead_per_layer_s: float = 0.0) -> float:
+def work_seconds(
+    spec: DeviceSpec, work: Work, overhead_per_layer_s: float = 0.0, launch_per_layer_s: float = 0.0
+) -> float:
     """How long kernels that run one after another take, host overhead included.
 
     Args:
         spec: The device.
         work: Kernels, and how many layers' worth of overhead they carry.
-        overhead_per_layer_s: Host and launch overhead of the software stack, per layer and pass.
+        overhead_per_layer_s: What a layer loses between its kernels, per pass.
+        launch_per_layer_s: How long the host needs to launch the kernels of a layer; it runs ahead of the device.
 
     Returns:
-        ``layers · overhead + Σ kernel_seconds``.
+        ``host + layers · overhead + max(layers · launch, Σ kernel_seconds)``.
     """
-    return work.layers * overhead_per_layer_s + sum(kernel_seconds(spec, kernel) for kernel in work.kernels)
+    kernels_s = sum(kernel_seconds(spec, kernel) for kernel in work.kernels)
+    launches_s = work.layers * launch_per_layer_s
+    return work.host_s + work.layers * overhead_per_layer_s + max(launches_s, kernels_s)
