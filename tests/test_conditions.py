@@ -24,6 +24,7 @@ from simsys.platform.platform import VirtualHardwarePlatform
 from simsys.platform.timeline import Period, timeline
 from simsys.platform.topology import full_mesh
 from simsys.simulation import simulate
+from tests.thorough import cases
 
 
 def halved(spec: DeviceSpec, start_s: float, end_s: float) -> Any:
@@ -33,7 +34,7 @@ def halved(spec: DeviceSpec, start_s: float, end_s: float) -> Any:
 
 def test_a_computation_keeps_the_speed_that_it_begins_with() -> None:
     platform = VirtualHardwarePlatform([TOY] * 2, full_mesh(2, 1e9, 0.0), speeds={1: halved(TOY, 10.0, 20.0)})
-    conditions = Conditions(platform, 0.0, None, {0: [0], 1: [1]})
+    conditions = Conditions(platform, 0.0, 0.0, None, {0: [0], 1: [1]})
     op = Compute(1, work_of(4.0), "work")
     seconds = [conditions.seconds(op, start_s) for start_s in (0.0, 9.0, 10.0, 19.0, 20.0)]
     assert seconds == pytest.approx([4.0, 4.0, 8.0, 8.0, 4.0])
@@ -42,7 +43,7 @@ def test_a_computation_keeps_the_speed_that_it_begins_with() -> None:
 
 def test_a_team_is_as_fast_as_its_slowest_device_at_the_time() -> None:
     platform = VirtualHardwarePlatform([TOY] * 2, full_mesh(2, 1e9, 0.0), speeds={1: halved(TOY, 10.0, 20.0)})
-    conditions = Conditions(platform, 0.0, None, {0: [0], 1: [1]})
+    conditions = Conditions(platform, 0.0, 0.0, None, {0: [0], 1: [1]})
     team = Layout(tensor=2).group(0, "tensor")
     assert [conditions.team_spec(team, time_s).speed for time_s in (0.0, 15.0, 25.0)] == [1.0, 0.5, 1.0]
 
@@ -98,12 +99,12 @@ def test_slowdowns_that_overlap_multiply() -> None:
 
 
 def test_iterations_are_told_on_each_side_of_a_change_and_simulated_across_it() -> None:
-    """Thousands of iterations, and two changes: few of them are simulated."""
-    slow = {**SLOW, "from": "20 s", "until": "41 s"}
-    steady, changing = run(ddp(iterations=2000)), run(ddp(iterations=2000, slowdowns=[slow]))
-    per_iteration = run(ddp(iterations=2000, jitter={"compute": 0.01})).events / 2000
+    """Hundreds of iterations, and two changes: few of them are simulated."""
+    slow = {**SLOW, "from": "20 s", "until": "26 s"}
+    steady, changing = run(ddp(iterations=500)), run(ddp(iterations=500, slowdowns=[slow]))
+    per_iteration = run(ddp(iterations=500, jitter={"compute": 0.01})).events / 500
     assert changing.events < steady.events * 4 + 30 * per_iteration
-    high = run(ddp("high", iterations=2000, slowdowns=[slow]))
+    high = run(ddp("high", iterations=500, slowdowns=[slow]))
     assert_equal_rows(high, changing)
 
 
@@ -132,7 +133,7 @@ def changes(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=40)
+@settings(max_examples=cases(40))
 @given(changes())
 def test_levels_agree_whatever_is_slow_when(mix: dict[str, Any]) -> None:
     configs = [config_of(lod=lod, **mix) for lod in ("high", "medium")]
