@@ -9,7 +9,7 @@ import pytest
 from simsys.config.experiment import SimulationConfig
 from simsys.simulation import simulate
 
-SEQUENCES = 64
+SEQUENCES = 16
 OUTPUT_TOKENS = 1500
 LAYERS = {"Llama3-8B": 32, "Llama3-70B": 80}
 
