@@ -10,7 +10,7 @@ from simsys.fidelity.case import Unsupported
 from simsys.fidelity.engine_names import engine_of
 from simsys.fidelity.hardware_names import hardware_of
 from simsys.fidelity.table import Row
-from simsys.fidelity.training_models import model_of
+from simsys.fidelity.training_models import layers_of, model_of
 
 ITERATIONS = 1
 """All are equal."""
@@ -81,7 +81,7 @@ def scenario_of(row: Row) -> dict[str, Any]:
         Unsupported: If simsys cannot carry it out.
     """
     gpus = row.whole("gpus")
-    layers = row.whole("layers", 0) if row.text("layers") else 0
+    layers = layers_of(row)
     engine = engine_of(row.text("engine"), row.text("group"), row.text("source"))
     degrees = Degrees.of(row, gpus, layers)
     nodes = row.whole("nodes", -(-gpus // 8))
