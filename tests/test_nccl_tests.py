@@ -38,17 +38,21 @@ def text_of(program: str = "all_reduce_perf", gpu: str = "NVIDIA A100-SXM4-80GB"
 
 
 def json_of(**changes: Any) -> str:
-    devices = [{"rank": rank, "hostname": "node0", "device_info": "NVIDIA A100-SXM4-80GB"} for rank in range(8)]
+    devices = [{"rank": 0, "hostname": "node0", "device_info": "NVIDIA A100-SXM4-80GB"}]  # the first of the process
     results = [
         {
             "size": 67108864,
             "count": 16777216,
-            "out_of_place": {"time": 711.5, "alg_bw": 94.3},
+            "out_of_place": {"time": 711.5},
             "in_place": {"time": 712},
         },
         {"size": 1048576, "count": 262144, "out_of_place": None, "in_place": {"time": 53.5}},
     ]
-    document = {"args": ["./build/all_reduce_perf", "-g", "8"], "config": {"devices": devices}, "results": results}
+    document = {
+        "args": ["./build/all_reduce_perf", "-g", "8"],
+        "config": {"nthreads": 1, "ngpus": 8, "devices": devices},
+        "results": results,
+    }
     return json.dumps({**document, **changes})
 
 
