@@ -80,7 +80,7 @@ def test_unseen_rows_are_predicted_by_a_fit_without_their_group() -> None:
     ]
     with Simulations() as simulations:
         problem = Problem(table, simulations)
-        seen = simulations.predict(problem.cases, fit(problem).overlay())
+        seen = simulations.predict(problem.cases, fit(problem).overlay)
         blind = unseen(problem, table, simulations, folds=3)
     errors = [[each.error for each in found if each.case.group == "odd"] for found in (seen, blind)]
     assert max(errors[1]) < -0.85

@@ -27,18 +27,23 @@ def calibrate(
 ) -> None:
     """Fit what data sheets leave open to the measured runs of FILES: efficiencies, overheads, bandwidths.
 
+    Known are the tables that 'simsys validate' knows, and tables of kernels: matrix products and decode attention.
     One profile of a GPU, an engine or a machine serves all rows that have it. The fits are written into fits/ below
     the folder, with their rows, their errors, and their errors on groups of rows that they have not seen. Profiles in
     a folder 'hardware_profiles' of a folder in $SIMSYS_PATH are found by all commands.
     """
     from simsys.fidelity.calibrate import calibrate as fit_profiles
-    from simsys.fidelity.readers import read_cases
+    from simsys.fidelity.operator_tables import fit_kernels, is_kernel_table
+    from simsys.fidelity.readers import cases_of
+    from simsys.fidelity.table import read_table
     from simsys.report.calibration import calibration_dict, calibration_text
     from simsys.report.fidelity_page import Notes, write_page
 
     names = [file.name for file in files]
+    tables = [read_table(file) for file in files]
     found = fit_profiles(
-        [case for file in files for case in read_cases(file)],
+        [case for table in tables if not is_kernel_table(table) for case in cases_of(table)],
+        [fit for table in tables if is_kernel_table(table) for fit in fit_kernels(table)],
         tables=names,
         command=shlex.join(["simsys", "calibrate", *names, "--rows", str(rows)]),
         as_of=datetime.now(UTC).date(),

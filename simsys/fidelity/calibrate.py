@@ -15,6 +15,7 @@ from simsys.fidelity.case import Case, Prediction
 from simsys.fidelity.errors import Errors, errors_of
 from simsys.fidelity.expected import errors_to_expect
 from simsys.fidelity.fit import Fit, Problem, fit, unseen
+from simsys.fidelity.operator_tables import KernelFit, overlay_of
 from simsys.fidelity.predict import Progress, Simulations
 from simsys.report.files import write_files
 from simsys.report.yaml_text import yaml_text
@@ -31,6 +32,7 @@ class Calibration:
         after: Predictions of all rows with the fit.
         unseen: Predictions of each row by a fit without its fold.
         read: The profiles that each row reads; none of those that cannot be predicted.
+        kernels: What was fitted to tables of kernels before.
         tables: The names of the tables.
         command: What the user called.
         as_of: The date.
@@ -42,6 +44,7 @@ class Calibration:
     after: Sequence[Prediction]
     unseen: Sequence[Prediction]
     read: Sequence[frozenset[Named]]
+    kernels: Sequence[KernelFit]
     tables: Sequence[str]
     command: str
     as_of: date
@@ -49,8 +52,7 @@ class Calibration:
     @cached_property
     def documents(self) -> dict[Named, dict[str, Any]]:
         """For each profile what was fitted, where it comes from, and how good it is."""
-        overlay = self.fit.overlay()
-        return {named: {**values, **self._provenance(named)} for named, values in overlay.items()}
+        return {named: {**values, **self._provenance(named)} for named, values in self.fit.overlay.items()}
 
     def write(self, folder: Path) -> list[Path]:
         """Write the fits into ``fits/`` below a folder of hardware profiles.
@@ -83,8 +85,14 @@ class Calibration:
             if each.named == named
         ]
         names = ", ".join(self.tables)
-        sources = {path: f"fitted to {rows} rows of {names} ({self.as_of}), {self.command}" for path, rows in own}
-        fits = {
+        kernels = [fit for fit in self.kernels if ("gpu", fit.gpu) == named]
+        sources = {
+            f"efficiency.{fit.kind}": f"fitted to kernels of {names} ({self.as_of}), {self.command}" for fit in kernels
+        }
+        sources |= {"kernel_floor": f"fitted to kernels of {names} ({self.as_of}), {self.command}"} if kernels else {}
+        fits = {f"efficiency.{fit.kind}.{fit.dtype}": self._kernel_fit(fit) for fit in kernels}
+        sources |= {path: f"fitted to {rows} rows of {names} ({self.as_of}), {self.command}" for path, rows in own}
+        fits |= {
             path: {
                 "fitted_on": f"{rows} rows of {names}",
                 "error": _share(unseen_),
@@ -96,9 +104,19 @@ class Calibration:
         }
         return {"sources": sources, "fits": fits}
 
+    def _kernel_fit(self, fit: KernelFit) -> dict[str, Any]:
+        return {
+            "fitted_on": f"{fit.kernels} kernels",
+            "error": round(fit.error_unseen, 4),
+            "error_of_fit": round(fit.error, 4),
+            "command": self.command,
+            "as_of": str(self.as_of),
+        }
+
 
 def calibrate(
     cases: Sequence[Case],
+    kernels: Sequence[KernelFit] = (),
     *,
     tables: Sequence[str],
     command: str,
@@ -111,6 +129,7 @@ def calibrate(
 
     Args:
         cases: Measured runs.
+        kernels: What was fitted to tables of kernels; it holds for the runs.
         tables: The names of their tables.
         command: What the user called, to be written down.
         as_of: The date, likewise.
@@ -123,12 +142,12 @@ def calibrate(
     """
     chosen = sample(cases, rows_of_a_group)
     with Simulations(jobs, progress) as simulations:
-        problem = Problem(chosen, simulations)
+        problem = Problem(chosen, simulations, overlay_of(kernels))
         tested = unseen(problem, cases, simulations)
         fitted = fit(problem)
-        before, after = simulations.predict(cases), simulations.predict(cases, fitted.overlay())
+        before, after = simulations.predict(cases), simulations.predict(cases, fitted.overlay)
         read = [simulations.profiles(case.run) if case.run is not None else frozenset() for case in cases]
-    return Calibration(problem, fitted, before, after, tested, read, tables, command, as_of)
+    return Calibration(problem, fitted, before, after, tested, read, kernels, tables, command, as_of)
 
 
 def sample(cases: Sequence[Case], most: int) -> list[Case]:
@@ -145,7 +164,7 @@ def sample(cases: Sequence[Case], most: int) -> list[Case]:
 
 
 def _share(errors: Errors) -> float:
-    return min(1.0, round(errors.balanced_mape or 0.0, 4))
+    return min(1.0, max(0.0001, round(errors.balanced_mape or 0.0, 4)))
 
 
 def _writer(text: str) -> Any:

@@ -42,7 +42,11 @@ def read_cases(path: Path) -> list[Case]:
         UsageError: If it cannot be read, or its kind is not known.
         ConfigError: With all problems of its rows.
     """
-    table = read_table(path)
+    return cases_of(read_table(path))
+
+
+def cases_of(table: Table) -> list[Case]:
+    """The cases of a table; errors as `read_cases`."""
     schema = _recognised(table)
     table.require(schema.columns)
     cases = schema.read(table)
