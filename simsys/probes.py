@@ -91,6 +91,9 @@ class Probe:
     def scaled(self, active: int, paid: int, now_s: float) -> None:
         """From now on so many replicas take requests, and GPUs of so many are paid for; told where they are scaled."""
 
+    def stopped(self, generated_tokens: Sequence[int], now_s: float) -> None:
+        """A serving run ends at its time, before its requests have: so many tokens each of them has had."""
+
     def steps(self, rank: int, runs: Sequence[float]) -> None:
         """A serving replica has finished steps, in each of which every decoding sequence got one token.
 
@@ -126,6 +129,7 @@ class Probes:
     replica_started: tuple[Callable[[int, PagedKVCache], None], ...]
     kv_transferred: tuple[Callable[[int, float, float, float], None], ...]
     scaled: tuple[Callable[[int, int, float], None], ...]
+    stopped: tuple[Callable[[Sequence[int], float], None], ...]
     steps: tuple[Callable[[int, Sequence[float]], None], ...]
 
     def __init__(self, probes: Iterable[Probe] = ()) -> None:

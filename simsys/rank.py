@@ -91,6 +91,9 @@ class Stepper(Protocol):
     def passed(self) -> int:
         """How many steps of the run have ended before now; their end has not been told yet."""
 
+    def stop(self) -> int:
+        """End the run now for good, with the steps that have ended, and return how many; `done` is not called."""
+
 
 class Rank:
     """One participant of a training job, in the verbs of ``torch.distributed``.

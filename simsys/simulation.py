@@ -54,7 +54,8 @@ def simulate_job(job: Job, probes: Iterable[Probe] = ()) -> RunResult:
     started, started_cpu = time.perf_counter(), time.process_time()
     platform = job.cluster.platform()
     run = JobRun(job, platform, probes, occupy_links=job.config.simulation.occupy_links is True)
-    platform.env.run()
+    timed = job.config.simulation.duration is not None
+    platform.env.run(until=run.ended if timed else None)
     run.executor.check_finished()
     return replace(
         run.result(),

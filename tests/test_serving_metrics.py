@@ -47,7 +47,8 @@ EXPECTED = {
     "preemptions": 3,
     "steps": 3,
     "mean_batch_size": 2.0,
-    "unfinished": 1,
+    "in_flight": 1,
+    "in_flight_output_tokens": 0,
     "prefix_cache_queries": 100,
     "prefix_cache_hits": 25,
     # From 0 s on, arrivals are a second apart, and each request ends in the second of its arrival.
@@ -210,7 +211,7 @@ def test_only_single_tokens_leave_tpot_and_itl_missing() -> None:
 
 def test_rows_have_a_state_and_no_invented_times() -> None:
     rows = log().rows()
-    assert rows["state"] == ["completed"] * 4 + ["rejected", "unfinished"]
+    assert rows["state"] == ["completed"] * 4 + ["rejected", "in flight"]
     assert rows["reason"][4] == "too long"
     assert rows["reason"].count("") == 5
     assert rows["finished_s"][4:] == [None, None]

@@ -32,6 +32,7 @@ from simsys.model.speculation import Speculation
 from simsys.model.work import Precision
 from simsys.parallel.layout import Layout
 from simsys.rank import Team
+from simsys.serving.deadline import Deadline
 from simsys.serving.handover import DecodingReplica
 from simsys.serving.kv_cache import PagedKVCache
 from simsys.serving.prefix_cache import block_chains
@@ -60,8 +61,9 @@ class ServingJob(ServingSetup):
     @cached_property
     def requests(self) -> RequestTable:
         """The requests of the run, as clients send them."""
-        assert self.config.workload is not None
-        table = build_requests(self.config.workload, self.config.simulation.seed, self.config.folder)
+        workload = self.config.timed_workload
+        assert workload is not None
+        table = build_requests(workload, self.config.simulation.seed, self.config.folder)
         return replace(table, arrival_s=[self.starts_s + time_s for time_s in table.arrival_s])
 
     @cached_property
@@ -135,7 +137,10 @@ class ServingJob(ServingSetup):
             for stage in stages
             for replica, team in enumerate(teams)
         ]
-        return start_source(self, executor, engines).ended
+        source, run_s = start_source(self, executor, engines), self.config.simulation.duration
+        if run_s is not None:
+            Deadline(executor.env, self.starts_s + run_s, source, engines, executor.probes, executor.stop)
+        return source.ended
 
     def _team(self, replica: int, executor: Executor) -> Team:
         """The ranks of a replica, with what they hold."""

@@ -92,6 +92,12 @@ def _replicas(job: ServingJob) -> Iterator[str]:
 
 def _options(job: ServingJob) -> Iterator[str]:
     drafted, lora = job.settings.speculative, job.settings.lora
+    run_s = job.config.simulation.duration
+    if run_s is not None:
+        yield (
+            f"the run ends after {run_s:g} s at the latest, without the steps under way then; "
+            "figures are those of completed requests, and of all tokens until then where tokens or steps are meant"
+        )
     if drafted is not None:
         by = f"by {drafted.draft_model}" if drafted.draft_model else f"in {_us(drafted.draft_cost or 0.0)} each"
         yield (

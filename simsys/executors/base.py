@@ -357,6 +357,9 @@ class Executor(ABC):
         """Run the process of a rank."""
         return self._processes.start(rank, steps)
 
+    def stop(self) -> None:  # noqa: B027 - nothing where passes take no time
+        """Serving passes that are under way do not go on: GPUs are free, and were busy with those that have ended."""
+
     def at_end(self, check: Callable[[], None]) -> None:
         """Let `check` be called when nothing can happen any more; it raises if something is amiss."""
         self._checks.append(check)

@@ -57,6 +57,11 @@ class HighDetail(QueuedCollectives):
         """Such a chain on each stage, and transfers between them."""
         return PipelineRun(self, op).event
 
+    def stop(self) -> None:
+        """Segments under way end, since others may wait for their links."""
+        for queue in self._queues.values():
+            queue.stop()
+
     def pass_queue(self, team: Group) -> PassQueue:
         """The passes of a team, which run one after another."""
         found = self._queues.get(team)
@@ -161,6 +166,14 @@ class PassRun:
         self._tick = Event(self._env)
         self._tick._ok, self._tick._value = True, None
         self._arm(max(now, self._anchor_s + self._offset_s), self._advance)
+
+    def stop(self) -> None:
+        """Begin no further segment, and take back what those so far have counted as busy."""
+        busy_s = sum(segment.compute_s * self._slowness for segment in self._segments[: self._index])
+        for device in self._devices:
+            device.busy_s -= busy_s
+            device.free_at_s = min(device.free_at_s, self._env._now)
+        del self._segments[self._index :]
 
     def _arm(self, time_s: float, callbacks: list[Callback]) -> None:
         env, tick = self._env, self._tick

@@ -14,6 +14,7 @@ from simsys.executors.queued import QueuedCollectives
 from simsys.ops import Collective, Forward, Program, Send, Transfer
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
+from simsys.platform.device import Device
 from simsys.platform.environment import At, Callback
 from simsys.platform.occupancy import Footprint
 from simsys.rank import Stepper
@@ -32,6 +33,7 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._footprints: dict[tuple[int, int, int], Footprint] = {}
+        self._passing: dict[Group, tuple[Device, float]] = {}  # what computes a pass, and its seconds of work
 
     def carry(self, communicator: Communicator, op: Collective, done: Callback) -> None:
         """Occupy the links for as long as it takes."""
@@ -85,9 +87,12 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
         compute_s, exchange_s = cost.seconds(op.batch, communicator.seconds_from(start_s))
         compute_s *= self.conditions.begin_step(op.team)
         device.busy_s += compute_s
+        self._passing[op.team] = device, compute_s
         ended = Event(self.env)
 
         def done(_: Event) -> None:
+            if self._passing.pop(op.team, None) is None:
+                return
             device.free_at_s = self.env._now
             for hook in self.probes.operation:
                 hook(op, start_s, self.env._now)
@@ -101,6 +106,13 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
         seconds = op.host_s + compute_s + exchange_s
         self.platform.network.occupancy.start(parts, seconds, done, steps=steps, nbytes=sent_bytes)
         return ended
+
+    def stop(self) -> None:
+        """Passes under way keep their links to their end, but not the GPUs."""
+        super().stop()
+        for device, compute_s in self._passing.values():
+            device.busy_s -= compute_s
+        self._passing.clear()
 
     def stepper(self, team: Group, plan: ForwardPass, done: Callable[[int], None]) -> Stepper:
         """One pass after another, since when they end depends on others; a team of one sends nothing."""

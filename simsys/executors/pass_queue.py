@@ -12,9 +12,9 @@ from simsys.ops import Forward, Pipelined
 from simsys.platform.environment import Environment
 
 if TYPE_CHECKING:
-    from simsys.executors.high import HighDetail
+    from simsys.executors.high import HighDetail, PassRun
 
-Run = Callable[[Forward, float | None, Event], object]
+Run = Callable[[Forward, float | None, Event], "PassRun"]
 """Starts a pass that is ready at some time, or else now; the event is to fire at its end."""
 
 
@@ -26,12 +26,20 @@ class PassQueue:
         run: Starts a pass.
     """
 
-    __slots__ = ("_busy", "_env", "_run", "_waiting")
+    __slots__ = ("_busy", "_env", "_run", "_under_way", "_waiting")
 
     def __init__(self, env: Environment, run: Run) -> None:
         self._env, self._run = env, run
         self._waiting: deque[tuple[Forward, float | None, Event]] = deque()
         self._busy = False
+        self._under_way: PassRun | None = None
+
+    def stop(self) -> None:
+        """Give up the pass that is under way, and all others."""
+        if self._busy and self._under_way is not None:
+            self._under_way.event.callbacks.remove(self._ended)
+            self._under_way.stop()
+        self._busy, self._waiting = True, deque(maxlen=0)
 
     def add(self, op: Forward, ready_s: float | None = None) -> Event:
         """Start a pass as soon as those before it have ended.
@@ -51,7 +59,7 @@ class PassQueue:
     def _start(self, op: Forward, ready_s: float | None, event: Event) -> None:
         self._busy = True
         event.callbacks.insert(0, self._ended)
-        self._run(op, ready_s, event)
+        self._under_way = self._run(op, ready_s, event)
 
     def _ended(self, _: Event) -> None:
         self._busy = False

@@ -241,6 +241,11 @@ class ServingMetrics(MetricsCollector):
     def _timeline(self) -> Mapping[str, np.ndarray]:
         return timeline(self.log, self.end_s)
 
+    def stopped(self, generated_tokens: Sequence[int], now_s: float) -> None:
+        """Requests are in flight, and the run ends."""
+        self.log.stopped_s = now_s
+        self.log.generated_tokens = list(generated_tokens)
+
     def kv_transferred(self, request: int, started_s: float, ended_s: float, nbytes: float) -> None:
         """A request goes on elsewhere."""
         self.replica_log.transferred(ended_s - started_s, nbytes)

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", covariant=True)
 
-COMPLETED, REJECTED, UNFINISHED = "completed", "rejected", "unfinished"
+COMPLETED, REJECTED, IN_FLIGHT, NOT_SENT = "completed", "rejected", "in flight", "not sent"
+"""What has become of a request; not sent are those whose client still waited when a run ended at its time."""
 
 
 class Made(Sequence[T]):
@@ -129,6 +130,10 @@ class ServingLog:
         self._token_s: dict[int, float] = {}  # that token, if it is not the first one
         self.caches: dict[int, PagedKVCache] = {}
         """The KV cache of each engine, by its first rank."""
+        self.stopped_s: float | None = None
+        """When the run ended, if it did before all requests had."""
+        self.generated_tokens: list[int] = []
+        """What each request had generated then."""
         self.prefix_queries = self.prefix_hits = 0
         """Tokens that were looked up in the prefix cache, and those that were there."""
 
@@ -159,13 +164,25 @@ class ServingLog:
     def tokens_per_sequence(self) -> float:
         """Tokens that a decoding sequence has of a step on average: more than 1 where drafts are accepted.
 
-        It is taken to be 1 if some requests have not ended, since only those that have say how many tokens they had.
+        It is taken to be 1 if it is not known how many tokens some requests had.
         """
-        done = [request for request, time_s in enumerate(self.finished_s) if time_s >= 0.0]
-        steps = self.decode_steps
-        if not steps or len(done) + len(self.rejected) < len(self.requests):
+        steps, outputs = self.decode_steps, self.requests.output_tokens
+        known = self.stopped_s is not None or not self.in_flight
+        if not steps or not known:
             return 1.0
-        return (sum(self.requests.output_tokens[request] - 1 for request in done) - len(self.lost)) / steps
+        tokens = sum(outputs[request] - 1 for request, time_s in enumerate(self.finished_s) if time_s >= 0.0)
+        going_on = (self.generated_tokens[request] for request in self.in_flight if self.generated_tokens)
+        return (tokens + sum(max(0, each - 1) for each in going_on) - len(self.lost)) / steps
+
+    @cached_property
+    def in_flight(self) -> list[int]:
+        """Requests that have arrived and not ended; to be asked for when the run has ended."""
+        return [request for request in range(len(self.requests)) if self._state(request) == IN_FLIGHT]
+
+    @property
+    def in_flight_tokens(self) -> int:
+        """What these have generated, as far as it is known."""
+        return sum(self.generated_tokens[request] for request in self.in_flight) if self.generated_tokens else 0
 
     @property
     def kv_blocks(self) -> int:
@@ -174,7 +191,9 @@ class ServingLog:
 
     @property
     def ended_s(self) -> float:
-        """When the last request or the last step ended."""
+        """When the run ended: at its time, or with the last request or the last step."""
+        if self.stopped_s is not None:
+            return self.stopped_s
         return max(max(self.finished_s, default=0.0), self.steps.ended_s, self.starts_s)
 
     def rows(self) -> Mapping[str, Sequence[Any]]:
@@ -195,7 +214,9 @@ class ServingLog:
     def _state(self, request: int) -> str:
         if self.finished_s[request] >= 0.0:
             return COMPLETED
-        return REJECTED if request in self.rejected else UNFINISHED
+        if request in self.rejected:
+            return REJECTED
+        return IN_FLIGHT if self.arrival_s[request] >= 0.0 else NOT_SENT
 
     def _reason(self, request: int) -> str:
         return self.rejected.get(request, "")

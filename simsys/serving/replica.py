@@ -81,6 +81,7 @@ class Replica:
         self._tokens = 0  # of each of its steps
         self._chunks: Sequence[Chunk] = ()
         self._decoding = 0
+        self._stopped = False
 
     @property
     def outstanding(self) -> int:
@@ -140,13 +141,31 @@ class Replica:
         if waiting:
             self.notice(waiting[0])
 
+    def stop(self) -> None:
+        """The run ends now: book the steps that have ended, and begin no others."""
+        steps = self._steps.stop() if self._left else 0
+        if steps:
+            chunks = self._chunks
+            self._hold(chunks, steps)
+            self._prefill.finish(chunks, steps)
+            if self._decoding:
+                self._decode.finish(steps)
+        if self._notes is not None:
+            self._notes += (self._env._now, self.kv.free_blocks, self.kv.full_blocks, 0)
+        for request in self._running:
+            if request not in self._prefilling:
+                self._decode.remove(request)
+        self._stopped = self._busy = True
+        self._copying = False
+        self._left = 0
+
     def check_finished(self) -> None:
         """A policy that never admits a request must not end as if all were well.
 
         Raises:
             UsageError: If requests wait although nothing will happen any more.
         """
-        if self.scheduler.waiting:
+        if self.scheduler.waiting and not self._stopped:
             raise UsageError(
                 f"scheduler {type(self.scheduler).__name__} leaves {len(self.scheduler.waiting)} requests waiting "
                 "although nothing runs"
@@ -231,6 +250,8 @@ class Replica:
 
     def _copied(self, chunks: list[Chunk]) -> None:
         """Start the run that has waited for copies; the policy has not seen who has come meanwhile."""
+        if self._stopped:
+            return
         self._copying = False
         self._start(chunks)
         if self._unasked:
