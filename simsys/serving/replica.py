@@ -81,6 +81,7 @@ class Replica:
         self._tokens = 0  # of each of its steps
         self._chunks: Sequence[Chunk] = ()
         self._decoding = 0
+        self._began_s = 0.0  # when the run did, if it has chunks
         self._stopped = False
 
     @property
@@ -138,6 +139,8 @@ class Replica:
         kv, waiting = self.kv, self.scheduler.waiting
         kv.peak_blocks = max(kv.peak_blocks, kv.num_blocks - self.free_blocks())
         kv.release(request, self.sequences.prompt_tokens[request])
+        if self._notes is not None:
+            self._notes += (self._env._now, kv.free_blocks, kv.taken_blocks, 0)
         if waiting:
             self.notice(waiting[0])
 
@@ -146,12 +149,12 @@ class Replica:
         steps = self._steps.stop() if self._left else 0
         if steps:
             chunks = self._chunks
-            self._hold(chunks, steps)
+            self._hold(chunks, steps + 1)  # and those of the step under way
             self._prefill.finish(chunks, steps)
             if self._decoding:
                 self._decode.finish(steps)
         if self._notes is not None:
-            self._notes += (self._env._now, self.kv.free_blocks, self.kv.full_blocks, 0)
+            self._notes += (self._env._now, self.kv.free_blocks, self.kv.taken_blocks, 0)
         for request in self._running:
             if request not in self._prefilling:
                 self._decode.remove(request)
@@ -200,9 +203,13 @@ class Replica:
 
     def _hold(self, chunks: Sequence[Chunk], steps: int) -> None:
         """Take the blocks of the chunks of a run; those of the first step were taken when it was scheduled."""
-        self.kv.reserved_blocks = 0
+        kv = self.kv
+        kv.reserved_blocks = 0
         for request, tokens in chunks:
-            self.kv.grow(request, self.sequences.computed_tokens[request] + tokens * steps)
+            computed = self.sequences.computed_tokens[request]
+            if self._notes is not None:
+                kv.chunks.extend((self._began_s, self._env._now, steps, computed, tokens, kv.held[request]))
+            kv.grow(request, computed + tokens * steps)
 
     def _advance(self, chunks: Sequence[Chunk], steps: int) -> None:
         """Let requests whose prompt is complete decode, or end."""
@@ -271,7 +278,7 @@ class Replica:
         self._chunks = ()
         self._decoding = size = decode.size
         if self._notes is not None:
-            self._notes += (self._env._now, self.kv.free_blocks, self.kv.full_blocks, size)
+            self._notes += (self._env._now, self.kv.free_blocks, self.kv.taken_blocks, size)
         if not size:
             self._busy = False
             return
@@ -292,10 +299,10 @@ class Replica:
         """Start a run that lasts until a sequence ends, a prompt is complete or memory runs out."""
         decode = self._decode
         decoding = decode.size if self.scheduler.mixes else 0
-        self._chunks, self._decoding = chunks, decoding
+        self._chunks, self._decoding, self._began_s = chunks, decoding, self._env._now
         if self._notes is not None:
             kv = self.kv
-            self._notes += (self._env._now, kv.free_blocks, kv.full_blocks, decoding or -decode.size)
+            self._notes += (self._env._now, kv.free_blocks, kv.taken_blocks, decoding or -decode.size)
         batch = self._prefill.work(chunks)
         steps = self.scheduler.repeats(chunks)
         more_pairs = 0.0
