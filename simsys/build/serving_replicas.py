@@ -84,6 +84,7 @@ def start_source(job: ServingJob, executor: Executor, engines: Sequence[Replica]
         scaled.scale_down_idle,
         scaled.startup,
         scaled.interval,
+        scaled.scale_down_requests,
     )
     scaler = Autoscaler(env, engines, count, rule, lambda seen: module(seen, seed, options), probes)
     source = Source(env, requests, scaler, probes, late_s=late_s)

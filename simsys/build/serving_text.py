@@ -85,8 +85,8 @@ def _replicas(job: ServingJob) -> Iterator[str]:
     if scaled is not None:
         yield (
             f"autoscaling: {scaled.min_replicas} to {scaled.max_replicas or job.layout.data} replicas, looked at "
-            f"every {scaled.interval:g} s; they start in {scaled.startup:g} s, paid for; requests stay where they "
-            "were routed"
+            f"every {scaled.interval:g} s; they start in {scaled.startup:g} s, paid for; one that is not needed "
+            "drains; requests stay where they were routed"
         )
 
 

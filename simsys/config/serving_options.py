@@ -62,12 +62,15 @@ class AutoscalingConfig(FrozenModel):
     """Replicas that come and go, at least `min_replicas` and at most `max_replicas`, by default all that there are.
 
     Every `interval` one more is started if more than `scale_up_queue` requests wait for each that is on or starting;
-    it takes requests after `startup`. One that has had no request for `scale_down_idle` is turned off.
+    it takes requests after `startup`. One that has had no request for `scale_down_idle` is turned off. If all requests,
+    be they waiting or running, have been at most `scale_down_requests` for each of the others for as long, the one
+    with the fewest drains: it gets no more, and is turned off when its last one has ended.
     """
 
     min_replicas: PositiveInt = 1
     max_replicas: PositiveInt | None = None
     scale_up_queue: Annotated[float, Field(gt=0)] = 10.0
+    scale_down_requests: Annotated[float, Field(ge=0)] = 10.0
     scale_down_idle: NonNegativeSeconds = 60.0
     startup: NonNegativeSeconds = 60.0
     interval: Seconds = 5.0
