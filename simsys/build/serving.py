@@ -105,9 +105,10 @@ class ServingJob(ServingSetup):
 
     def economics(self, metrics: Mapping[str, Any], busy: float) -> dict[str, float | None]:
         """What the run costs in money and energy; `busy` is the busy share of the GPUs."""
-        gpus = self.cluster.specs[: self.layout.world_size]
-        rent = cost(metrics, self.cluster.usd_per_gpu_hour * len(gpus))
-        return rent | energy(metrics, sum(gpu.tdp_watt for gpu in gpus), busy)
+        gpus, seconds = self.cluster.specs[: self.layout.world_size], metrics["duration"]
+        paid = metrics["gpu_seconds"] / seconds if seconds and "gpu_seconds" in metrics else float(len(gpus))
+        rent = cost(metrics, self.cluster.usd_per_gpu_hour * paid)
+        return rent | energy(metrics, sum(gpu.tdp_watt for gpu in gpus), busy, on=paid / len(gpus))
 
     def _economics(self) -> list[str]:
         """Where price and power come from."""
@@ -207,7 +208,7 @@ class ServingJob(ServingSetup):
     def _decode(self, sequences: Sequences, kv: PagedKVCache) -> DecodePhase:
         if self.settings.speculative is not None:
             module: Any = FRAMEWORKS.get("speculative_decode", DecodePhase)
-            return cast(DecodePhase, module(sequences, kv, self.speculation))
+            return cast(DecodePhase, module(sequences, kv, self.speculation, self.config.simulation.seed))
         decode: type[DecodePhase] = FRAMEWORKS.get(self.settings.decode, DecodePhase)
         return decode(sequences, kv)
 

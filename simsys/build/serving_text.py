@@ -102,8 +102,8 @@ def _options(job: ServingJob) -> Iterator[str]:
         by = f"by {drafted.draft_model}" if drafted.draft_model else f"in {_us(drafted.draft_cost or 0.0)} each"
         yield (
             f"speculative decoding: {drafted.draft_tokens} tokens drafted {by}, accepted at "
-            f"{drafted.acceptance_rate:g}: {job.speculation.tokens_per_step:.4g} tokens per step on average, without "
-            "variation"
+            f"{drafted.acceptance_rate:g}: {job.speculation.tokens_per_step:.4g} tokens per step on average, drawn "
+            "for each sequence and step"
         )
     if lora is not None:
         yield f"adapters: {lora.adapters} of rank {lora.rank}, equally popular, all on the GPU"

@@ -62,9 +62,9 @@ class AutoscalingConfig(FrozenModel):
     """Replicas that come and go, at least `min_replicas` and at most `max_replicas`, by default all that there are.
 
     Every `interval` one more is started if more than `scale_up_queue` requests wait for each that is on or starting;
-    it takes requests after `startup`. One that has had no request for `scale_down_idle` is turned off. If all requests,
-    be they waiting or running, have been at most `scale_down_requests` for each of the others for as long, the one
-    with the fewest drains: it gets no more, and is turned off when its last one has ended.
+    it takes requests after `startup`. One that has had no request for `scale_down_idle` is turned off. If waiting and
+    running requests together have been at most `scale_down_requests` for each of the others for as long, the one with
+    the fewest drains: it gets no more, and is turned off when its last one has ended.
     """
 
     min_replicas: PositiveInt = 1
