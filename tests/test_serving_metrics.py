@@ -301,11 +301,15 @@ def test_details_of_requests_belong_to_serving() -> None:
         )
 
 
+@pytest.mark.parametrize("preemption", ["recompute", "swap"])
 @pytest.mark.parametrize("stages", [1, 2])
 @pytest.mark.parametrize("scheduler", ["chunked_prefill", "vllm_v0", "static_batching"])
-def test_gaps_of_a_real_run_add_up_to_the_time_from_first_to_last_token(scheduler: str, stages: int) -> None:
-    """With waiting for the prompts of others, and with lost caches."""
-    serving = {"scheduler": scheduler, "gpu_memory_utilization": 0.214 if stages == 1 else 0.119}
+def test_gaps_of_a_real_run_add_up_to_the_time_from_first_to_last_token(
+    scheduler: str, stages: int, preemption: str
+) -> None:
+    """With waiting for the prompts of others and for copies, and with lost caches."""
+    memory = {"gpu_memory_utilization": 0.214 if stages == 1 else 0.119}
+    serving = {"scheduler": scheduler, "preemption": preemption, **memory}
     strategy = {"strategy": "TP_PP", "tp_degree": 1, "pp_stages": stages} if stages > 1 else {"tp_degree": 1}
     workload = {
         "arrivals": {"kind": "poisson", "rate": "30 req/s"},

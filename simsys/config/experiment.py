@@ -121,12 +121,12 @@ class ServingConfig(FrozenModel):
         return self
 
     @model_validator(mode="after")
-    def _disaggregated_alone(self) -> Self:
-        if self.disaggregated is not None:
-            others = [name for name in ("speculative", "autoscaling") if getattr(self, name) is not None]
-            others += ["prefix_caching"] * self.prefix_caching + ["preemption: swap"] * (self.preemption == "swap")
-            if others:
-                raise invalid(f"disaggregated serving with {others[0]} is not available; remove one of them")
+    def _disaggregated_does_not_scale(self) -> Self:
+        if self.disaggregated is not None and self.autoscaling is not None:
+            raise invalid(
+                "disaggregated serving with autoscaling is not available, as it would have to weigh the two kinds of "
+                "replicas against each other; remove one of them"
+            )
         return self
 
     @property

@@ -43,12 +43,15 @@ class LoraConfig(FrozenModel):
 class DisaggregatedConfig(FrozenModel):
     """Replicas that process prompts and replicas that generate tokens, with the KV caches sent from those to these.
 
-    Each has ``tp_degree`` GPUs, those for prompts the first. `serving.scheduler` and `serving.router` are those of
-    prompts; `decode_scheduler` and `decode_router` serve the others.
+    Each has ``tp_degree`` GPUs a stage, unless `prefill_tp_degree` or `decode_tp_degree` says otherwise; those for
+    prompts are the first. `serving.scheduler` and `serving.router` are those of prompts; `decode_scheduler` and
+    `decode_router` serve the others.
     """
 
     prefill_replicas: PositiveInt
     decode_replicas: PositiveInt
+    prefill_tp_degree: PositiveInt | None = None
+    decode_tp_degree: PositiveInt | None = None
     decode_scheduler: str = "disaggregated_decode"
     decode_router: str = "least_kv"
 
@@ -56,6 +59,10 @@ class DisaggregatedConfig(FrozenModel):
     def replicas(self) -> int:
         """All of them."""
         return self.prefill_replicas + self.decode_replicas
+
+    def tp_degrees(self, tp_degree: int) -> tuple[int, int]:
+        """Tensor-parallel degrees of the two kinds, `tp_degree` where they do not say."""
+        return self.prefill_tp_degree or tp_degree, self.decode_tp_degree or tp_degree
 
 
 class AutoscalingConfig(FrozenModel):

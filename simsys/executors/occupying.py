@@ -33,6 +33,7 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._footprints: dict[tuple[int, int, int], Footprint] = {}
+        self._lanes_taken: dict[tuple[Group, Group, int], Footprint] = {}
         self._passing: dict[Group, tuple[Device, float]] = {}  # what computes a pass, and its seconds of work
 
     def carry(self, communicator: Communicator, op: Collective, done: Callback) -> None:
@@ -70,8 +71,7 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
                 hook(op, started_s, self.env._now)
             arrived.succeed()
 
-        src, dst = op.pairs[0]  # the others are its images
-        route = self._route(Send(src, dst, op.nbytes, None, op.name))
+        route = self._routes(op)
         seconds = self._transfer_seconds(op)
         self.platform.network.occupancy.start([(route, op.nbytes)], seconds, done, nbytes=op.nbytes)
         return arrived
@@ -121,6 +121,16 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
     def program(self, op: Program) -> Event:
         """Run the passes one by one."""
         return Executor.program(self, op)
+
+    def _routes(self, op: Transfer) -> Footprint:
+        """Those of all messages."""
+        key = op.source, op.target, self.platform.network.epoch(self.env._now)
+        found = self._lanes_taken.get(key)
+        if found is None:
+            network = self.platform.network
+            paths = [(network.path(src, dst), 1.0) for src, dst in op.pairs]
+            found = self._lanes_taken[key] = network.occupancy.footprint(paths, network.traffic)
+        return found
 
     def _route(self, op: Send) -> Footprint:
         key = op.rank, op.dst, self.platform.network.epoch(self.env._now)

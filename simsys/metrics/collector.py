@@ -209,6 +209,10 @@ class ServingMetrics(MetricsCollector):
         """First output token."""
         self.log.first_token_s[request] = now_s
 
+    def request_joined(self, request: int, rank: int, now_s: float) -> None:
+        """A request decodes where its cache was sent."""
+        self.log.joined[request] = rank, now_s
+
     def request_resumed(self, request: int, now_s: float) -> None:
         """The next output token after the loss of the cache."""
         self.log.resumed(request, now_s)

@@ -22,7 +22,8 @@ class EngineNotes:
         times_s: When each was made; at the end of the run before it, if there was one.
         used_blocks: Blocks of the KV cache in use when the run began.
         taken_blocks: Blocks that decoding sequences have taken so far, be they given back.
-        sequences: How many decode in the run; less than 0 if so many wait while it processes prompts alone.
+        sequences: How many decode in the run; less than 0 if so many wait while it processes prompts alone,
+            or while it waits for copies.
     """
 
     times_s: np.ndarray

@@ -126,6 +126,8 @@ class ServingLog:
         self.steps = StepLog()
         self.lost: list[Lost] = []
         """Requests that lost their KV cache after their first token and had a further one."""
+        self.joined: dict[int, tuple[int, float]] = {}
+        """Requests whose cache was sent to another replica, its first rank, and when they began to decode there."""
         self._losing: dict[int, tuple[float, float]] = {}  # their last token that was told, and when they lost it
         self._token_s: dict[int, float] = {}  # that token, if it is not the first one
         self.caches: dict[int, PagedKVCache] = {}
@@ -143,7 +145,12 @@ class ServingLog:
         self.preempted_s.append(now_s)
         first_s = self.first_token_s[request]
         if first_s >= 0.0 and request not in self._losing:
-            self._losing[request] = self._token_s.get(request, first_s), now_s
+            joined = self.joined.get(request)
+            if joined is not None and joined[1] == now_s:  # before its first step there
+                del self.joined[request]
+                self._losing[request] = first_s, first_s
+            else:
+                self._losing[request] = self._token_s.get(request, first_s), now_s
 
     def resumed(self, request: int, now_s: float) -> None:
         """A request that had lost its cache has a token again."""
@@ -153,7 +160,10 @@ class ServingLog:
     @cached_property
     def gaps(self) -> TokenGaps:
         """Gaps between tokens that are not just one step long; to be asked for when the run has ended."""
-        return TokenGaps(self.steps, {rank: EngineNotes.of(cache) for rank, cache in self.caches.items()}, self.lost)
+        notes = {rank: EngineNotes.of(cache) for rank, cache in self.caches.items()}
+        first_s = self.first_token_s
+        moved = [(rank, first_s[request], joined_s) for request, (rank, joined_s) in self.joined.items()]
+        return TokenGaps(self.steps, notes, self.lost, moved)
 
     @property
     def decode_steps(self) -> int:

@@ -50,7 +50,7 @@ class PagedKVCache:
         """Where an engine notes four numbers whenever a run of steps begins, or nothing is left to do; if wanted.
 
         They are when, `free_blocks`, `taken_blocks`, and how many sequences decode in the run, or, less than 0, how
-        many wait while it processes prompts alone.
+        many wait while it processes prompts alone or caches are copied.
         """
         self._notes = array("d")
         self.growth: array[int] | None = None

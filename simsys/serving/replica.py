@@ -43,6 +43,7 @@ class Replica:
         host: Host costs of the engine.
         rank: Of engines that wake at one moment, that with the lowest is first; by default the team's first rank.
         max_context_tokens: Longest prompt plus output the model accepts; 0 for no limit.
+        decode_tokens: What the KV cache holds where requests get the tokens after their first; by default, this one.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Replica:
         host: HostCosts,
         rank: int | None = None,
         max_context_tokens: int = 0,
+        decode_tokens: int | None = None,
     ) -> None:
         self.scheduler = scheduler
         self.sequences, self.kv = scheduler.sequences, scheduler.kv
@@ -67,7 +69,8 @@ class Replica:
         self._per_step_s, self._per_sequence_s = host.per_step_s, host.per_sequence_s
         self._prefill, self._decode = scheduler.prefill, scheduler.decode
         self._running, self._prefilling = scheduler.running, scheduler.prefilling
-        self._block_size, self._capacity_tokens = self.kv.block_size, self.kv.capacity_tokens
+        self._block_size = self.kv.block_size
+        self._capacity_tokens = self.kv.capacity_tokens if decode_tokens is None else decode_tokens
         self._max_context_tokens = max_context_tokens
         self._notes = self.kv.fresh_notes
         self._steps = team.steps(self._boundary)
@@ -182,6 +185,8 @@ class Replica:
             return f"longer than the model's context of {context} tokens"
         if total - 1 > capacity:
             return f"longer than the KV cache of {capacity} tokens"
+        if sequences.prompt_tokens[request] > self.kv.capacity_tokens:
+            return f"its prompt is longer than the KV cache of {self.kv.capacity_tokens} tokens"
         return self._refuses(request) if self._refuses is not None else ""
 
     def _wake(self, _: Event) -> None:
@@ -250,6 +255,9 @@ class Replica:
                 self._start(chunks)
             else:
                 self._copying = True
+                if self._notes is not None:
+                    kv = self.kv
+                    self._notes += (self._env._now, kv.free_blocks, kv.taken_blocks, -decode.size)
                 copies.callbacks.append(lambda _: self._copied(chunks))
         else:
             scheduler.preempted = False
