@@ -42,6 +42,9 @@ class DecodingReplica(Replica):
         self._arrived.append(request)
         self.ask_again()
 
+    def _decodes(self, request: int) -> bool:
+        return super()._decodes(request) and request not in self.fetching_scheduler.fetching
+
     def _next(self) -> None:
         for request in self._arrived:
             del self.fetching_scheduler.fetching[request]

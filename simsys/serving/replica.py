@@ -159,11 +159,15 @@ class Replica:
         if self._notes is not None:
             self._notes += (self._env._now, self.kv.free_blocks, self.kv.taken_blocks, 0)
         for request in self._running:
-            if request not in self._prefilling:
+            if self._decodes(request):
                 self._decode.remove(request)
         self._stopped = self._busy = True
         self._copying = False
         self._left = 0
+
+    def _decodes(self, request: int) -> bool:
+        """Whether a running request is not still processing its prompt."""
+        return request not in self._prefilling
 
     def check_finished(self) -> None:
         """A policy that never admits a request must not end as if all were well.
