@@ -96,6 +96,7 @@ class SpeculativeDecode(DecodePhase):
         return sequences.output_tokens[request] - sequences.generated_tokens[request] - self.decoded[request]
 
     def new_blocks(self, request: int) -> int:
-        """Blocks that this sequence's next tokens begin."""
+        """Blocks that this sequence's next tokens begin, beyond those that were reserved for it."""
         cached = self.sequences.computed_tokens[request] + self.decoded[request]
-        return self.kv.blocks_for(cached + self.due(request)) - self.kv.blocks_for(cached)
+        held, kv = self.kv.held[request], self.kv
+        return max(held, kv.blocks_for(cached + self.due(request))) - max(held, kv.blocks_for(cached))

@@ -156,9 +156,9 @@ def _batches(log: ServingLog, times: Timeline) -> Mapping[str, np.ndarray]:
         ends_s = np.concatenate([runs.started_s, runs.ended_s]) - log.starts_s
         tokens = runs.decode_tokens.astype(float)
         decoding += times.mean(ends_s, np.concatenate([tokens, -tokens]))
-    worked = [rank for rank, cache in log.caches.items() if len(cache.notes) > NUMBERS]
+    worked = {rank: cache for rank, cache in log.caches.items() if len(cache.notes) > NUMBERS}
     engines = Counter(map(log.steps.replica_of, worked))
-    for rank, cache in log.caches.items():
+    for rank, cache in worked.items():
         notes, replica = EngineNotes.of(cache), log.steps.replica_of(rank)
         # Engines that share the stages of a pipeline take one step at a time.
         held = blocks_in_use(notes, cache, log.steps.of(replica) if engines[replica] == 1 else None)

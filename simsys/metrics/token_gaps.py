@@ -88,6 +88,8 @@ class Pauses:
         """When sequences that lose their cache had their last token, if it was told or this engine made them wait."""
         import numpy as np
 
+        if not self.times_s.size:  # it never ran
+            return lost_s
         place = np.searchsorted(self.times_s, lost_s)
         here = (place > 0) & (self.times_s[np.minimum(place, self.times_s.size - 1)] == lost_s)
         group = np.where(here, self.group[place - 1], -1)
