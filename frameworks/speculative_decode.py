@@ -35,6 +35,7 @@ class SpeculativeDecode(DecodePhase):
     ) -> None:
         super().__init__(sequences, kv)
         self.speculation = speculation or Speculation()
+        self.queries = self.speculation.draft_tokens + 1
         self.draws = self.speculation.draws(seed)
         self.decoded: dict[int, int] = {}  # request -> tokens since it joined
 

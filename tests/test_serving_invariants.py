@@ -68,7 +68,8 @@ HARDWARE = st.sampled_from(
 )
 RUN = st.fixed_dictionaries({"seed": st.integers(0, 9)}, optional={"duration": st.sampled_from(["2 ms", "60 ms"])})
 scenarios = given(workload=WORKLOAD, engine=ENGINE, shape=SHAPE, hardware=HARDWARE, run=RUN)
-quickly = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+quickly = settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+thoroughly = settings(quickly, max_examples=200)
 
 
 def scenario(
@@ -104,7 +105,18 @@ def run_of(config: SimulationConfig) -> RunResult | None:
 @quickly
 @scenarios
 def test_requests_tokens_blocks_and_time_are_conserved(**parts: Any) -> None:
-    config = scenario(**parts)
+    check_conservation(scenario(**parts))
+
+
+@pytest.mark.slow
+@thoroughly
+@scenarios
+def test_they_are_conserved_in_many_more(**parts: Any) -> None:
+    check_conservation(scenario(**parts))
+
+
+def check_conservation(config: SimulationConfig) -> None:
+    """Of everything that a result tells."""
     result = run_of(config)
     if result is None:
         return
@@ -136,10 +148,9 @@ def _check_steps(config: SimulationConfig, result: RunResult) -> None:
     """No batch is over its limits, no two steps of a replica overlap, and none is after the end."""
     assert config.serving is not None
     assert result.requests is not None
-    drafted = 1 + (config.serving.speculative.draft_tokens if config.serving.speculative is not None else 0)
     for runs in result.requests.steps.blocks():
         assert (runs.decode_tokens <= config.serving.max_num_seqs).all()
-        assert (runs.decode_tokens + runs.prompt_tokens <= config.serving.max_num_batched_tokens * drafted).all()
+        assert (runs.decode_tokens + runs.prompt_tokens <= config.serving.max_num_batched_tokens).all()
         assert (runs.ended_s <= result.simulated_s * (1 + 1e-12)).all()
         if config.parallelism.pp_stages == 1:
             assert (runs.started_s[1:] >= runs.ended_s[:-1] - 1e-12).all(), "the clock of a replica is monotone"
@@ -150,6 +161,18 @@ def _check_steps(config: SimulationConfig, result: RunResult) -> None:
 @quickly
 @scenarios
 def test_runs_of_steps_change_nothing(**parts: Any) -> None:
+    check_runs_against_steps(**parts)
+
+
+@pytest.mark.slow
+@thoroughly
+@scenarios
+def test_they_change_nothing_in_many_more(**parts: Any) -> None:
+    check_runs_against_steps(**parts)
+
+
+def check_runs_against_steps(**parts: Any) -> None:
+    """Times are equal to the last bit."""
     engine = parts.pop("engine")
     jumping, stepping = (run_of(scenario(engine={**engine, "stepping": step}, **parts)) for step in (False, True))
     assert (jumping is None) == (stepping is None)

@@ -385,7 +385,7 @@ def test_the_samples_are_what_their_script_makes(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, spec.name, script)
     spec.loader.exec_module(script)
     folder = ROOT / "experiments" / "traces"
-    assert script.FOLDER == folder
+    assert folder == script.FOLDER
     assert {file.name for file in folder.glob("*.csv")} == script.SAMPLES.keys()
     for name, sample in script.SAMPLES.items():
         assert (folder / name).read_bytes() == script.sample_trace(sample).encode()
