@@ -18,6 +18,7 @@ class EngineSetup:
         step_tokens: Most tokens of a step.
         sequences: Most sequences of a step, where the load does not say how many there are.
         cache_as_weights: Whether weights in 8 bit or less come with a KV cache in fp8; else it is in 16 bit.
+        beyond_context: Whether it answers beyond the longest sequence of the model; else it refuses, or ends early.
     """
 
     profile: str
@@ -25,11 +26,14 @@ class EngineSetup:
     step_tokens: int = 8192
     sequences: int = 1024
     cache_as_weights: bool = False
+    beyond_context: bool = False
 
 
 VLLM = EngineSetup("vllm")
+VLLM_V0 = EngineSetup("vllm-v0", scheduler="vllm_v0")
 VLLM_2023 = EngineSetup("pytorch-eager", scheduler="vllm_v0")
-TENSORRT_LLM = EngineSetup("tensorrt-llm", sequences=2048, cache_as_weights=True)
+TENSORRT_LLM = EngineSetup("tensorrt-llm", sequences=2048, cache_as_weights=True, beyond_context=True)
+TENSORRT_LLM_CPP = EngineSetup("tensorrt-llm-cpp", sequences=2048, cache_as_weights=True, beyond_context=True)
 SGLANG = EngineSetup("sglang", scheduler="vllm_v0")
 
 ENGINES: tuple[tuple[str, EngineSetup], ...] = (
@@ -48,6 +52,13 @@ ENGINES: tuple[tuple[str, EngineSetup], ...] = (
 )
 """Beginnings of names, letters and digits alone; the first that fits counts."""
 
+OLDER = (
+    (VLLM, r"2023|0\.[0-2]\.", VLLM_2023),
+    (VLLM, r"2024|0\.[3-7]\.", VLLM_V0),
+    (TENSORRT_LLM, r"202[34]|0\.", TENSORRT_LLM_CPP),
+)
+"""What earlier versions of an engine were: years or releases by their beginning; without a version, it is the newest."""
+
 
 def engine_setup(name: str, version: str = "") -> EngineSetup:
     """How an engine is set up.
@@ -63,6 +74,4 @@ def engine_setup(name: str, version: str = "") -> EngineSetup:
     found = next((setup for beginning, setup in ENGINES if key.startswith(beginning)), None)
     if found is None:
         raise Unsupported(f"no profile of engine {name}")
-    if found is VLLM and re.match(r"2023|0\.[0-2]\.", version):
-        return VLLM_2023
-    return found
+    return next((older for newest, past, older in OLDER if found is newest and re.match(past, version)), found)

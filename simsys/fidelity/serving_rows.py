@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
+from math import inf
 from typing import Any
 
 from simsys.errors import UnknownNameError
@@ -20,6 +21,7 @@ from simsys.fidelity.serving_hardware import gpus_of_node, hardware
 from simsys.fidelity.serving_load import LOADS, Load
 from simsys.fidelity.serving_precision import precisions
 from simsys.fidelity.table import Row, Table
+from simsys.model.model import Model
 from simsys.model.model_db import load_model
 
 COLUMNS = (
@@ -121,11 +123,15 @@ def _figure(row: Row, load: Load) -> _Figure:
 
 def _scenario(row: Row, load: Load) -> dict[str, Any]:
     setup = engine_setup(row.text("engine"), row.text("engine_version"))
+    model = _model(row.text("model"))
+    longest = model.max_context_tokens or inf
+    if load.input_tokens + load.output_tokens > longest and not setup.beyond_context:
+        raise Unsupported(f"prompt and answer exceed the model's context of {longest} tokens")
     parallelism = _parallelism(row)
     gpus = parallelism["tp_degree"] * parallelism["pp_stages"]
     return {
         "simulation": {"lod": "medium"},
-        "model": {"name": _model(row.text("model"))},
+        "model": {"name": model.name},
         "hardware": dict(hardware(row.text("gpu"), gpus)),
         "parallelism": parallelism,
         "serving": {
@@ -159,12 +165,12 @@ def _parallelism(row: Row) -> dict[str, int]:
 
 
 @cache
-def _model(name: str) -> str:
-    """Its name in the model DB; an x in a version stands for 1."""
+def _model(name: str) -> Model:
+    """It from the model DB; an x in a version stands for 1."""
     short = name.rpartition("/")[2]
     for candidate in (name, short, re.sub(r"(\d)\.x", r"\1.1", short)):
         try:
-            return load_model(candidate).name
+            return load_model(candidate)
         except UnknownNameError:
             continue
     raise Unsupported(f"model {name} is not in the model DB")

@@ -13,6 +13,9 @@ from simsys.model.transformer_operators import gemm, memory
 STATE_ELEMENTS = 2.0
 """16-bit elements of a number of the state, which is kept in 32 bit."""
 
+CHUNK_LAUNCHES = 24
+"""Of the delta rule, whose chunks take several kernels; as many as of latent attention."""
+
 
 def projections(a: TransformerArchitecture) -> list[Operator]:
     """Queries, keys, values and perhaps a gate of the output, with their norms."""
@@ -61,6 +64,7 @@ def linear_attention(a: TransformerArchitecture) -> tuple[Operator, ...]:
             Split.HEADS,
             flop_per_token=6.0 * state,
             elements_per_token=2.0 * keys + 2.0 * values,
+            launches=CHUNK_LAUNCHES,
         ),
         memory("linear_state", int(2 * STATE_ELEMENTS * state), Split.HEADS, per_logit=True),
         gemm("attention_output", values, a.hidden_size, Split.ROW),

@@ -69,6 +69,7 @@ class Operator:
         expert_load: Tokens of those that are here over the mean of all.
         expert_ranks: Ranks among which the experts are divided, all of whose tokens come to those of this one.
         adapters: Adapters of low rank among which the parameters are divided; each token uses one of them.
+        launches: Kernels that the host launches for it, where these are not one: routing and sorting before experts.
         per_logit: True if "token" means a token that goes through the head, not every token: in the head, and in all
             of a decoder that stands beside an encoder.
         lookup: True if the parameters are a table of which a pass reads only the rows it looks up; those rows
@@ -98,6 +99,7 @@ class Operator:
     expert_load: float = 1.0
     expert_ranks: int = 1
     adapters: int = 1
+    launches: int = 1
     per_logit: bool = False
     lookup: bool = False
 

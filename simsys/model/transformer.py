@@ -22,6 +22,11 @@ __all__ = ["TransformerArchitecture", "build_transformer", "gpt_architecture"]
 # afterwards (Llama 3: Grattafiori et al. 2024, §3.4).
 LONGEST_DEFAULT_SEQUENCE = 8192
 
+# Of each grouped product (top-k, sorting, gathering, quantising, the product, scattering) and of the pieces of latent
+# attention. Fitted, not counted: the host time of prompts on engines without CUDA graphs for them, over that of dense
+# layers (ai-dynamo/aiconfigurator silicon samples at up to 16 requests).
+ROUTED_LAUNCHES, LATENT_LAUNCHES = 9, 12
+
 
 def build_transformer(architecture: TransformerArchitecture) -> Model:
     """Return the model: ``embedding``, the layers (equal ones are one object), ``head``.
@@ -87,6 +92,7 @@ def _routed(a: TransformerArchitecture, name: str, inner: int, columns: int, spl
         elements_per_token=float((inner + columns) * k),
         experts=a.experts,
         experts_per_token=k,
+        launches=ROUTED_LAUNCHES,
     )
 
 
@@ -156,8 +162,10 @@ def _latent_attention_operators(a: TransformerArchitecture) -> tuple[Operator, .
     return (
         gemm("qkv_down", a.hidden_size, a.q_lora_rank + latent + rope, Split.REPLICATED),
         memory("latent_norm", 2 * (a.q_lora_rank + latent), parameters=a.q_lora_rank + latent),
-        gemm("q_up", a.q_lora_rank or a.hidden_size, heads * key, Split.COLUMN),
-        gemm("kv_up", latent, heads * (a.qk_nope_head_size + value), Split.COLUMN),
+        replace(gemm("q_up", a.q_lora_rank or a.hidden_size, heads * key, Split.COLUMN), launches=LATENT_LAUNCHES),
+        replace(
+            gemm("kv_up", latent, heads * (a.qk_nope_head_size + value), Split.COLUMN), launches=LATENT_LAUNCHES
+        ),
         *_attention_kernels(a, per_pair, per_cached, heads * (2 * key + 2 * value), heads * (key + value)),
         gemm("attention_output", heads * value, a.hidden_size, Split.ROW),
     )
