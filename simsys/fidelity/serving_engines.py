@@ -32,8 +32,8 @@ class EngineSetup:
 VLLM = EngineSetup("vllm")
 VLLM_V0 = EngineSetup("vllm-v0", scheduler="vllm_v0")
 VLLM_2023 = EngineSetup("pytorch-eager", scheduler="vllm_v0")
-TENSORRT_LLM = EngineSetup("tensorrt-llm", sequences=2048, cache_as_weights=True, beyond_context=True)
-TENSORRT_LLM_CPP = EngineSetup("tensorrt-llm-cpp", sequences=2048, cache_as_weights=True, beyond_context=True)
+TENSORRT_LLM = EngineSetup("tensorrt-llm", scheduler="orca", sequences=2048, cache_as_weights=True, beyond_context=True)
+TENSORRT_LLM_CPP = EngineSetup("tensorrt-llm-cpp", scheduler="orca", step_tokens=2048, sequences=2048, cache_as_weights=True, beyond_context=True)
 SGLANG = EngineSetup("sglang", scheduler="vllm_v0")
 
 ENGINES: tuple[tuple[str, EngineSetup], ...] = (

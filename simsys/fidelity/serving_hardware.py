@@ -23,7 +23,7 @@ NODES: tuple[tuple[str, str], ...] = (
     ("b200", "dgx-b200"),
     ("b300", "dgx-b300"),
     ("v100", "dgx-v100"),
-    ("l40s", "pcie-l40s-8"),
+    ("l40s", "pcie-switch-l40s-8"),
     ("l4", "pcie-l4-8"),
     ("a6000", "pcie-a6000-4"),
     ("rtx6000pro", "pcie-rtx-pro-6000-8"),
