@@ -18,7 +18,8 @@ from simsys.build.serving_replicas import replicas_problem, start_source
 from simsys.build.serving_setup import ServingSetup
 from simsys.build.serving_text import serving_assumptions
 from simsys.build.workload import build_requests
-from simsys.collectives.choose import named
+from simsys.collectives.choose import Choose, named
+from simsys.collectives.own import with_own_all_reduce
 from simsys.config.experiment import ModelConfig, ServingConfig, SimulationConfig
 from simsys.config.hardware import load_engine
 from simsys.errors import UsageError
@@ -71,15 +72,23 @@ class ServingJob(ServingSetup):
 
     def execution_model(self) -> ExecutionModel:
         """Overheads and algorithms for the executor."""
-        choose = named(self.settings.communication_pattern, self.cluster.tuning)
         return ExecutionModel(
-            choose,
+            self._collectives(),
             self.precision,
             self.engine.per_layer,
             jitter=build_jitter(self.config),
             launches=self.launches,
             stepping=self.settings.stepping,
         )
+
+    def _collectives(self) -> Choose:
+        """How collectives can be carried out; an engine's own all-reduce is compared where it works."""
+        settings, cluster, own_s = self.settings, self.cluster, self.engine.all_reduce
+        choose = named(settings.communication_pattern, cluster.tuning)
+        nvlink = cluster.gpu.link.kind == "nvlink" and cluster.tuning is not None
+        if own_s is None or not nvlink or settings.communication_pattern != "auto":
+            return choose
+        return with_own_all_reduce(choose, own_s)
 
     def collector(self) -> ServingMetrics:
         """A probe that measures this job."""
