@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
@@ -41,6 +41,7 @@ class Case:
         unit: Its unit as in the table.
         measured: The value in that unit.
         tags: What the summary tells cases apart by: ``strategy``, ``gpu``, ``engine``, ``model``, ``quality`` …
+        fold: What is not divided between a fit and its test; by default the group.
         layouts: The same for cases that differ in nothing but their layout; empty if no others do.
         run: What predicts it; none if it is not supported.
         figure: Which of the run's figures.
@@ -55,7 +56,8 @@ class Case:
     unit: str
     measured: float
     tags: Mapping[str, str] = field(default_factory=dict, hash=False)
-    layouts: Hashable = ""
+    fold: str = ""
+    layouts: str = ""
     run: Run | None = None
     figure: str = ""
     scale: float = 1.0

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from simsys.data import data_folders
 from simsys.errors import UsageError
 from simsys.fidelity import collective_rows, serving_rows, training_rows
 from simsys.fidelity.case import Case
@@ -41,13 +42,23 @@ def read_cases(path: Path) -> list[Case]:
         UsageError: If it cannot be read, or its kind is not known.
         ConfigError: With all problems of its rows.
     """
-    table = read_table(path)
+    return cases_of(read_table(path))
+
+
+def cases_of(table: Table) -> list[Case]:
+    """The cases of a table; errors as `read_cases`."""
     schema = _recognised(table)
     table.require(schema.columns)
     cases = schema.read(table)
     _check_unique(table)
     table.check()
     return cases
+
+
+def shipped_tables() -> list[Path]:
+    """The tables of published figures that come with simsys."""
+    folder = data_folders("experiments")[-1] / "measured"
+    return sorted(folder.glob("*.csv"))
 
 
 def _recognised(table: Table) -> Schema:

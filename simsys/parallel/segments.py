@@ -21,6 +21,9 @@ from simsys.model.model import Block
 from simsys.model.operators import Operator, OperatorKind, Split
 
 DENSE_LAUNCHES = 8
+"""Kernels of a dense layer: two norms, four products, attention and an activation."""
+PADDED = 8
+"""Elements of which a part of a divided vocabulary has a multiple; Megatron-LM pads to 128."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +124,8 @@ def shard(operator: Operator, degree: int, num_key_value_heads: int = 0) -> Oper
             elements_per_token=_gemm_elements(operator, operator.inner / degree, operator.columns),
         )
     if operator.split is Split.VOCABULARY and operator.kind is OperatorKind.GEMM:
-        # A vocabulary is padded up to a multiple of the degree.
-        columns = -(-operator.columns // degree)
+        # A vocabulary is padded until each part has aligned rows.
+        columns = -(-operator.columns // (degree * PADDED)) * PADDED
         return replace(share, columns=columns, elements_per_token=_gemm_elements(operator, operator.inner, columns))
     return replace(share, elements_per_token=operator.elements_per_token / degree)
 
@@ -240,7 +243,7 @@ def with_layers(segments: Sequence[Segment]) -> list[Segment]:
 
 
 def _launches(operators: Sequence[Operator]) -> float:
-    """Kernels over those of a dense layer: two norms, four products, attention and an activation."""
+    """Kernels over those of a dense layer."""
     launched = [operator for operator in operators if operator.kind is not OperatorKind.DECODE_ATTENTION]
     return sum(operator.launches for operator in launched) / DENSE_LAUNCHES
 
