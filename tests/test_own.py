@@ -48,7 +48,12 @@ def test_engines_have_it_where_nvlink_joins_the_gpus(engine: str, profile: str, 
             "hardware": {"profile": profile, "gpus_per_node": 2},
             "parallelism": {"tp_degree": 2},
             "serving": {"engine": engine},
-            "workload": {"arrivals": {"kind": "all_at_once"}, "prompt_tokens": 8, "output_tokens": 2, "num_requests": 1},
+            "workload": {
+                "arrivals": {"kind": "all_at_once"},
+                "prompt_tokens": 8,
+                "output_tokens": 2,
+                "num_requests": 1,
+            },
         }
     )
     plans = build_job(config).execution_model().algorithm(CollectiveKind.ALL_REDUCE, 2, paths, Span())

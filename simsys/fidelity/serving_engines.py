@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simsys.fidelity.case import Unsupported
 
@@ -32,8 +32,10 @@ class EngineSetup:
 VLLM = EngineSetup("vllm")
 VLLM_V0 = EngineSetup("vllm-v0", scheduler="vllm_v0")
 VLLM_2023 = EngineSetup("pytorch-eager", scheduler="vllm_v0")
-TENSORRT_LLM = EngineSetup("tensorrt-llm", scheduler="orca", sequences=2048, cache_as_weights=True, beyond_context=True)
-TENSORRT_LLM_CPP = EngineSetup("tensorrt-llm-cpp", scheduler="orca", step_tokens=2048, sequences=2048, cache_as_weights=True, beyond_context=True)
+TENSORRT_LLM = EngineSetup(
+    "tensorrt-llm", scheduler="orca", sequences=2048, cache_as_weights=True, beyond_context=True
+)
+TENSORRT_LLM_CPP = replace(TENSORRT_LLM, profile="tensorrt-llm-cpp", step_tokens=2048)
 SGLANG = EngineSetup("sglang", scheduler="vllm_v0")
 
 ENGINES: tuple[tuple[str, EngineSetup], ...] = (
@@ -57,7 +59,7 @@ OLDER = (
     (VLLM, r"2024|0\.[3-7]\.", VLLM_V0),
     (TENSORRT_LLM, r"202[34]|0\.", TENSORRT_LLM_CPP),
 )
-"""What earlier versions of an engine were: years or releases by their beginning; without a version, it is the newest."""
+"""What earlier versions were, by the beginning of the year or release; without a version, it is the newest."""
 
 
 def engine_setup(name: str, version: str = "") -> EngineSetup:

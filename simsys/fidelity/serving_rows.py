@@ -76,10 +76,8 @@ def _case(row: Row) -> Case:
         metric=metric,
         unit=METRICS.get(metric, "1/s"),
         measured=measured,
-        tags={
-            **{name: row.text(name) for name in ("engine", "gpu", "model", "load_kind", "precision", "tp")},
-            "curve": f"{row.text('source_key')}:{curve}",
-        },
+        tags={name: row.text(name) for name in ("engine", "gpu", "model", "load_kind", "precision", "tp")},
+        fold=f"{row.text('source_key')}:{curve}",
         run=run,
         figure=figure.name,
         scale=figure.scale,

@@ -33,9 +33,9 @@ def build_transformer(architecture: TransformerArchitecture) -> Model:
 
     A model with `dense_layers_first` has two kinds of layer, ``dense_layer`` and ``moe_layer``; one with windows or
     linear attention has ``window_layer`` or ``linear_layer`` before ``layer``, put together, as a pass takes as long
-    in any order; any other has ``layer``. The head of an encoder is the pooler and the masked-language-model decoder, tied to the embedding; the
-    pooler's weights count but not its FLOP (it works on one token a sequence). An encoder-decoder has
-    ``decoder_layer`` after the encoder's layers.
+    in any order; any other has ``layer``. The head of an encoder is the pooler and the masked-language-model decoder,
+    tied to the embedding; the pooler's weights count but not its FLOP (it works on one token a sequence). An
+    encoder-decoder has ``decoder_layer`` after the encoder's layers.
     """
     a = architecture
     dense = a.dense_layers_first if a.experts > 1 else a.num_layers
@@ -163,9 +163,7 @@ def _latent_attention_operators(a: TransformerArchitecture) -> tuple[Operator, .
         gemm("qkv_down", a.hidden_size, a.q_lora_rank + latent + rope, Split.REPLICATED),
         memory("latent_norm", 2 * (a.q_lora_rank + latent), parameters=a.q_lora_rank + latent),
         replace(gemm("q_up", a.q_lora_rank or a.hidden_size, heads * key, Split.COLUMN), launches=LATENT_LAUNCHES),
-        replace(
-            gemm("kv_up", latent, heads * (a.qk_nope_head_size + value), Split.COLUMN), launches=LATENT_LAUNCHES
-        ),
+        replace(gemm("kv_up", latent, heads * (a.qk_nope_head_size + value), Split.COLUMN), launches=LATENT_LAUNCHES),
         *_attention_kernels(a, per_pair, per_cached, heads * (2 * key + 2 * value), heads * (key + value)),
         gemm("attention_output", heads * value, a.hidden_size, Split.ROW),
     )
