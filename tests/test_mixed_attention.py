@@ -79,9 +79,7 @@ def test_windows_bound_the_work_of_prompts() -> None:
 
 @pytest.mark.parametrize("changes", [{"full_attention_every": 2}, {"sliding_window": 128}])
 def test_windows_or_linear_layers_go_with_full_ones(changes: dict[str, int]) -> None:
-    with pytest.raises(
-        UsageError, match="full_attention_every above 1 goes with sliding_window"
-    ):
+    with pytest.raises(UsageError, match="full_attention_every above 1 goes with sliding_window"):
         replace(PLAIN, **changes)
 
 

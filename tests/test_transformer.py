@@ -129,7 +129,7 @@ def test_operators_of_a_layer_stand_in_order():
     attention = ["attention_norm", "qkv", "attention", "decode_attention", "attention_output"]
     assert names == [*attention, "mlp_norm", "gate_up", "activation", "down"]
     mixture = [operator.name for operator in model_of("Mixtral-8x7B").blocks[1].operators]
-    assert mixture[6:] == ["router", "experts_gate_up", "experts_activation", "experts_down"]
+    assert mixture[6:] == ["router", "experts_permutation", "experts_gate_up", "experts_activation", "experts_down"]
 
 
 @pytest.mark.parametrize("name", list(BY_NAME))

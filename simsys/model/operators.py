@@ -10,6 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from math import exp, inf, lgamma
+
+POPULARITY = 1.5
+"""How evenly experts are chosen: the shape of the distribution of their shares; endless if all are alike. Set on the
+time per token of mixtures of experts, which is overestimated most where there is one token for each expert
+(ai-dynamo/aiconfigurator silicon samples)."""
 
 
 class OperatorKind(StrEnum):
@@ -111,8 +117,10 @@ class Operator:
     def parameters_read(self, tokens: float) -> float:
         """Weights that one pass over `tokens` tokens reads.
 
-        Of E experts with top-k routing, the expected number touched is E·(1 − (1 − k/E)^tokens) if tokens are
-        routed independently and evenly.
+        Of E experts with top-k routing, E·(1 − (1 − k/E)^tokens) would be touched if tokens were routed independently
+        and evenly. They are not: an expert's share of the tokens varies, here as a beta distribution of mean k/E and
+        shape `POPULARITY`, so that (1 − k/E)^tokens becomes its mean, a quotient of gamma functions. One token touches
+        k experts either way. Adapters are as likely as each other.
         """
         return 0.0 if self.lookup else self.parameters * self._touched(tokens)
 
@@ -128,5 +136,9 @@ class Operator:
         if self.experts == self.adapters == 1:
             return 1.0
         chosen = min(1.0, self.experts_per_token * self.expert_load / (self.experts * self.adapters))
-        untouched: float = (1.0 - chosen) ** (tokens * self.expert_ranks)
-        return 1.0 - untouched
+        tokens *= self.expert_ranks
+        if self.experts == 1 or chosen == 1.0 or tokens == inf:
+            return 1.0 - float((1.0 - chosen) ** tokens)
+        other = POPULARITY * (1.0 - chosen) / chosen
+        untouched = lgamma(other + tokens) - lgamma(other) + lgamma(POPULARITY + other)
+        return 1.0 - exp(untouched - lgamma(POPULARITY + other + tokens))

@@ -213,6 +213,8 @@ def _moe_operators(a: TransformerArchitecture) -> tuple[Operator, ...]:
     return (
         gemm("router", h, a.experts, Split.REPLICATED),
         *shared,
+        # Each token is copied to its k experts' inputs, in the precision of these, and their outputs are summed up.
+        memory("experts_permutation", (3 * k + 2) * h),
         _routed(a, f"experts_{'gate_up' if a.gated_mlp else 'up'}", h, wide, Split.COLUMN),
         replace(activation, experts=a.experts, experts_per_token=k),
         _routed(a, "experts_down", width, h, Split.ROW),

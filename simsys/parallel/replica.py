@@ -12,7 +12,7 @@ from simsys.parallel.passes import ForwardPass, Stretch, forward_pass
 from simsys.parallel.segments import Exchange, Experts, Segment
 from simsys.parallel.stages import partition
 
-MANY_KERNELS = 1.3
+MANY_KERNELS = 1.5
 """What layers with routed experts, latent or linear attention lose between their kernels, over dense layers: some 70
 beside 53 us on vLLM and SGLang (ai-dynamo/aiconfigurator silicon samples at up to 8 requests)."""
 
