@@ -15,6 +15,7 @@ from simsys.comparison.breakdown import break_down
 from simsys.comparison.compare import Settings, compare
 from simsys.comparison.conclusion import conclude
 from simsys.config.experiment import SimulationConfig
+from simsys.errors import InfeasibleError, UsageError
 
 
 def study(
@@ -35,27 +36,38 @@ def study(
         told: Called with what is about to be done.
 
     Returns:
-        The comparison, ready for JSON.
+        The comparison, ready for JSON; scenarios that cannot be compared are ``refused``, with the reason.
 
     Raises:
-        SimsysError: If one cannot be compared.
+        SimsysError: If one cannot be carried out.
     """
-    data: dict[str, Any] = {"machine": machine(), "scenarios": []}
+    data: dict[str, Any] = {"machine": machine(), "scenarios": [], "refused": []}
+    compared: list[SimulationConfig] = []
     for config in configs:
         told(f"{config.name}: both levels")
-        data["scenarios"].append(compare(config, settings).as_dict())
+        try:
+            found = compare(config, settings)
+        except (UsageError, InfeasibleError) as error:
+            data["refused"].append({"name": config.name, "error": str(error), "exit_code": error.exit_code})
+            continue
+        data["scenarios"].append(found.as_dict())
+        if found.whole is None:  # what is compared in part is the like of another, but longer
+            compared.append(config)
     if attribution:
-        data["attribution"] = []
-        for config in configs:
-            if config.jobs is None:
-                told(f"{config.name}: attribution")
-                data["attribution"].append(attribute(config, settings))
+        data["attribution"] = [_told(attribute, each, settings, told) for each in compared if each.jobs is None]
     if profile:
-        data["breakdown"] = []
-        for config in configs:
-            told(f"{config.name}: profile")
-            data["breakdown"].append(break_down(config, settings))
+        data["breakdown"] = [_told(break_down, each, settings, told) for each in compared]
     return {**data, "conclusion": conclude(data)}
+
+
+def _told(
+    look: Callable[[SimulationConfig, Settings], dict[str, Any]],
+    config: SimulationConfig,
+    settings: Settings,
+    told: Callable[[str], object],
+) -> dict[str, Any]:
+    told(f"{config.name}: {'attribution' if look is attribute else 'profile'}")
+    return look(config, settings)
 
 
 def machine() -> dict[str, Any]:

@@ -99,17 +99,18 @@ def _speed(rows: Sequence[Row], kind: str) -> Iterator[str]:
     if not chosen:
         return
     names = {"serving": SERVING, "training": TRAINING, "jobs": {}}[kind]
-    heading = [f"{kind}: medium over high", "clock", "CPU", "events", *(f"{name} %" for name in names.values())]
+    heading = [kind, "clock", "CPU", "events", *(f"{name} %" for name in names.values())]
     cells = [heading]
     for row in chosen:
         saved = [times(row["speedup"]), times(row["cpu_speedup"]), times(row["event_reduction"])]
         cells.append([row["name"], *saved, *(difference(row["differences"][name]) for name in names)])
+    yield "times faster by the clock and in CPU time, times fewer events, differences in %"
     yield from table([[*row, *([] if names else [each])] for row, each in zip(cells, _largest(chosen), strict=True)])
     yield ""
 
 
 def _largest(rows: Sequence[Row]) -> list[str]:
-    return ["largest difference %", *(difference(row["largest_difference"]) for row in rows)]
+    return ["largest %", *(difference(row["largest_difference"]) for row in rows)]
 
 
 def _figures(rows: Sequence[Row], kind: str) -> Iterator[str]:
@@ -118,7 +119,7 @@ def _figures(rows: Sequence[Row], kind: str) -> Iterator[str]:
     if not chosen:
         return
     names = SERVING if kind == "serving" else TRAINING
-    cells = [[f"{kind}: what they answer", "level", *names.values()]]
+    cells = [[f"{kind} figures", "level", *names.values()]]
     for row in chosen:
         for level, each in row["levels"].items():
             values = [_figure(name, each["figures"][name]) for name in names]
@@ -132,17 +133,18 @@ def _figure(name: str, value: float) -> str:
         return time(value / 1e3)
     if name.endswith("_s"):
         return time(value)
+    if name == "completed":
+        return f"{value:,.0f}"
     return f"{value:.3f}" if name == "mfu" else number(value)
 
 
 def _cost(rows: Sequence[Row]) -> list[str]:
     """Median and spread of the repeats, events, and memory."""
-    cells = [["what they cost", "level", "n", "clock", "±", "CPU", "±", "events", "per CPU-s", "memory"]]
+    cells = [["cost", "level", "n", "clock", "±", "CPU", "±", "events", "per CPU-s", "memory"]]
     for row in rows:
         for level, each in row["levels"].items():
-            cells.append(
-                _cost_row(row["name"] if level == "high" else f"  {row['amount']:,} {row['unit']}", level, each)
-            )
+            name = row["name"] if level == "high" else f"  {row['amount']:,} {row['unit']}"
+            cells.append(_cost_row(name, level, each))
         if "whole" in row:
             whole = row["whole"]
             cells.append(_cost_row(f"  {whole['amount']:,} {row['unit']}", "medium", whole))
