@@ -19,7 +19,7 @@ def as_variant(config: SimulationConfig, variant: str) -> SimulationConfig:
     """
     if variant in (HIGH, MEDIUM, OCCUPIED):
         return _with(config, lod=HIGH if variant == HIGH else MEDIUM)
-    if variant in (MACRO, ANALYTICAL):
+    if variant not in (BOTH, JUMPS):
         return _with(config, lod=variant)
     idle = _with(config, lod=MEDIUM, occupy_links=False)
     if variant == JUMPS:
