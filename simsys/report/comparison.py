@@ -99,18 +99,18 @@ def _speed(rows: Sequence[Row], kind: str) -> Iterator[str]:
     if not chosen:
         return
     names = {"serving": SERVING, "training": TRAINING, "jobs": {}}[kind]
-    heading = [kind, "clock", "CPU", "events", *(f"{name} %" for name in names.values())]
+    heading = [kind, "clock", "CPU", "events", *names.values()]
     cells = [heading]
     for row in chosen:
         saved = [times(row["speedup"]), times(row["cpu_speedup"]), times(row["event_reduction"])]
         cells.append([row["name"], *saved, *(difference(row["differences"][name]) for name in names)])
-    yield "times faster by the clock and in CPU time, times fewer events, differences in %"
+    yield "medium: times faster by clock and CPU, times fewer events, differences in %"
     yield from table([[*row, *([] if names else [each])] for row, each in zip(cells, _largest(chosen), strict=True)])
     yield ""
 
 
 def _largest(rows: Sequence[Row]) -> list[str]:
-    return ["largest %", *(difference(row["largest_difference"]) for row in rows)]
+    return ["largest", *(difference(row["largest_difference"]) for row in rows)]
 
 
 def _figures(rows: Sequence[Row], kind: str) -> Iterator[str]:
@@ -140,7 +140,7 @@ def _figure(name: str, value: float) -> str:
 
 def _cost(rows: Sequence[Row]) -> list[str]:
     """Median and spread of the repeats, events, and memory."""
-    cells = [["cost", "level", "n", "clock", "±", "CPU", "±", "events", "per CPU-s", "memory"]]
+    cells = [["cost", "level", "n", "clock", "±", "CPU", "±", "events", "per CPU-s", "MiB"]]
     for row in rows:
         for level, each in row["levels"].items():
             name = row["name"] if level == "high" else f"  {row['amount']:,} {row['unit']}"
@@ -158,17 +158,20 @@ def _cost_row(name: str, level: str, each: Row) -> list[str]:
         level,
         str(len(each["wall_s"])),
         _seconds(each["median_wall_s"]),
-        _seconds(each["wall_spread_s"] / 2),
+        _seconds(each["wall_spread_s"] / 2, 2),
         _seconds(each["median_cpu_s"]),
-        _seconds(each["cpu_spread_s"] / 2),
+        _seconds(each["cpu_spread_s"] / 2, 2),
         _count(each["events"]),
         _count(each["events_per_cpu_s"]),
-        "-" if peak is None else f"{peak / MIB:.0f}M",
+        "-" if peak is None else f"{peak / MIB:.0f}",
     ]
 
 
-def _seconds(seconds: float) -> str:
-    return f"{seconds:.3g}" if seconds < 100 else f"{seconds:.0f}"
+def _seconds(seconds: float, digits: int = 3) -> str:
+    """A time in few characters."""
+    if seconds >= 1.0:
+        return f"{seconds:.0f}s" if seconds >= 100.0 else f"{seconds:.{digits}g}s"
+    return f"{1e3 * seconds:.0f}ms" if seconds >= 0.1 else f"{1e3 * seconds:.{digits}g}ms"
 
 
 def _count(value: float) -> str:
@@ -203,7 +206,7 @@ def attribution_lines(each: Row) -> list[str]:
     cells += [
         [
             row["variant"],
-            f"{_seconds(row['median_cpu_s'])} s",
+            _seconds(row["median_cpu_s"]),
             times(row["cpu_speedup"]),
             _count(row["events"]),
             times(row["event_reduction"]),
