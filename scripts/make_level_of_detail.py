@@ -28,6 +28,7 @@ from simsys.comparison.attribution import attribute  # noqa: E402
 from simsys.comparison.compare import Settings  # noqa: E402
 from simsys.comparison.study import study  # noqa: E402
 from simsys.comparison.variants import HIGH  # noqa: E402
+from simsys.config.experiment import SimulationConfig  # noqa: E402
 from simsys.report.comparison_page import page_text  # noqa: E402
 from simsys.report.comparison_plot import plot_comparison  # noqa: E402
 from simsys.report.export import json_text  # noqa: E402
@@ -47,7 +48,8 @@ def measured() -> dict[str, Any]:
         print(f"{time.monotonic() - started:6.0f} s  {text}", file=sys.stderr, flush=True)
 
     configs = check_file(ROOT / "experiments" / "level_of_detail.yaml")
-    data = study(configs, Settings(part=True), attribution=True, profile=True, told=told)
+    closer = [config.name for config in configs if not config.name.startswith("peer-") and not _timed(config)]
+    data = study(configs, Settings(part=True), attribution=closer, profile=closer, told=told)
     reference_executor.register()
     here = replace(Settings(), call=lambda function, _, *args: function(*args))
     data["naive"] = []
@@ -57,6 +59,11 @@ def measured() -> dict[str, Any]:
             data["naive"].append(attribute(config, here, NAIVE_SECONDS, (reference_executor.NAIVE, HIGH)))
     told("done")
     return data
+
+
+def _timed(config: SimulationConfig) -> bool:
+    """Whether it is a longer run of another scenario."""
+    return config.workload is not None and config.workload.duration is not None
 
 
 def texts(data: dict[str, Any]) -> dict[str, str]:

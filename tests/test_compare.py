@@ -21,7 +21,7 @@ def estimated(cpu_s: float) -> Settings:
     """Settings under which high seems to take so long."""
 
     def call(function: Any, limit_s: float | None, *args: Any) -> Any:
-        return Estimate(1e6 * cpu_s, cpu_s) if function is estimate else function(*args)
+        return Estimate(1e6 * cpu_s, 0.0, cpu_s) if function is estimate else function(*args)
 
     return replace(SETTINGS, call=call)
 

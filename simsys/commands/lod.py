@@ -57,11 +57,12 @@ def lod(
             raise plan.shortage
     settings = Settings(limit_s=limit_s, anyway=yes, part=part, repeats=repeats)
     watched = sys.stderr is not None and sys.stderr.isatty()
+    known = [plan.name for plan in plans]
     data = study(
         [plan.config for plan in plans],
         settings,
-        attribution=attribution,
-        profile=profile,
+        attribution=known if attribution else (),
+        profile=known if profile else (),
         told=say if watched else lambda _: None,
     )
     refused = data["refused"]

@@ -12,7 +12,7 @@ from simsys.comparison.measurement import Measurement, differences, measure
 from simsys.comparison.variants import JUMPS, attribution_variants
 from simsys.config.experiment import SimulationConfig
 
-SECONDS = 2.0
+SECONDS = 3.0
 """CPU time of high in an attribution, about; a part of the scenario shows the same shares as all of it."""
 LEAST = 3
 """Iterations or requests at least."""
@@ -63,5 +63,5 @@ def part_of(config: SimulationConfig, settings: Settings, seconds: float) -> Sim
     few = with_amount(config, min(count, LEAST))
     medium: Measurement = settings.call(measure, None, few, JUMPS)
     cost: Estimate = settings.call(estimate, None, few, medium.simulated_s, 0.5)
-    fits = int(amount(few) * seconds / max(cost.cpu_s, 1e-9))
+    fits = int(amount(few) * seconds / max(cost.run_s, 1e-9))
     return with_amount(config, max(min(count, LEAST), min(count, fits)))

@@ -21,7 +21,7 @@ Caller = Callable[..., Any]
 
 MINUTE_S = 60.0
 PATIENCE = 5.0
-"""How many times longer than estimated, and at least longer than the limit, a run may take before it is given up."""
+"""How many times longer than estimated and than the limit a run may take before it is given up: machines are busy."""
 TRIAL_LIMIT_S = 30.0
 REPEATS = {HIGH: 3, MEDIUM: 5}
 
@@ -114,12 +114,12 @@ def compare(config: SimulationConfig, settings: Settings) -> Comparison:
         if not settings.part or not fits or config.jobs is not None:
             raise UsageError(_too_long(config, expected, fits))
         whole, share = medium, fits / count
-        config, expected = with_amount(config, fits), Estimate(expected.events * share, expected.cpu_s * share)
+        config = with_amount(config, fits)
+        expected = Estimate(expected.events * share, expected.built_s, expected.run_s * share)
         medium = call(measure, None, config, MEDIUM, repeats)
     limit_s = None if settings.anyway else PATIENCE * max(expected.cpu_s, settings.limit_s)
-    often = settings.repeats or max(1, min(REPEATS[HIGH], int(settings.limit_s / 4 / max(expected.cpu_s, 1e-9))))
     try:
-        high: Measurement = call(measure, limit_s and often * limit_s, config, HIGH, often)
+        high: Measurement = call(measure, limit_s, config, HIGH, settings.repeats or REPEATS[HIGH])
     except TooSlowError as error:
         raise UsageError(f"{config.name}: high took much longer than estimated and was {error}") from error
     least: Measurement = call(measure, None, with_amount(config, 1), MEDIUM, repeats)
@@ -131,7 +131,7 @@ def _expected(config: SimulationConfig, simulated_s: float, settings: Settings) 
     try:
         found: Estimate = settings.call(estimate, TRIAL_LIMIT_S, config, simulated_s)
     except TooSlowError:
-        return Estimate(float("inf"), float("inf"))
+        return Estimate(float("inf"), 0.0, float("inf"))
     return found
 
 

@@ -42,13 +42,13 @@ def _safety(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _speed(rows: Sequence[Row]) -> Iterator[str]:
-    ratios = sorted((row["speedup"], row["name"]) for row in rows)
+    ratios = sorted((row["cpu_speedup"], row["name"]) for row in rows)
     (least, slow), (most, fast) = ratios[0], ratios[-1]
     if len(rows) == 1:
-        yield f"Medium is {number(least)} times faster by the clock, with {_events(rows)} times fewer events."
+        yield f"Medium takes {number(least)} times less CPU time, with {_events(rows)} times fewer events."
         return
     yield (
-        f"By the clock medium is between {number(least)} ({slow}) and {number(most)} ({fast}) times faster, with "
+        f"Medium takes between {number(least)} ({slow}) and {number(most)} ({fast}) times less CPU time, with "
         f"{_events(rows)} times fewer events."
     )
 

@@ -28,6 +28,8 @@ SERVING_FIGURES = (
     "completed",
 )
 TRAINING_FIGURES = ("mean_iteration_s", "mfu", "exposed_communication_s")
+ENOUGH_S = 10.0
+"""No further repeat is begun that would take the repeats beyond this; there is always one."""
 WARM_UP = 2
 """Requests or iterations of the run before those that are measured, which loads what is loaded once."""
 
@@ -90,7 +92,7 @@ def measure(config: SimulationConfig, variant: str, repeats: int = 1) -> Measure
     Args:
         config: The scenario.
         variant: How; see `as_variant`.
-        repeats: How often.
+        repeats: How often, at most.
 
     Raises:
         SimsysError: If it cannot be built or cannot be carried out.
@@ -100,8 +102,8 @@ def measure(config: SimulationConfig, variant: str, repeats: int = 1) -> Measure
     with suppress(SimsysError):  # what is wrong is wrong with the whole scenario too, and is said there
         simulate(as_variant(with_amount(config, min(WARM_UP, amount(config))), MEDIUM))
     before = _peak_bytes()
-    wall_s, cpu_s, counts = [], [], set()
-    for _ in range(repeats):
+    wall_s, cpu_s, counts = list[float](), list[float](), set[int]()
+    while not wall_s or (len(wall_s) < repeats and sum(wall_s) + max(wall_s) <= ENOUGH_S):
         gc.collect()
         result = simulate(scenario)
         wall_s.append(result.wall_s)

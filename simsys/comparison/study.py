@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import simpy
@@ -22,8 +22,8 @@ def study(
     configs: Sequence[SimulationConfig],
     settings: Settings,
     *,
-    attribution: bool = False,
-    profile: bool = False,
+    attribution: Collection[str] = (),
+    profile: Collection[str] = (),
     told: Callable[[str], object] = lambda _: None,
 ) -> dict[str, Any]:
     """Compare the levels of detail in some scenarios.
@@ -31,8 +31,8 @@ def study(
     Args:
         configs: The scenarios.
         settings: How.
-        attribution: Whether to tell what each abstraction is worth.
-        profile: Whether to tell where the time goes.
+        attribution: Names of scenarios of which to tell what each abstraction is worth; not of several jobs.
+        profile: Names of scenarios of which to tell where the time goes.
         told: Called with what is about to be done.
 
     Returns:
@@ -51,12 +51,13 @@ def study(
             data["refused"].append({"name": config.name, "error": str(error), "exit_code": error.exit_code})
             continue
         data["scenarios"].append(found.as_dict())
-        if found.whole is None:  # what is compared in part is the like of another, but longer
-            compared.append(config)
+        compared.append(config)
     if attribution:
-        data["attribution"] = [_told(attribute, each, settings, told) for each in compared if each.jobs is None]
+        one = [each for each in compared if each.name in attribution and each.jobs is None]
+        data["attribution"] = [_told(attribute, each, settings, told) for each in one]
     if profile:
-        data["breakdown"] = [_told(break_down, each, settings, told) for each in compared]
+        chosen = [each for each in compared if each.name in profile]
+        data["breakdown"] = [_told(break_down, each, settings, told) for each in chosen]
     return {**data, "conclusion": conclude(data)}
 
 
