@@ -23,6 +23,7 @@ from simsys.platform.platform import VirtualHardwarePlatform
 from simsys.platform.timeline import Period, timeline
 from simsys.platform.topology import full_mesh
 from simsys.simulation import simulate
+from tests.thorough import cases
 
 
 def halved(spec: DeviceSpec, start_s: float, end_s: float) -> Any:
@@ -97,12 +98,12 @@ def test_slowdowns_that_overlap_multiply() -> None:
 
 
 def test_iterations_are_told_on_each_side_of_a_change_and_simulated_across_it() -> None:
-    """Thousands of iterations, and two changes: few of them are simulated."""
-    slow = {**SLOW, "from": "20 s", "until": "41 s"}
-    steady, changing = run(ddp(iterations=2000)), run(ddp(iterations=2000, slowdowns=[slow]))
-    per_iteration = run(ddp(iterations=2000, jitter={"compute": 0.01})).events / 2000
+    """Hundreds of iterations, and two changes: few of them are simulated."""
+    slow = {**SLOW, "from": "20 s", "until": "26 s"}
+    steady, changing = run(ddp(iterations=500)), run(ddp(iterations=500, slowdowns=[slow]))
+    per_iteration = run(ddp(iterations=500, jitter={"compute": 0.01})).events / 500
     assert changing.events < steady.events * 4 + 30 * per_iteration
-    high = run(ddp("high", iterations=2000, slowdowns=[slow]))
+    high = run(ddp("high", iterations=500, slowdowns=[slow]))
     assert_equal_rows(high, changing)
 
 
@@ -131,7 +132,7 @@ def changes(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=40)
+@settings(max_examples=cases(40))
 @given(changes())
 def test_levels_agree_whatever_is_slow_when(mix: dict[str, Any]) -> None:
     configs = [config_of(lod=lod, **mix) for lod in ("high", "medium")]

@@ -25,7 +25,7 @@ CURVE = EfficiencyCurve((1.0, 64.0, 4096.0), (0.1, 0.5, 0.8), (0.6, 0.7, 0.8))
 REAL = replace(
     TOY,
     curves={kind: {"default": CURVE} for kind in TOY.curves},
-    floor_s={"decode_attention": 5e-6, "memory": 1e-6},
+    floor_s={"decode_attention": {"default": 5e-6}, "memory": {"default": 1e-6}},
 )
 PER_LAYER_S = 3e-5
 
@@ -138,9 +138,7 @@ def test_the_cost_of_work_is_that_of_its_kernels_and_layers() -> None:
 
 
 @given(few.filter(bool), st.floats(1.0, 3.0), st.booleans())
-def test_a_decode_step_grows_evenly_with_the_cached_tokens_once_the_floor_is_passed(
-    sequences: float, skew: float, drafted: bool
-) -> None:
+def test_a_decode_step_grows_evenly_with_the_cached_tokens(sequences: float, skew: float, drafted: bool) -> None:
     """So that runs of such steps can be summed up in closed form."""
     cost = PassCost(with_length_skew(forward_pass(GPT), skew), REAL, Precision(), PER_LAYER_S)
 
@@ -149,6 +147,5 @@ def test_a_decode_step_grows_evenly_with_the_cached_tokens_once_the_floor_is_pas
         batch = Batch(sequences, sequences, 0.0, 0.0, cached, sequences, verified_pairs=pairs)
         return cost.seconds(batch, per_byte)[0]
 
-    few_tokens, *times = [seconds(cached) for cached in (1.0, 1e6, 2e6, 3e6)]
+    times = [seconds(cached) for cached in (1e6, 2e6, 3e6)]
     assert times[2] - times[1] == pytest.approx(times[1] - times[0], rel=1e-9)
-    assert seconds(2.0) == few_tokens, "below the floor of attention, the context costs nothing"

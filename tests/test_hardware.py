@@ -193,7 +193,7 @@ def test_runtime_form_holds_si_units() -> None:
     assert spec.memory_bytes == pytest.approx(79.11 * 2**30)  # what programs see of 80 GiB
     assert spec.memory_bytes_per_s == 3.35e12
     assert (spec.link_bytes_per_s, spec.link_latency_s, spec.tdp_watt) == (450e9, 0.3e-6, 700.0)
-    assert spec.floor_s == {"decode_attention": 8e-6}
+    assert spec.floor_s == {"decode_attention": {"default": 8e-6}}
     assert spec.usd_per_hour == 6.88
     assert build_device_spec(load_gpu({"extends": "H100-SXM", "price": None})).usd_per_hour == 0.0
 
@@ -350,7 +350,7 @@ def test_impossible_curves_are_refused(points: list[dict[str, Any]], message: st
 def test_curves_need_a_default() -> None:
     data = load_gpu("L4").model_dump(mode="json")
     data["efficiency"]["conv"] = {"fp16": data["efficiency"]["conv"]["default"]}
-    with pytest.raises(ConfigError, match=r"efficiency\.conv: a curve named 'default' is needed"):
+    with pytest.raises(ConfigError, match=r"efficiency\.conv: an entry named 'default' is needed"):
         load_gpu(data)
 
 

@@ -18,6 +18,7 @@ from simsys.platform.nodes import Fabric, Nics, NodeInside, nodes_on_fabric
 from simsys.platform.quiet import QuietRun, QuietSchedule
 from simsys.platform.schedule import Schedule
 from simsys.platform.topology import LinkSpec, Topology, binary_tree, full_mesh, ring, single_switch, torus_2d
+from tests.thorough import cases
 
 Plan = Sequence[Message | Rounds]
 
@@ -129,7 +130,7 @@ def compare(topology: Topology, plan: Plan, model: str, rel: float = 1e-12) -> i
 @pytest.mark.parametrize("block", range(4))
 def test_contended_plans_end_as_if_every_step_were_simulated(model: str, shape: str, block: int) -> None:
     saved = 0
-    for seed in range(45):
+    for seed in range(cases(45)):
         rng = random.Random(f"{shape} {block} {seed}")
         topology = with_speeds_of_their_own(SHAPES[shape], rng)
         saved += compare(topology, random_plan(topology, rng), model)
@@ -138,7 +139,7 @@ def test_contended_plans_end_as_if_every_step_were_simulated(model: str, shape: 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_collectives_that_start_together_on_equal_links_take_turns_as_if_every_step_were_simulated(model: str) -> None:
-    for seed in range(60):
+    for seed in range(cases(60)):
         rng = random.Random(seed)
         plan = [replace(entry, start_s=0.0) for entry in random_plan(SHAPES["switch"], rng)]
         quiet, eager = (kind(Environment(), SHAPES["switch"]) for kind in MODELS[model][:2])

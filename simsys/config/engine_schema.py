@@ -40,6 +40,10 @@ class EngineProfile(Profile):
         memory_context: Memory lost to the driver's context, workspaces and communication buffers.
         kv_precisions: What keys and values can be kept in; left out, anything.
         backward_per_layer_factor: Overhead of a layer's backward pass over that of its forward pass.
+        loss_bytes_per_logit: What the loss of a training step reads and writes for each logit, both passes together,
+            beside the matrix products of the head; left out, nothing.
+        elementwise: What the element-wise kernels of a training step move, over what they would if fused as in
+            Megatron-LM; left out, as much.
     """
 
     per_layer: NonNegativeSeconds
@@ -53,3 +57,5 @@ class EngineProfile(Profile):
     memory_context: NonNegativeBytes
     kv_precisions: Annotated[tuple[DType, ...], Field(min_length=1)] | None = None
     backward_per_layer_factor: Annotated[float, Field(strict=True, gt=0, le=100)]
+    elementwise: Annotated[float, Field(strict=True, gt=0, le=100)] | None = None
+    loss_bytes_per_logit: Annotated[float, Field(strict=True, ge=0, le=1000)] | None = None

@@ -55,7 +55,7 @@ class ExecutionModel:
         precision: Bytes per element and compute dtype of serving passes.
         per_layer_s: Host overhead per layer of every forward pass (and per layer of work in training).
         jitter: How computations vary, if they do.
-        launches: How serving passes reach the GPU.
+        launches: How passes reach the GPU.
         stepping: Whether each step of a serving team is an event of its own where a run of them could be one.
     """
 
@@ -94,7 +94,7 @@ class Executor(ABC):
         stands_for: dict[int, list[int]] = {}
         for rank, stand_in in self._stand_in.items():
             stands_for.setdefault(stand_in, []).append(rank)
-        self.conditions = Conditions(platform, model.per_layer_s, model.jitter, stands_for)
+        self.conditions = Conditions(platform, model.per_layer_s, model.launches.per_layer_s, model.jitter, stands_for)
         self._communicators: dict[Group, Communicator] = {}
         self._streams: dict[tuple[int, Group], Stream] = {}
         self._hosts = Hosts(platform, self.probes)

@@ -17,7 +17,8 @@ class Conditions:
 
     Args:
         platform: The devices.
-        per_layer_s: Host overhead per layer of work.
+        per_layer_s: What a layer of work loses between its kernels.
+        launch_per_layer_s: How long the host needs to launch a layer of work.
         jitter: How computations vary, if they do.
         stands_for: For each rank that runs a process, the ranks that it stands for.
     """
@@ -26,11 +27,12 @@ class Conditions:
         self,
         platform: Hardware,
         per_layer_s: float,
+        launch_per_layer_s: float,
         jitter: Jitter | None,
         stands_for: Mapping[int, Sequence[int]],
     ) -> None:
         self._devices, self._jitter, self._stands_for = platform.devices, jitter, stands_for
-        self._cost = WorkCost(per_layer_s)
+        self._cost = WorkCost(per_layer_s, launch_per_layer_s)
         self._factors: dict[int | Group, Iterator[float]] = {}
         self._slowest: dict[Group, DeviceSpec] = {}
         self.iterations_vary = jitter is not None

@@ -51,8 +51,8 @@ class StepCosts(NamedTuple):
 class WorkCost:
     """Seconds of a `Work` on a device, computed once for each pair."""
 
-    def __init__(self, per_layer_s: float) -> None:
-        self._per_layer_s = per_layer_s
+    def __init__(self, per_layer_s: float, launch_per_layer_s: float = 0.0) -> None:
+        self._per_layer_s, self._launch_per_layer_s = per_layer_s, launch_per_layer_s
         self._seconds: dict[tuple[Work, int], float] = {}
 
     def seconds(self, work: Work, spec: DeviceSpec) -> float:
@@ -60,7 +60,7 @@ class WorkCost:
         key = work, id(spec)
         found = self._seconds.get(key)
         if found is None:
-            found = self._seconds[key] = work_seconds(spec, work, self._per_layer_s)
+            found = self._seconds[key] = work_seconds(spec, work, self._per_layer_s, self._launch_per_layer_s)
         return found
 
 

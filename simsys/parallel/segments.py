@@ -20,6 +20,9 @@ from simsys.errors import UsageError
 from simsys.model.model import Block
 from simsys.model.operators import Operator, OperatorKind, Split
 
+PADDED = 8
+"""Elements of which a part of a divided vocabulary has a multiple; Megatron-LM pads to 128."""
+
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
@@ -117,8 +120,8 @@ def shard(operator: Operator, degree: int, num_key_value_heads: int = 0) -> Oper
             elements_per_token=_gemm_elements(operator, operator.inner / degree, operator.columns),
         )
     if operator.split is Split.VOCABULARY and operator.kind is OperatorKind.GEMM:
-        # A vocabulary is padded up to a multiple of the degree.
-        columns = -(-operator.columns // degree)
+        # A vocabulary is padded until each part has aligned rows.
+        columns = -(-operator.columns // (degree * PADDED)) * PADDED
         return replace(share, columns=columns, elements_per_token=_gemm_elements(operator, operator.inner, columns))
     return replace(share, elements_per_token=operator.elements_per_token / degree)
 
