@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from comparison_toys import jobs, serving, training
 
-from simsys.comparison.amounts import amount, unit, with_amount
+from simsys.comparison.amounts import amount, drawn, unit, with_amount
 from simsys.errors import UsageError
 from simsys.simulation import simulate
 
@@ -53,3 +53,11 @@ def test_what_a_scenario_reads_is_found_still() -> None:
 
 def test_jobs_stay_as_they_are() -> None:
     assert with_amount(jobs(), 1) == jobs()
+
+
+def test_arrivals_or_lengths_may_be_random() -> None:
+    constant = {"kind": "constant", "rate": "4 req/s"}
+    assert drawn(serving())
+    assert not drawn(serving(workload={"arrivals": constant}))
+    assert drawn(serving(workload={"arrivals": constant, "output_tokens": {"kind": "lognormal", "mean": 20}}))
+    assert drawn(training())

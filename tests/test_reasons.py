@@ -21,6 +21,7 @@ def row(**changes: Any) -> dict[str, Any]:
     return {
         "kind": "serving",
         "unit": "requests",
+        "drawn": True,
         "cpu_speedup": 100.0,
         "event_reduction": 1000.0,
         "least_cpu_s": 0.01,
@@ -64,3 +65,8 @@ def test_differences_come_from_links_that_are_shared() -> None:
     assert "idle links" in idle
     (occupied,) = reasons(row(**off, medium={"contention": "occupied links (max-min rates)"}))
     assert "mean rates" in occupied
+
+
+def test_a_workload_without_randomness_is_told() -> None:
+    (text,) = reasons(row(drawn=False))
+    assert "another seed changes nothing" in text

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from simsys.commands.options import FILE, JSON, SCENARIO, SET, answer_json, common
+from simsys.commands.options import FILE, JSON, SCENARIO, SCHEMA_VERSION, SET, answer_json, common
 from simsys.report.console import answer, say
 
 NAME = "level_of_detail"
@@ -82,5 +82,6 @@ def _write(data: dict[str, object], out: Path) -> list[Path]:
     from simsys.report.export import json_text
     from simsys.report.files import write_files
 
-    files = write_files(out, {f"{NAME}.json": lambda file: file.write(json_text(data))})
+    text = json_text({"schema_version": SCHEMA_VERSION, **data})
+    files = write_files(out, {f"{NAME}.json": lambda file: file.write(text)})
     return [*files, plot_comparison(data, out / f"{NAME}.png")]

@@ -7,6 +7,9 @@ from simsys.build.serving import ServingJob
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import UsageError
 
+RANDOM_ARRIVALS = frozenset({"poisson", "gamma", "time_varying"})
+GIVEN_LENGTHS = frozenset({"fixed", "trace"})
+
 
 def unit(config: SimulationConfig) -> str:
     """What a scenario consists of, in the plural."""
@@ -44,3 +47,12 @@ def with_amount(config: SimulationConfig, count: int) -> SimulationConfig:
     assert config.workload is not None
     workload = config.workload.model_copy(update={"num_requests": count, "duration": None})
     return config.model_copy(update={"workload": workload}).located_in(config.folder)
+
+
+def drawn(config: SimulationConfig) -> bool:
+    """Whether the workload of a serving scenario has anything random, so that the seed matters; True of all others."""
+    workload = config.workload
+    if workload is None:
+        return True
+    lengths = {workload.prompt_tokens.kind, workload.output_tokens.kind}
+    return workload.arrivals.kind in RANDOM_ARRIVALS or not lengths <= GIVEN_LENGTHS or workload.sessions is not None

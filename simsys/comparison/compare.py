@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from simsys.comparison.amounts import amount, unit, with_amount
+from simsys.comparison.amounts import amount, drawn, unit, with_amount
 from simsys.comparison.estimate import Estimate, estimate
 from simsys.comparison.isolated import TooSlowError, isolated
 from simsys.comparison.measurement import Measurement, differences, measure
@@ -79,6 +79,7 @@ class Comparison:
             "kind": self.config.kind,
             "amount": amount(self.config),
             "unit": unit(self.config),
+            "drawn": drawn(self.config),
             "speedup": high.median_wall_s / medium.median_wall_s,
             "cpu_speedup": high.median_cpu_s / max(medium.median_cpu_s, 1e-9),
             "event_reduction": high.events / medium.events,

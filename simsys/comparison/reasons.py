@@ -21,7 +21,7 @@ def reasons(row: Row) -> list[str]:
     Args:
         row: A comparison as data, without its reasons.
     """
-    return [*_speed(row), *_folding(row), *_differences(row)]
+    return [*_speed(row), *_folding(row), *_differences(row), *_drawn(row)]
 
 
 def _speed(row: Row) -> Iterator[str]:
@@ -38,7 +38,7 @@ def _speed(row: Row) -> Iterator[str]:
     if steps and events > 0.5 * steps:
         yield (
             f"medium takes {events / steps:.2g} events per step here: runs of steps are not one event where a "
-            "pipeline has several batches under way, links are occupied, or each step brings a new batch"
+            "pipeline has several batches under way, links are occupied, hardware varies, or each step brings a batch"
         )
     if fixed <= 0.4:
         each_s, cheap_s = (level["median_cpu_s"] / max(level["events"], 1) for level in (medium, high))
@@ -65,3 +65,8 @@ def _differences(row: Row) -> Iterator[str]:
         yield f"{begin} several groups meet on links at high, while medium takes the time of idle links"
     else:
         yield f"{begin} several groups queue on links at high, while medium shares these by mean rates"
+
+
+def _drawn(row: Row) -> Iterator[str]:
+    if not row["drawn"]:
+        yield "nothing in the workload is random: another seed changes nothing"

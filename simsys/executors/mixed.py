@@ -46,6 +46,11 @@ class Phase(NamedTuple):
 class MixedDetail(HighDetail):
     """Every rank a process, as at high; passes of serving teams consist of other phases."""
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.ends_s: dict[Group, float] = {}
+        """Where each team's last pass ended, free of the clock's rounding."""
+
     @abstractmethod
     def phases(self, op: Forward, stretches: Stretches) -> list[Phase]:
         """Of what a pass through these stretches consists."""
@@ -116,7 +121,7 @@ class MixedPass:
         self._slowness = executor.conditions.begin_step(op.team)
         self._phases, self._index = executor.phases(op, executor.pass_cost(op).stretches(op.batch)), 0
         self._started_s = self._anchor_s = now = self._env._now
-        previous_end_s = executor.pass_ends_s.get(op.team, now)
+        previous_end_s = executor.ends_s.get(op.team, now)
         if abs(previous_end_s - now) <= 1e-13 * now:
             self._anchor_s = previous_end_s
         self._offset_s = op.host_s if ready_s is None else max(0.0, ready_s - self._anchor_s)
@@ -171,5 +176,5 @@ class MixedPass:
     def _finish(self) -> None:
         for hook in self._executor.probes.operation:
             hook(self._op, self._started_s, self._env._now)
-        self._executor.pass_ends_s[self._op.team] = self._anchor_s + self._offset_s
+        self._executor.ends_s[self._op.team] = self._anchor_s + self._offset_s
         self._event.succeed()
