@@ -93,3 +93,14 @@ def test_a_typing_error_is_a_wrong_usage(here: Path) -> None:
     assert lod(here, CHAT.replace("H100-SXM", "H1000-SXM")).exit_code == 2
     assert lod(here, CHAT, "--scenario", "chats").exit_code == 2
     assert lod(here, CHAT, "--limit", "0").exit_code == 2
+
+
+def test_an_interrupt_leaves_what_was_found(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("simsys.comparison.study.break_down", interrupted)
+    result = lod(here, CHAT, "--profile", "--no-files")
+    assert result.exit_code == 130
+    assert "conclusion" in result.stdout
+    assert "interrupted" in result.stderr

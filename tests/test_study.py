@@ -33,5 +33,17 @@ def test_what_cannot_be_compared_does_not_stop_the_others() -> None:
     assert [row["name"] for row in data["scenarios"]] == ["chat"]
 
 
+def test_what_was_found_until_an_interrupt_is_kept() -> None:
+    def told(text: str) -> None:
+        if text.startswith("second"):
+            raise KeyboardInterrupt
+
+    data = study([serving(), serving(name="second")], SETTINGS, profile=["chat"], told=told)
+    assert [row["name"] for row in data["scenarios"]] == ["chat"]
+    assert data["interrupted"]
+    assert data["conclusion"]
+    assert "breakdown" not in data
+
+
 def test_the_machine_is_named_without_its_owner() -> None:
     assert set(machine()) == {"cpus", "architecture", "system", "python", "simpy", "simsys"}

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from simsys.commands.options import FILE, JSON, SCENARIO, SCHEMA_VERSION, SET, answer_json, common
-from simsys.report.console import answer, say
+from simsys.report.console import INTERRUPTED, answer, say
 
 NAME = "level_of_detail"
 """Of the files."""
@@ -73,6 +73,9 @@ def lod(
         answer("\n".join([comparison_text(data), *(["", "files"] if files else []), *(f"  {path}" for path in files)]))
     for each in refused:
         say(f"error: {each['error']}")
+    if data["interrupted"]:
+        say("interrupted")
+        return INTERRUPTED
     return max((each["exit_code"] for each in refused), default=0)
 
 

@@ -17,6 +17,9 @@ from simsys.comparison.conclusion import conclude
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import InfeasibleError, UsageError
 
+Told = Callable[[str], object]
+"""Is called with what is about to be done."""
+
 
 def study(
     configs: Sequence[SimulationConfig],
@@ -24,7 +27,7 @@ def study(
     *,
     attribution: Collection[str] = (),
     profile: Collection[str] = (),
-    told: Callable[[str], object] = lambda _: None,
+    told: Told = lambda _: None,
 ) -> dict[str, Any]:
     """Compare the levels of detail in some scenarios.
 
@@ -36,39 +39,51 @@ def study(
         told: Called with what is about to be done.
 
     Returns:
-        The comparison, ready for JSON; scenarios that cannot be compared are ``refused``, with the reason.
+        The comparison, ready for JSON; scenarios that cannot be compared are ``refused``, with the reason. If it is
+        ``interrupted``, it is what there was until then.
 
     Raises:
         SimsysError: If one cannot be carried out.
     """
-    data: dict[str, Any] = {"machine": machine(), "scenarios": [], "refused": []}
-    compared: list[SimulationConfig] = []
-    for config in configs:
-        told(f"{config.name}: both levels")
-        try:
-            found = compare(config, settings)
-        except (UsageError, InfeasibleError) as error:
-            data["refused"].append({"name": config.name, "error": str(error), "exit_code": error.exit_code})
-            continue
-        data["scenarios"].append(found.as_dict())
-        compared.append(config)
-    if attribution:
-        one = [each for each in compared if each.name in attribution and each.jobs is None]
-        data["attribution"] = [_told(attribute, each, settings, told) for each in one]
-    if profile:
-        chosen = [each for each in compared if each.name in profile]
-        data["breakdown"] = [_told(break_down, each, settings, told) for each in chosen]
+    data: dict[str, Any] = {"machine": machine(), "scenarios": [], "refused": [], "interrupted": False}
+    try:
+        compared = [config for config in configs if _compared(config, settings, data, told)]
+        if attribution:
+            one = [config for config in compared if config.name in attribution and config.jobs is None]
+            _look(data, "attribution", attribute, one, settings, told)
+        if profile:
+            chosen = [config for config in compared if config.name in profile]
+            _look(data, "breakdown", break_down, chosen, settings, told)
+    except KeyboardInterrupt:  # what took minutes so far is worth having
+        data["interrupted"] = True
     return {**data, "conclusion": conclude(data)}
 
 
-def _told(
+def _compared(config: SimulationConfig, settings: Settings, data: dict[str, Any], told: Told) -> bool:
+    """Add a row, or the reason why there is none; say which it was."""
+    told(f"{config.name}: both levels")
+    try:
+        row = compare(config, settings).as_dict()
+    except (UsageError, InfeasibleError) as error:
+        data["refused"].append({"name": config.name, "error": str(error), "exit_code": error.exit_code})
+        return False
+    data["scenarios"].append(row)
+    return True
+
+
+def _look(
+    data: dict[str, Any],
+    what: str,
     look: Callable[[SimulationConfig, Settings], dict[str, Any]],
-    config: SimulationConfig,
+    configs: Sequence[SimulationConfig],
     settings: Settings,
-    told: Callable[[str], object],
-) -> dict[str, Any]:
-    told(f"{config.name}: {'attribution' if look is attribute else 'profile'}")
-    return look(config, settings)
+    told: Told,
+) -> None:
+    """Add what a closer look at some scenarios shows."""
+    data[what] = []
+    for config in configs:
+        told(f"{config.name}: {what}")
+        data[what].append(look(config, settings))
 
 
 def machine() -> dict[str, Any]:
