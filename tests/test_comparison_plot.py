@@ -9,7 +9,7 @@ from simsys.report.comparison_plot import plot_comparison
 
 
 def row(name: str, kind: str, speedup: float, error: float) -> dict[str, Any]:
-    return {"name": name, "kind": kind, "speedup": speedup, "largest_difference": error}
+    return {"name": name, "kind": kind, "cpu_speedup": speedup, "largest_difference": error}
 
 
 DATA = {

@@ -31,7 +31,7 @@ def _safety(rows: Sequence[Row]) -> Iterator[str]:
         (0.0, EXACT, "Medium is exact where links are quiet: it differs by no more than rounding in {}."),
         (EXACT, CLOSE, "It is within {} in {}: safe for sizing, and for all but the last percent."),
         (CLOSE, SAFE, "It is within {} in {}: safe for ranking designs, not for their last percents."),
-        (SAFE, float("inf"), "It is up to {} off in {}: not safe; use high, or occupy_links."),
+        (SAFE, float("inf"), "It is up to {} off in {}: not safe; use high."),
     )
     for above, up_to, text in bands:
         found = [row for row in rows if above < max(row["largest_difference"], 1e-300) <= up_to]

@@ -23,7 +23,7 @@ class Peer(NamedTuple):
     scenario: str
 
 
-MACHINE = "one core of a shared two-core x86 machine, Linux, Python 3.11"
+MACHINE = "a shared two-core x86 machine"
 """Where the figures were measured, at another time than those beside them."""
 LLAMA = "peer-llama2-7b-6-per-s"
 CONTENDED = "peer-llama2-7b-tp2-300"
@@ -31,5 +31,5 @@ PEERS = (
     Peer("Vidur", 405.0, 422.0, "requests per CPU-second", LLAMA),
     Peer("TokenSim (on SimPy)", 370.0, 370.0, "requests per CPU-second", LLAMA),
     Peer("BLIS (in Go)", 2430.0, 2520.0, "requests per CPU-second", LLAMA),
-    Peer("a peer with contended links", 157.0, 396.0, "CPU-seconds", CONTENDED),
+    Peer("a peer with contended links", 157.0, 396.0, "seconds", CONTENDED),
 )
