@@ -164,7 +164,7 @@ def sample(cases: Sequence[Case], most: int) -> list[Case]:
 
 
 def _share(errors: Errors) -> float:
-    return min(1.0, round(errors.balanced_mape or 0.0, 4))
+    return min(1.0, max(0.0001, round(errors.balanced_mape or 0.0, 4)))
 
 
 def _writer(text: str) -> Any:

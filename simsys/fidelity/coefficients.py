@@ -32,7 +32,7 @@ class Coefficient:
         path: Where in it.
         lower: Least value; above zero.
         upper: Greatest value.
-        start: Where a fit begins.
+        start: Where a fit begins: at the profile's value, or between the bounds if that is nothing.
         dimension: Of a number; none of a share or factor.
         column: Of a curve: ``compute`` or ``memory``; the value is what its greatest point has.
         points: The curve that is scaled.
@@ -77,6 +77,7 @@ class Free:
 SECONDS = Dimension.SECONDS
 FREE = (
     Free("engine", "per_layer", 1e-6, 2e-3, SECONDS),
+    Free("engine", "launch_per_layer", 1e-6, 2e-3, SECONDS),
     Free("engine", "per_step", 1e-6, 1e-1, SECONDS),
     Free("engine", "per_sequence", 1e-7, 2e-3, SECONDS),
     Free("gpu", "efficiency.gemm", 0.2, 1.0, column="compute"),
@@ -130,7 +131,8 @@ def _coefficients(named: Named, profile: Profile, free: Free) -> list[Coefficien
     path = tuple(free.path.split("."))
     value: Any = reduce(getattr, path, profile)
     if not free.column:
-        start = min(max(float(value), 3.0 * free.lower), free.upper)
+        known = value is not None and value > free.lower
+        start = min(float(value), free.upper) if known else math.sqrt(free.lower * free.upper)
         return [Coefficient(named, path, free.lower, free.upper, start, free.dimension)]
     curves = {dtype: [point.model_dump() for point in points] for dtype, points in value.items()}
     return [

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,6 @@ from simsys.errors import UsageError
 from simsys.fidelity.case import Case, Prediction
 from simsys.fidelity.coefficients import Coefficient, coefficients_of, from_unit, settings, to_unit
 from simsys.fidelity.predict import Overlay, Simulations
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Vector = NDArray[np.float64]
 
@@ -33,6 +30,12 @@ FEWEST_ROWS = 3
 """A coefficient that fewer rows feel is left alone."""
 FELT = 1e-4
 """A row feels a coefficient whose `STEP` changes it by this share."""
+FARTHEST = 0.2
+"""How far a step goes at most, as a share of the way between a coefficient's bounds."""
+LITTLE = 0.005
+"""A step that gains less is the last."""
+SLOW_S = 0.5
+"""Runs that take longer are not fitted to, only predicted."""
 LOST = math.log(10.0)
 """The error of a row that can no longer be predicted."""
 
@@ -68,7 +71,8 @@ class Problem:
     def __init__(self, cases: Sequence[Case], simulations: Simulations, base: Overlay | None = None) -> None:
         self._simulations, self._base = simulations, base or {}
         found = simulations.predict(cases, self._base)
-        self.cases = [each.case for each in found if each.predicted is not None]
+        ready = [each.case for each in found if each.predicted is not None]
+        self.cases = [case for case in ready if case.run is not None and simulations.cpu_s(case.run) < SLOW_S]
         if len(self.cases) < FEWEST_ROWS:
             raise UsageError(f"a fit needs at least {FEWEST_ROWS} rows that can be predicted, not {len(self.cases)}")
         self.read = [simulations.profiles(case.run) for case in self.cases if case.run is not None]
@@ -84,6 +88,7 @@ class Problem:
         if not self.coefficients:
             raise UsageError("no coefficient can be told from these rows: they do not vary in what would show it")
         self.colours = _colours(self.coefficients, self.read)
+        self._slopes: dict[bytes, Vector] = {}
         self.start = np.array([to_unit(each, each.start) for each in self.coefficients])
 
     def overlay(self, coefficients: Sequence[Coefficient], values: Sequence[float]) -> Overlay:
@@ -99,6 +104,12 @@ class Problem:
 
     def jacobian(self, places: Vector) -> Vector:
         """Derivatives of the residuals; coefficients that share no row are moved together."""
+        key = places.tobytes()
+        if key not in self._slopes:
+            self._slopes[key] = self._slopes_at(places)
+        return self._slopes[key]
+
+    def _slopes_at(self, places: Vector) -> Vector:
         base = self._errors(self.coefficients, places)
         rows, count = len(self.cases), len(places)
         found = np.zeros((rows + count, count))
@@ -132,42 +143,58 @@ class Problem:
         return np.array([_log_error(each) for each in found])
 
 
-def fit(problem: Problem, *, steps: int = 8, rows: Sequence[bool] | None = None) -> Fit:
-    """Fit the coefficients of a problem.
+def fit(problem: Problem, *, steps: int = 4, rows: Sequence[bool] | None = None) -> Fit:
+    """Fit the coefficients of a problem: damped Gauss-Newton steps between their bounds.
 
     Args:
         problem: What is to be fitted.
-        steps: Most steps of the search.
+        steps: Most steps; each takes a set of derivatives, of which the first is the same for all fits of a problem.
         rows: Which of the rows count; all if left out.
 
     Raises:
         UsageError: If SciPy is not installed.
     """
-    try:
-        from scipy.optimize import least_squares
-    except ImportError:
-        raise UsageError("fitting needs SciPy: pip install 'simsys[calibrate]'") from None
-    count = len(problem.cases)
-    kept = np.concatenate([np.ones(count) if rows is None else np.array(rows, float), np.ones(len(problem.start))])
-    residuals: Callable[[Vector], Vector] = lambda places: kept * problem.residuals(places)  # noqa: E731
-    jacobian: Callable[[Vector], Vector] = lambda places: kept[:, None] * problem.jacobian(places)  # noqa: E731
+    count, start = len(problem.cases), problem.start
+    kept = np.concatenate([np.ones(count) if rows is None else np.array(rows, float), np.ones(len(start))])
     scale = OUTLIER * float(np.sqrt(np.mean(problem.weights**2)))
-    found = least_squares(
-        residuals,
-        np.clip(problem.start, 1e-6, 1.0 - 1e-6),
-        jac=jacobian,
-        bounds=(0.0, 1.0),
-        loss="soft_l1",
-        f_scale=scale,
-        max_nfev=steps,
-    )
-    values = [from_unit(each, float(place)) for each, place in zip(problem.coefficients, found.x, strict=True)]
+    places, residuals = start, kept * problem.residuals(start)
+    for _ in range(steps):
+        step = _step(kept[:, None] * problem.jacobian(places), residuals, places, scale)
+        for share in (1.0, 0.4):
+            tried = kept * problem.residuals(places + share * step)
+            gain = 1.0 - _cost(tried, scale) / _cost(residuals, scale)
+            if gain > 0.0:
+                places, residuals = places + share * step, tried
+                break
+        if gain < LITTLE:
+            break
+    values = [from_unit(each, float(place)) for each, place in zip(problem.coefficients, places, strict=True)]
     overlay = problem.overlay(problem.coefficients, values)
     return Fit(problem.coefficients, values, problem.rows, problem.left_alone, overlay)
 
 
+def _step(jacobian: Vector, residuals: Vector, places: Vector, scale: float) -> Vector:
+    """The step that would do if all were linear, at most `FARTHEST`; outliers count as in a soft absolute value."""
+    try:
+        from scipy.optimize import lsq_linear
+    except ImportError:
+        raise UsageError("fitting needs SciPy: pip install 'simsys[calibrate]'") from None
+    weights = (1.0 + (residuals / scale) ** 2) ** -0.25
+    lower = np.maximum(-places, -FARTHEST)
+    upper = np.minimum(1.0 - places, FARTHEST)
+    found: Vector = lsq_linear(
+        weights[:, None] * jacobian, -weights * residuals, (lower, np.maximum(upper, lower + 1e-9))
+    ).x
+    return found
+
+
+def _cost(residuals: Vector, scale: float) -> float:
+    """Soft absolute values of the residuals, summed."""
+    return float(np.sum(np.sqrt(1.0 + (residuals / scale) ** 2) - 1.0))
+
+
 def unseen(
-    problem: Problem, cases: Sequence[Case], simulations: Simulations, *, folds: int = 5, steps: int = 5
+    problem: Problem, cases: Sequence[Case], simulations: Simulations, *, folds: int = 5, steps: int = 3
 ) -> list[Prediction]:
     """Predict each case by a fit that has not seen its fold; in their order.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -30,11 +31,13 @@ class Outcome:
         figures: What it found.
         reason: Why it found nothing.
         profiles: The profiles that it read.
+        cpu_s: Processor time that it took.
     """
 
     figures: Figures
     reason: str
     profiles: frozenset[Named]
+    cpu_s: float
 
 
 class Simulations:
@@ -49,6 +52,7 @@ class Simulations:
         self._jobs, self._progress = jobs, progress
         self._pool: ProcessPoolExecutor | None = None
         self._profiles: dict[Run, frozenset[Named]] = {}
+        self._cpu_s: dict[Run, float] = {}
         self._found: dict[tuple[Run, str], Outcome] = {}
 
     def __enter__(self) -> Self:
@@ -73,7 +77,7 @@ class Simulations:
         runs = list(dict.fromkeys(case.run for case in cases if case.run is not None))
         new = [run for run in runs if self._key(run, overlay) not in self._found]
         for done, (run, outcome) in enumerate(self._simulate(new, overlay), 1):
-            self._profiles[run] = outcome.profiles
+            self._profiles[run], self._cpu_s[run] = outcome.profiles, outcome.cpu_s
             self._found[self._key(run, overlay)] = outcome
             if self._progress is not None:
                 self._progress(done, len(new))
@@ -82,6 +86,10 @@ class Simulations:
     def profiles(self, run: Run) -> frozenset[Named]:
         """The profiles that a run has read, once it has been simulated."""
         return self._profiles[run]
+
+    def cpu_s(self, run: Run) -> float:
+        """Processor time of a run, the last time that it was simulated."""
+        return self._cpu_s[run]
 
     def _key(self, run: Run, overlay: Overlay) -> tuple[Run, str]:
         """What decides the outcome of a run: the numbers in the profiles that it reads."""
@@ -124,7 +132,7 @@ def outcome_of(task: tuple[Run, Overlay]) -> Outcome:
     """Simulate one run, with other numbers in profiles."""
     run, overlay = task
     figures: Figures = {}
-    reason = ""
+    reason, started_s = "", time.process_time()
     with overlaid(overlay), profiles_read() as read:
         try:
             figures = run.figures()
@@ -132,4 +140,4 @@ def outcome_of(task: tuple[Run, Overlay]) -> Outcome:
             reason = str(why)
         except SimsysError as error:
             reason = f"failed: {error}"
-    return Outcome(figures, reason, frozenset(read))
+    return Outcome(figures, reason, frozenset(read), time.process_time() - started_s)

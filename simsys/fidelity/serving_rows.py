@@ -5,7 +5,7 @@ from __future__ import annotations
 from simsys.fidelity.case import Case
 from simsys.fidelity.table import Table
 
-COLUMNS = ("id",)
+COLUMNS = ("id", "engine", "load_kind", "metric", "value")
 
 
 def cases(table: Table) -> list[Case]:
