@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 from simpy.events import NORMAL, Event
 
-from simsys.collectives.base import CollectiveKind
 from simsys.executors.ahead import ComputeAhead
 from simsys.executors.closed_forms import ClosedForms
-from simsys.executors.cost import SegmentTime
+from simsys.executors.communicator import Recurring
 from simsys.executors.high import HighDetail
 from simsys.executors.pass_queue import PassQueue
+from simsys.executors.segment_cost import SegmentTime
 from simsys.ops import Forward, Pipelined
 from simsys.parallel.layout import Group
 from simsys.platform.environment import At, Callback
@@ -33,14 +33,12 @@ class Phase(NamedTuple):
     Args:
         compute_s: Computation on all GPUs of the team.
         exchange_s: A collective that takes so long, if it is a closed form.
-        kind: A collective whose steps are carried out on the links, if there is one.
-        nbytes: Its bytes.
+        collective: One whose steps are carried out on the links, if there is one.
     """
 
     compute_s: float
     exchange_s: float = 0.0
-    kind: CollectiveKind | None = None
-    nbytes: float = 0.0
+    collective: Recurring | None = None
 
 
 class MixedDetail(HighDetail):
@@ -68,10 +66,14 @@ class MacroOperations(ComputeAhead, MixedDetail):
 
     def phases(self, op: Forward, stretches: Stretches) -> list[Phase]:
         """All computation first."""
-        compute_s, exchanges = 0.0, list[Phase]()
+        compute_s, exchanges, communicator = 0.0, list[Phase](), self.communicator(op.team)
         for repeat, segments in stretches:
             compute_s += repeat * sum(segment.compute_s for segment in segments)
-            exchanges += [Phase(0.0, 0.0, each.kind, each.nbytes) for each in segments if each.nbytes] * repeat
+            exchanges += [
+                Phase(0.0, 0.0, communicator.recurring(each.kind, each.nbytes))
+                for each in segments
+                if each.kind is not None and not communicator.trivial(each.nbytes)
+            ] * repeat
         return [Phase(compute_s), *exchanges]
 
 
@@ -106,7 +108,7 @@ class BothAbstractions(ComputeAhead, AnalyticalCollectives):
 
 
 class MixedPass:
-    """One forward pass, phase by phase; times are anchored as in `simsys.executors.high`.
+    """One forward pass, phase by phase; times are anchored as in `simsys.executors.pass_run`.
 
     Args:
         executor: Says which phases there are, and runs the collectives.
@@ -141,7 +143,7 @@ class MixedPass:
             return
         phase = self._phases[self._index]
         self._index += 1
-        then = self._exchange if phase.exchange_s or phase.kind is not None else self._begin
+        then = self._exchange if phase.exchange_s or phase.collective is not None else self._begin
         if not phase.compute_s:
             then(event)
             return
@@ -155,18 +157,17 @@ class MixedPass:
 
     def _exchange(self, _: Event) -> None:
         phase = self._phases[self._index - 1]
-        if phase.kind is None:
+        if phase.collective is None:
             self._offset_s += phase.exchange_s
             self._arm(self._begin)
         else:
-            self._executor.communicator(self._op.team).start(phase.kind, phase.nbytes, self._exchanged)
+            phase.collective.start(self._exchanged)
 
     def _exchanged(self, event: Event) -> None:
         """Go on from the closed form if the links were quiet, so that steps leave no rounding; else from now."""
-        phase, now = self._phases[self._index - 1], self._env._now
-        assert phase.kind is not None
-        communicator, start_s = self._executor.communicator(self._op.team), self._anchor_s + self._offset_s
-        offset_s = self._offset_s + communicator.seconds(phase.kind, phase.nbytes, start_s)
+        collective, now = self._phases[self._index - 1].collective, self._env._now
+        assert collective is not None
+        offset_s = self._offset_s + collective.seconds(self._anchor_s + self._offset_s)
         if abs(self._anchor_s + offset_s - now) <= 1e-13 * now:
             self._offset_s = offset_s
         else:
