@@ -91,11 +91,10 @@ class Executor(ABC):
         self._stand_in = {rank: self.stand_in(role, rank) for role in roles for rank in role}
         self.images = Images(self._stand_in)
         """The groups that the simulated ones stand for."""
-        self.stands_for = stands_for = dict[int, list[int]]()
-        """By rank that runs a process, those that it stands for, itself included."""
+        self.stands_for: dict[int, list[int]] = {}  # by rank that runs a process, itself included
         for rank, stand_in in self._stand_in.items():
-            stands_for.setdefault(stand_in, []).append(rank)
-        self.conditions = Conditions(platform, model.per_layer_s, model.jitter, stands_for)
+            self.stands_for.setdefault(stand_in, []).append(rank)
+        self.conditions = Conditions(platform, model.per_layer_s, model.jitter, self.stands_for)
         self._communicators: dict[Group, Communicator] = {}
         self._streams: dict[tuple[int, Group], Stream] = {}
         self._hosts = Hosts(platform, self.probes)
