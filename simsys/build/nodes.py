@@ -121,7 +121,9 @@ def _pcie_tree(link: Interconnect) -> PcieTree | None:
 def _nics(hardware: HardwareConfig, node: NodeProfile | None, fabric: FabricProfile, gpus_per_node: int) -> Nics:
     """A bandwidth given by the user is that of the whole node; profiles say it per NIC."""
     if hardware.network_bandwidth is not None:
-        return Nics(1, hardware.network_bandwidth, 0.0)
+        count = min(hardware.nics_per_node or 1, gpus_per_node)
+        latency_s = node.nics.latency if node is not None and hardware.nics_per_node else 0.0
+        return Nics(count, hardware.network_bandwidth / count, latency_s)
     if node is not None:
         # Fewer GPUs than the node has keep their share of its NICs.
         return Nics(min(node.nics.count, gpus_per_node), node.nics.bandwidth, node.nics.latency)

@@ -18,7 +18,9 @@ from simsys.build.serving_replicas import replicas_problem, start_source
 from simsys.build.serving_setup import ServingSetup
 from simsys.build.serving_text import serving_assumptions
 from simsys.build.workload import build_requests
-from simsys.collectives.choose import named
+from simsys.collectives.choose import Choose, named
+from simsys.collectives.own import with_own_all_reduce
+from simsys.config.expected_errors import expected_errors
 from simsys.config.experiment import ModelConfig, ServingConfig, SimulationConfig
 from simsys.config.hardware import load_engine
 from simsys.errors import UsageError
@@ -27,7 +29,7 @@ from simsys.framework import FRAMEWORKS, DecodePhase, PrefillPhase, Scheduler
 from simsys.metrics.collector import ServingMetrics
 from simsys.metrics.economics import IDLE_SHARE, cost, energy
 from simsys.model.model import Model
-from simsys.model.precision import HALF, WEIGHT_ONLY, serving_precision
+from simsys.model.precision import EXPERTS_ONLY, HALF, WEIGHT_ONLY, serving_precision
 from simsys.model.speculation import Speculation
 from simsys.model.work import Precision
 from simsys.parallel.layout import Layout
@@ -73,15 +75,23 @@ class ServingJob(ServingSetup):
 
     def execution_model(self) -> ExecutionModel:
         """Overheads and algorithms for the executor."""
-        choose = named(self.settings.communication_pattern, self.cluster.tuning)
         return ExecutionModel(
-            choose,
+            self._collectives(),
             self.precision,
             self.engine.per_layer,
             jitter=build_jitter(self.config),
             launches=self.launches,
             stepping=self.settings.stepping,
         )
+
+    def _collectives(self) -> Choose:
+        """How collectives can be carried out; an engine's own all-reduce is compared where it works."""
+        settings, cluster, own_s = self.settings, self.cluster, self.engine.all_reduce
+        choose = named(settings.communication_pattern, cluster.tuning)
+        nvlink = cluster.gpu.link.kind == "nvlink" and cluster.tuning is not None
+        if own_s is None or not nvlink or settings.communication_pattern != "auto":
+            return choose
+        return with_own_all_reduce(choose, own_s)
 
     def collector(self) -> ServingMetrics:
         """A probe that measures this job."""
@@ -103,6 +113,7 @@ class ServingJob(ServingSetup):
             *imperfections(self.config),
             *self.requests.notes,
             *self._economics(),
+            *expected_errors("serving", self.cluster.gpu.name),
         ]
 
     def economics(self, metrics: Mapping[str, Any], busy: float) -> dict[str, float | None]:
@@ -247,19 +258,31 @@ def serving_job(config: SimulationConfig, cluster: Cluster, model: Model) -> Ser
         model,
         load_engine(settings.engine),
         layout,
-        _precision(settings, cluster),
+        _precision(settings, cluster, model),
         draft_model=None if draft is None else build_model(draft, config.folder),
     )
 
 
-def _precision(settings: ServingConfig, cluster: Cluster) -> Precision:
+def _precision(settings: ServingConfig, cluster: Cluster, model: Model) -> Precision:
     """What weights, activations and the KV cache are in."""
-    half = next((name for name in HALF if name in cluster.spec.peak_flop_per_s), "fp32")
-    return serving_precision(settings.precision, kv_precision(settings, half), half)
+    peaks, wanted = cluster.spec.peak_flop_per_s, settings.precision
+    half = next((name for name in HALF if name in peaks), "fp32")
+    return serving_precision(
+        wanted,
+        kv_precision(settings, half),
+        half,
+        computes=wanted != "fp4" or wanted in peaks,  # kernels for weights alone take its place
+        experts_only=model.experts > 1 and wanted in EXPERTS_ONLY,
+    )
 
 
 def kv_precision(settings: ServingConfig, half: str) -> str:
-    """The precision of the KV cache: as asked for, or that of the weights unless only these are quantised."""
+    """The precision of the KV cache: as asked for, or that of the weights unless only these are quantised.
+
+    Checkpoints in NVFP4 say that the cache is in fp8.
+    """
     if settings.kv_precision is not None:
         return settings.kv_precision
-    return half if settings.precision in WEIGHT_ONLY else settings.precision
+    if settings.precision in WEIGHT_ONLY:
+        return half
+    return "fp8" if settings.precision == "fp4" else settings.precision

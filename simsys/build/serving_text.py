@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from simsys.build.serving_cache import cache_assumptions
-from simsys.model.precision import SCALE_GROUP, WEIGHT_ONLY
+from simsys.model.precision import SCALE_GROUP
 
 if TYPE_CHECKING:
     from simsys.build.serving import ServingJob
@@ -47,9 +47,10 @@ def _engine(job: ServingJob) -> Iterator[str]:
 def _precision(job: ServingJob) -> Iterator[str]:
     settings, precision = job.settings, job.precision
     how = f"computed in {precision.compute}"
-    if settings.precision in WEIGHT_ONLY:
+    if settings.precision in ("int8", "int4"):
         how = f"with a 16-bit scale for each {SCALE_GROUP}, {how}"
-    other = f"; embedding and head in {precision.plain_compute}" if precision.plain_compute else ""
+    rest = "all but routed experts" if precision.experts_only else "embedding and head"
+    other = f"; {rest} in {precision.plain_compute}" if precision.plain_compute else ""
     yield f"weights in {settings.precision}, {how}{other}; KV cache {precision.kv_bytes:.3g} bytes per element"
 
 

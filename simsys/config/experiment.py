@@ -22,7 +22,8 @@ from simsys.config.workload import WorkloadConfig
 from simsys.units import Bytes, Fraction, NonNegativeSeconds, Seconds
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
-ServingPrecision = Literal["fp32", "fp16", "bf16", "fp8", "int8", "int4"]
+ServingPrecision = Literal["fp32", "fp16", "bf16", "fp8", "int8", "fp4", "mxfp4", "int4"]
+CachePrecision = Literal["fp32", "fp16", "bf16", "fp8", "int8", "int4"]
 
 
 DEFAULT_SWAP_BYTES = 4.0 * 2**30
@@ -64,8 +65,11 @@ class ModelConfig(FrozenModel):
 class ServingConfig(FrozenModel):
     """An inference engine and its settings, named as in vLLM.
 
-    `precision` is that of the weights of linear layers; those in ``int8`` or ``int4`` are computed with in 16 bit.
-    `kv_precision` is that of the KV cache: by default 16 bit, or that of weights in ``fp8`` or ``fp32``.
+    `precision` is that of the weights of linear layers; those in ``int8``, ``int4`` or ``mxfp4`` are computed with in
+    16 bit, as are those in ``fp4`` on GPUs without such arithmetic. Of a mixture of experts, 4 bit are those of the
+    routed experts alone.
+    `kv_precision` is that of the KV cache: by default 16 bit, or that of weights in ``fp8`` or ``fp32``, or ``fp8``
+    beside weights in ``fp4``.
     `cuda_graphs` says whether steps are replayed as graphs; by default as the engine does.
     `api_overhead` is what a request needs to the scheduler; by default as the engine does.
     With `prefix_caching`, prompts that begin alike share KV blocks, as far as the workload says which do: by its
@@ -81,7 +85,7 @@ class ServingConfig(FrozenModel):
     block_size: PositiveInt = 16
     gpu_memory_utilization: Fraction | None = None
     precision: ServingPrecision = "bf16"
-    kv_precision: ServingPrecision | None = None
+    kv_precision: CachePrecision | None = None
     cuda_graphs: bool | None = None
     api_overhead: NonNegativeSeconds | None = None
     speculative: SpeculativeConfig | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
-from pydantic import AfterValidator, Field, PositiveInt, WithJsonSchema
+from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, WithJsonSchema
 
 from simsys.config.base import FrozenModel, invalid
 from simsys.errors import did_you_mean
@@ -103,7 +103,7 @@ class ParallelismConfig(FrozenModel):
     dp_degree: PositiveInt | None = None
     virtual_stages: PositiveInt = 1
     schedule: str = "1f1b"
-    stage_layers: list[PositiveInt] | None = None
+    stage_layers: list[NonNegativeInt] | None = None
     order: RankOrder = "tp-cp-ep-dp-pp"
 
     @property

@@ -140,6 +140,10 @@ class StepSettings:
         backward_layers_ratio: Host overhead of a layer's backward pass over that of its forward pass.
         split_backward: Keep the gradients of weights apart from those of inputs.
         recompute: What the backward pass computes again.
+        loss_bytes_per_logit: What the loss reads and writes for each logit, both passes together.
+        per_step_s: Time of the host for each step.
+        attention_effort: Time of attention kernels over that of the best for the GPU.
+        elementwise: Bytes that element-wise kernels move over those of fused ones.
     """
 
     precision: Precision
@@ -154,3 +158,7 @@ class StepSettings:
     backward_layers_ratio: float = 2.0
     split_backward: bool = False
     recompute: Recompute = Recompute.NONE
+    loss_bytes_per_logit: float = 0.0
+    per_step_s: float = 0.0
+    attention_effort: float = 1.0
+    elementwise: float = 1.0
