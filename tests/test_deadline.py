@@ -158,7 +158,7 @@ def test_a_closed_loop_has_as_many_in_flight_as_clients() -> None:
     clients = {"arrivals": {"kind": "closed_loop", "concurrency": 7}, "num_requests": 5000}
     result = simulate(config(workload={**clients, "prompt_tokens": 100, "output_tokens": 30}))
     assert result.metrics["in_flight"] == 7
-    assert result.metrics["completed"] > 20
+    assert result.metrics["completed"] >= 7
     assert list(result.rows["state"]).count("not sent") == 5000 - 7 - result.metrics["completed"]
     arrivals = [seconds for seconds in result.rows["arrival_s"] if seconds is not None]
     ends = sorted(seconds for seconds in result.rows["finished_s"] if seconds is not None)
