@@ -56,11 +56,16 @@ def _precision(job: ServingJob) -> Iterator[str]:
 
 def _memory(job: ServingJob) -> Iterator[str]:
     share = job.settings.gpu_memory_utilization or job.engine.gpu_memory_utilization
-    parts = f", {job.engine_blocks} for each of {job.layout.pipeline} batches in flight" * (job.layout.pipeline > 1)
-    yield (
-        f"KV cache: {job.num_blocks} blocks of {job.settings.block_size} tokens per replica{parts}, from {share:.0%} "
-        f"of {job.cluster.smallest.memory_bytes / 2**30:.4g} GiB that programs see"
-    )
+    alike = len({pool.layout.tensor for pool in job.pools}) == 1
+    for pool, which in zip(job.pools, ("", "") if alike else (" for prompts", " for tokens"), strict=False):
+        if alike and pool.first_rank:
+            continue
+        parts = f", {pool.engine_blocks} for each of {job.layout.pipeline} batches in flight"
+        yield (
+            f"KV cache: {pool.num_blocks} blocks of {job.settings.block_size} tokens per replica{which}"
+            f"{parts * (job.layout.pipeline > 1)}, from {share:.0%} of "
+            f"{job.cluster.smallest.memory_bytes / 2**30:.4g} GiB that programs see"
+        )
 
 
 def _parallelism(job: ServingJob) -> Iterator[str]:
@@ -80,8 +85,9 @@ def _replicas(job: ServingJob) -> Iterator[str]:
     split, scaled = job.settings.disaggregated, job.settings.autoscaling
     if split is not None:
         yield (
-            f"disaggregated: prompts on {split.prefill_replicas}, tokens on {split.decode_replicas} replicas; a cache "
-            "is sent whole once there is room for it; what is preempted after that is computed again where it decodes"
+            f"disaggregated: prompts on {split.prefill_replicas}, tokens on {split.decode_replicas} replicas, of "
+            f"{' and '.join(str(pool.layout.tensor) for pool in job.pools)} GPUs a stage; a cache is sent whole once "
+            "there is room for it; what is preempted after that is computed again where it decodes, or swapped there"
         )
     if scaled is not None:
         yield (
