@@ -190,7 +190,7 @@ def test_levels_agree_on_links_that_are_always_weak(links: dict[str, Any], conte
     assert_equal_rows(*(run(ddp(lod, iterations=3, network=network)) for lod in ("high", "medium")))
 
 
-@pytest.mark.parametrize(("tensor", "nic"), [(8, 2), (4, 5), (2, 6)])
+@pytest.mark.parametrize(("tensor", "nic"), [(8, 2), (2, 6)])
 def test_roles_split_where_only_some_groups_pass_a_weak_link(tensor: int, nic: int) -> None:
     """Of the groups across nodes, one goes over the weak card; its tensor-parallel mates wait for it."""
 
@@ -213,10 +213,10 @@ def test_roles_split_where_only_some_groups_pass_a_weak_link(tensor: int, nic: i
 
 def test_collectives_take_the_links_as_they_are_when_they_begin() -> None:
     """At medium for all of their time; at high their later steps see the change. Away from changes both agree."""
-    weak = {**WEAK_NICS, "from": "200 ms", "until": "1 s"}
-    high, medium = (run(ddp(lod, 16, network={"degradations": [weak]})).rows["iteration_s"] for lod in LEVELS)
     plain = run(ddp()).rows["iteration_s"][0]
     always = run(ddp(network={"degradations": [WEAK_NICS]})).rows["iteration_s"][0]
+    weak = {**WEAK_NICS, "from": f"{5.5 * plain} s", "until": f"{5.5 * plain + 6.5 * always} s"}
+    high, medium = (run(ddp(lod, 16, network={"degradations": [weak]})).rows["iteration_s"] for lod in LEVELS)
     assert list(medium[:5]) == pytest.approx([plain] * 5, rel=1e-9)
     assert list(high[:5]) == pytest.approx([plain] * 5, rel=1e-9)
     assert list(medium[6:11]) == pytest.approx(list(high[6:11]), rel=1e-9)

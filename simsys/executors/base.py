@@ -89,7 +89,8 @@ class Executor(Clocks, ABC):
         self._stand_in = {rank: self.stand_in(role, rank) for role in roles for rank in role}
         self.images = Images(self._stand_in)
         """The groups that the simulated ones stand for."""
-        stands_for: dict[int, list[int]] = {}
+        self.stands_for = stands_for = dict[int, list[int]]()
+        """By rank that runs a process, those that it stands for, itself included."""
         for rank, stand_in in self._stand_in.items():
             stands_for.setdefault(stand_in, []).append(rank)
         self.conditions = Conditions(platform, model.per_layer_s, model.launches.per_layer_s, model.jitter, stands_for)
@@ -287,6 +288,9 @@ class Executor(Clocks, ABC):
     def run(self, rank: int, steps: Generator[Any, Any, None]) -> Process:
         """Run the process of a rank."""
         return self._processes.start(rank, steps)
+
+    def stop(self) -> None:
+        """Serving passes that are under way do not go on: GPUs are free, and were busy with those that have ended."""
 
     def at_end(self, check: Callable[[], None]) -> None:
         """Let `check` be called when nothing can happen any more; it raises if something is amiss."""

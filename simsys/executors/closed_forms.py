@@ -58,7 +58,8 @@ class ClosedForms(Executor):
 
     def _transfer_seconds(self, op: Transfer) -> float:
         """How long a transfer that begins now takes on idle links; counts its bytes."""
-        self._tally.sent(Send(*op.pairs[0], op.nbytes, None, op.name))
+        for src, dst in op.pairs:
+            self.platform.network.traffic.between(src, dst).nbytes += op.nbytes
         latency_s, bytes_per_s = self._lane(op.source, op.target, op.pairs, self.env._now)
         return latency_s + op.nbytes / bytes_per_s
 

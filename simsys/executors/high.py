@@ -52,11 +52,16 @@ class HighDetail(QueuedCollectives):
         """Such a chain on each stage, and transfers between them."""
         return PipelineRun(self, op).event
 
+    def stop(self) -> None:
+        """Segments under way end, since others may wait for their links."""
+        for queue in self._queues.values():
+            queue.stop()
+
     def pass_queue(self, team: Group) -> PassQueue:
         """The passes of a team, which run one after another."""
         found = self._queues.get(team)
         if found is None:
-            found = self._queues[team] = PassQueue(self.env, PassRuns(self, team).begin)
+            found = self._queues[team] = PassQueue(self.env, PassRuns(self, team))
         return found
 
     def hand_on(self, op: Pipelined, stage: int, arrived: Callback) -> None:

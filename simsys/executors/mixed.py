@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from functools import partial
 from heapq import heappush
 from typing import Any, NamedTuple
 
@@ -57,7 +56,7 @@ class MixedDetail(HighDetail):
         """The passes of a team, which run one after another."""
         found = self._queues.get(team)
         if found is None:
-            found = self._queues[team] = PassQueue(self.env, partial(MixedPass, self))
+            found = self._queues[team] = PassQueue(self.env, MixedPasses(self))
         return found
 
 
@@ -107,6 +106,23 @@ class BothAbstractions(ComputeAhead, AnalyticalCollectives):
     """
 
 
+class MixedPasses:
+    """The passes of a team, for a `PassQueue`."""
+
+    def __init__(self, executor: MixedDetail) -> None:
+        self._executor = executor
+        self._under_way: MixedPass | None = None
+
+    def begin(self, op: Forward, ready_s: float | None, event: Event) -> None:
+        """Start a pass."""
+        self._under_way = MixedPass(self._executor, op, ready_s, event)
+
+    def stop(self) -> None:
+        """Begin no further phase of the pass under way; the GPUs have not been busy with it."""
+        if self._under_way is not None:
+            self._under_way.stop()
+
+
 class MixedPass:
     """One forward pass, phase by phase; times are anchored as in `simsys.executors.pass_run`.
 
@@ -120,6 +136,8 @@ class MixedPass:
     def __init__(self, executor: MixedDetail, op: Forward, ready_s: float | None, event: Event) -> None:
         self._executor, self._op, self._env, self._event = executor, op, executor.env, event
         self._devices = [executor.platform.devices[rank] for rank in op.team.ranks]
+        self._stopped = False
+        self._busy_before_s = [device.busy_s for device in self._devices]
         self._slowness = executor.conditions.begin_step(op.team)
         self._phases, self._index = executor.phases(op, executor.pass_cost(op).stretches(op.batch)), 0
         self._started_s = self._anchor_s = now = self._env._now
@@ -131,6 +149,12 @@ class MixedPass:
         self._tick._ok, self._tick._value = True, None
         self._arm(self._begin)
 
+    def stop(self) -> None:
+        """Begin no further phase; the GPUs have not been busy with it."""
+        for device, busy_s in zip(self._devices, self._busy_before_s, strict=True):
+            device.busy_s, device.free_at_s = busy_s, min(device.free_at_s, self._env._now)
+        self._stopped = True
+
     def _arm(self, callback: Callback) -> None:
         self._tick.callbacks = [callback]
         time_s = max(self._env._now, self._anchor_s + self._offset_s)
@@ -138,6 +162,8 @@ class MixedPass:
 
     def _begin(self, event: Event) -> None:
         """Compute; a phase without computation begins with its collective at once."""
+        if self._stopped:
+            return
         if self._index == len(self._phases):
             self._finish()
             return
@@ -157,7 +183,7 @@ class MixedPass:
 
     def _exchange(self, _: Event) -> None:
         phase = self._phases[self._index - 1]
-        if phase.collective is None:
+        if phase.collective is None or self._stopped:
             self._offset_s += phase.exchange_s
             self._arm(self._begin)
         else:

@@ -37,6 +37,9 @@ class PassRuns:
 
     def __init__(self, executor: HighDetail, team: Group) -> None:
         self._executor, self._team = executor, team
+        self._devices = [executor.platform.devices[rank] for rank in team.ranks]
+        self._busy_before_s: list[float] = []
+        self._under_way: list[TimedSegment] = []
         # A generator instead of methods, since its variables outlive the events: there are hundreds in every pass.
         playing = self._play()
         next(playing)
@@ -53,10 +56,16 @@ class PassRuns:
         """
         self._go_on((op, ready_s, event))
 
+    def stop(self) -> None:
+        """Begin no further segment of the pass under way; the GPUs have not been busy with it."""
+        for device, busy_s in zip(self._devices, self._busy_before_s, strict=True):
+            device.busy_s, device.free_at_s = busy_s, min(device.free_at_s, self._executor.env._now)
+        self._under_way.clear()
+
     def _play(self) -> Generator[None, Any, None]:
         """One pass after another, resumed by the events that it waits for."""
         executor, env, probes = self._executor, self._executor.env, self._executor.probes
-        devices = [executor.platform.devices[rank] for rank in self._team.ranks]
+        devices = self._devices
         queue, serial, links_change = env._queue, env._eid, bool(executor.platform.network.changes_s)
         tick = Event(env)  # a single one, armed again and again with the same callbacks
         tick._ok, tick._value = True, None
@@ -65,6 +74,7 @@ class PassRuns:
             op, ready_s, event = yield
             go_on, callbacks = self._go_on, self._callbacks
             segments, slowness = self._segments(op), executor.conditions.begin_step(self._team)
+            self._under_way, self._busy_before_s = segments, [device.busy_s for device in devices]
             started_s = now = env._now
             anchor_s += offset_s
             if abs(anchor_s - now) > SAME_TIME * now:

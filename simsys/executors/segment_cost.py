@@ -60,7 +60,7 @@ class SegmentCost:
         self._by_tokens = tuple(op for op in segment.operators if op not in self._attending)
         self._kept: dict[tuple[float, float, bool], float] = {}
         self._spec, self._precision = spec, precision
-        self._launches, self._layers = launches, segment.layers
+        self._launches, self._layers = launches, segment.launches
         self.exchange = segment.exchange
         self.layers_s = segment.layers * per_layer_s
 
