@@ -51,8 +51,19 @@ class Calibration:
 
     @cached_property
     def documents(self) -> dict[Named, dict[str, Any]]:
-        """For each profile what was fitted, where it comes from, and how good it is."""
-        return {named: {**values, **self._provenance(named)} for named, values in self.fit.overlay.items()}
+        """For each profile what was fitted, where it comes from, and how good it is.
+
+        Profiles are left out whose rows were predicted better before than by fits that had not seen them.
+        """
+        overlay = {named: values for named, values in self.fit.overlay.items() if self.helps(named)}
+        return {named: {**values, **self._provenance(named)} for named, values in overlay.items()}
+
+    def helps(self, named: Named) -> bool:
+        """Whether the fit of a profile makes unseen rows better, or was told by kernels."""
+        if any(("gpu", fit.gpu) == named for fit in self.kernels):
+            return True
+        before, _, unseen_ = self.errors(named)
+        return (unseen_.balanced_mape or 0.0) < (before.balanced_mape or 0.0)
 
     def write(self, folder: Path) -> list[Path]:
         """Write the fits into ``fits/`` below a folder of hardware profiles.
@@ -69,13 +80,15 @@ class Calibration:
         return files + write_files(folder / "fits", {EXPECTED: _writer(text)})
 
     def errors(self, named: Named) -> tuple[Errors, Errors, Errors]:
-        """Errors of the rows that read a profile: before, of the fit, and unseen."""
-        sampled = self.problem.read
-        before, after, unseen_ = (
-            errors_of([each for each, read in zip(found, names, strict=True) if named in read])
-            for found, names in ((self.before, sampled), (self.after, sampled), (self.unseen, self.read))
+        """Errors of the sampled rows that read a profile: before, of the fit, and unseen."""
+        unseen_ = {each.case.id: each for each in self.unseen}
+        tested = [unseen_[each.case.id] for each in self.before]
+        own = [named in read for read in self.problem.read]
+        before, after, blind = (
+            errors_of([each for each, mine in zip(found, own, strict=True) if mine])
+            for found in (self.before, self.after, tested)
         )
-        return before, after, unseen_
+        return before, after, blind
 
     def _provenance(self, named: Named) -> dict[str, Any]:
         _, after, unseen_ = self.errors(named)
