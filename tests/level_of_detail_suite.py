@@ -16,13 +16,15 @@ FILE = Path(next(iter(experiments.__path__))) / "level_of_detail.yaml"
 COUNTS = Path(__file__).parent / "level_of_detail_counts.json"
 """Events of the quick scenarios at both levels, written by scripts/make_level_of_detail_counts.py."""
 
+AT_ONCE = "workload.arrivals={kind: all_at_once}"
+"""So that which steps there are does not depend on how long they take: counts stay when profiles are fitted anew."""
 QUICK = {
-    "a-1-gpu": ["workload.num_requests=6", "workload.output_tokens=64"],
-    "b-tp4": ["workload.num_requests=5", "workload.output_tokens=24"],
-    "c-tp4-pp2": ["workload.num_requests=5", "workload.output_tokens=16"],
+    "a-1-gpu": [AT_ONCE, "workload.num_requests=6", "workload.output_tokens={kind: uniform, low: 100, high: 300}"],
+    "b-tp4": [AT_ONCE, "workload.num_requests=5", "workload.output_tokens={kind: uniform, low: 20, high: 80}"],
+    "c-tp4-pp2": [AT_ONCE, "workload.num_requests=5", "workload.output_tokens={kind: uniform, low: 20, high: 60}"],
     "d-contended": ["workload.num_requests=5", "workload.output_tokens=12", "workload.arrivals.rate=3 req/s"],
     "e-disaggregated": ["workload.num_requests=10", "workload.output_tokens=64"],
-    "f-8-replicas": ["workload.num_requests=16", "workload.output_tokens=32"],
+    "f-8-replicas": [AT_ONCE, "workload.num_requests=16", "workload.output_tokens=64"],
     "g-ddp-64": ["training.num_iterations=5"],
     "g-fsdp-64": ["training.num_iterations=4"],
     # The same kinds of parallelism on a sixteenth of the GPUs.

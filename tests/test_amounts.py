@@ -25,6 +25,13 @@ def test_requests_of_a_duration_are_those_that_arrive_in_it() -> None:
     assert amount(serving(workload={"arrivals": arrivals, "num_requests": None, "duration": "3.4 s"})) == 7
 
 
+def test_requests_of_a_timed_run_are_those_that_arrive_in_it() -> None:
+    arrivals = {"kind": "constant", "rate": "2 req/s"}
+    timed = serving(workload={"arrivals": arrivals, "num_requests": None}, simulation={"duration": "3.4 s"})
+    assert amount(timed) == 7
+    assert simulate(with_amount(timed, 7)).metrics["completed"] == 7
+
+
 def test_a_workload_in_which_nothing_arrives_is_refused() -> None:
     arrivals = {"kind": "poisson", "rate": "0.001 req/s"}
     nobody = serving(workload={"arrivals": arrivals, "num_requests": None, "duration": "1 ms"})

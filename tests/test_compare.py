@@ -98,7 +98,7 @@ def test_high_that_takes_longer_than_estimated_is_given_up() -> None:
             raise TooSlowError(f"given up after {limit_s:g} s")
         return at_once(function, limit_s, *args)
 
-    with pytest.raises(UsageError, match="much longer than estimated and was given up after 300 s"):
+    with pytest.raises(UsageError, match="much longer than estimated and was given up after 600 s"):
         compare(serving(), replace(SETTINGS, call=call))
 
 

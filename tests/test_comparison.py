@@ -73,6 +73,11 @@ def test_what_was_compared_in_part_is_told(data: dict[str, Any]) -> None:
     assert "4,321 requests" in text
 
 
+def test_what_was_not_compared_is_told(data: dict[str, Any]) -> None:
+    refused = [{"name": "huge", "error": "huge: high would take years", "exit_code": 2}]
+    assert "not compared: huge: high would take years" in comparison_text({**data, "refused": refused})
+
+
 def test_large_differences_are_seen() -> None:
     data = study([contended()], SETTINGS)
     (row,) = (line for line in blocks(data)["speed"] if line.startswith("crossed"))

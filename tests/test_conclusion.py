@@ -48,5 +48,14 @@ def test_abstractions_are_told_by_their_gains_and_errors() -> None:
     assert "Errors come with: both 3.0 %" in found
 
 
+def test_where_the_time_goes_is_told_of_both_levels() -> None:
+    def shares(high: dict[str, float], medium: dict[str, float]) -> dict[str, Any]:
+        return {"levels": {"high": {"shares": high}, "medium": {"shares": medium}}}
+
+    breakdown = [shares({"SimPy": 0.6, "a": 0.4}, {"b": 1.0}), shares({"SimPy": 0.2, "a": 0.8}, {"b": 0.5, "a": 0.5})]
+    found = text(row("chat", 0.0), breakdown=breakdown)
+    assert "spent at high in a (60 %), SimPy (40 %); at medium in b (75 %), a (25 %)" in found
+
+
 def test_nothing_compared_nothing_concluded() -> None:
     assert conclude({"scenarios": []}) == []

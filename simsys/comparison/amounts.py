@@ -27,8 +27,8 @@ def amount(config: SimulationConfig) -> int:
     if config.training is not None:
         return config.training.num_iterations
     assert config.workload is not None
-    found = config.workload.num_requests
-    if found is None or config.workload.duration is not None:
+    found, timed = config.workload.num_requests, config.timed_workload
+    if found is None or (timed is not None and timed.duration is not None):
         job = build_job(config)
         assert isinstance(job, ServingJob)
         found = len(job.requests)
@@ -38,7 +38,7 @@ def amount(config: SimulationConfig) -> int:
 
 
 def with_amount(config: SimulationConfig, count: int) -> SimulationConfig:
-    """The scenario with its first `count` iterations or requests; several jobs stay as they are."""
+    """The scenario with its first `count` iterations or requests, all served; several jobs stay as they are."""
     if config.jobs is not None:
         return config
     if config.training is not None:
@@ -46,7 +46,8 @@ def with_amount(config: SimulationConfig, count: int) -> SimulationConfig:
         return config.model_copy(update={"training": training}).located_in(config.folder)
     assert config.workload is not None
     workload = config.workload.model_copy(update={"num_requests": count, "duration": None})
-    return config.model_copy(update={"workload": workload}).located_in(config.folder)
+    simulation = config.simulation.model_copy(update={"duration": None})
+    return config.model_copy(update={"workload": workload, "simulation": simulation}).located_in(config.folder)
 
 
 def drawn(config: SimulationConfig) -> bool:

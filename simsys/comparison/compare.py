@@ -20,7 +20,7 @@ Caller = Callable[..., Any]
 """Calls a function with a limit of wall time and its arguments; see `isolated`."""
 
 MINUTE_S = 60.0
-PATIENCE = 5.0
+PATIENCE = 10.0
 """How many times longer than estimated and than the limit a run may take before it is given up: machines are busy."""
 TRIAL_LIMIT_S = 30.0
 REPEATS = {HIGH: 3, MEDIUM: 5}

@@ -10,6 +10,8 @@ from simsys.report.text import number, percent
 
 CLOSE, SAFE = 0.01, 0.03
 """Differences up to which figures are called close, and up to which rankings of designs still hold."""
+MOST = 4
+"""Packages that are named of those that take most of the time."""
 
 Row = Mapping[str, Any]
 
@@ -23,7 +25,13 @@ def conclude(data: Mapping[str, Any]) -> list[str]:
     rows = data["scenarios"]
     if not rows:
         return []
-    return [*_safety(rows), *_speed(rows), *_abstractions(data.get("attribution", ())), *_advice(rows)]
+    return [
+        *_safety(rows),
+        *_speed(rows),
+        *_abstractions(data.get("attribution", ())),
+        *_shift(data.get("breakdown", ())),
+        *_advice(rows),
+    ]
 
 
 def _safety(rows: Sequence[Row]) -> Iterator[str]:
@@ -73,6 +81,21 @@ def _abstractions(attributions: Sequence[Row]) -> Iterator[str]:
     if errors[wrong] > EXACT:
         guilty = [f"{name} {_share(error)}" for name, error in errors.items() if error > EXACT]
         yield f"Errors come with: {'; '.join(guilty)}. Jumps add none: they are sums of what is computed anyway."
+
+
+def _shift(breakdowns: Sequence[Row]) -> Iterator[str]:
+    """What takes most of the time at each level, on average over the scenarios."""
+    if not breakdowns:
+        return
+    texts = []
+    for level in ("high", "medium"):
+        total: dict[str, float] = {}
+        for each in breakdowns:
+            for name, share in each["levels"][level]["shares"].items():
+                total[name] = total.get(name, 0.0) + share / len(breakdowns)
+        most = sorted(total, key=lambda name: -total[name])[:MOST]
+        texts.append(f"at {level} in {', '.join(f'{name} ({100 * total[name]:.0f} %)' for name in most)}")
+    yield f"Most of the time is spent {'; '.join(texts)}."
 
 
 def _advice(rows: Sequence[Row]) -> Iterator[str]:

@@ -43,7 +43,7 @@ def blocks(data: Mapping[str, Any]) -> dict[str, list[str]]:
         "speed": [line for kind in ("serving", "training", "jobs") for line in _speed(rows, kind)],
         "figures": [line for kind in ("serving", "training") for line in _figures(rows, kind)],
         "cost": _cost(rows),
-        "reasons": _reasons(rows),
+        "reasons": _reasons(rows, data["refused"]),
         "attribution": [line for each in data.get("attribution", ()) for line in attribution_lines(each)],
         "breakdown": [line for each in data.get("breakdown", ()) for line in breakdown_lines(each)],
         "conclusion": ["conclusion", *(line for text in data["conclusion"] for line in wrap(text, "  - ", "    "))],
@@ -182,9 +182,9 @@ def _count(value: float) -> str:
     return f"{value:.0f}"
 
 
-def _reasons(rows: Sequence[Row]) -> list[str]:
-    """What was compared only in part, and why what is slow or off is."""
-    lines: list[str] = []
+def _reasons(rows: Sequence[Row], refused: Sequence[Row]) -> list[str]:
+    """What was compared only in part or not at all, and why what is slow or off is."""
+    lines = [line for each in refused for line in wrap(f"not compared: {each['error']}", "  - ", "    ")]
     for row in rows:
         texts = list(row["reasons"])
         if "whole" in row:
