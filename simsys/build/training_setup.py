@@ -63,7 +63,7 @@ class TrainingSetup:
 
     def micro_batch(self, phase: BatchPhase) -> Batch:
         """What one forward pass on one rank processes."""
-        return self._batch(phase.batch_size_per_gpu, fused=self.settings.attention != "unfused").part(
+        return self._batch(phase.batch_size_per_gpu, fused=self.settings.attention not in ("unfused", "eager")).part(
             self.layout.context
         )
 
@@ -115,6 +115,8 @@ class TrainingSetup:
             per_step_s=self.engine.per_step,
             attention_effort=attention_effort(self.settings.attention, self.cluster.gpu.nccl),
             elementwise=self.engine.elementwise or 1.0,
+            eager_scores=self.settings.attention == "eager",
+            eager_norms=self.settings.norms == "eager",
         )
         tied, stages = self.model.tied_parameters / self.layout.tensor, len(self.stages)
         plans = [

@@ -27,7 +27,8 @@ _PRECISIONS = (
 )
 _RECOMPUTE = {"full": "full", "selective": "selective", "none": "none", "": "none", "not stated": "none"}
 _ATTENTION = (
-    (r"unfused|torch\b|^fused$|^$", "unfused"),
+    (r"unfused|^fused$|^$", "unfused"),
+    (r"^(torch|eager)$", "eager"),
     (r"triton|flash1|v1\.", "flash1"),
     (r"sdpa|attention2|flash2", "flash2"),
 )
@@ -172,6 +173,8 @@ def _training(row: Row, degrees: Degrees, engine: str) -> dict[str, Any]:
         "activation_recompute": "half" if recompute == "selective" and engine in _BY_HALVES else _RECOMPUTE[recompute],
         "attention": _attention(row.text("attn_kernel")),
     }
+    if engine == "scaling" and "RMS kernel" not in row.text("attn_kernel"):
+        found["norms"] = "eager"
     found["mixed_precision"] = found["precision"] not in ("fp32", "tf32")
     options: dict[str, Any] = {}
     data_parallel = _data_parallel(row)
@@ -182,11 +185,20 @@ def _training(row: Row, degrees: Degrees, engine: str) -> dict[str, Any]:
         options |= {"bucket_size": f"{4 * elements} B", "first_bucket_size": f"{4 * elements} B"}
     if data_parallel == "DDP" and found["precision"] == "fp16" and engine in _HALF_GRADIENTS:
         options["compression"] = "fp16"
+    if data_parallel in ("ZERO1", "FSDP") and _reduces_in_half(row, found["precision"], engine):
+        options["reduce_in_half"] = True
     if data_parallel == "ZERO1" and (size := _ZERO_GROUP.search(row.text("notes"))):
         options["shard_size"] = min(int(size[1]), degrees.data)
     if data_parallel == "FSDP" and row.text("zero_stage") == "2":
         options["reshard_after_forward"] = False
     return {**found, "options": options}
+
+
+def _reduces_in_half(row: Row, precision: str, engine: str) -> bool:
+    """Whether gradients are exchanged in 16 bit."""
+    if precision not in ("fp16", "bf16"):
+        return False
+    return engine == "internevo" or "PURE" in row.text("precision") or (engine == "deepspeed" and precision == "fp16")
 
 
 def _attention(kernel: str) -> str:

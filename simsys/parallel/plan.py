@@ -144,6 +144,8 @@ class StepSettings:
         per_step_s: Time of the host for each step.
         attention_effort: Time of attention kernels over that of the best for the GPU.
         elementwise: Bytes that element-wise kernels move over those of fused ones.
+        eager_scores: Whether scores, softmax and what lies between go through memory operation by operation.
+        eager_norms: The same of norms.
     """
 
     precision: Precision
@@ -162,3 +164,5 @@ class StepSettings:
     per_step_s: float = 0.0
     attention_effort: float = 1.0
     elementwise: float = 1.0
+    eager_scores: bool = False
+    eager_norms: bool = False
