@@ -107,6 +107,7 @@ class TrainingSetup:
             optimizer_shards=self.shards.optimizer,
             expert_optimizer_shards=self.expert_shards.optimizer,
             scatter_gather=self.config.parallelism.scatter_gather,
+            p2p_overlap=self.config.parallelism.p2p_overlap,
             sequence_parallel=self.config.parallelism.sequence_parallel,
             backward_layers_ratio=self.engine.backward_per_layer_factor,
             split_backward=self.schedule.splits_backward,

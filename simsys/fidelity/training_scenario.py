@@ -37,6 +37,8 @@ _BY_HALVES = {"pytorch-fsdp", "torchtitan"}
 """Engines whose selective recomputation makes every second matrix product, or block, again."""
 _HALF_GRADIENTS = {"megatron", "deepspeed", "pytorch", "mxnet"}
 """Engines whose replicas exchange gradients in 16 bit when they train in fp16 (Megatron-LM of 2021, Apex, Horovod)."""
+_WAITING = {"megatron", "deepspeed", "scaling"}
+"""Engines whose pipeline stages wait for what they send (Megatron-LM without overlap_p2p_comm, DeepSpeed)."""
 _SERIAL = {"megatron", "deepspeed"}
 """Engines that reduce gradients after the backward pass, not beside it."""
 
@@ -117,6 +119,8 @@ def _parallelism(row: Row, degrees: Degrees, layers: int, engine: str) -> dict[s
         found["tp_overlap"] = True
     if engine == "deepspeed":
         found["scatter_gather"] = False
+    if engine in _WAITING:
+        found["p2p_overlap"] = False
     return found
 
 

@@ -91,6 +91,7 @@ def training_plan(
             for chunk in chunks
         ),
         host_update_bytes=update_work(settings.optimizer, updated, half_copy=half_copy).nbytes,
+        waits_for_sends=not settings.p2p_overlap,
     )
 
 
