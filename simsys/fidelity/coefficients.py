@@ -78,6 +78,8 @@ SECONDS = Dimension.SECONDS
 FREE = (
     Free("engine", "per_layer", 1e-6, 2e-3, SECONDS),
     Free("engine", "launch_per_layer", 1e-6, 2e-3, SECONDS),
+    Free("engine", "elementwise", 0.3, 5.0),
+    Free("engine", "loss_bytes_per_logit", 4.0, 120.0),
     Free("engine", "per_step", 1e-6, 1e-1, SECONDS),
     Free("engine", "per_sequence", 1e-7, 2e-3, SECONDS),
     Free("gpu", "efficiency.gemm", 0.2, 1.0, column="compute"),
