@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from simsys.build.serving_cache import cache_assumptions
-from simsys.model.precision import SCALE_GROUP, WEIGHT_ONLY
+from simsys.model.precision import SCALE_GROUP
 
 if TYPE_CHECKING:
     from simsys.build.serving import ServingJob
@@ -47,9 +47,10 @@ def _engine(job: ServingJob) -> Iterator[str]:
 def _precision(job: ServingJob) -> Iterator[str]:
     settings, precision = job.settings, job.precision
     how = f"computed in {precision.compute}"
-    if settings.precision in WEIGHT_ONLY:
+    if settings.precision in ("int8", "int4"):
         how = f"with a 16-bit scale for each {SCALE_GROUP}, {how}"
-    other = f"; embedding and head in {precision.plain_compute}" if precision.plain_compute else ""
+    rest = "all but routed experts" if precision.experts_only else "embedding and head"
+    other = f"; {rest} in {precision.plain_compute}" if precision.plain_compute else ""
     yield f"weights in {settings.precision}, {how}{other}; KV cache {precision.kv_bytes:.3g} bytes per element"
 
 
@@ -85,19 +86,25 @@ def _replicas(job: ServingJob) -> Iterator[str]:
     if scaled is not None:
         yield (
             f"autoscaling: {scaled.min_replicas} to {scaled.max_replicas or job.layout.data} replicas, looked at "
-            f"every {scaled.interval:g} s; they start in {scaled.startup:g} s, paid for; requests stay where they "
-            "were routed"
+            f"every {scaled.interval:g} s; they start in {scaled.startup:g} s, paid for; one that is not needed "
+            "drains; requests stay where they were routed"
         )
 
 
 def _options(job: ServingJob) -> Iterator[str]:
     drafted, lora = job.settings.speculative, job.settings.lora
+    run_s = job.config.simulation.duration
+    if run_s is not None:
+        yield (
+            f"the run ends after {run_s:g} s at the latest, without the steps under way then; "
+            "figures are those of completed requests, and of all tokens until then where tokens or steps are meant"
+        )
     if drafted is not None:
         by = f"by {drafted.draft_model}" if drafted.draft_model else f"in {_us(drafted.draft_cost or 0.0)} each"
         yield (
             f"speculative decoding: {drafted.draft_tokens} tokens drafted {by}, accepted at "
-            f"{drafted.acceptance_rate:g}: {job.speculation.tokens_per_step:.4g} tokens per step on average, without "
-            "variation"
+            f"{drafted.acceptance_rate:g}: {job.speculation.tokens_per_step:.4g} tokens per step on average, drawn "
+            "for each sequence and step"
         )
     if lora is not None:
         yield f"adapters: {lora.adapters} of rank {lora.rank}, equally popular, all on the GPU"

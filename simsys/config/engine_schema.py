@@ -34,6 +34,8 @@ class EngineProfile(Profile):
         per_step: Overhead of one engine step: scheduling, sampling.
         per_sequence: Overhead of one sequence in one step: sampling, detokenising.
         per_request: Overhead of one request before it reaches the scheduler: HTTP, tokenisation.
+        all_reduce: What the engine's own all-reduce costs besides the bytes, among GPUs that NVLink joins; left out,
+            NCCL does it.
         length_skew: What decode attention takes over sequences of unequal length, over equal ones; left
             out, the same.
         gpu_memory_utilization: Share of device memory the stack may fill.
@@ -52,6 +54,7 @@ class EngineProfile(Profile):
     per_step: NonNegativeSeconds
     per_sequence: NonNegativeSeconds
     per_request: NonNegativeSeconds
+    all_reduce: NonNegativeSeconds | None = None
     length_skew: Annotated[float, Field(strict=True, ge=1, le=100)] | None = None
     gpu_memory_utilization: Fraction
     memory_context: NonNegativeBytes

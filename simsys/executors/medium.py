@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
@@ -25,9 +26,13 @@ from simsys.model.work import Work
 from simsys.ops import Collective, Compute, Forward, Operation, Pass, PassOperation, Pipelined, Program, Send, Transfer
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
+from simsys.platform.device import Device
 from simsys.platform.environment import At
 from simsys.platform.network import Pairs
 from simsys.rank import Stepper
+
+MOST_UNDER_WAY = 1 << 16
+"""Of serving passes, far more than all replicas have under way at a time."""
 
 
 class MediumDetail(Executor):
@@ -45,6 +50,7 @@ class MediumDetail(Executor):
         self._lanes: dict[tuple[Group, Group, int], tuple[float, float]] = {}
         self._hops_s: dict[tuple[int, int, float], float] = {}
         self._tally = Tally(self)
+        self._latest: deque[tuple[Device, float, float]] = deque(maxlen=MOST_UNDER_WAY)  # passes: when they end, work
         self._as_of_s, self._epoch = 0.0, 0  # when the programs began whose passes are being timed
 
     @staticmethod
@@ -83,9 +89,18 @@ class MediumDetail(Executor):
         compute_s *= self.conditions.begin_step(op.team)
         device.free_at_s = end_s = start_s + (op.host_s + compute_s + exchange_s)
         device.busy_s += compute_s
+        self._latest.append((device, end_s, compute_s))
         for hook in self.probes.operation:
             hook(op, start_s, end_s)
         return At(self.env, end_s)
+
+    def stop(self) -> None:
+        """A pass is counted at its beginning."""
+        now_s = self.env._now
+        for device, end_s, compute_s in self._latest:
+            if end_s > now_s:
+                device.busy_s -= compute_s
+                device.free_at_s = min(device.free_at_s, now_s)
 
     def pipelined(self, op: Pipelined) -> Event:
         """All stages as one event: a stage serves batches in the order in which they were issued, as each does."""
@@ -107,6 +122,7 @@ class MediumDetail(Executor):
         compute_s *= self.conditions.begin_step(op.team)
         device.free_at_s = end_s = start_s + (compute_s + exchange_s)
         device.busy_s += compute_s
+        self._latest.append((device, end_s, compute_s))
         for hook in self.probes.operation:
             hook(op, start_s, end_s)
         return end_s
@@ -292,6 +308,7 @@ class MediumDetail(Executor):
 
     def _transfer_seconds(self, op: Transfer) -> float:
         """How long a transfer that begins now takes on idle links; counts its bytes."""
-        self._tally.sent(Send(*op.pairs[0], op.nbytes, None, op.name))
+        for src, dst in op.pairs:
+            self.platform.network.traffic.between(src, dst).nbytes += op.nbytes
         latency_s, bytes_per_s = self._lane(op.source, op.target, op.pairs, self.env._now)
         return latency_s + op.nbytes / bytes_per_s
