@@ -139,9 +139,9 @@ def kernel_bounds(spec: DeviceSpec, kernel: Kernel) -> tuple[float, float]:
     by_dtype = spec.curves[kind]
     compute, memory = (by_dtype.get(dtype) or by_dtype["default"]).at(kernel.rows)
     memory_s, compute_s = kernel.nbytes / (spec.memory_bytes_per_s * memory), 0.0
-    if kernel.inner % ALIGNMENT:
+    if _unaligned(kernel.inner):
         compute *= UNALIGNED_INNER
-    elif kernel.columns % ALIGNMENT:
+    elif _unaligned(kernel.columns):
         compute *= UNALIGNED
     if kernel.flop:
         peak = spec.peak_flop_per_s.get(dtype)
@@ -151,6 +151,11 @@ def kernel_bounds(spec: DeviceSpec, kernel: Kernel) -> tuple[float, float]:
     floors = spec.floor_s.get(kind)
     floor_s = 0.0 if floors is None else floors.get(dtype, floors["default"])
     return (floor_s + memory_s) / spec.speed, (floor_s + compute_s) / spec.speed
+
+
+def _unaligned(elements: int) -> bool:
+    """Whether rows of so many elements are not aligned; the few of a narrow matrix are read, not multiplied."""
+    return elements > ALIGNMENT and elements % ALIGNMENT > 0
 
 
 def work_seconds(
