@@ -35,7 +35,7 @@ _ATTENTION = (
 _ZERO_GROUP = re.compile(r"zero1 group(?: size)? (\d+)", re.IGNORECASE)
 _BY_HALVES = {"pytorch-fsdp", "torchtitan"}
 """Engines whose selective recomputation makes every second matrix product, or block, again."""
-_HALF_GRADIENTS = {"megatron", "deepspeed", "pytorch", "mxnet"}
+_HALF_GRADIENTS = {"megatron", "deepspeed", "pytorch", "pytorch-graphs", "mxnet"}
 """Engines whose replicas exchange gradients in 16 bit when they train in fp16 (Megatron-LM of 2021, Apex, Horovod)."""
 _WAITING = {"megatron", "deepspeed", "scaling"}
 """Engines whose pipeline stages wait for what they send (Megatron-LM without overlap_p2p_comm, DeepSpeed)."""
@@ -187,7 +187,7 @@ def _training(row: Row, degrees: Degrees, engine: str) -> dict[str, Any]:
     elif engine == "nemo" and data_parallel in ("DDP", "ZERO1"):
         elements = max(BUCKET_ELEMENTS, 1_000_000 * degrees.data)
         options |= {"bucket_size": f"{4 * elements} B", "first_bucket_size": f"{4 * elements} B"}
-    if data_parallel == "DDP" and found["precision"] == "fp16" and engine in _HALF_GRADIENTS:
+    if data_parallel == "DDP" and found["precision"] in ("fp16", "fp8") and engine in _HALF_GRADIENTS:
         options["compression"] = "fp16"
     if data_parallel in ("ZERO1", "FSDP") and _reduces_in_half(row, found["precision"], engine):
         options["reduce_in_half"] = True
