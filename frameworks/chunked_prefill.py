@@ -1,7 +1,7 @@
 """Continuous batching with chunked prefill, as vLLM v1 schedules (and Sarathi-Serve: Agrawal et al. 2024, §4).
 
-A step has a budget of tokens. Decoding sequences take one each; what is left goes to prompts, in chunks:
-first to those begun, then to those that wait, as long as sequences and KV blocks allow.
+A step has a budget of tokens. Decoding sequences take one each, and one for each token of a draft; what is left goes
+to prompts, in chunks: first to those begun, then to those that wait, as long as sequences and KV blocks allow.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ChunkedPrefill(Scheduler):
 
     def schedule(self) -> list[Chunk]:
         """Share out the budget."""
-        budget = self.options.max_num_batched_tokens - self.decode.size
+        budget = self.options.max_num_batched_tokens - self.decode.size * self.decode.queries
         chunks = []
         for request in list(self.prefilling):
             tokens = self.chunk_tokens(request, budget)

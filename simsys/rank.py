@@ -6,7 +6,7 @@ detail decides what happens behind it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from simsys.collectives.base import BARRIER_BYTES, CollectiveKind
@@ -90,6 +90,9 @@ class Stepper(Protocol):
 
     def passed(self) -> int:
         """How many steps of the run have ended before now; their end has not been told yet."""
+
+    def stop(self) -> int:
+        """End the run now for good, with the steps that have ended, and return how many; `done` is not called."""
 
 
 class Rank:
@@ -365,6 +368,21 @@ class Team:
         copies = [start.start(op) if after is None else start.start_after(op, after) for op in ops]
         return self._executor.wait(self.group.ranks[0], copies)
 
-    def send(self, to: Team, nbytes: float, *, name: str = "transfer") -> Event:
-        """Let each rank send `nbytes` to the rank at its place in another team; fires when all have arrived."""
-        return self._executor.start(Transfer(self.group, to.group, nbytes, name))
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The ranks of each pipeline stage."""
+        return (self.group,)
+
+    def send(self, to: Team, nbytes: Sequence[float], *, name: str = "transfer") -> Event:
+        """Let another team have what this one holds; fires when all has arrived.
+
+        Args:
+            to: As many stages.
+            nbytes: By stage, what each rank of that team is to have in the end.
+            name: What it is for.
+        """
+        sent = []
+        for source, target, each in zip(self.groups, to.groups, nbytes, strict=True):
+            part = each * target.size / max(source.size, target.size)
+            sent.append(self._executor.start(Transfer(source, target, part, name)))
+        return self._executor.wait(self.group.ranks[0], sent)

@@ -91,8 +91,9 @@ def test_peaks_are_dense_and_double_as_the_width_halves(name: str) -> None:
     for rates in peak.values():
         if rates.sparse is not None:
             assert rates.sparse == pytest.approx(2 * rates.dense, rel=0.025)  # L40S: 362.05 beside 733
+    ultra = name in ("B300", "GB300")  # three times as fast in fp4, and slow in int8
     for narrow, wide in (("fp8", "bf16"), ("int8", "bf16"), ("bf16", "tf32"), ("fp4", "fp8")):
-        if narrow in peak and wide in peak:
+        if narrow in peak and wide in peak and not (ultra and narrow in ("int8", "fp4")):
             assert peak[narrow].dense == pytest.approx(2 * peak[wide].dense, rel=0.025)  # type: ignore[index]
     if "bf16" in peak:
         assert peak["bf16"].dense == peak["fp16"].dense
@@ -125,7 +126,7 @@ def test_shipped_gpu_is_physically_plausible(name: str) -> None:
     gpu = load_gpu(name)
     low, high = GDDR_BYTES_PER_S if name in ("L4", "L40S", "RTX-A6000", "RTX-PRO-6000") else HBM_BYTES_PER_S
     assert low <= gpu.memory_bandwidth <= high
-    assert 20 * 2**30 < gpu.memory < 300 * 2**30
+    assert 16 * 2**30 <= gpu.memory < 300 * 2**30
     assert gpu.memory % 2**29 == 0  # sold in GiB
     assert 70 <= gpu.tdp <= 1400
     assert gpu.pcie.bandwidth <= gpu.link.bandwidth < gpu.memory_bandwidth
@@ -154,7 +155,7 @@ def test_shipped_node_holds_a_shipped_gpu_and_does_not_exceed_its_links(name: st
     assert node.nics.bandwidth <= gpu.pcie.bandwidth
     assert node.host is not None
     assert gpu.pcie.bandwidth < node.host.memory_bandwidth < node.gpus_per_node * gpu.memory_bandwidth
-    assert 4 <= node.gpus_per_node <= 8 or node.gpus_per_node == 72
+    assert 4 <= node.gpus_per_node <= 72
 
 
 def test_newer_fabrics_are_faster() -> None:

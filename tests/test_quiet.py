@@ -199,6 +199,30 @@ def test_looking_at_the_links_in_between_shows_them_as_they_are(model: str, stop
     assert seen[1] == pytest.approx(seen[3])
 
 
+@pytest.mark.parametrize("model", MODELS)
+def test_collectives_that_follow_one_another_are_disturbed_as_if_every_step_were_simulated(model: str) -> None:
+    """Each is started at the end of the one before, on links that are held in between, or not any more."""
+    ends_of: list[list[float]] = []
+    for kind in MODELS[model][:2]:
+        network, rng = kind(Environment(), SHAPES["switch"]), random.Random(7)
+        first, other = network.schedule(circle(6, 3.0, 5)), network.schedule(circle(4, 2.0, 3))
+        ends: list[float] = []
+
+        def again(_: object, network: Any = network, ends: Any = ends, turns: Any = (first, first, other)) -> None:
+            ends.append(network.env.now)
+            if len(ends) < 200:
+                turns[len(ends) % 3].start(again)
+
+        first.start(again)
+        for _ in range(40):
+            src, dst = rng.sample(range(6), 2)
+            pair = src, dst, rng.uniform(0.1, 5.0)
+            network.env.at(rng.uniform(0.0, 2000.0), lambda _, network=network, pair=pair: network.transfer(*pair))
+        network.env.run()
+        ends_of.append([*ends, *(link.busy_s for link in network.links), *(link.nbytes for link in network.links)])
+    assert ends_of[0] == pytest.approx(ends_of[1], rel=1e-11)
+
+
 def test_a_message_elsewhere_does_not_disturb() -> None:
     network = CutThroughNetwork(Environment(), full_mesh(6, 2.0, 0.5))
     network.schedule(circle(4, 3.0, 6)).start(lambda _: None)

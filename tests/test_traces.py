@@ -377,20 +377,27 @@ def test_the_cost_of_a_row_does_not_grow_with_their_number(tmp_path: Path) -> No
     assert cost_s(40_000) < 3 * cost_s(4_000)
 
 
-def test_the_sample_is_what_its_script_makes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_samples_are_what_their_script_makes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     spec = importlib.util.spec_from_file_location("make_sample_trace", ROOT / "scripts" / "make_sample_trace.py")
     assert spec is not None
     assert spec.loader is not None
     script = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, script)
     spec.loader.exec_module(script)
-    assert script.TARGET == ROOT / "experiments" / "traces" / "chat_sample.csv"
-    assert script.TARGET.read_bytes() == script.sample_trace().encode()
+    folder = ROOT / "experiments" / "traces"
+    assert folder == script.FOLDER
+    assert {file.name for file in folder.glob("*.csv")} == script.SAMPLES.keys()
+    for name, sample in script.SAMPLES.items():
+        assert (folder / name).read_bytes() == script.sample_trace(sample).encode()
 
 
-def test_the_sample_is_bursty_and_readable() -> None:
-    table = read_trace(ROOT / "experiments" / "traces" / "chat_sample.csv").table
+@pytest.mark.parametrize(("name", "prompt", "output"), [("chat", 500, 200), ("code", 2000, 30)])
+def test_the_samples_are_bursty_and_readable(name: str, prompt: float, output: float) -> None:
+    table = read_trace(ROOT / "experiments" / "traces" / f"{name}_sample.csv").table
     assert len(table) == 300
-    assert 100 < table.span_s < 160
+    assert 90 < table.span_s < 160
     assert table.gap_cv is not None
     assert table.gap_cv > 1.2
+    assert table.mean_prompt_tokens == pytest.approx(prompt, rel=0.15)
+    assert table.mean_output_tokens == pytest.approx(output, rel=0.15)

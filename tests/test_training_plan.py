@@ -215,6 +215,8 @@ def test_recomputation_comes_before_the_backward_pass(by_tokens: bool, recompute
         assert exchanges(after.forward) == exchanges(before.forward)
         work = [part.work.flop for part in after.backward if part.work.kernels]
         core = [part.work.flop for part in before.forward] if whole else work[: recompute is Recompute.SELECTIVE]
+        if recompute is Recompute.HALF:
+            core = [part.work.flop / 2 for part in before.forward if part.computes]
         if before.name != "layer":
             core = []
         assert work == core + [part.work.flop for part in before.backward if part.work.kernels]

@@ -14,6 +14,7 @@ from simsys.model.model import Model
 from simsys.model.model_db import load_model, model_names
 from simsys.model.transformer import build_transformer
 from simsys.model.transformer_architecture import gpt_architecture
+from simsys.model.transformer_xl import with_segment_memory
 
 GPT2_VOCABULARY = 50257
 GPT_HEAD_SIZE = 64
@@ -22,6 +23,7 @@ DEFAULT_SEQUENCE_LENGTH = 1024
 _LLAMA = {"gated_mlp": True, "tied_embeddings": False, "learned_positions": False, "biases": False, "dropout": False}
 _BERT = {"causal": False, "post_norm": True, "token_types": 2}
 STYLES: dict[str, dict[str, Any]] = {"transformer": {}, "gpt": {}, "gpt2": {}, "llama": _LLAMA, "bert": _BERT}
+STYLES["transformer_xl"] = {"learned_positions": False}
 """In what a transformer that is given by its sizes differs from GPT-2."""
 
 
@@ -68,4 +70,5 @@ def _transformer(config: ModelConfig) -> Model:
     )
     changes = {"num_key_value_heads": config.num_key_value_heads, "intermediate_size": config.intermediate_size}
     given: dict[str, Any] = {key: value for key, value in changes.items() if value is not None}
-    return build_transformer(replace(architecture, **STYLES[config.model_type], **given))
+    model = build_transformer(replace(architecture, **STYLES[config.model_type], **given))
+    return with_segment_memory(model) if config.model_type == "transformer_xl" else model

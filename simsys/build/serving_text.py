@@ -86,19 +86,25 @@ def _replicas(job: ServingJob) -> Iterator[str]:
     if scaled is not None:
         yield (
             f"autoscaling: {scaled.min_replicas} to {scaled.max_replicas or job.layout.data} replicas, looked at "
-            f"every {scaled.interval:g} s; they start in {scaled.startup:g} s, paid for; requests stay where they "
-            "were routed"
+            f"every {scaled.interval:g} s; they start in {scaled.startup:g} s, paid for; one that is not needed "
+            "drains; requests stay where they were routed"
         )
 
 
 def _options(job: ServingJob) -> Iterator[str]:
     drafted, lora = job.settings.speculative, job.settings.lora
+    run_s = job.config.simulation.duration
+    if run_s is not None:
+        yield (
+            f"the run ends after {run_s:g} s at the latest, without the steps under way then; "
+            "figures are those of completed requests, and of all tokens until then where tokens or steps are meant"
+        )
     if drafted is not None:
         by = f"by {drafted.draft_model}" if drafted.draft_model else f"in {_us(drafted.draft_cost or 0.0)} each"
         yield (
             f"speculative decoding: {drafted.draft_tokens} tokens drafted {by}, accepted at "
-            f"{drafted.acceptance_rate:g}: {job.speculation.tokens_per_step:.4g} tokens per step on average, without "
-            "variation"
+            f"{drafted.acceptance_rate:g}: {job.speculation.tokens_per_step:.4g} tokens per step on average, drawn "
+            "for each sequence and step"
         )
     if lora is not None:
         yield f"adapters: {lora.adapters} of rank {lora.rank}, equally popular, all on the GPU"

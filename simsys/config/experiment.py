@@ -125,12 +125,12 @@ class ServingConfig(FrozenModel):
         return self
 
     @model_validator(mode="after")
-    def _disaggregated_alone(self) -> Self:
-        if self.disaggregated is not None:
-            others = [name for name in ("speculative", "autoscaling") if getattr(self, name) is not None]
-            others += ["prefix_caching"] * self.prefix_caching + ["preemption: swap"] * (self.preemption == "swap")
-            if others:
-                raise invalid(f"disaggregated serving with {others[0]} is not available; remove one of them")
+    def _disaggregated_does_not_scale(self) -> Self:
+        if self.disaggregated is not None and self.autoscaling is not None:
+            raise invalid(
+                "disaggregated serving with autoscaling is not available, as it would have to weigh the two kinds of "
+                "replicas against each other; remove one of them"
+            )
         return self
 
     @property
@@ -152,7 +152,8 @@ class SimulationSettings(FrozenModel):
 
     With `occupy_links`, what is under way slows others on its links at medium too, as it always does at high; by
     default only where several jobs share a cluster. With `save_detailed`, the times of every request and token of a
-    serving run are written, as ``vllm bench serve`` calls it.
+    serving run are written, as ``vllm bench serve`` calls it. With `duration`, a serving run ends so long after its
+    start at the latest, and says which requests were in flight then.
     """
 
     lod: Literal["high", "medium"] = "medium"
@@ -160,6 +161,7 @@ class SimulationSettings(FrozenModel):
     collect_events: bool = False
     occupy_links: bool | None = None
     save_detailed: bool = False
+    duration: Seconds | None = None
 
 
 Placement = Literal["packed", "spread", "random"]
@@ -255,6 +257,11 @@ class SimulationConfig(FrozenModel):
             raise invalid("workload and slo belong to serving, not to training")
         if self.training is not None and self.simulation.save_detailed:
             raise invalid("simulation.save_detailed is about requests and belongs to serving, not to training")
+        jobs = [self.job(job) for job in self.jobs or ()] or [self]
+        if self.simulation.duration is not None and all(job.serving is None for job in jobs):
+            raise invalid(
+                "simulation.duration ends a serving run, but this is training; give training.num_iterations instead"
+            )
         return self
 
     @model_validator(mode="after")
@@ -278,6 +285,14 @@ class SimulationConfig(FrozenModel):
         if self.jobs is not None:
             return "jobs"
         return "training" if self.training is not None else "serving"
+
+    @property
+    def timed_workload(self) -> WorkloadConfig | None:
+        """The workload, as far as it is within the duration of the run."""
+        workload, run_s = self.workload, self.simulation.duration
+        if workload is None or run_s is None or not workload.limited_by_time:
+            return workload
+        return workload.model_copy(update={"duration": min(run_s, workload.duration or run_s)})
 
     def job(self, job: JobConfig) -> Self:
         """The scenario of one of the jobs, as if it had the cluster for itself.

@@ -28,9 +28,9 @@ class Calibration:
     Args:
         problem: What was fitted, to a sample of the rows.
         fit: The coefficients.
-        before: Predictions of all rows with the profiles as they were.
-        after: Predictions of all rows with the fit.
-        unseen: Predictions of each row by a fit without its fold.
+        before: Predictions of the sample with the profiles as they were.
+        after: Predictions of the sample with the fit.
+        unseen: Predictions of every row by a fit without its fold.
         read: The profiles that each row reads; none of those that cannot be predicted.
         kernels: What was fitted to tables of kernels before.
         tables: The names of the tables.
@@ -70,10 +70,10 @@ class Calibration:
 
     def errors(self, named: Named) -> tuple[Errors, Errors, Errors]:
         """Errors of the rows that read a profile: before, of the fit, and unseen."""
-        mine = [named in read for read in self.read]
+        sampled = self.problem.read
         before, after, unseen_ = (
-            errors_of([each for each, own in zip(found, mine, strict=True) if own])
-            for found in (self.before, self.after, self.unseen)
+            errors_of([each for each, read in zip(found, names, strict=True) if named in read])
+            for found, names in ((self.before, sampled), (self.after, sampled), (self.unseen, self.read))
         )
         return before, after, unseen_
 
@@ -145,7 +145,7 @@ def calibrate(
         problem = Problem(chosen, simulations, overlay_of(kernels))
         tested = unseen(problem, cases, simulations)
         fitted = fit(problem)
-        before, after = simulations.predict(cases), simulations.predict(cases, fitted.overlay)
+        before, after = simulations.predict(problem.cases), simulations.predict(problem.cases, fitted.overlay)
         read = [simulations.profiles(case.run) if case.run is not None else frozenset() for case in cases]
     return Calibration(problem, fitted, before, after, tested, read, kernels, tables, command, as_of)
 

@@ -123,16 +123,18 @@ def _from_json(path: Path, text: str) -> Measured:
         document = json.loads(text)
     except ValueError as error:
         raise UsageError(f"{path}: no JSON: {error}") from None
-    devices = document.get("config", {}).get("devices") or document.get("devices") or []
+    config = document.get("config") or {}
+    devices, each_has = config.get("devices") or [], config.get("nthreads", 1) * config.get("ngpus", 1)
     times = []
     for each in document.get("results", []):
         found = each.get("out_of_place") or {}
         time_us = found.get("time") or found.get("cpu_time")
         if each.get("size") and time_us:
             times.append((int(each["size"]), float(time_us)))
+    # Of each process, only the first of its GPUs is listed.
     return Measured(
         collective=_program(document),
-        hosts=[str(device.get("hostname", "")) for device in devices],
+        hosts=[str(device.get("hostname", "")) for device in devices for _ in range(each_has)],
         device=str(devices[0].get("device_info", "")) if devices else "",
         times_us=times,
     )

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from simsys.errors import UnknownNameError
 from simsys.fidelity.case import Unsupported
 from simsys.fidelity.table import Row
+from simsys.model.model_db import load_model
 
-_BY_SIZES = {"gpt": "gpt", "llama": "llama", "bert": "bert", "": "gpt"}
+_BY_SIZES = {"gpt": "gpt", "llama": "llama", "bert": "bert", "transformer-xl": "transformer_xl", "": "gpt"}
 _BY_NAME = {"moe": "a mixture of experts", "cnn": "a CNN", "enc-dec": "an encoder-decoder"}
 UNPADDED = 0.5
 """Tokens of Wikipedia's sequences that are no padding, at a length of 512 (Krell et al. 2021, §2)."""
@@ -36,6 +38,16 @@ def model_of(row: Row) -> dict[str, Any]:
             length["decoder_sequence_length"] = length["sequence_length"]
         return {"name": name, **length}
     raise Unsupported(f"no model of kind {arch!r}")
+
+
+def layers_of(row: Row) -> int:
+    """Layers that pipeline stages divide: those that are stated, or those of the model DB; 0 if neither says."""
+    if row.text("layers"):
+        return row.whole("layers")
+    try:
+        return load_model(_database_name(row.text("model"))).num_layers
+    except UnknownNameError:
+        return 0
 
 
 def _sizes(row: Row) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from simsys.fidelity.case import Unsupported
 from simsys.fidelity.engine_names import engine_of
 from simsys.fidelity.hardware_names import hardware_of
 from simsys.fidelity.table import Row
-from simsys.fidelity.training_models import model_of
+from simsys.fidelity.training_models import layers_of, model_of
 
 ITERATIONS = 1
 """All are equal."""
@@ -34,6 +34,8 @@ _ATTENTION = (
 _ZERO_GROUP = re.compile(r"zero1 group(?: size)? (\d+)", re.IGNORECASE)
 _BY_HALVES = {"pytorch-fsdp", "torchtitan"}
 """Engines whose selective recomputation makes every second matrix product, or block, again."""
+_HALF_GRADIENTS = {"megatron", "deepspeed", "pytorch", "mxnet"}
+"""Engines whose replicas exchange gradients in 16 bit when they train in fp16 (Megatron-LM of 2021, Apex, Horovod)."""
 _SERIAL = {"megatron", "deepspeed"}
 """Engines that reduce gradients after the backward pass, not beside it."""
 
@@ -81,7 +83,7 @@ def scenario_of(row: Row) -> dict[str, Any]:
         Unsupported: If simsys cannot carry it out.
     """
     gpus = row.whole("gpus")
-    layers = row.whole("layers", 0) if row.text("layers") else 0
+    layers = layers_of(row)
     engine = engine_of(row.text("engine"), row.text("group"), row.text("source"))
     degrees = Degrees.of(row, gpus, layers)
     nodes = row.whole("nodes", -(-gpus // 8))
@@ -178,6 +180,8 @@ def _training(row: Row, degrees: Degrees, engine: str) -> dict[str, Any]:
     elif engine == "nemo" and data_parallel in ("DDP", "ZERO1"):
         elements = max(BUCKET_ELEMENTS, 1_000_000 * degrees.data)
         options |= {"bucket_size": f"{4 * elements} B", "first_bucket_size": f"{4 * elements} B"}
+    if data_parallel == "DDP" and found["precision"] == "fp16" and engine in _HALF_GRADIENTS:
+        options["compression"] = "fp16"
     if data_parallel == "ZERO1" and (size := _ZERO_GROUP.search(row.text("notes"))):
         options["shard_size"] = min(int(size[1]), degrees.data)
     if data_parallel == "FSDP" and row.text("zero_stage") == "2":

@@ -21,13 +21,14 @@ class EngineNotes:
     Args:
         times_s: When each was made; at the end of the run before it, if there was one.
         used_blocks: Blocks of the KV cache in use when the run began.
-        held_blocks: Blocks in use on average until the next note: decoding sequences take theirs bit by bit.
-        sequences: How many decode in the run; less than 0 if so many wait while it processes prompts alone.
+        taken_blocks: Blocks that decoding sequences have taken so far, be they given back.
+        sequences: How many decode in the run; less than 0 if so many wait while it processes prompts alone,
+            or while it waits for copies.
     """
 
     times_s: np.ndarray
     used_blocks: np.ndarray
-    held_blocks: np.ndarray
+    taken_blocks: np.ndarray
     sequences: np.ndarray
 
     @classmethod
@@ -35,7 +36,5 @@ class EngineNotes:
         """Read those that are kept with a cache."""
         import numpy as np
 
-        times_s, free, full, sequences = np.asarray(cache.notes).reshape(-1, NUMBERS).T
-        used = cache.num_blocks - free
-        at_end = np.where(sequences > 0, np.append(full[1:], used[-1:]), used)
-        return cls(times_s.copy(), used, 0.5 * (used + at_end), sequences.astype(np.int64))
+        times_s, free, taken, sequences = np.asarray(cache.notes).reshape(-1, NUMBERS).T
+        return cls(times_s.copy(), cache.num_blocks - free, taken.copy(), sequences.astype(np.int64))

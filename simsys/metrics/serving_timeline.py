@@ -7,10 +7,12 @@ give the mean of the run, and Little's law holds for them exactly.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from simsys.metrics.engine_notes import EngineNotes
+from simsys.metrics.cache_use import blocks_in_use
+from simsys.metrics.engine_notes import NUMBERS, EngineNotes
 from simsys.metrics.step_log import BLOCK
 from simsys.metrics.token_rate import tokens_per_interval
 
@@ -146,10 +148,7 @@ def _level(times: Timeline, coming_s: list[np.ndarray], leaving_s: list[np.ndarr
 
 
 def _batches(log: ServingLog, times: Timeline) -> Mapping[str, np.ndarray]:
-    """Sequences of the steps that are under way, none when there is no step, and blocks of the KV cache in use.
-
-    While a run of steps takes blocks, half of them count from its beginning.
-    """
+    """Sequences of the steps that are under way, none when there is no step, and blocks of the KV cache in use."""
     import numpy as np
 
     decoding, blocks = np.zeros(times.count), np.zeros(times.count)
@@ -157,9 +156,13 @@ def _batches(log: ServingLog, times: Timeline) -> Mapping[str, np.ndarray]:
         ends_s = np.concatenate([runs.started_s, runs.ended_s]) - log.starts_s
         tokens = runs.decode_tokens.astype(float)
         decoding += times.mean(ends_s, np.concatenate([tokens, -tokens]))
-    for cache in log.caches.values():
-        notes = EngineNotes.of(cache)
-        blocks += times.mean(notes.times_s - log.starts_s, np.diff(notes.held_blocks, prepend=0.0))
+    worked = {rank: cache for rank, cache in log.caches.items() if len(cache.notes) > NUMBERS}
+    engines = Counter(map(log.steps.replica_of, worked))
+    for rank, cache in worked.items():
+        notes, replica = EngineNotes.of(cache), log.steps.replica_of(rank)
+        # Engines that share the stages of a pipeline take one step at a time.
+        held = blocks_in_use(notes, cache, log.steps.of(replica) if engines[replica] == 1 else None)
+        blocks += times.mean(notes.times_s - log.starts_s, np.diff(held, prepend=0.0))
     columns = {"batch_size": _clean(decoding)}
     return columns | {"kv_cache_usage": _clean(blocks) / log.kv_blocks} if log.kv_blocks else columns
 

@@ -154,10 +154,9 @@ def _block(
     backward = [*recomputed(stretch, forward, batch, settings), *backward_parts(stretch, gradients, batch, precision)]
     held = sum(operator.parameters for segment in stretch.segments for operator in segment.operators)
     if loss is not None:
-        forward.append(Part(Work((loss,))))
-        backward.insert(0, Part(Work((loss,))))
+        forward, backward = _with_kernel(forward, loss, -1), _with_kernel(backward, loss, 0)
     if settings.micro_batches > 1 and held:
-        backward.append(Part(Work((_memory_kernel(ACCUMULATION_BYTES * held),))))
+        backward = _with_kernel(backward, _memory_kernel(ACCUMULATION_BYTES * held), -1)
     return Block(
         stretch.name,
         tuple(forward),
@@ -175,6 +174,19 @@ def _loss_kernel(stretch: Stretch, batch: Batch, settings: StepSettings, vocab_s
     """What the loss moves in one of the two passes; none without a head."""
     nbytes = settings.loss_bytes_per_logit * vocab_size * batch.logits / 2.0
     return _memory_kernel(nbytes) if nbytes and any(op.is_head for op in stretch.operators) else None
+
+
+def _with_kernel(parts: Sequence[Part], kernel: Kernel, place: int) -> list[Part]:
+    """The parts with a kernel more in the first (0) or last (-1) of those that compute."""
+    computing = [index for index, part in enumerate(parts) if part.computes]
+    if not computing:
+        return [*parts, Part(Work((kernel,)))]
+    chosen = computing[place]
+    work = parts[chosen].work
+    return [
+        replace(part, work=replace(work, kernels=(*work.kernels, kernel))) if index == chosen else part
+        for index, part in enumerate(parts)
+    ]
 
 
 def _memory_kernel(nbytes: float) -> Kernel:

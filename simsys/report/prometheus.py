@@ -85,7 +85,7 @@ def _gauges(log: ServingLog, metrics: Mapping[str, Any], labels: str) -> Iterato
     held = sum(cache.num_blocks - cache.free_blocks for cache in log.caches.values())
     gauges = {
         "vllm:num_requests_running": ("Requests in execution at the end of the run.", running),
-        "vllm:num_requests_waiting": ("Requests waiting at the end of the run.", metrics["unfinished"] - running),
+        "vllm:num_requests_waiting": ("Requests waiting at the end of the run.", metrics["in_flight"] - running),
         "vllm:kv_cache_usage_perc": (
             "KV-cache usage at the end of the run. 1 means 100 percent usage.",
             held / log.kv_blocks if log.kv_blocks else 0.0,

@@ -22,13 +22,15 @@ class PagedKVCache:
     __slots__ = (
         "_notes",
         "block_size",
+        "chunks",
         "free_blocks",
         "fresh_notes",
-        "full_blocks",
+        "growth",
         "held",
         "num_blocks",
         "peak_blocks",
         "reserved_blocks",
+        "taken_blocks",
     )
 
     shares: ClassVar[bool] = False
@@ -42,19 +44,26 @@ class PagedKVCache:
         """Those of the free blocks that decoding sequences will take at the end of this step."""
         self.peak_blocks = 0
         self.held: dict[int, int] = {}
-        self.full_blocks = 0
-        """Blocks in use when sequences last took some to decode, before those that ended gave theirs back."""
+        self.taken_blocks = 0
+        """Blocks that sequences have taken so far to decode, be they given back."""
         self.fresh_notes: list[float] | None = None
         """Where an engine notes four numbers whenever a run of steps begins, or nothing is left to do; if wanted.
 
-        They are when, `free_blocks`, `full_blocks`, and how many sequences decode in the run, or, less than 0, how
-        many wait while it processes prompts alone.
+        They are when, `free_blocks`, `taken_blocks`, and how many sequences decode in the run, or, less than 0, how
+        many wait while it processes prompts alone or caches are copied.
         """
         self._notes = array("d")
+        self.growth: array[int] | None = None
+        """Where decoding notes which sequences take blocks in which steps, if wanted: ``step * size + remainder``
+        for one that takes one in every step of this remainder from then on, and ``~`` of it for one that stops."""
+        self.chunks = array("d")
+        """Where an engine notes chunks of prompts in runs of several steps, six numbers each: when the run began and
+        ended; its steps; tokens that were computed before; tokens in each step; blocks held after the first."""
 
     def watch(self) -> None:
         """Let an engine that is made from now on keep notes."""
         self.fresh_notes = []
+        self.growth = array("q")
 
     @property
     def notes(self) -> array[float]:
@@ -129,7 +138,8 @@ class PagedKVCache:
         if blocks > self.free_blocks:
             raise InternalError(f"decode takes {blocks} KV blocks, {self.free_blocks} are free")
         self.free_blocks -= blocks
-        used = self.full_blocks = self.num_blocks - self.free_blocks
+        self.taken_blocks += blocks
+        used = self.num_blocks - self.free_blocks
         if used > self.peak_blocks:
             self.peak_blocks = used
 

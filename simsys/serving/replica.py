@@ -43,6 +43,7 @@ class Replica:
         host: Host costs of the engine.
         rank: Of engines that wake at one moment, that with the lowest is first; by default the team's first rank.
         max_context_tokens: Longest prompt plus output the model accepts; 0 for no limit.
+        decode_tokens: What the KV cache holds where requests get the tokens after their first; by default, this one.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Replica:
         host: HostCosts,
         rank: int | None = None,
         max_context_tokens: int = 0,
+        decode_tokens: int | None = None,
     ) -> None:
         self.scheduler = scheduler
         self.sequences, self.kv = scheduler.sequences, scheduler.kv
@@ -67,7 +69,8 @@ class Replica:
         self._per_step_s, self._per_sequence_s = host.per_step_s, host.per_sequence_s
         self._prefill, self._decode = scheduler.prefill, scheduler.decode
         self._running, self._prefilling = scheduler.running, scheduler.prefilling
-        self._block_size, self._capacity_tokens = self.kv.block_size, self.kv.capacity_tokens
+        self._block_size = self.kv.block_size
+        self._capacity_tokens = self.kv.capacity_tokens if decode_tokens is None else decode_tokens
         self._max_context_tokens = max_context_tokens
         self._notes = self.kv.fresh_notes
         self._steps = team.steps(self._boundary)
@@ -81,6 +84,8 @@ class Replica:
         self._tokens = 0  # of each of its steps
         self._chunks: Sequence[Chunk] = ()
         self._decoding = 0
+        self._began_s = 0.0  # when the run did, if it has chunks
+        self._stopped = False
 
     @property
     def outstanding(self) -> int:
@@ -137,8 +142,32 @@ class Replica:
         kv, waiting = self.kv, self.scheduler.waiting
         kv.peak_blocks = max(kv.peak_blocks, kv.num_blocks - self.free_blocks())
         kv.release(request, self.sequences.prompt_tokens[request])
+        if self._notes is not None:
+            self._notes += (self._env._now, kv.free_blocks, kv.taken_blocks, 0)
         if waiting:
             self.notice(waiting[0])
+
+    def stop(self) -> None:
+        """The run ends now: book the steps that have ended, and begin no others."""
+        steps = self._steps.stop() if self._left else 0
+        if steps:
+            chunks = self._chunks
+            self._hold(chunks, steps + 1)  # and those of the step under way
+            self._prefill.finish(chunks, steps)
+            if self._decoding:
+                self._decode.finish(steps)
+        if self._notes is not None:
+            self._notes += (self._env._now, self.kv.free_blocks, self.kv.taken_blocks, 0)
+        for request in self._running:
+            if self._decodes(request):
+                self._decode.remove(request)
+        self._stopped = self._busy = True
+        self._copying = False
+        self._left = 0
+
+    def _decodes(self, request: int) -> bool:
+        """Whether a running request is not still processing its prompt."""
+        return request not in self._prefilling
 
     def check_finished(self) -> None:
         """A policy that never admits a request must not end as if all were well.
@@ -146,7 +175,7 @@ class Replica:
         Raises:
             UsageError: If requests wait although nothing will happen any more.
         """
-        if self.scheduler.waiting:
+        if self.scheduler.waiting and not self._stopped:
             raise UsageError(
                 f"scheduler {type(self.scheduler).__name__} leaves {len(self.scheduler.waiting)} requests waiting "
                 "although nothing runs"
@@ -160,6 +189,8 @@ class Replica:
             return f"longer than the model's context of {context} tokens"
         if total - 1 > capacity:
             return f"longer than the KV cache of {capacity} tokens"
+        if sequences.prompt_tokens[request] > self.kv.capacity_tokens:
+            return f"its prompt is longer than the KV cache of {self.kv.capacity_tokens} tokens"
         return self._refuses(request) if self._refuses is not None else ""
 
     def _wake(self, _: Event) -> None:
@@ -181,9 +212,13 @@ class Replica:
 
     def _hold(self, chunks: Sequence[Chunk], steps: int) -> None:
         """Take the blocks of the chunks of a run; those of the first step were taken when it was scheduled."""
-        self.kv.reserved_blocks = 0
+        kv = self.kv
+        kv.reserved_blocks = 0
         for request, tokens in chunks:
-            self.kv.grow(request, self.sequences.computed_tokens[request] + tokens * steps)
+            computed = self.sequences.computed_tokens[request]
+            if self._notes is not None:
+                kv.chunks.extend((self._began_s, self._env._now, steps, computed, tokens, kv.held[request]))
+            kv.grow(request, computed + tokens * steps)
 
     def _advance(self, chunks: Sequence[Chunk], steps: int) -> None:
         """Let requests whose prompt is complete decode, or end."""
@@ -224,6 +259,9 @@ class Replica:
                 self._start(chunks)
             else:
                 self._copying = True
+                if self._notes is not None:
+                    kv = self.kv
+                    self._notes += (self._env._now, kv.free_blocks, kv.taken_blocks, -decode.size)
                 copies.callbacks.append(lambda _: self._copied(chunks))
         else:
             scheduler.preempted = False
@@ -231,6 +269,8 @@ class Replica:
 
     def _copied(self, chunks: list[Chunk]) -> None:
         """Start the run that has waited for copies; the policy has not seen who has come meanwhile."""
+        if self._stopped:
+            return
         self._copying = False
         self._start(chunks)
         if self._unasked:
@@ -250,7 +290,7 @@ class Replica:
         self._chunks = ()
         self._decoding = size = decode.size
         if self._notes is not None:
-            self._notes += (self._env._now, self.kv.free_blocks, self.kv.full_blocks, size)
+            self._notes += (self._env._now, self.kv.free_blocks, self.kv.taken_blocks, size)
         if not size:
             self._busy = False
             return
@@ -271,10 +311,10 @@ class Replica:
         """Start a run that lasts until a sequence ends, a prompt is complete or memory runs out."""
         decode = self._decode
         decoding = decode.size if self.scheduler.mixes else 0
-        self._chunks, self._decoding = chunks, decoding
+        self._chunks, self._decoding, self._began_s = chunks, decoding, self._env._now
         if self._notes is not None:
             kv = self.kv
-            self._notes += (self._env._now, kv.free_blocks, kv.full_blocks, decoding or -decode.size)
+            self._notes += (self._env._now, kv.free_blocks, kv.taken_blocks, decoding or -decode.size)
         batch = self._prefill.work(chunks)
         steps = self.scheduler.repeats(chunks)
         more_pairs = 0.0

@@ -278,7 +278,7 @@ class WatchedSteps:
     ) -> None:
         self._stepper, self._done, self._run = make(self._ended), done, run
         self._each: tuple[float, float, float] = (0, 0, 0)
-        self.cut, self.passed = self._stepper.cut, self._stepper.passed
+        self.cut, self.passed, self.stop = self._stepper.cut, self._stepper.passed, self._stepper.stop
 
     def run(self, batch: Batch, steps: int, host_s: float, more_pairs: float = 0.0) -> None:
         """As `Stepper.run`."""
