@@ -172,7 +172,7 @@ class Host(FrozenModel):
     Args:
         memory_bandwidth: Peak bandwidth of that memory.
         optimizer_efficiency: Share of it that an optimizer on the processors reaches.
-        core_speed: How fast one core launches kernels and schedules requests, over one of a DGX A100; left out, as fast.
+        core_speed: How fast one core launches kernels and schedules requests, over one of a DGX A100; left out, 1.
     """
 
     memory_bandwidth: BytesPerSecond
