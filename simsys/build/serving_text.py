@@ -27,11 +27,12 @@ def serving_assumptions(job: ServingJob) -> list[str]:
 
 def _engine(job: ServingJob) -> Iterator[str]:
     engine = job.engine
+    speed = job.cluster.spec.host_speed
     yield (
-        f"engine profile {engine.name}: {_us(engine.per_layer)} per layer, {_us(engine.per_step)} per step, "
-        f"{_us(engine.per_sequence)} per sequence and step"
+        f"engine profile {engine.name}: {_us(engine.per_layer)} per layer, {_us(engine.per_step / speed)} per step, "
+        f"{_us(engine.per_sequence / speed)} per sequence and step"
     )
-    launch = f"{_us(engine.launch_per_layer or 0.0)} a layer, as far as kernels are shorter"
+    launch = f"{_us(job.launches.per_layer_s)} a dense layer, as far as kernels are shorter"
     graphs = engine.cuda_graphs if job.cuda_graphs else None
     if graphs is None:
         yield f"no CUDA graphs: the host launches kernels, {launch}"
@@ -117,4 +118,4 @@ def _options(job: ServingJob) -> Iterator[str]:
 
 
 def _us(seconds: float) -> str:
-    return f"{seconds * 1e6:g} us"
+    return f"{seconds * 1e6:.4g} us"
