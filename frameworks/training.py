@@ -89,7 +89,10 @@ class Training(TrainingFramework):
         if target:
             tag = (target.tag, action.micro_batch)
             nbytes = self.message_bytes(action.kind, action.chunk)
-            self.sent.append(self.rank.send(target.rank, nbytes, tag=tag, name="boundary"))
+            sent = self.rank.send(target.rank, nbytes, tag=tag, name="boundary")
+            self.sent.append(sent)
+            if self.plan.waits_for_sends:
+                yield sent
 
     def forward_pass(self, action: Action) -> Steps:
         """One micro-batch forward through one chunk."""
@@ -170,6 +173,7 @@ class Training(TrainingFramework):
             send=(target.rank, self.message_bytes(kind, chunk), target.tag) if target else None,
             takes=takes,
             gives=gives,
+            waits=self.plan.waits_for_sends and target is not None,
         )
 
     def memory_changes(self, kind: ActionKind, chunk: int) -> tuple[Held, Held]:

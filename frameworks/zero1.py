@@ -28,11 +28,13 @@ class ZeRO1(BucketedGradients):
         """With `offload: optimizer` the optimizer's states and the weights in fp32 live on the host (Ren et al. 2021).
 
         The rank's shard of the gradients goes there, is used there, and the updated weights come back. `shard_size`
-        divides the optimizer's states among so many neighbours only, each run of which holds all of them.
+        divides the optimizer's states among so many neighbours only, each run of which holds all of them. With
+        `reduce_in_half` gradients are exchanged in 16 bit (Megatron Core: ``grad_reduce_in_bf16``).
         """
 
         offload: Literal["none", "optimizer"] = "none"
         shard_size: PositiveInt | None = None
+        reduce_in_half: bool = False
 
     options: Options
 
@@ -54,6 +56,7 @@ class ZeRO1(BucketedGradients):
     def exchange(self, nbytes: float, over: str) -> list[Event]:
         """Reduce one bucket to shards, and these over the replicas; the backward pass does not wait."""
         sharers, replicas = self.sharers(over)
+        nbytes = nbytes / 2.0 if self.options.reduce_in_half else nbytes
         event = self.rank.reduce_scatter(nbytes, over=sharers, name="gradients")
         if replicas.size > 1:
             event = self.rank.all_reduce(nbytes / sharers.size, over=replicas, name="gradient shards", after=event)

@@ -226,9 +226,10 @@ class Pass:
     Args:
         run: Computations and collectives, alone or side by side.
         receive: What it waits for, if anything.
-        send: What it sends off at its end, without waiting for the delivery.
+        send: What it sends off at its end.
         takes: Memory taken at its beginning.
         gives: Memory given back at its end.
+        waits: Whether it waits for the delivery of what it sends.
     """
 
     run: tuple[PassOperation, ...]
@@ -236,6 +237,7 @@ class Pass:
     send: Send | None = None
     takes: tuple[Allocate, ...] = ()
     gives: tuple[Release, ...] = ()
+    waits: bool = False
 
     @property
     def collectives(self) -> Iterator[Collective]:

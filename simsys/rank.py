@@ -217,6 +217,7 @@ class Rank:
         send: tuple[int, float, Hashable] | None = None,
         takes: Iterable[tuple[str, float]] = (),
         gives: Iterable[tuple[str, float]] = (),
+        waits: bool = False,
     ) -> Pass:
         """A pass of a program, for any micro-batch; make it once and use it for all.
 
@@ -229,6 +230,7 @@ class Rank:
             send: Destination, bytes and tag of the message it ends with.
             takes: Memory that it takes at its beginning, by name.
             gives: Memory that it gives back at its end.
+            waits: Whether it waits for the delivery of its message.
         """
         return Pass(
             tuple(run),
@@ -236,6 +238,7 @@ class Rank:
             None if send is None else Send(self.index, *send, "send"),
             tuple(Allocate(self.index, nbytes, name) for name, nbytes in takes if nbytes),
             tuple(Release(self.index, nbytes, name) for name, nbytes in gives if nbytes),
+            waits,
         )
 
     def plan_compute(self, work: Work, *, name: str = "compute") -> Compute:

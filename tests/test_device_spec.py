@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simsys.build.device import build_device_spec
+from simsys.config.hardware import load_gpu
 from simsys.errors import InfeasibleError, UsageError
 from simsys.model.operators import OperatorKind
 from simsys.model.work import Kernel, Work
@@ -140,3 +142,22 @@ def test_work_is_its_kernels_one_after_another_plus_the_overhead(
 def test_specs_are_compared_and_hashed_by_value() -> None:
     assert {SPEC: 1}[replace(SPEC)] == 1
     assert replace(SPEC, memory_bytes=40e9) != SPEC
+
+
+@pytest.mark.parametrize(
+    ("columns", "inner", "factor"), [(4096, 4096, 1.0), (50257, 4096, 0.4), (4096, 150, 0.1), (4, 4, 1.0)]
+)
+def test_products_of_rows_that_are_not_aligned_are_slow(columns: int, inner: int, factor: float) -> None:
+    spec = build_device_spec(load_gpu("A100-SXM-80GB"))
+    kernel = Kernel(OperatorKind.GEMM, flop=1e15, nbytes=0.0, rows=4096, dtype="bf16")
+    floor_s = kernel_seconds(spec, kernel._replace(flop=0.0))
+    aligned_s = kernel_seconds(spec, kernel) - floor_s
+    found_s = kernel_seconds(spec, kernel._replace(columns=columns, inner=inner)) - floor_s
+    assert aligned_s / found_s == pytest.approx(factor)
+
+
+def test_launches_bind_where_kernels_are_short() -> None:
+    spec = build_device_spec(load_gpu("A100-SXM-80GB"))
+    short, long = (Work((Kernel(OperatorKind.MEMORY, 0.0, nbytes),), layers=2.0, host_s=1.0) for nbytes in (1e3, 1e12))
+    assert work_seconds(spec, short, 0.1, 0.3) == pytest.approx(1.0 + 2 * 0.1 + 2 * 0.3)
+    assert work_seconds(spec, long, 0.1, 0.3) == pytest.approx(work_seconds(spec, long, 0.1), rel=1e-12)

@@ -98,7 +98,7 @@ def test_unfused_attention_moves_its_scores_and_computes_what_a_mask_hides() -> 
     )
     assert unfused.flop == pytest.approx(fused.flop * 2 * SEQUENCE / (SEQUENCE + 1))
     heads = 8 / 2
-    assert unfused.nbytes - fused.nbytes == pytest.approx(2 * 7 * heads * SAMPLES * SEQUENCE**2)
+    assert unfused.nbytes - fused.nbytes == pytest.approx(2 * (6.5 + 9.5) / 3 * heads * SAMPLES * SEQUENCE**2)
 
 
 def test_the_flop_of_all_tensor_parallel_ranks_are_those_of_one() -> None:

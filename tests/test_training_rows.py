@@ -164,7 +164,7 @@ def test_layouts_of_the_same_job_form_a_set() -> None:
     ("kernel", "attention"),
     [
         ("", "unfused"),
-        ("torch", "unfused"),
+        ("torch", "eager"),
         ("flash", "fused"),
         ("flash(cudnn)", "fused"),
         ("flash_attention2", "flash2"),

@@ -63,7 +63,7 @@ class TrainingSetup:
 
     def micro_batch(self, phase: BatchPhase) -> Batch:
         """What one forward pass on one rank processes."""
-        return self._batch(phase.batch_size_per_gpu, fused=self.settings.attention != "unfused").part(
+        return self._batch(phase.batch_size_per_gpu, fused=self.settings.attention not in ("unfused", "eager")).part(
             self.layout.context
         )
 
@@ -107,6 +107,7 @@ class TrainingSetup:
             optimizer_shards=self.shards.optimizer,
             expert_optimizer_shards=self.expert_shards.optimizer,
             scatter_gather=self.config.parallelism.scatter_gather,
+            p2p_overlap=self.config.parallelism.p2p_overlap,
             sequence_parallel=self.config.parallelism.sequence_parallel,
             backward_layers_ratio=self.engine.backward_per_layer_factor,
             split_backward=self.schedule.splits_backward,
@@ -115,6 +116,8 @@ class TrainingSetup:
             per_step_s=self.engine.per_step,
             attention_effort=attention_effort(self.settings.attention, self.cluster.gpu.nccl),
             elementwise=self.engine.elementwise or 1.0,
+            eager_scores=self.settings.attention == "eager",
+            eager_norms=self.settings.norms == "eager",
         )
         tied, stages = self.model.tied_parameters / self.layout.tensor, len(self.stages)
         plans = [

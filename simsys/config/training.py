@@ -25,8 +25,9 @@ class TrainingConfig(FrozenModel):
 
     `activation_recompute` says what the backward pass computes again instead of having kept it: ``selective`` the
     attention core, ``half`` every second matrix product or block, ``full`` each block. `attention` is ``fused`` by the
-    best kernels for the GPU, or by those of FlashAttention 2 or 1 (as in Triton), or not. `fused_optimizer`: the
-    update is one kernel, or one for each operation. `batch_schedule` changes the batch in the course of the run.
+    best kernels for the GPU, or by those of FlashAttention 2 or 1 (as in Triton), or not; then its softmax is one
+    kernel, or ``eager``: a kernel for each operation, some in fp32. So are `norms`. `fused_optimizer`: the update is
+    one kernel, or one for each operation. `batch_schedule` changes the batch in the course of the run.
     """
 
     other_names: ClassVar[Mapping[str, str]] = {
@@ -47,7 +48,8 @@ class TrainingConfig(FrozenModel):
     optimizer: Literal["adam", "sgd"] = "adam"
     fused_optimizer: bool = True
     activation_recompute: Literal["none", "selective", "half", "full"] = "none"
-    attention: Literal["fused", "flash2", "flash1", "unfused"] = "fused"
+    attention: Literal["fused", "flash2", "flash1", "unfused", "eager"] = "fused"
+    norms: Literal["fused", "eager"] = "fused"
     communication_pattern: CommunicationPattern = "auto"
     engine: str = "pytorch"
     data_parallel: str | None = None

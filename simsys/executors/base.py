@@ -183,7 +183,9 @@ class Executor(Clocks, ABC):
             for given in each.gives:
                 self.start(given)
             if each.send is not None:
-                self.start(each.send.of(micro_batch))
+                sent = self.start(each.send.of(micro_batch))
+                if each.waits:
+                    yield sent
 
     def ranks(self) -> list[int]:
         """The ranks that run a process of their own."""

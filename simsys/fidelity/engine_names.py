@@ -12,6 +12,7 @@ _WORDS = (
     (r"internevo|internlm", "internevo"),
     (r"hagemann|aleph", "scaling"),
     (r"mxnet|mlperf.?resnet", "mxnet"),
+    (r"mlperf", "pytorch-graphs"),
     (r"megatron|narayanan|korthikanti", "megatron"),
 )
 """The first that is found in what a table says of a row's program or source."""

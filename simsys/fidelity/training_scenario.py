@@ -27,15 +27,18 @@ _PRECISIONS = (
 )
 _RECOMPUTE = {"full": "full", "selective": "selective", "none": "none", "": "none", "not stated": "none"}
 _ATTENTION = (
-    (r"unfused|torch\b|^fused$|^$", "unfused"),
+    (r"unfused|^fused$|^$", "unfused"),
+    (r"^(torch|eager)$", "eager"),
     (r"triton|flash1|v1\.", "flash1"),
     (r"sdpa|attention2|flash2", "flash2"),
 )
 _ZERO_GROUP = re.compile(r"zero1 group(?: size)? (\d+)", re.IGNORECASE)
 _BY_HALVES = {"pytorch-fsdp", "torchtitan"}
 """Engines whose selective recomputation makes every second matrix product, or block, again."""
-_HALF_GRADIENTS = {"megatron", "deepspeed", "pytorch", "mxnet"}
+_HALF_GRADIENTS = {"megatron", "deepspeed", "pytorch", "pytorch-graphs", "mxnet"}
 """Engines whose replicas exchange gradients in 16 bit when they train in fp16 (Megatron-LM of 2021, Apex, Horovod)."""
+_WAITING = {"megatron", "deepspeed", "scaling"}
+"""Engines whose pipeline stages wait for what they send (Megatron-LM without overlap_p2p_comm, DeepSpeed)."""
 _SERIAL = {"megatron", "deepspeed"}
 """Engines that reduce gradients after the backward pass, not beside it."""
 
@@ -116,6 +119,8 @@ def _parallelism(row: Row, degrees: Degrees, layers: int, engine: str) -> dict[s
         found["tp_overlap"] = True
     if engine == "deepspeed":
         found["scatter_gather"] = False
+    if engine in _WAITING:
+        found["p2p_overlap"] = False
     return found
 
 
@@ -172,6 +177,8 @@ def _training(row: Row, degrees: Degrees, engine: str) -> dict[str, Any]:
         "activation_recompute": "half" if recompute == "selective" and engine in _BY_HALVES else _RECOMPUTE[recompute],
         "attention": _attention(row.text("attn_kernel")),
     }
+    if engine == "scaling" and "RMS kernel" not in row.text("attn_kernel"):
+        found["norms"] = "eager"
     found["mixed_precision"] = found["precision"] not in ("fp32", "tf32")
     options: dict[str, Any] = {}
     data_parallel = _data_parallel(row)
@@ -180,13 +187,22 @@ def _training(row: Row, degrees: Degrees, engine: str) -> dict[str, Any]:
     elif engine == "nemo" and data_parallel in ("DDP", "ZERO1"):
         elements = max(BUCKET_ELEMENTS, 1_000_000 * degrees.data)
         options |= {"bucket_size": f"{4 * elements} B", "first_bucket_size": f"{4 * elements} B"}
-    if data_parallel == "DDP" and found["precision"] == "fp16" and engine in _HALF_GRADIENTS:
+    if data_parallel == "DDP" and found["precision"] in ("fp16", "fp8") and engine in _HALF_GRADIENTS:
         options["compression"] = "fp16"
+    if data_parallel in ("ZERO1", "FSDP") and _reduces_in_half(row, found["precision"], engine):
+        options["reduce_in_half"] = True
     if data_parallel == "ZERO1" and (size := _ZERO_GROUP.search(row.text("notes"))):
         options["shard_size"] = min(int(size[1]), degrees.data)
     if data_parallel == "FSDP" and row.text("zero_stage") == "2":
         options["reshard_after_forward"] = False
     return {**found, "options": options}
+
+
+def _reduces_in_half(row: Row, precision: str, engine: str) -> bool:
+    """Whether gradients are exchanged in 16 bit."""
+    if precision not in ("fp16", "bf16"):
+        return False
+    return engine == "internevo" or "PURE" in row.text("precision") or (engine == "deepspeed" and precision == "fp16")
 
 
 def _attention(kernel: str) -> str:

@@ -179,6 +179,7 @@ def _attention_kernels(
         "attention",
         OperatorKind.ATTENTION,
         Split.HEADS,
+        inner=a.head_size,
         elements_per_token=float(elements),
         flop_per_pair=flop_per_pair,
         elements_per_pair=moved,

@@ -111,20 +111,21 @@ def backward_work(forward: Work, ratio: float = 2.0) -> Work:
     return Work(scaled, layers=forward.layers)
 
 
-def training_work(work: Work, *, attention: float, memory: float) -> Work:
+def training_work(work: Work, *, attention: float, scores: float, memory: float) -> Work:
     """The same kernels with other attention kernels than the best, and less fused element-wise ones.
 
     Args:
         work: As counted.
         attention: Effort of attention.
-        memory: Bytes that element-wise kernels move, over those counted.
+        scores: Bytes that attention moves, over those counted.
+        memory: The same of element-wise kernels.
     """
-    return replace(work, kernels=tuple(_other(kernel, attention, memory) for kernel in work.kernels))
+    return replace(work, kernels=tuple(_other(kernel, attention, scores, memory) for kernel in work.kernels))
 
 
-def _other(kernel: Kernel, attention: float, memory: float) -> Kernel:
+def _other(kernel: Kernel, attention: float, scores: float, memory: float) -> Kernel:
     if kernel.kind is OperatorKind.ATTENTION:
-        return kernel._replace(effort=kernel.effort * attention)
+        return kernel._replace(effort=kernel.effort * attention, nbytes=kernel.nbytes * scores)
     if kernel.kind is OperatorKind.MEMORY:
         return kernel._replace(nbytes=kernel.nbytes * memory)
     return kernel

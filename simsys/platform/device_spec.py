@@ -21,6 +21,10 @@ UNALIGNED = 0.4
 """Speed of a matrix product whose rows do not, over that of one whose rows do: tensor cores are then fed by narrower
 loads (NVIDIA, "Matrix Multiplication Background User's Guide", on tensor core requirements). Set on the vocabulary of
 50,257 tokens in vTrain's measurements on A100: 80 to 90 TFLOP/s."""
+UNALIGNED_INNER = 0.1
+"""The same where it is what is read that is not aligned, as in attention with heads of 150: no tensor cores then. Set
+on BigScience's measurements of models of 180 billion parameters on A100, a quarter slower with heads of 108 or 150
+than with 128 or 144."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,7 @@ class DeviceSpec:
         speed: Share of the usual speed at which all kernels run: below 1 for a slow GPU.
         host_update_bytes_per_s: What an optimizer on the host reads and writes for this device: its share of the
             bandwidth of the host's memory, times the part of it that such an optimizer reaches; 0 if unknown.
+        host_speed: How fast a core of the host is, over one of the hosts for which engines' host times are given.
     """
 
     name: str
@@ -106,6 +111,7 @@ class DeviceSpec:
     curves: Mapping[str, Mapping[str, EfficiencyCurve]] = field(hash=False)
     floor_s: Mapping[str, Mapping[str, float]] = field(hash=False)
     host_update_bytes_per_s: float = 0.0
+    host_speed: float = 1.0
     speed: float = 1.0
 
 
@@ -135,7 +141,9 @@ def kernel_bounds(spec: DeviceSpec, kernel: Kernel) -> tuple[float, float]:
     by_dtype = spec.curves[kind]
     compute, memory = (by_dtype.get(dtype) or by_dtype["default"]).at(kernel.rows)
     memory_s, compute_s = kernel.nbytes / (spec.memory_bytes_per_s * memory), 0.0
-    if kernel.columns % ALIGNMENT or kernel.inner % ALIGNMENT:
+    if _unaligned(kernel.inner):
+        compute *= UNALIGNED_INNER
+    elif _unaligned(kernel.columns):
         compute *= UNALIGNED
     if kernel.flop:
         peak = spec.peak_flop_per_s.get(dtype)
@@ -145,6 +153,11 @@ def kernel_bounds(spec: DeviceSpec, kernel: Kernel) -> tuple[float, float]:
     floors = spec.floor_s.get(kind)
     floor_s = 0.0 if floors is None else floors.get(dtype, floors["default"])
     return (floor_s + memory_s) / spec.speed, (floor_s + compute_s) / spec.speed
+
+
+def _unaligned(elements: int) -> bool:
+    """Whether rows of so many elements are not aligned; the few of a narrow matrix are read, not multiplied."""
+    return elements > ALIGNMENT and elements % ALIGNMENT > 0
 
 
 def work_seconds(
