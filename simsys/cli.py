@@ -8,7 +8,18 @@ import sys
 import click
 
 from simsys import __version__
-from simsys.commands import calibrate, catalogue, check, collectives, import_trace, memory, run, topology, validate
+from simsys.commands import (
+    calibrate,
+    catalogue,
+    check,
+    collectives,
+    import_trace,
+    lod,
+    memory,
+    run,
+    topology,
+    validate,
+)
 from simsys.report.console import Group, answer
 
 START = """\
@@ -18,7 +29,7 @@ simsys simulates distributed AI training and LLM serving. For example:
   simsys run FILE --set parallelism.tp_degree=4 --fail-on 'p99_ttft_ms>200'
   simsys list models
 
-Commands: run, check, memory, topology, collectives, import-trace, validate,
+Commands: run, check, memory, topology, collectives, lod, import-trace, validate,
 calibrate, list, show. 'simsys COMMAND --help' says more."""
 
 
@@ -56,6 +67,7 @@ for _command in (
     collectives.collectives,
     topology.topology,
     import_trace.import_trace,
+    lod.lod,
     validate.validate,
     calibrate.calibrate,
     catalogue.list_,

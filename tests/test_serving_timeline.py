@@ -99,3 +99,14 @@ def test_a_run_in_which_nothing_took_time_has_no_intervals() -> None:
     log = ServingLog(RequestTable([0.0], [10], [10]))
     assert timeline(log, 0.0) == {}
     assert means({}, 0.0) == {}
+
+
+def test_preemptions_and_prefix_hits_are_told_where_they_were() -> None:
+    log = ServingLog(RequestTable([0.0], [1], [1]))
+    log.preempted_s = [0.1, 0.2, 1.9]
+    log.lookups.extend((0.1, 30, 100, 0.4, 70, 100, 1.5, 1, 4))
+    columns = timeline(log, 2.0, 2)
+    assert columns["preemptions_per_s"].tolist() == [2.0, 1.0]
+    assert columns["prefix_cache_hit_rate"].tolist() == [0.5, 0.25]
+    log.lookups = log.lookups[:0]
+    assert "prefix_cache_hit_rate" not in timeline(log, 2.0, 2)

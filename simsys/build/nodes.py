@@ -93,7 +93,8 @@ def _kind(hardware: HardwareConfig, node: NodeProfile | None, count: int, fabric
     gpu = load_gpu(hardware.gpu if hardware.gpu is not None else node.gpu)  # type: ignore[union-attr]
     spec = build_device_spec(gpu)
     if node is not None and node.host is not None:
-        spec = replace(spec, host_update_bytes_per_s=host_update_rate(node.host, node.gpus_per_node))
+        rate = host_update_rate(node.host, node.gpus_per_node)
+        spec = replace(spec, host_update_bytes_per_s=rate, host_speed=node.host.core_speed or 1.0)
     gpus_per_node = hardware.gpus_per_node or (node.gpus_per_node if node else 1)
     nics = _nics(hardware, node, fabric, gpus_per_node)
     reduces = node is not None and bool(node.interconnect.in_switch_reduction)

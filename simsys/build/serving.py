@@ -192,6 +192,7 @@ class ServingJob(ServingSetup):
         kind: type[Replica] = DecodingReplica if decodes else Replica
         scheduler = self._scheduler(executor, sequences, kv_cache(self, pool, sequences, decodes=decodes), decodes)
         scheduler.swap = swap_space(pool, team)
+        host_speed = self.cluster.spec.host_speed
         for hook in executor.probes.replica_started:
             hook(rank, scheduler.kv)
         made = kind(
@@ -199,7 +200,7 @@ class ServingJob(ServingSetup):
             team,
             executor.env,
             executor.probes,
-            host=HostCosts(self.engine.per_step, self.engine.per_sequence),
+            host=HostCosts(self.engine.per_step / host_speed, self.engine.per_sequence / host_speed),
             rank=rank,
             max_context_tokens=self.max_context_tokens,
             decode_tokens=self.pools[-1].engine_blocks * self.settings.block_size,

@@ -234,7 +234,8 @@ class ServingSetup:
         """How passes reach the GPU."""
         graphs = self.engine.cuda_graphs if self.cuda_graphs else None
         tokens = 0.0 if graphs is None else float(graphs.max_tokens or "inf")
-        return Launches(self.engine.launch_per_layer or 0.0, tokens, graphs is not None and graphs.prompts)
+        per_layer_s = (self.engine.launch_per_layer or 0.0) / self.cluster.spec.host_speed
+        return Launches(per_layer_s, tokens, graphs is not None and graphs.prompts)
 
     @property
     def cuda_graphs(self) -> bool:

@@ -27,11 +27,12 @@ def serving_assumptions(job: ServingJob) -> list[str]:
 
 def _engine(job: ServingJob) -> Iterator[str]:
     engine = job.engine
+    speed = job.cluster.spec.host_speed
     yield (
-        f"engine profile {engine.name}: {_us(engine.per_layer)} per layer, {_us(engine.per_step)} per step, "
-        f"{_us(engine.per_sequence)} per sequence and step"
+        f"engine profile {engine.name}: {_us(engine.per_layer)} per layer, {_us(engine.per_step / speed)} per step, "
+        f"{_us(engine.per_sequence / speed)} per sequence and step"
     )
-    launch = f"{_us(engine.launch_per_layer or 0.0)} a layer, as far as kernels are shorter"
+    launch = f"{_us(job.launches.per_layer_s)} a dense layer, as far as kernels are shorter"
     graphs = engine.cuda_graphs if job.cuda_graphs else None
     if graphs is None:
         yield f"no CUDA graphs: the host launches kernels, {launch}"
@@ -56,11 +57,16 @@ def _precision(job: ServingJob) -> Iterator[str]:
 
 def _memory(job: ServingJob) -> Iterator[str]:
     share = job.settings.gpu_memory_utilization or job.engine.gpu_memory_utilization
-    parts = f", {job.engine_blocks} for each of {job.layout.pipeline} batches in flight" * (job.layout.pipeline > 1)
-    yield (
-        f"KV cache: {job.num_blocks} blocks of {job.settings.block_size} tokens per replica{parts}, from {share:.0%} "
-        f"of {job.cluster.smallest.memory_bytes / 2**30:.4g} GiB that programs see"
-    )
+    alike = len({pool.layout.tensor for pool in job.pools}) == 1
+    for pool, which in zip(job.pools, ("", "") if alike else (" for prompts", " for tokens"), strict=False):
+        if alike and pool.first_rank:
+            continue
+        parts = f", {pool.engine_blocks} for each of {job.layout.pipeline} batches in flight"
+        yield (
+            f"KV cache: {pool.num_blocks} blocks of {job.settings.block_size} tokens per replica{which}"
+            f"{parts * (job.layout.pipeline > 1)}, from {share:.0%} of "
+            f"{job.cluster.smallest.memory_bytes / 2**30:.4g} GiB that programs see"
+        )
 
 
 def _parallelism(job: ServingJob) -> Iterator[str]:
@@ -80,8 +86,9 @@ def _replicas(job: ServingJob) -> Iterator[str]:
     split, scaled = job.settings.disaggregated, job.settings.autoscaling
     if split is not None:
         yield (
-            f"disaggregated: prompts on {split.prefill_replicas}, tokens on {split.decode_replicas} replicas; a cache "
-            "is sent whole once there is room for it; what is preempted after that is computed again where it decodes"
+            f"disaggregated: prompts on {split.prefill_replicas}, tokens on {split.decode_replicas} replicas, of "
+            f"{' and '.join(str(pool.layout.tensor) for pool in job.pools)} GPUs a stage; a cache is sent whole once "
+            "there is room for it; what is preempted after that is computed again where it decodes, or swapped there"
         )
     if scaled is not None:
         yield (
@@ -111,4 +118,4 @@ def _options(job: ServingJob) -> Iterator[str]:
 
 
 def _us(seconds: float) -> str:
-    return f"{seconds * 1e6:g} us"
+    return f"{seconds * 1e6:.4g} us"

@@ -29,7 +29,8 @@ class EngineProfile(Profile):
     Args:
         per_layer: What one layer loses between its kernels in one forward pass, however they are launched.
         launch_per_layer: How long the host needs to launch the kernels of one layer one by one; it runs ahead of the
-            GPU, so a layer takes at least this long. Left out, the time per layer has it.
+            GPU, so a layer takes at least this long. Left out, the time per layer has it. Times of the host are those
+            of a DGX A100; faster processors take less (`Host.core_speed`).
         cuda_graphs: Which steps need no launches; left out, there are none.
         per_step: Overhead of one engine step: scheduling, sampling.
         per_sequence: Overhead of one sequence in one step: sampling, detokenising.

@@ -172,10 +172,12 @@ class Host(FrozenModel):
     Args:
         memory_bandwidth: Peak bandwidth of that memory.
         optimizer_efficiency: Share of it that an optimizer on the processors reaches.
+        core_speed: How fast one core launches kernels and schedules requests, over one of a DGX A100; left out, 1.
     """
 
     memory_bandwidth: BytesPerSecond
     optimizer_efficiency: Fraction
+    core_speed: Annotated[float, Field(strict=True, ge=0.1, le=10)] | None = None
 
 
 class GpuProfile(Profile):

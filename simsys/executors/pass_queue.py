@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from simpy.events import Event
 
@@ -12,7 +12,16 @@ from simsys.platform.environment import Environment
 
 if TYPE_CHECKING:
     from simsys.executors.high import HighDetail
-    from simsys.executors.pass_run import PassRuns
+
+
+class Runs(Protocol):
+    """Carries out the passes of a team, one at a time."""
+
+    def begin(self, op: Forward, ready_s: float | None, event: Event) -> None:
+        """Start a pass, when the host is ready for it or else now; the event is to fire at its end."""
+
+    def stop(self) -> None:
+        """Begin nothing further of the pass under way; the GPUs have not been busy with it."""
 
 
 class PassQueue:
@@ -25,7 +34,7 @@ class PassQueue:
 
     __slots__ = ("_busy", "_env", "_event", "_runs", "_waiting")
 
-    def __init__(self, env: Environment, runs: PassRuns) -> None:
+    def __init__(self, env: Environment, runs: Runs) -> None:
         self._env, self._runs = env, runs
         self._waiting: deque[tuple[Forward, float | None, Event]] = deque()
         self._busy = False

@@ -28,9 +28,9 @@ class Calibration:
     Args:
         problem: What was fitted, to a sample of the rows.
         fit: The coefficients.
-        before: Predictions of all rows with the profiles as they were.
-        after: Predictions of all rows with the fit.
-        unseen: Predictions of each row by a fit without its fold.
+        before: Predictions of the sample with the profiles as they were.
+        after: Predictions of the sample with the fit.
+        unseen: Predictions of every row by a fit without its fold.
         read: The profiles that each row reads; none of those that cannot be predicted.
         kernels: What was fitted to tables of kernels before.
         tables: The names of the tables.
@@ -51,8 +51,19 @@ class Calibration:
 
     @cached_property
     def documents(self) -> dict[Named, dict[str, Any]]:
-        """For each profile what was fitted, where it comes from, and how good it is."""
-        return {named: {**values, **self._provenance(named)} for named, values in self.fit.overlay.items()}
+        """For each profile what was fitted, where it comes from, and how good it is.
+
+        Profiles are left out whose rows were predicted better before than by fits that had not seen them.
+        """
+        overlay = {named: values for named, values in self.fit.overlay.items() if self.helps(named)}
+        return {named: {**values, **self._provenance(named)} for named, values in overlay.items()}
+
+    def helps(self, named: Named) -> bool:
+        """Whether the fit of a profile makes unseen rows better, or was told by kernels."""
+        if any(("gpu", fit.gpu) == named for fit in self.kernels):
+            return True
+        before, _, unseen_ = self.errors(named)
+        return (unseen_.balanced_mape or 0.0) < (before.balanced_mape or 0.0)
 
     def write(self, folder: Path) -> list[Path]:
         """Write the fits into ``fits/`` below a folder of hardware profiles.
@@ -69,13 +80,15 @@ class Calibration:
         return files + write_files(folder / "fits", {EXPECTED: _writer(text)})
 
     def errors(self, named: Named) -> tuple[Errors, Errors, Errors]:
-        """Errors of the rows that read a profile: before, of the fit, and unseen."""
-        mine = [named in read for read in self.read]
-        before, after, unseen_ = (
-            errors_of([each for each, own in zip(found, mine, strict=True) if own])
-            for found in (self.before, self.after, self.unseen)
+        """Errors of the sampled rows that read a profile: before, of the fit, and unseen."""
+        unseen_ = {each.case.id: each for each in self.unseen}
+        tested = [unseen_[each.case.id] for each in self.before]
+        own = [named in read for read in self.problem.read]
+        before, after, blind = (
+            errors_of([each for each, mine in zip(found, own, strict=True) if mine])
+            for found in (self.before, self.after, tested)
         )
-        return before, after, unseen_
+        return before, after, blind
 
     def _provenance(self, named: Named) -> dict[str, Any]:
         _, after, unseen_ = self.errors(named)
@@ -145,7 +158,7 @@ def calibrate(
         problem = Problem(chosen, simulations, overlay_of(kernels))
         tested = unseen(problem, cases, simulations)
         fitted = fit(problem)
-        before, after = simulations.predict(cases), simulations.predict(cases, fitted.overlay)
+        before, after = simulations.predict(problem.cases), simulations.predict(problem.cases, fitted.overlay)
         read = [simulations.profiles(case.run) if case.run is not None else frozenset() for case in cases]
     return Calibration(problem, fitted, before, after, tested, read, kernels, tables, command, as_of)
 

@@ -36,6 +36,7 @@ class Coefficient:
         dimension: Of a number; none of a share or factor.
         column: Of a curve: ``compute`` or ``memory``; the value is what its greatest point has.
         points: The curve that is scaled.
+        families: Of which runs it is told by.
     """
 
     named: Named
@@ -46,6 +47,7 @@ class Coefficient:
     dimension: Dimension | None = None
     column: str = ""
     points: tuple[Mapping[str, Any], ...] = ()
+    families: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.named[1]} {'.'.join(self.path)}" + (f" ({self.column})" if self.column else "")
@@ -70,38 +72,51 @@ class Free:
     path: str
     lower: float
     upper: float
+    families: tuple[str, ...]
     dimension: Dimension | None = None
     column: str = ""
 
 
 SECONDS = Dimension.SECONDS
+TRAINING, SERVING, COLLECTIVES = ("training",), ("serving",), ("collectives",)
+RUNS = TRAINING + SERVING
 FREE = (
-    Free("engine", "per_layer", 1e-6, 2e-3, SECONDS),
-    Free("engine", "launch_per_layer", 1e-6, 2e-3, SECONDS),
-    Free("engine", "elementwise", 0.3, 5.0),
-    Free("engine", "loss_bytes_per_logit", 4.0, 120.0),
-    Free("engine", "per_step", 1e-6, 1e-1, SECONDS),
-    Free("engine", "per_sequence", 1e-7, 2e-3, SECONDS),
-    Free("gpu", "efficiency.gemm", 0.2, 1.0, column="compute"),
-    Free("gpu", "efficiency.gemm", 0.3, 1.0, column="memory"),
-    Free("gpu", "efficiency.attention", 0.1, 1.0, column="compute"),
-    Free("gpu", "efficiency.decode_attention", 0.1, 1.0, column="memory"),
-    Free("gpu", "efficiency.memory", 0.3, 1.0, column="memory"),
-    Free("gpu", "efficiency.conv", 0.1, 1.0, column="compute"),
-    Free("node", "interconnect.bandwidth", 1e9, 2e12, Dimension.BYTES_PER_SECOND),
-    Free("node", "nics.bandwidth", 1e8, 4e11, Dimension.BYTES_PER_SECOND),
-    Free("node", "nics.latency", 1e-7, 1e-4, SECONDS),
+    Free("engine", "per_layer", 1e-6, 2e-3, RUNS, SECONDS),
+    Free("engine", "launch_per_layer", 1e-6, 2e-3, RUNS, SECONDS),
+    Free("engine", "per_step", 1e-6, 1e-1, RUNS, SECONDS),
+    Free("engine", "per_sequence", 1e-7, 2e-3, SERVING, SECONDS),
+    Free("engine", "elementwise", 0.3, 5.0, TRAINING),
+    Free("engine", "loss_bytes_per_logit", 4.0, 120.0, TRAINING),
+    Free("gpu", "efficiency.gemm", 0.2, 1.0, RUNS, column="compute"),
+    Free("gpu", "efficiency.gemm", 0.3, 1.0, SERVING, column="memory"),
+    Free("gpu", "efficiency.attention", 0.1, 1.0, RUNS, column="compute"),
+    Free("gpu", "efficiency.decode_attention", 0.1, 1.0, SERVING, column="memory"),
+    Free("gpu", "efficiency.memory", 0.3, 1.0, RUNS, column="memory"),
+    Free("gpu", "efficiency.conv", 0.1, 1.0, TRAINING, column="compute"),
+    Free("node", "interconnect.bandwidth", 1e9, 2e12, COLLECTIVES, Dimension.BYTES_PER_SECOND),
+    Free("node", "nics.bandwidth", 1e8, 4e11, COLLECTIVES, Dimension.BYTES_PER_SECOND),
+    Free("node", "nics.latency", 1e-7, 1e-4, COLLECTIVES, SECONDS),
 )
-"""What may be fitted, and within which bounds."""
+"""What may be fitted, within which bounds, and which runs tell it."""
 
 
-def coefficients_of(profiles: Iterable[Named], free: Sequence[Free] = FREE) -> list[Coefficient]:
-    """Everything that may be fitted in some profiles; each curve of a dtype is one of its own."""
+def coefficients_of(
+    profiles: Iterable[Named], known: Mapping[Named, Mapping[str, Any]] | None = None, free: Sequence[Free] = FREE
+) -> list[Coefficient]:
+    """Everything that may be fitted in some profiles; each curve of a dtype is one of its own.
+
+    Args:
+        profiles: The profiles.
+        known: Curves that kernels have told already: of these only the share of the peak compute is free, which a
+            GPU under load for long does not keep up.
+        free: What may be fitted.
+    """
     found: list[Coefficient] = []
     for named in sorted(profiles):
         profile = LOADERS[named[0]](named[1])
         for each in free:
-            if each.kind == named[0]:
+            told = (known or {}).get(named, {}).get("efficiency", {})
+            if each.kind == named[0] and not (each.column == "memory" and each.path.split(".")[-1] in told):
                 found += _coefficients(named, profile, each)
     return found
 
@@ -135,7 +150,7 @@ def _coefficients(named: Named, profile: Profile, free: Free) -> list[Coefficien
     if not free.column:
         known = value is not None and value > free.lower
         start = min(float(value), free.upper) if known else math.sqrt(free.lower * free.upper)
-        return [Coefficient(named, path, free.lower, free.upper, start, free.dimension)]
+        return [Coefficient(named, path, free.lower, free.upper, start, free.dimension, families=free.families)]
     curves = {dtype: [point.model_dump() for point in points] for dtype, points in value.items()}
     return [
         Coefficient(
@@ -146,6 +161,7 @@ def _coefficients(named: Named, profile: Profile, free: Free) -> list[Coefficien
             max(point[free.column] for point in points),
             column=free.column,
             points=tuple(points),
+            families=free.families,
         )
         for dtype, points in curves.items()
     ]

@@ -77,7 +77,7 @@ class Problem:
             raise UsageError(f"a fit needs at least {FEWEST_ROWS} rows that can be predicted, not {len(self.cases)}")
         self.read = [simulations.profiles(case.run) for case in self.cases if case.run is not None]
         with overlaid(self._base):
-            candidates = coefficients_of(frozenset().union(*self.read))
+            candidates = coefficients_of(frozenset().union(*self.read), self._base)
         self.weights = _weights(self.cases)
         felt = self._felt(candidates)
         self.coefficients = [each for each, rows in zip(candidates, felt, strict=True) if rows >= FEWEST_ROWS]
@@ -117,10 +117,24 @@ class Problem:
         for colour in self.colours:
             moved = places.copy()
             moved[colour] += np.where(places[colour] + STEP <= 1.0, STEP, -STEP)
-            slopes = (self._errors(self.coefficients, moved) - base) * self.weights
+            slopes = (self._moved(self.coefficients, colour, moved, base) - base) * self.weights
             for index in colour:
-                touched = [self.coefficients[index].named in read for read in self.read]
+                touched = self._touched(self.coefficients[index])
                 found[:rows, index] = np.where(touched, slopes / (moved[index] - places[index]), 0.0)
+        return found
+
+    def _touched(self, coefficient: Coefficient) -> NDArray[np.bool_]:
+        """The rows that tell a coefficient, if they feel it."""
+        pairs = zip(self.cases, self.read, strict=True)
+        return np.array([coefficient.named in read and case.family in coefficient.families for case, read in pairs])
+
+    def _moved(
+        self, coefficients: Sequence[Coefficient], colour: Sequence[int], places: Vector, base: Vector
+    ) -> Vector:
+        """The errors at some places of those rows that the coefficients of a colour touch; else those at the base."""
+        touched = np.any([self._touched(coefficients[index]) for index in colour], axis=0)
+        found = base.copy()
+        found[touched] = self._errors(coefficients, places, np.flatnonzero(touched))
         return found
 
     def _felt(self, candidates: Sequence[Coefficient]) -> list[int]:
@@ -131,15 +145,18 @@ class Problem:
         for colour in _colours(candidates, self.read):
             moved = places.copy()
             moved[colour] += np.where(places[colour] + STEP <= 1.0, STEP, -STEP)
-            changed = np.abs(self._errors(candidates, moved) - base) > FELT
+            changed = np.abs(self._moved(candidates, colour, moved, base) - base) > FELT
             for index in colour:
-                touched = np.array([candidates[index].named in read for read in self.read])
-                felt[index] = int(np.count_nonzero(changed & touched))
+                felt[index] = int(np.count_nonzero(changed & self._touched(candidates[index])))
         return felt
 
-    def _errors(self, coefficients: Sequence[Coefficient], places: Vector) -> Vector:
+    def _errors(
+        self, coefficients: Sequence[Coefficient], places: Vector, rows: NDArray[np.intp] | None = None
+    ) -> Vector:
+        """Logarithmic errors of some rows, or of all."""
         values = [from_unit(each, float(place)) for each, place in zip(coefficients, places, strict=True)]
-        found = self._simulations.predict(self.cases, self.overlay(coefficients, values))
+        cases = self.cases if rows is None else [self.cases[row] for row in rows]
+        found = self._simulations.predict(cases, self.overlay(coefficients, values))
         return np.array([_log_error(each) for each in found])
 
 
@@ -194,7 +211,7 @@ def _cost(residuals: Vector, scale: float) -> float:
 
 
 def unseen(
-    problem: Problem, cases: Sequence[Case], simulations: Simulations, *, folds: int = 5, steps: int = 3
+    problem: Problem, cases: Sequence[Case], simulations: Simulations, *, folds: int = 5, steps: int = 2
 ) -> list[Prediction]:
     """Predict each case by a fit that has not seen its fold; in their order.
 

@@ -29,14 +29,14 @@ class EngineSetup:
     beyond_context: bool = False
 
 
-VLLM = EngineSetup("vllm")
+VLLM = EngineSetup("vllm", cache_as_weights=True)
 VLLM_V0 = EngineSetup("vllm-v0", scheduler="vllm_v0")
 VLLM_2023 = EngineSetup("pytorch-eager", scheduler="vllm_v0")
 TENSORRT_LLM = EngineSetup(
     "tensorrt-llm", scheduler="orca", sequences=2048, cache_as_weights=True, beyond_context=True
 )
 TENSORRT_LLM_CPP = replace(TENSORRT_LLM, profile="tensorrt-llm-cpp", step_tokens=2048)
-SGLANG = EngineSetup("sglang", scheduler="vllm_v0")
+SGLANG = EngineSetup("sglang", scheduler="vllm_v0", cache_as_weights=True)
 
 ENGINES: tuple[tuple[str, EngineSetup], ...] = (
     ("vllmsplitwise", VLLM_2023),

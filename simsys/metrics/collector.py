@@ -234,6 +234,7 @@ class ServingMetrics(MetricsCollector):
         """Tokens that need not be computed, of those that were looked for."""
         self.log.prefix_hits += hit_tokens
         self.log.prefix_queries += query_tokens
+        self.log.lookups.extend((now_s, hit_tokens, query_tokens))
 
     def steps(self, rank: int, runs: Sequence[float]) -> None:
         """Many at once; a good time to store what engines have noted since the last ones."""

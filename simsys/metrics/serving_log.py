@@ -138,6 +138,8 @@ class ServingLog:
         """What each request had generated then."""
         self.prefix_queries = self.prefix_hits = 0
         """Tokens that were looked up in the prefix cache, and those that were there."""
+        self.lookups = array("d")
+        """Three numbers for each time: when, how many tokens were there, and how many were looked up."""
 
     def preempted(self, request: int, now_s: float) -> None:
         """A request has lost its cache."""

@@ -95,6 +95,7 @@ class DeviceSpec:
         speed: Share of the usual speed at which all kernels run: below 1 for a slow GPU.
         host_update_bytes_per_s: What an optimizer on the host reads and writes for this device: its share of the
             bandwidth of the host's memory, times the part of it that such an optimizer reaches; 0 if unknown.
+        host_speed: How fast a core of the host is, over one of the hosts for which engines' host times are given.
     """
 
     name: str
@@ -110,6 +111,7 @@ class DeviceSpec:
     curves: Mapping[str, Mapping[str, EfficiencyCurve]] = field(hash=False)
     floor_s: Mapping[str, Mapping[str, float]] = field(hash=False)
     host_update_bytes_per_s: float = 0.0
+    host_speed: float = 1.0
     speed: float = 1.0
 
 
