@@ -192,7 +192,7 @@ def test_names_of_hardware_and_models(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("cells", "reason"),
     [
-        ({"gpu": "Gaudi2-96GB"}, "no profile of GPU Gaudi2-96GB"),
+        ({"gpu": "SN40L"}, "no profile of GPU SN40L"),
         ({"engine": "sambaflow"}, "no profile of engine sambaflow"),
         ({"model": "Deci/DeciLM-7B"}, "model Deci/DeciLM-7B is not in the model DB"),
         ({"precision": "q4_K_S"}, "precision q4_K_S"),

@@ -30,6 +30,7 @@ NODES: tuple[tuple[str, str], ...] = (
     ("rtxpro6000", "pcie-rtx-pro-6000-8"),
     ("mi300x", "mi300x-platform"),
     ("mi250", "mi250-8"),
+    ("gaudi2", "gaudi2-8"),
 )
 """Beginnings of names, letters and digits alone, and the node profile; without one, there are only single GPUs."""
 
