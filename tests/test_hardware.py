@@ -170,7 +170,16 @@ def test_engines_are_ordered_as_measured() -> None:
     launch = {name: load_engine(name).launch_per_layer or 0.0 for name in layer}
     assert launch["tensorrt-llm-cpp"] < launch["vllm"] < launch["pytorch-eager"] < launch["gpt-fast"]
     recorded = {name for name in layer if load_engine(name).cuda_graphs is not None}
-    serving = {"vllm", "vllm-v0", "sglang", "tensorrt-llm", "tensorrt-llm-cpp", "deepspeed-mii", "lmdeploy"}
+    serving = {
+        "vllm",
+        "vllm-v0",
+        "sglang",
+        "tensorrt-llm",
+        "tensorrt-llm-cpp",
+        "deepspeed-mii",
+        "deepspeed-inference",
+        "lmdeploy",
+    }
     assert recorded == {*serving, "gpt-fast"}
 
 

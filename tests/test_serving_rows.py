@@ -145,6 +145,7 @@ def test_times_of_a_batch_add_up(tmp_path: Path) -> None:
         ("NIM (TensorRT-LLM)", "", "tensorrt-llm"),
         ("SGLang", "0.5.9", "sglang"),
         ("Deepspeed-MII", "2024", "deepspeed-mii"),
+        ("Deepspeed", "2024", "deepspeed-inference"),
         ("lmdeploy TurboMind", "0.2.0", "lmdeploy"),
         ("gpt-fast (PyTorch)", "", "gpt-fast"),
     ],
