@@ -113,8 +113,8 @@ def as_nccl(
 def with_own_all_reduce(choose: Choose, overhead_s: float) -> Choose:
     """A chooser that compares an engine's own all-reduce too, in groups inside one node.
 
-    Engines that serve have such kernels for small messages in place of NCCL's: every rank reads its block of all others
-    over NVLink, adds up, and all read the sums, which is the direct algorithm with less to launch (vLLM,
+    Engines that serve have such kernels for small messages in place of NCCL's: every rank reads its block of all
+    others over NVLink, adds up, and all read the sums, which is the direct algorithm with less to launch (vLLM,
     csrc/custom_all_reduce.cuh; TensorRT-LLM, customAllReduceKernels.cu).
 
     Args:
