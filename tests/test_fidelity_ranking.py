@@ -12,7 +12,7 @@ from simsys.fidelity.ranking import ranking_of, spearman
 
 
 def row(layouts: str, predicted: float | None, measured: float, metric: str = "iteration_s") -> Prediction:
-    return Prediction(Case("x", "training", "g", metric, "s", measured, {}, layouts), predicted)
+    return Prediction(Case("x", "training", "g", metric, "s", measured, layouts=layouts), predicted)
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=3, max_size=12))

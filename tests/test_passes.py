@@ -160,9 +160,9 @@ def test_column_and_row_splits_divide_the_side_they_are_named_after(split: Split
     assert part.flop_per_token == 2.0 * columns * inner
 
 
-def test_a_vocabulary_is_padded_to_a_multiple_of_the_degree() -> None:
+def test_a_vocabulary_is_padded_until_each_part_is_aligned() -> None:
     head = Operator("lm_head", OperatorKind.GEMM, Split.VOCABULARY, 50257.0, columns=50257, inner=64)
-    assert shard(head, 8).columns == 6283  # 8 x 6283 = 50264
+    assert shard(head, 8).columns == 6288  # a multiple of 8, and 8 x 6288 = 50304
 
 
 @pytest.mark.parametrize(("split", "size"), [(Split.COLUMN, "columns"), (Split.ROW, "inner")])

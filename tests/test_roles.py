@@ -91,7 +91,7 @@ def test_all_wait_for_a_slow_gpu(strategy: str) -> None:
             hardware={"profile": "dgx-h100", "num_nodes": 2, "exceptions": list(exceptions)},
             model={"name": "GPT2-Small"},
             parallelism={"strategy": strategy},
-            training={"batch_size_per_gpu": 8, "num_iterations": 2},
+            training={"batch_size_per_gpu": 64, "num_iterations": 2},
         )
         return float(simulate(config).metrics["mean_iteration_s"])
 

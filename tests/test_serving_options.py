@@ -84,7 +84,7 @@ BAD = [
     ),
     (
         {"serving": "precision: int5"},
-        "4:22: serving.precision: 'int5' is not one of fp32, fp16, bf16, fp8, int8, int4",
+        "4:22: serving.precision: 'int5' is not one of fp32, fp16, bf16, fp8, int8, fp4, mxfp4, int4",
     ),
     ({"serving": "kv_precision: int8"}, f"4:25: serving.kv_precision: {KV}"),
     (
@@ -93,7 +93,7 @@ BAD = [
     ),
     (
         {"serving": "engine: pytorch-eager, cuda_graphs: true"},
-        "4:47: serving.cuda_graphs: pytorch-eager has no CUDA graphs, but gpt-fast, sglang, tensorrt-llm, vllm have",
+        "4:47: serving.cuda_graphs: pytorch-eager has no CUDA graphs, but deepspeed-inference, ",
     ),
     (
         {"serving": "speculative: {draft_tokens: 4, acceptance_rate: 0.7, draft_model: Llama3-9B}"},

