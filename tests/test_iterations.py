@@ -55,7 +55,7 @@ def train(
 PIPELINE = {"dp_degree": 2, "tp_degree": 1, "pp_stages": 4}
 
 
-SLOW_WRITE = {"interval": 4, "storage_bandwidth": "3 GB/s", "asynchronous": True}
+SLOW_WRITE = {"interval": 4, "storage_bandwidth": "2 GB/s", "asynchronous": True}
 """1.5 GB, which are written in the time of some ten iterations."""
 BETWEEN: dict[str, dict[str, Any]] = {
     "checkpoints": {"checkpoint": {"interval": 5, "storage_bandwidth": "10 GB/s"}},

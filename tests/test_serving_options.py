@@ -93,7 +93,7 @@ BAD = [
     ),
     (
         {"serving": "engine: pytorch-eager, cuda_graphs: true"},
-        "4:47: serving.cuda_graphs: pytorch-eager has no CUDA graphs, but deepspeed-inference, ",
+        "4:47: serving.cuda_graphs: pytorch-eager has no CUDA graphs, but deepspeed-inference",
     ),
     (
         {"serving": "speculative: {draft_tokens: 4, acceptance_rate: 0.7, draft_model: Llama3-9B}"},
