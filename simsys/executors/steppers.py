@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heappush
+from heapq import heappop
 from typing import TYPE_CHECKING
 
 from simpy.events import Event
@@ -13,7 +13,7 @@ from simsys.model.batch import Batch
 from simsys.ops import Forward
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
-from simsys.platform.environment import At, Callback, boundary
+from simsys.platform.environment import At, Recurring, boundary
 
 if TYPE_CHECKING:
     from simsys.executors.base import Executor
@@ -162,9 +162,8 @@ class Jump:
         # Steps since the anchor: those that have been told, and those under way besides; and when these begin and end.
         self._from = self._to = 0
         self._started_s = self._due_s = -1.0
-        self._callbacks: list[Callback] = [self._fire]
-        self._tick = Event(self._env)
-        self._tick._ok, self._tick._value = True, None
+        self._tick = Recurring(self._env, self._fire)
+        self._ahead = False  # whether the run that is started next needs no event of its own
 
     def run(self, batch: Batch, steps: int, host_s: float, more_pairs: float = 0.0) -> None:
         """Start a run of at most so many steps."""
@@ -245,10 +244,9 @@ class Jump:
 
     def _arm(self) -> None:
         """An earlier time that stays in the queue is passed over."""
-        env, tick = self._env, self._tick
-        tick.callbacks = self._callbacks
-        self._due_s = due_s = self._anchor_s + self._times.elapsed(self._to)
-        heappush(env._queue, (due_s, self._priority, next(env._eid), tick))
+        self._due_s = self._anchor_s + self._times.elapsed(self._to)
+        if not self._ahead:
+            self._tick.arm(self._due_s, self._priority)
 
     def _after(self, steps: int) -> Batch:
         """The batch of a step, counted from the anchor."""
@@ -263,10 +261,43 @@ class Jump:
         )
 
     def _fire(self, _: Event) -> None:
-        self._tick.callbacks = self._callbacks
+        """End the run, and those after it as long as nothing else happens before they end."""
+        self._tick.callbacks = self._tick.actions
+        if self._env._now != self._due_s or self._from == self._to:
+            return  # the run was cut
+        self._ahead = True
+        while True:
+            self._end()
+            if self._from == self._to:
+                break  # no other run has begun
+            if not self._may_go_on():
+                self._tick.arm(self._due_s, self._priority)
+                break
+        self._ahead = False
+
+    def _may_go_on(self) -> bool:
+        """Go to the end of the run if nothing else comes before it, or only what may happen meanwhile."""
+        env, priority = self._env, self._priority
+        queue = env._queue
+        while queue:
+            time_s, urgency, _, event = queue[0]
+            due_s = self._due_s
+            if time_s > due_s or (time_s == due_s and urgency > priority):
+                break
+            if event is self._tick:
+                heappop(queue)
+            elif type(event) is Recurring and event.brief:
+                heappop(queue)
+                env._now, env.priority = time_s, urgency
+                event.action(event)
+            else:
+                return False
+        env._now, env.priority = self._due_s, priority
+        return True
+
+    def _end(self) -> None:
+        """The run under way ends now."""
         first, end, now_s = self._from, self._to, self._env._now
-        if now_s != self._due_s or first == end:
-            return
         steps, started_s, times = end - first, self._started_s, self._times
         self._from = end
         device = self._device

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from heapq import heappush
 from typing import Protocol
 
 from simpy.events import URGENT, Event
 
-from simsys.platform.environment import AFTERWARDS, Callback, Environment
+from simsys.platform.environment import AFTERWARDS, Environment, Recurring
 from simsys.probes import Probes
 from simsys.serving.replica import Replica
 from simsys.serving.requests import RequestTable
@@ -65,23 +64,20 @@ class Source:
         on_end = self._let_follow if self._followers or requests.concurrency else self._count
         for replica in (*router.replicas, *elsewhere):
             replica.on_end = on_end
-        self._callbacks: list[Callback] = [self._deliver]
-        self._tick = Event(env)
-        self._tick._ok, self._tick._value = True, None
+        self._tick = Recurring(env, self._deliver, brief=True)
         self._armed = False
         self._arm()
 
     def _arm(self) -> None:
         """Wait for the next arrival, if it need not wait for another request's end."""
         if self._next < len(self._order) and self._free > 0:
-            env = self._env
+            now_s = self._env._now
             time_s = self._arrival_s[self._order[self._next]]
             self._armed = True
-            self._tick.callbacks = self._callbacks
-            if time_s > env._now:
-                heappush(env._queue, (time_s, URGENT, next(env._eid), self._tick))
+            if time_s > now_s:
+                self._tick.arm(time_s, URGENT)
             else:
-                heappush(env._queue, (env._now, AFTERWARDS, next(env._eid), self._tick))
+                self._tick.arm(now_s, AFTERWARDS)
 
     def _deliver(self, _: Event) -> None:
         """Deliver the next request, and in the same event all others that arrive at this moment."""
