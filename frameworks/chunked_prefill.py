@@ -24,15 +24,16 @@ class ChunkedPrefill(Scheduler):
 
     def schedule(self) -> list[Chunk]:
         """Share out the budget."""
-        budget = self.options.max_num_batched_tokens - self.decode.size
+        options, waiting, running = self.options, self.waiting, self.running
+        budget = options.max_num_batched_tokens - self.decode.size
         chunks = []
-        for request in list(self.prefilling):
+        for request in list(self.prefilling) if self.prefilling else ():
             tokens = self.chunk_tokens(request, budget)
             if tokens and request in self.prefilling and (chunk := self.extend(request, tokens)):
                 chunks.append(chunk)
                 budget -= chunk.tokens
-        waiting, seats = self.waiting, self.options.max_num_seqs
-        while waiting and len(self.running) < seats:
+        seats = options.max_num_seqs
+        while waiting and len(running) < seats:
             request = waiting[0]
             tokens = self.chunk_tokens(request, budget)
             if not tokens or not (chunk := self.admit(request, tokens)):
@@ -43,7 +44,9 @@ class ChunkedPrefill(Scheduler):
 
     def chunk_tokens(self, request: int, budget: int) -> int:
         """How much of a prompt fits into this step."""
-        tokens = self.sequences.remaining_prompt(request)
+        sequences = self.sequences
+        tokens = sequences.prompt_tokens[request] + sequences.generated_tokens[request]
+        tokens -= sequences.computed_tokens[request]
         threshold = self.options.long_prefill_token_threshold
         if 0 < threshold < tokens:
             tokens = threshold

@@ -34,8 +34,9 @@ class LLMDecode(DecodePhase):
         self.size += 1
         self.cached_tokens += cached
         kv = self.kv
-        if kv.held[request] * kv.block_size < sequences.prompt_tokens[request] + output - 1:
-            remainder = self.remainder[request] = (step - cached) % kv.block_size
+        block_size = kv.block_size
+        if kv.held[request] * block_size < sequences.prompt_tokens[request] + output - 1:
+            remainder = self.remainder[request] = (step - cached) % block_size
             self.block_due[remainder] += 1
             self.growing += 1
         heappush(self.ends, (step + output - sequences.generated_tokens[request], request, step))
@@ -67,15 +68,16 @@ class LLMDecode(DecodePhase):
 
     def finish(self, steps: int = 1) -> list[int]:
         """One more token each and step; those with their last one leave."""
-        if not self.size:
+        size = self.size
+        if not size:
             return []
-        missing = self.missing_blocks(steps)
+        missing = self.missing_blocks(steps) if self.growing else 0
         if missing:
             self.kv.take_for_decode(missing)
-        self.cached_tokens += self.size * steps
+        self.cached_tokens += size * steps
         self.step = step = self.step + steps
-        ended: list[int] = []
         ends = self.ends
+        ended: list[int] = []
         while ends and ends[0][0] <= step:
             _, request, joined = heappop(ends)
             if self.joined.get(request) == joined:

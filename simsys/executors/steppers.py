@@ -156,7 +156,7 @@ class Jump:
         self._sequences: float = 0  # that decode
         self._context = 0  # of the first step, where there are no prompts
         self._decode_costs: dict[int, tuple[float, float, float, float]] = {}
-        self._times = StepTimes(0.0, 0.0, 0.0)
+        self._even = self._times = StepTimes(0.0, 0.0, 0.0)  # the former of all runs whose durations grow evenly
         self._log = StepLog(executor, team.ranks[0])
         self._anchor_s = 0.0
         # Steps since the anchor: those that have been told, and those under way besides; and when these begin and end.
@@ -167,18 +167,28 @@ class Jump:
 
     def run(self, batch: Batch, steps: int, host_s: float, more_pairs: float = 0.0) -> None:
         """Start a run of at most so many steps."""
-        if batch.tokens == self._tokens and batch == self._after(self._from) and self._same(host_s, more_pairs):
+        if (
+            batch.tokens == self._tokens
+            and host_s == self._host_s
+            and more_pairs == self._more_pairs
+            and self._due_s == self._env._now
+            and batch == self._after(self._from)
+        ):
             self._go_on(steps)
             return
         self._batch, self._more_pairs, self._host_s = batch, more_pairs, host_s
         self._tokens, self._sequences, self._context = batch.tokens, batch.decode_sequences, 0
         if steps > 1:
-            self._begin(self._cost.step_times(batch, more_pairs, host_s, self._collective_s), steps)
+            self._times = self._cost.step_times(batch, more_pairs, host_s, self._collective_s)
+            self._begin(steps)
             return
         alone = batch.decode_sequences == 1
         costs = self._cost.step_costs(batch.tokens, batch.logits, True, self._collective_s, alone=alone)
-        idle_s = costs.exchange_s + host_s
-        self._begin(StepTimes(self._cost.step_seconds(batch, costs) + idle_s, 0.0, idle_s), 1)
+        times = self._times = self._even
+        times.idle_s = idle_s = costs.exchange_s + host_s
+        times.first_s = self._cost.step_seconds(batch, costs) + idle_s
+        times.growth_s = 0.0
+        self._begin(1)
         self._host_s = -1.0  # no step goes on from here, since how it would grow is not known
 
     def decode(self, sequences: int, context_tokens: int, steps: int, host_s: float) -> None:
@@ -186,7 +196,9 @@ class Jump:
         if (
             sequences == self._tokens
             and context_tokens == self._context + self._from * sequences
-            and self._same(host_s, 0.0)
+            and self._due_s == self._env._now
+            and host_s == self._host_s
+            and self._more_pairs == 0.0
         ):
             self._go_on(steps)
             return
@@ -195,37 +207,36 @@ class Jump:
         self._context = context_tokens
         costs = self._decode_costs.get(sequences)
         if costs is None:
-            alone = sequences == 1
-            found = self._cost.step_costs(sequences, sequences, False, self._collective_s, alone=alone)
-            costs = self._decode_costs[sequences] = (
-                found.steepest_from,
-                found.compute_s + found.exchange_s + found.steepest_s,
-                found.per_token_s,
-                found.exchange_s,
-            )
+            costs = self._decode_costs[sequences] = self._costs_of(sequences)
         steepest_from, fixed_s, per_token_s, exchange_s = costs
         if context_tokens >= steepest_from:
-            first_s = fixed_s + per_token_s * context_tokens + host_s
-            self._begin(StepTimes(first_s, per_token_s * sequences, exchange_s + host_s), steps)
+            times = self._times = self._even
+            times.first_s = fixed_s + per_token_s * context_tokens + host_s
+            times.growth_s, times.idle_s = per_token_s * sequences, exchange_s + host_s
         else:
-            self._begin(self._cost.step_times(self._after(0), 0.0, host_s, self._collective_s), steps)
+            self._times = self._cost.step_times(self._after(0), 0.0, host_s, self._collective_s)
+        self._begin(steps)
 
-    def _begin(self, times: StepTimes, steps: int) -> None:
-        self._times = times
-        now_s, free_at_s = self._env._now, self._device.free_at_s
-        self._anchor_s = self._started_s = now_s if now_s >= free_at_s else free_at_s
+    def _costs_of(self, sequences: int) -> tuple[float, float, float, float]:
+        """What steps of so many sequences cost from a context on: that, a constant, per token, and for collectives."""
+        found = self._cost.step_costs(sequences, sequences, False, self._collective_s, alone=sequences == 1)
+        fixed_s = found.compute_s + found.exchange_s + found.steepest_s
+        return found.steepest_from, fixed_s, found.per_token_s, found.exchange_s
+
+    def _begin(self, steps: int) -> None:
+        """A run whose durations are known now begins."""
+        now_s, free_at_s, times = self._env._now, self._device.free_at_s, self._times
+        self._anchor_s = self._started_s = started_s = now_s if now_s >= free_at_s else free_at_s
         self._from = 0
-        self._to = steps if steps <= self._longest else self._longest
-        self._arm()
+        self._to = to = steps if steps <= self._longest else self._longest
+        self._due_s = due_s = started_s + times.elapsed(to)
+        if not self._ahead:
+            self._tick.arm(due_s, self._priority)
 
     def _go_on(self, steps: int) -> None:
         self._started_s = self._due_s
         self._to = self._from + (steps if steps <= self._longest else self._longest)
         self._arm()
-
-    def _same(self, host_s: float, more_pairs: float) -> bool:
-        """Whether a step that follows from those so far begins as the last one has ended."""
-        return self._due_s == self._env._now and host_s == self._host_s and more_pairs == self._more_pairs
 
     def cut(self) -> None:
         """End the run at the first boundary that is not before now."""
@@ -243,7 +254,7 @@ class Jump:
         return to - 1 - self._from
 
     def _arm(self) -> None:
-        """An earlier time that stays in the queue is passed over."""
+        """A time that is in the queue already is passed over."""
         self._due_s = self._anchor_s + self._times.elapsed(self._to)
         if not self._ahead:
             self._tick.arm(self._due_s, self._priority)

@@ -88,13 +88,16 @@ class PagedKVCache:
 
     def grow(self, request: int, tokens: int) -> bool:
         """Let `request` hold `tokens` tokens; False, and no change, if the unreserved free blocks do not suffice."""
-        missing = -(-tokens // self.block_size) - self.held.get(request, 0)
+        held = self.held.get(request, 0)
+        blocks = -(-tokens // self.block_size)
+        missing = blocks - held
         if missing > 0:
-            if missing > self.free_blocks - self.reserved_blocks:
+            free = self.free_blocks
+            if missing > free - self.reserved_blocks:
                 return False
-            self.held[request] = self.held.get(request, 0) + missing
-            self.free_blocks -= missing
-            used = self.num_blocks - self.free_blocks
+            self.held[request] = blocks
+            self.free_blocks = free = free - missing
+            used = self.num_blocks - free
             if used > self.peak_blocks:
                 self.peak_blocks = used
         return True
@@ -126,15 +129,17 @@ class PagedKVCache:
 
     def take_for_decode(self, blocks: int) -> None:
         """Take blocks for decoding sequences; they are attributed when the sequence is released."""
-        if blocks > self.free_blocks:
+        free = self.free_blocks - blocks
+        if free < 0:
             raise InternalError(f"decode takes {blocks} KV blocks, {self.free_blocks} are free")
-        self.free_blocks -= blocks
-        used = self.full_blocks = self.num_blocks - self.free_blocks
+        self.free_blocks = free
+        used = self.full_blocks = self.num_blocks - free
         if used > self.peak_blocks:
             self.peak_blocks = used
 
     def release(self, request: int, tokens: int) -> None:
         """Give back the blocks of a request that holds `tokens` tokens, and what it took beyond them in this step."""
-        self.free_blocks += max(self.held.pop(request, 0), self.blocks_for(tokens))
-        if self.free_blocks > self.num_blocks:
+        blocks, held = -(-tokens // self.block_size), self.held.pop(request, 0)
+        self.free_blocks = free = self.free_blocks + (held if held > blocks else blocks)
+        if free > self.num_blocks:
             raise InternalError(f"more KV blocks were released than taken, at request {request}")

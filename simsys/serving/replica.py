@@ -89,8 +89,11 @@ class Replica:
 
     def submit(self, request: int) -> None:
         """A request arrives here."""
-        reason = self._refusal(request)
-        if reason:
+        sequences, context = self.sequences, self._max_context_tokens
+        total = sequences.prompt_tokens[request] + sequences.output_tokens[request]
+        if (total > context > 0 or total > self._capacity_tokens or self._refuses is not None) and (
+            reason := self._refusal(request)
+        ):
             for hook in self._probes.request_rejected:
                 hook(request, reason, self._env._now)
             if self.on_end is not None:
@@ -246,19 +249,19 @@ class Replica:
 
     def _start_decoding(self) -> None:
         """Start a run without prompts, or rest."""
-        scheduler, decode = self.scheduler, self._decode
+        decode, kv = self._decode, self.kv
         self._chunks = ()
         self._decoding = size = decode.size
         if self._notes is not None:
-            self._notes += (self._env._now, self.kv.free_blocks, self.kv.full_blocks, size)
+            self._notes += (self._env._now, kv.free_blocks, kv.full_blocks, size)
         if not size:
             self._busy = False
             return
         steps = decode.steps_left()
         if steps > 1:
-            if scheduler.preempted:
+            if self.scheduler.preempted:
                 steps = 1
-            elif size * (steps // self._block_size + 1) > self.kv.free_blocks:
+            elif size * (steps // self._block_size + 1) > kv.free_blocks:
                 steps = self._that_fit(steps)
         self._left, self._tokens = steps, size
         host_s = self._per_step_s + self._per_sequence_s * size
@@ -269,25 +272,26 @@ class Replica:
 
     def _start_with_prompts(self, chunks: list[Chunk]) -> None:
         """Start a run that lasts until a sequence ends, a prompt is complete or memory runs out."""
-        decode = self._decode
-        decoding = decode.size if self.scheduler.mixes else 0
+        scheduler, decode, kv = self.scheduler, self._decode, self.kv
+        decoding = decode.size if scheduler.mixes else 0
         self._chunks, self._decoding = chunks, decoding
         if self._notes is not None:
-            kv = self.kv
             self._notes += (self._env._now, kv.free_blocks, kv.full_blocks, decoding or -decode.size)
         batch = self._prefill.work(chunks)
-        steps = self.scheduler.repeats(chunks)
-        more_pairs = 0.0
-        for _, tokens in chunks:
-            more_pairs += tokens * tokens
+        steps, more_pairs = 1, 0.0
+        if not batch.logits:  # no prompt is complete after one step
+            steps = scheduler.repeats(chunks)
+            for _, tokens in chunks:
+                more_pairs += tokens * tokens
         if decoding:
             batch = decode.beside(batch)
-            steps = min(steps, decode.steps_left())
+            if steps > 1:
+                steps = min(steps, decode.steps_left())
         if steps > 1:
-            steps = 1 if self.scheduler.preempted else self._that_fit(steps)
+            steps = 1 if scheduler.preempted else self._that_fit(steps)
         self._left, self._tokens = steps, int(batch.tokens)
         self._steps.run(batch, steps, self._per_step_s + self._per_sequence_s * batch.logits, more_pairs)
-        if steps > 1 and self.kv.shares:  # what a chunk leaves in the cache may help others
+        if steps > 1 and kv.shares:  # what a chunk leaves in the cache may help others
             self._left = 1
             self._steps.cut()
 
