@@ -12,6 +12,8 @@ from simsys.framework import DecodePhase, register
 from simsys.framework import Sequences as Requests
 from simsys.serving.kv_cache import PagedKVCache
 
+NOBODY: list[int] = []
+
 
 @register("llm_decode")
 class LLMDecode(DecodePhase):
@@ -70,13 +72,16 @@ class LLMDecode(DecodePhase):
         """One more token each and step; those with their last one leave."""
         size = self.size
         if not size:
-            return []
-        missing = self.missing_blocks(steps) if self.growing else 0
-        if missing:
-            self.kv.take_for_decode(missing)
+            return NOBODY
+        if self.growing:
+            missing = self.block_due[self.step % self.kv.block_size] if steps == 1 else self.missing_blocks(steps)
+            if missing:
+                self.kv.take_for_decode(missing)
         self.cached_tokens += size * steps
         self.step = step = self.step + steps
         ends = self.ends
+        if ends[0][0] > step:
+            return NOBODY
         ended: list[int] = []
         while ends and ends[0][0] <= step:
             _, request, joined = heappop(ends)

@@ -229,7 +229,7 @@ class Jump:
         self._anchor_s = self._started_s = started_s = now_s if now_s >= free_at_s else free_at_s
         self._from = 0
         self._to = to = steps if steps <= self._longest else self._longest
-        self._due_s = due_s = started_s + times.elapsed(to)
+        self._due_s = due_s = started_s + (times.first_s if to == 1 and not times.kinks else times.elapsed(to))
         if not self._ahead:
             self._tick.arm(due_s, self._priority)
 
@@ -272,56 +272,51 @@ class Jump:
         )
 
     def _fire(self, _: Event) -> None:
-        """End the run, and those after it as long as nothing else happens before they end."""
+        """End the run, and those that follow as long as nothing else comes before they end."""
         self._tick.callbacks = self._tick.actions
-        if self._env._now != self._due_s or self._from == self._to:
+        env, device, probes, priority = self._env, self._device, self._probes, self._priority
+        first, end = self._from, self._to
+        if env._now != self._due_s or first == end:
             return  # the run was cut
         self._ahead = True
-        while True:
-            self._end()
-            if self._from == self._to:
-                break  # no other run has begun
-            if not self._may_go_on():
-                self._tick.arm(self._due_s, self._priority)
+        while first != end:
+            now_s, steps, started_s, times = env._now, end - first, self._started_s, self._times
+            self._from = end
+            device.free_at_s = now_s
+            device.busy_s += now_s - started_s - steps * times.idle_s
+            if self._tally is not None:
+                self._tally.passed(self._op, self._after(0), steps)
+            if probes.operation:
+                self._tell_passes(first, end)
+            if probes.steps:
+                self._log.add(self._tokens, self._sequences, started_s, first, steps, times)
+            self._done(steps)
+            first = self._from
+            if first != self._to and not self._goes_on():
+                self._tick.arm(self._due_s, priority)
                 break
+            end = self._to
         self._ahead = False
 
-    def _may_go_on(self) -> bool:
-        """Go to the end of the run if nothing else comes before it, or only what may happen meanwhile."""
+    def _goes_on(self) -> bool:
+        """Whether the run that has begun can end now, as nothing comes before it; what is brief happens on the way."""
         env, priority = self._env, self._priority
-        queue = env._queue
+        queue, due_s = env._queue, self._due_s
         while queue:
             time_s, urgency, _, event = queue[0]
-            due_s = self._due_s
             if time_s > due_s or (time_s == due_s and urgency > priority):
                 break
-            if event is self._tick:
+            if event is self._tick:  # a run that was cut
                 heappop(queue)
             elif type(event) is Recurring and event.brief:
                 heappop(queue)
                 env._now, env.priority = time_s, urgency
                 event.action(event)
+                due_s = self._due_s
             else:
                 return False
-        env._now, env.priority = self._due_s, priority
+        env._now, env.priority = due_s, priority
         return True
-
-    def _end(self) -> None:
-        """The run under way ends now."""
-        first, end, now_s = self._from, self._to, self._env._now
-        steps, started_s, times = end - first, self._started_s, self._times
-        self._from = end
-        device = self._device
-        device.free_at_s = now_s
-        device.busy_s += now_s - started_s - steps * times.idle_s
-        if self._tally is not None:
-            self._tally.passed(self._op, self._after(0), steps)
-        probes = self._probes
-        if probes.operation:
-            self._tell_passes(first, end)
-        if probes.steps:
-            self._log.add(self._tokens, self._sequences, started_s, first, steps, times)
-        self._done(steps)
 
     def _tell_passes(self, first: int, end: int) -> None:
         started_s = self._started_s

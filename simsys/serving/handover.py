@@ -35,18 +35,17 @@ class DecodingReplica(Replica):
     def __init__(self, scheduler: FetchingScheduler, *given: Any, **named: Any) -> None:
         super().__init__(scheduler, *given, **named)
         self.fetching_scheduler = scheduler
-        self._arrived: list[int] = []
 
     def fetched(self, request: int) -> None:
         """The cache of a request has arrived: it decodes from the next step on."""
-        self._arrived.append(request)
+        self._joining.append(request)
         self.ask_again()
 
     def _next(self) -> None:
-        for request in self._arrived:
+        for request in self._joining:
             del self.fetching_scheduler.fetching[request]
             self._decode.add(request)
-        self._arrived.clear()
+        self._joining.clear()
         super()._next()
 
 

@@ -81,6 +81,7 @@ class Replica:
         self._tokens = 0  # of each of its steps
         self._chunks: Sequence[Chunk] = ()
         self._decoding = 0
+        self._joining: list[int] = []  # whose caches have come from elsewhere
 
     @property
     def outstanding(self) -> int:
@@ -174,13 +175,18 @@ class Replica:
         chunks = self._chunks
         if chunks and steps > 1:
             self._hold(chunks, steps)
+        decode, scheduler = self._decode, self.scheduler
         if self._decoding:
-            for request in self._decode.finish(steps):
+            for request in decode.finish(steps):
                 del self._running[request]
                 self._finished(request)
         if chunks:
             self._advance(chunks, steps)
-        self._next()
+        if scheduler.waiting or self._prefilling or self._joining or decode.size > self.kv.free_blocks:
+            self._next()
+        else:
+            scheduler.preempted = False
+            self._start_decoding()
 
     def _hold(self, chunks: Sequence[Chunk], steps: int) -> None:
         """Take the blocks of the chunks of a run; those of the first step were taken when it was scheduled."""
