@@ -220,7 +220,8 @@ class PassCost:
         ]
         self._heads = [(n, segment) for _, n, segments in self._stretches for segment in segments if segment.per_logit]
         self._kept: dict[tuple[float, float, bool], tuple[float, float]] = {}
-        self._steps: dict[tuple[float, float, bool, bool], StepCosts] = {}
+        self.kept: dict[tuple[float, float, bool, bool], StepCosts] = {}
+        """What `step_costs` has put together."""
         self._of_tokens: dict[tuple[float, bool, bool], StepCosts] = {}
         self._of_logits: dict[float, tuple[float, float]] = {}
 
@@ -264,7 +265,7 @@ class PassCost:
         What depends on the tokens and what on the logits have fewer values than both together.
         """
         key = tokens, logits, prompts, alone
-        found = self._steps.get(key)
+        found = self.kept.get(key)
         if found is None:
             of_tokens = self._of_tokens.get((tokens, prompts, alone))
             if of_tokens is None:
@@ -273,7 +274,7 @@ class PassCost:
             head = self._of_logits.get(logits)
             if head is None:
                 head = self._of_logits[logits] = self._logit_costs(logits, collective_s)
-            found = self._steps[key] = of_tokens._replace(
+            found = self.kept[key] = of_tokens._replace(
                 compute_s=of_tokens.compute_s + head[0], exchange_s=of_tokens.exchange_s + head[1]
             )
         return found

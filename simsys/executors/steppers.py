@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from simpy.events import Event
 
+from simsys.executors.express import NEVER_AGAIN, Express, express
+from simsys.executors.step_log import StepLog
 from simsys.executors.step_times import StepTimes
 from simsys.model.batch import Batch
 from simsys.ops import Forward
@@ -18,9 +20,8 @@ from simsys.platform.environment import At, Recurring, boundary
 if TYPE_CHECKING:
     from simsys.executors.base import Executor
     from simsys.executors.tally import Tally
-
-NUMBERS = 6 * 512
-"""How many numbers are noted before the probes are told."""
+    from simsys.serving.replica import Replica
+    from simsys.serving.source import Source
 
 NAME = "step"
 """The name of the passes, for observers."""
@@ -28,50 +29,6 @@ NAME = "step"
 
 PassOn = Callable[[Batch, float], Event]
 """Passes a batch through a model, after so many seconds of host work; the event fires at the end."""
-
-
-class StepLog:
-    """What the probes are told of steps: many runs at once, since there are so many.
-
-    Args:
-        executor: Knows the probes.
-        rank: The first rank of the team.
-    """
-
-    def __init__(self, executor: Executor, rank: int) -> None:
-        self._executor, self._rank = executor, rank
-        self._runs: list[float] = []
-        executor.at_result(self.tell)
-
-    def add(self, tokens: float, decoding: float, started_s: float, first: int, steps: int, times: StepTimes) -> None:
-        """Note so many steps of a batch, from `first` on, which began at `started_s`."""
-        runs = self._runs
-        if times.kinks:
-            self._add_stretches(tokens, decoding, started_s, first, first + steps, times)
-        else:
-            growth_s = times.growth_s
-            runs += (started_s, steps, decoding, tokens - decoding, times.first_s + growth_s * first, growth_s)
-        if len(runs) >= NUMBERS:
-            self.tell()
-
-    def tell(self) -> None:
-        """Tell what has been noted."""
-        runs, self._runs = self._runs, []
-        if runs:
-            for hook in self._executor.probes.steps:
-                hook(self._rank, runs)
-
-    def _add_stretches(
-        self, tokens: float, decoding: float, started_s: float, first: int, end: int, times: StepTimes
-    ) -> None:
-        """One entry for each stretch in which durations grow evenly."""
-        begun_s = times.elapsed(first)
-        for stop in times.stretches(first, end):
-            first_s = times.duration(first)
-            growth_s = times.duration(first + 1) - first_s if stop > first + 1 else 0.0
-            offset_s = times.elapsed(first) - begun_s
-            self._runs += (started_s + offset_s, stop - first, decoding, tokens - decoding, first_s, growth_s)
-            first = stop
 
 
 class Passes:
@@ -102,6 +59,9 @@ class Passes:
         if event.callbacks is None:  # it took no time
             event = At(self._env, self._env._now)
         event.callbacks.append(self._ended)
+
+    def hasten(self, replica: Replica, source: Source) -> None:
+        """There is an event for every step anyway."""
 
     def cut(self) -> None:
         """The team is asked after every step anyway."""
@@ -163,7 +123,12 @@ class Jump:
         self._from = self._to = 0
         self._started_s = self._due_s = -1.0
         self._tick = Recurring(self._env, self._fire)
+        self._express: Express | None = None
         self._ahead = False  # whether the run that is started next needs no event of its own
+
+    def hasten(self, replica: Replica, source: Source) -> None:
+        """Do what is between the steps in one loop, where all parts are known that take part in it."""
+        self._express = express(self, replica, source) if self._longest > 1 else None
 
     def run(self, batch: Batch, steps: int, host_s: float, more_pairs: float = 0.0) -> None:
         """Start a run of at most so many steps."""
@@ -189,7 +154,7 @@ class Jump:
         times.first_s = self._cost.step_seconds(batch, costs) + idle_s
         times.growth_s = 0.0
         self._begin(1)
-        self._host_s = -1.0  # no step goes on from here, since how it would grow is not known
+        self._host_s = NEVER_AGAIN  # since how it would grow is not known
 
     def decode(self, sequences: int, context_tokens: int, steps: int, host_s: float) -> None:
         """Start a run of at most so many steps without prompts."""
@@ -274,29 +239,37 @@ class Jump:
     def _fire(self, _: Event) -> None:
         """End the run, and those that follow as long as nothing else comes before they end."""
         self._tick.callbacks = self._tick.actions
-        env, device, probes, priority = self._env, self._device, self._probes, self._priority
         first, end = self._from, self._to
-        if env._now != self._due_s or first == end:
+        if self._env._now != self._due_s or first == end:
             return  # the run was cut
         self._ahead = True
         while first != end:
-            now_s, steps, started_s, times = env._now, end - first, self._started_s, self._times
-            self._from = end
-            device.free_at_s = now_s
-            device.busy_s += now_s - started_s - steps * times.idle_s
-            if self._tally is not None:
-                self._tally.passed(self._op, self._after(0), steps)
-            if probes.operation:
-                self._tell_passes(first, end)
-            if probes.steps:
-                self._log.add(self._tokens, self._sequences, started_s, first, steps, times)
-            self._done(steps)
+            if self._express is not None and self._express.may_go():
+                self._express.go()
+            else:
+                self._end()
             first = self._from
             if first != self._to and not self._goes_on():
-                self._tick.arm(self._due_s, priority)
+                self._tick.arm(self._due_s, self._priority)
                 break
             end = self._to
         self._ahead = False
+
+    def _end(self) -> None:
+        """The run under way ends now."""
+        first, end, now_s = self._from, self._to, self._env._now
+        steps, started_s, times = end - first, self._started_s, self._times
+        self._from = end
+        device, probes = self._device, self._probes
+        device.free_at_s = now_s
+        device.busy_s += now_s - started_s - steps * times.idle_s
+        if self._tally is not None:
+            self._tally.passed(self._op, self._after(0), steps)
+        if probes.operation:
+            self._tell_passes(first, end)
+        if probes.steps:
+            self._log.add(self._tokens, self._sequences, started_s, first, steps, times)
+        self._done(steps)
 
     def _goes_on(self) -> bool:
         """Whether the run that has begun can end now, as nothing comes before it; what is brief happens on the way."""

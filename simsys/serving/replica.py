@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from simpy.events import Event, EventPriority
 
@@ -19,6 +20,9 @@ from simsys.probes import Probes
 from simsys.rank import Team
 from simsys.serving.phases import Chunk
 from simsys.serving.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from simsys.serving.source import Source
 
 
 @dataclass(frozen=True)
@@ -88,20 +92,29 @@ class Replica:
         """Requests that wait or run here."""
         return len(self.scheduler.waiting) + len(self.scheduler.running)
 
+    def hasten(self, source: Source) -> None:
+        """All is there that takes part in a run."""
+        self._steps.hasten(self, source)
+
     def submit(self, request: int) -> None:
         """A request arrives here."""
+        if self.accepts(request):
+            self.scheduler.waiting.append(request)
+            self.notice(request)
+
+    def accepts(self, request: int) -> bool:
+        """Whether a request can be served; if it cannot, that is its end."""
         sequences, context = self.sequences, self._max_context_tokens
         total = sequences.prompt_tokens[request] + sequences.output_tokens[request]
-        if (total > context > 0 or total > self._capacity_tokens or self._refuses is not None) and (
-            reason := self._refusal(request)
-        ):
+        if not total > context > 0 and total <= self._capacity_tokens and self._refuses is None:
+            return True
+        reason = self._refusal(request)
+        if reason:
             for hook in self._probes.request_rejected:
                 hook(request, reason, self._env._now)
             if self.on_end is not None:
                 self.on_end(request)
-        else:
-            self.scheduler.waiting.append(request)
-            self.notice(request)
+        return not reason
 
     def notice(self, request: int) -> None:
         """A request has joined the queue: begin, or end the run at the next step if that may change it."""

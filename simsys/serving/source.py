@@ -13,6 +13,12 @@ from simsys.serving.replica import Replica
 from simsys.serving.requests import RequestTable
 
 
+def inlined(module: object) -> bool:
+    """Whether a module's class says, itself, that what it does may be done in its place, and nothing is amended."""
+    kind = type(module)
+    return bool(vars(kind).get("inlined")) and not any(hasattr(kind, name) for name in vars(module))
+
+
 class Front(Protocol):
     """What requests come to: a router, or what scales its replicas."""
 
@@ -67,6 +73,13 @@ class Source:
         self._tick = Recurring(env, self._deliver, brief=True)
         self._armed = False
         self._arm()
+        for replica in (*router.replicas, *elsewhere):
+            replica.hasten(self)
+
+    def delivers_only_to(self, replica: Replica) -> bool:
+        """Whether all requests go there, whatever happens, each at its own time."""
+        alone = len(self._router.replicas) == 1 and self._router.replicas[0] is replica
+        return alone and inlined(self._router) and not self._followers and not self._requests.concurrency
 
     def _arm(self) -> None:
         """Wait for the next arrival, if it need not wait for another request's end."""

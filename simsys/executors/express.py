@@ -1,0 +1,345 @@
+"""A replica's steps in one loop: run after run, with all that ends, begins and arrives between them.
+
+It does what `Jump`, `Replica`, `Source` and the modules that say so (`inlined`) do, in the same order and with the
+same arithmetic, so that all times are equal to the last bit; what is rare, it leaves to them. It may exist since a
+request takes a handful of operations on small integers, and what these cost in Python is to find them: some hundred
+calls of methods, and attributes of a dozen objects. Here most of it is in local variables of one function.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Any
+
+from simpy.events import URGENT
+
+from simsys.executors.step_log import NUMBERS
+from simsys.model.batch import Batch
+from simsys.serving.kv_cache import PagedKVCache
+from simsys.serving.phases import Chunk
+from simsys.serving.queues import OrderedQueue
+from simsys.serving.replica import Replica
+from simsys.serving.source import Source, inlined
+
+if TYPE_CHECKING:
+    from simsys.executors.steppers import Jump
+
+
+NEVER_AGAIN = -1.0
+"""Host time of a step that no other follows evenly."""
+
+QUEUES = (deque, OrderedQueue)
+NOTHING_MORE = (0.0, 0.0, 0.0, False)
+"""What a `Batch` of text has besides."""
+
+
+def express(jump: Jump, replica: Replica, source: Source) -> Express | None:
+    """The loop for a replica, if all its parts are known here."""
+    scheduler, kv = replica.scheduler, replica.kv
+    if type(replica) is not Replica or replica.hand_over is not None or replica._refuses is not None:
+        return None
+    if type(kv) is not PagedKVCache or scheduler.swap is not None or type(scheduler.waiting) not in QUEUES:
+        return None
+    known = all(map(inlined, (scheduler, scheduler.prefill, scheduler.decode)))
+    return Express(jump, replica, source) if known else None
+
+
+class Express:
+    """Runs of steps of one replica.
+
+    Args:
+        jump: Its stepper.
+        replica: The replica.
+        source: Of all requests.
+    """
+
+    def __init__(self, jump: Jump, replica: Replica, source: Source) -> None:
+        self._jump, self._replica, self._source = jump, replica, source
+        self._delivers = source.delivers_only_to(replica)
+
+    def may_go(self) -> bool:
+        """Whether the run under way is one that can be ended here."""
+        jump, replica = self._jump, self._replica
+        single = not replica._chunks or jump._host_s == NEVER_AGAIN
+        return single and jump._times is jump._even and not jump._probes.operation
+
+    def go(self) -> None:
+        """End the run that is due now, and those that follow as long as nothing else comes before they end."""
+        jump, replica, source = self._jump, self._replica, self._source
+        env, probes, device, tally, cost = jump._env, jump._probes, jump._device, jump._tally, jump._cost
+        even, priority, collective_s = jump._even, jump._priority, jump._collective_s
+        queue, tick, eid = env._queue, jump._tick, env._eid
+        deliver, arrival_s = (source._tick if self._delivers else None), source._arrival_s
+        scheduler, kv, sequences = replica.scheduler, replica.kv, replica.sequences
+        decode: Any = replica._decode
+        options: Any = scheduler.options
+        seats, budget = options.max_num_seqs, options.max_num_batched_tokens
+        threshold = options.long_prefill_token_threshold
+        waiting, running, prefilling = scheduler.waiting, scheduler.running, scheduler.prefilling
+        ends, joined, remainder, block_due = decode.ends, decode.joined, decode.remainder, decode.block_due
+        prompts, outputs = sequences.prompt_tokens, sequences.output_tokens
+        computed, generated = sequences.computed_tokens, sequences.generated_tokens
+        held, block_size, num_blocks, notes = kv.held, kv.block_size, kv.num_blocks, replica._notes
+        per_step_s, per_sequence_s, on_end = replica._per_step_s, replica._per_sequence_s, replica.on_end
+        log, runs, logs = jump._log, jump._log.runs, bool(probes.steps)
+        step_costs, decode_costs = cost.kept, jump._decode_costs
+
+        # What changes, which is written back at the end; `kv.free_blocks` at once, as probes may look at it.
+        now_s, first, end = env._now, jump._from, jump._to
+        anchor_s, started_s, due_s, ended_s = jump._anchor_s, jump._started_s, now_s, now_s
+        first_s, growth_s, idle_s = even.first_s, even.growth_s, even.idle_s
+        tokens, sharing, context, host_s = jump._tokens, jump._sequences, jump._context, jump._host_s
+        mixed, chunks, decoding = jump._batch, replica._chunks, replica._decoding
+        left, busy_s = 0, device.busy_s
+        size, cached, step, growing = decode.size, decode.cached_tokens, decode.step, decode.growing
+        free, full, peak, reserved = kv.free_blocks, kv.full_blocks, kv.peak_blocks, kv.reserved_blocks
+        scheduler.preempted = False
+        then: Callable[[], None] | None = None
+
+        while True:
+            # The run ends: as Jump._fire.
+            ended_s, steps = now_s, end - first
+            busy_s += now_s - started_s - steps * idle_s
+            if tally is not None:
+                tally.passed(jump._op, mixed or Batch(tokens, tokens), steps)
+            if logs:
+                runs += (started_s, steps, sharing, tokens - sharing, first_s + growth_s * first, growth_s)
+                if len(runs) >= NUMBERS:
+                    log.tell()
+            first, left = end, 0
+
+            # Every decoding sequence has its tokens: as LLMDecode.finish and PagedKVCache.release.
+            if decoding:
+                if growing:
+                    place = step % block_size
+                    if steps == 1:
+                        missing = block_due[place]
+                    else:
+                        last = place + steps % block_size
+                        missing = steps // block_size * growing + sum(block_due[place:last])
+                        if last > block_size:
+                            missing += sum(block_due[: last - block_size])
+                    if missing:
+                        kv.free_blocks = free = free - missing
+                        full = num_blocks - free
+                        if full > peak:
+                            peak = full
+                cached += size * steps
+                step += steps
+                if ends[0][0] <= step:
+                    ended = []
+                    while ends and ends[0][0] <= step:
+                        _, request, since = heappop(ends)
+                        if joined.get(request) != since:
+                            continue  # it was preempted
+                        ended.append(request)
+                        del joined[request]
+                        due = remainder.pop(request, None)
+                        if due is not None:
+                            block_due[due] -= 1
+                            growing -= 1
+                        size -= 1
+                        generated[request] += step - since
+                        length = computed[request] + step - since
+                        cached -= length
+                        blocks, own = -(-length // block_size), held.pop(request, 0)
+                        free += own if own > blocks else blocks
+                    kv.free_blocks = free
+                    for request in ended:
+                        del running[request]
+                        for hook in probes.request_finished:
+                            hook(request, now_s)
+                        if on_end is not None:
+                            on_end(request)
+
+            # Prompts get on: as LLMPrefill.finish, Replica._advance and LLMDecode.add.
+            if chunks:
+                complete = []
+                for request, count in chunks:
+                    computed[request] = length = computed[request] + count
+                    if length == prompts[request] + generated[request]:
+                        generated[request] += 1
+                        complete.append(request)
+                for request in complete:
+                    del prefilling[request]
+                    made, output, length = generated[request], outputs[request], computed[request]
+                    for hook in probes.request_first_token if made == 1 else probes.request_resumed:
+                        hook(request, now_s)
+                    if made < output:
+                        joined[request] = step
+                        size += 1
+                        cached += length
+                        if held[request] * block_size < prompts[request] + output - 1:
+                            remainder[request] = due = (step - length) % block_size
+                            block_due[due] += 1
+                            growing += 1
+                        heappush(ends, (step + output - made, request, step))
+                    else:
+                        blocks, own = -(-length // block_size), held.pop(request, 0)
+                        kv.free_blocks = free = free + (own if own > blocks else blocks)
+                        del running[request]
+                        for hook in probes.request_finished:
+                            hook(request, now_s)
+                        if on_end is not None:
+                            on_end(request)
+
+            # The policy chooses: as Scheduler.make_room, ChunkedPrefill.schedule, Scheduler.extend and admit.
+            chunks, single = [], False
+            if waiting or prefilling or size > free:
+                reserved = block_due[step % block_size]
+                if reserved > free:
+                    then = replica._next
+                    break
+                room = budget - size
+                for request in prefilling:
+                    length = computed[request]
+                    count = remaining = prompts[request] + generated[request] - length
+                    if 0 < threshold < count:
+                        count = threshold
+                    if count > room:
+                        count = room
+                    if count > 0:
+                        blocks = -(-(length + count) // block_size) - held[request]
+                        if blocks > 0:
+                            if blocks > free - reserved:
+                                then = replica._next  # somebody is to be preempted; what has been done here stands
+                                break
+                            held[request] += blocks
+                            kv.free_blocks = free = free - blocks
+                            if num_blocks - free > peak:
+                                peak = num_blocks - free
+                        chunks.append(Chunk(request, count))
+                        room -= count
+                        single = single or (remaining - 1) // count <= 1
+                if then is not None:
+                    break
+                while waiting and len(running) < seats:
+                    request = waiting[0]
+                    count = remaining = prompts[request] + generated[request] - computed[request]
+                    if 0 < threshold < count:
+                        count = threshold
+                    if count > room:
+                        count = room
+                    if count <= 0:
+                        break
+                    blocks = -(-count // block_size)
+                    if blocks > free - reserved:
+                        break
+                    waiting.popleft()
+                    held[request] = blocks
+                    kv.free_blocks = free = free - blocks
+                    if num_blocks - free > peak:
+                        peak = num_blocks - free
+                    running[request] = prefilling[request] = None
+                    for hook in probes.request_admitted:
+                        hook(request, now_s)
+                    computed[request] = 0
+                    chunks.append(Chunk(request, count))
+                    room -= count
+                    single = single or (remaining - 1) // count <= 1
+
+            # The next run begins: as Replica._start_with_prompts and Jump.run …
+            if chunks:
+                if not single:
+                    then = partial(replica._start_with_prompts, chunks)
+                    break
+                if notes is not None:
+                    notes += (now_s, free, full, size)
+                total, logits, pairs, prompt_context = size, size, 0.0, 0
+                for request, count in chunks:
+                    length = computed[request]
+                    total += count
+                    logits += length + count == prompts[request] + generated[request]
+                    pairs += count * length + count * (count + 1) / 2
+                    prompt_context += length
+                mixed = tuple.__new__(
+                    Batch, (total, logits, pairs, prompt_context, cached + size, size, *NOTHING_MORE)
+                )
+                costs = step_costs.get((total, logits, True, size == 1))
+                if costs is None:
+                    costs = cost.step_costs(total, logits, True, collective_s, alone=size == 1)
+                idle_s = costs.exchange_s + (per_step_s + per_sequence_s * logits)
+                first_s, growth_s = cost.step_seconds(mixed, costs) + idle_s, 0.0
+                tokens, sharing, context, host_s = total, size, 0, NEVER_AGAIN
+                anchor_s = started_s = now_s
+                first, end, left, decoding = 0, 1, 1, size
+                due_s = anchor_s + first_s
+            # … or _start_decoding and Jump.decode.
+            elif size:
+                last, request, since = ends[0]
+                while joined.get(request) != since:
+                    heappop(ends)
+                    last, request, since = ends[0]
+                left = last - step
+                own_s, length = per_step_s + per_sequence_s * size, cached + size
+                found = decode_costs.get(size) or jump._costs_of(size)
+                if (left > 1 and size * (left // block_size + 1) > free) or length < found[0]:
+                    left, then = 0, replica._start_decoding
+                    break
+                if notes is not None:
+                    notes += (now_s, free, full, size)
+                if size == tokens and own_s == host_s and length == context + first * size:
+                    started_s = now_s
+                else:
+                    _, fixed_s, per_token_s, exchange_s = found
+                    first_s = fixed_s + per_token_s * length + own_s
+                    growth_s, idle_s = per_token_s * size, exchange_s + own_s
+                    tokens, sharing, context, host_s, mixed = size, size, length, own_s, None
+                    anchor_s = started_s = now_s
+                    first = 0
+                end, decoding = first + left, size
+                due_s = anchor_s + (end * first_s + growth_s * (end * (end - 1) * 0.5))
+            else:
+                then = replica._start_decoding  # it rests
+                break
+
+            # Until it ends: as Jump._goes_on, Source._deliver, Replica.submit and ChunkedPrefill.wants.
+            while queue:
+                time_s, urgency, _, event = queue[0]
+                if time_s > due_s or (time_s == due_s and urgency > priority):
+                    break
+                if event is tick:
+                    heappop(queue)
+                    continue
+                if event is not deliver or urgency != URGENT:
+                    then = _nothing
+                    break
+                heappop(queue)
+                env._now, env.priority = time_s, urgency
+                request = source._next
+                while request < len(arrival_s) and arrival_s[request] <= time_s:
+                    source._next = request + 1
+                    source._free -= 1
+                    for hook in probes.request_arrived:
+                        hook(request, time_s - source._late_s)
+                    if replica.accepts(request):
+                        waiting.append(request)
+                        if left > 1 and waiting[0] == request and len(running) < seats and tokens < budget:
+                            even.first_s, even.growth_s = first_s, growth_s
+                            end = even.boundary(anchor_s, time_s, first + 1, end)
+                            due_s = anchor_s + (end * first_s + growth_s * (end * (end - 1) * 0.5))
+                    request += 1
+                if request < len(arrival_s):
+                    heappush(queue, (arrival_s[request], URGENT, next(eid), deliver))
+            if then is not None:
+                break
+            now_s = env._now = due_s
+            env.priority = priority
+
+        device.free_at_s, device.busy_s = ended_s, busy_s
+        jump._from, jump._to = first, end
+        jump._anchor_s, jump._started_s, jump._due_s = anchor_s, started_s, due_s
+        even.first_s, even.growth_s, even.idle_s = first_s, growth_s, idle_s
+        jump._tokens, jump._sequences, jump._context, jump._host_s = tokens, sharing, context, host_s
+        jump._batch, jump._more_pairs = mixed, 0.0
+        replica._chunks, replica._decoding, replica._left, replica._tokens = chunks, decoding, left, int(tokens)
+        decode.size, decode.cached_tokens, decode.step, decode.growing = size, cached, step, growing
+        kv.full_blocks, kv.peak_blocks, kv.reserved_blocks = full, peak, reserved
+        then()
+
+
+def _nothing() -> None:
+    """The next run has begun; something else comes before it ends."""
