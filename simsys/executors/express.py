@@ -32,8 +32,6 @@ NEVER_AGAIN = -1.0
 """Host time of a step that no other follows evenly."""
 
 QUEUES = (deque, OrderedQueue)
-NOTHING_MORE = (0.0, 0.0, 0.0, False)
-"""What a `Batch` of text has besides."""
 
 
 def express(jump: Jump, replica: Replica, source: Source) -> Express | None:
@@ -92,7 +90,8 @@ class Express:
         anchor_s, started_s, due_s, ended_s = jump._anchor_s, jump._started_s, now_s, now_s
         first_s, growth_s, idle_s = even.first_s, even.growth_s, even.idle_s
         tokens, sharing, context, host_s = jump._tokens, jump._sequences, jump._context, jump._host_s
-        mixed, chunks, decoding = jump._batch, replica._chunks, replica._decoding
+        mixed: Any = jump._batch
+        chunks, decoding = replica._chunks, replica._decoding
         left, busy_s = 0, device.busy_s
         size, cached, step, growing = decode.size, decode.cached_tokens, decode.step, decode.growing
         free, full, peak, reserved = kv.free_blocks, kv.full_blocks, kv.peak_blocks, kv.reserved_blocks
@@ -104,7 +103,7 @@ class Express:
             ended_s, steps = now_s, end - first
             busy_s += now_s - started_s - steps * idle_s
             if tally is not None:
-                tally.passed(jump._op, mixed or Batch(tokens, tokens), steps)
+                tally.passed(jump._op, Batch(*mixed[:2]) if mixed else Batch(tokens, tokens), steps)
             if logs:
                 runs += (started_s, steps, sharing, tokens - sharing, first_s + growth_s * first, growth_s)
                 if len(runs) >= NUMBERS:
@@ -255,14 +254,27 @@ class Express:
                     logits += length + count == prompts[request] + generated[request]
                     pairs += count * length + count * (count + 1) / 2
                     prompt_context += length
-                mixed = tuple.__new__(
-                    Batch, (total, logits, pairs, prompt_context, cached + size, size, *NOTHING_MORE)
-                )
+                mixed = total, logits, pairs, prompt_context, cached + size, size
                 costs = step_costs.get((total, logits, True, size == 1))
                 if costs is None:
                     costs = cost.step_costs(total, logits, True, collective_s, alone=size == 1)
-                idle_s = costs.exchange_s + (per_step_s + per_sequence_s * logits)
-                first_s, growth_s = cost.step_seconds(mixed, costs) + idle_s, 0.0
+                seconds, exchange_s, prompt_kernels, decode_kernels, steepest_from, steepest_s, per_token_s = costs
+                if size:
+                    length = cached + size
+                    if length >= steepest_from:
+                        seconds += steepest_s + per_token_s * length
+                    else:
+                        for kernel in decode_kernels:
+                            seconds += max([fixed_s + token_s * length for fixed_s, token_s in kernel])
+                for bounds in prompt_kernels:
+                    longest_s = 0.0
+                    for fixed_s, pair_s, token_s in bounds:
+                        bound_s = fixed_s + pair_s * pairs + token_s * prompt_context
+                        if bound_s > longest_s:
+                            longest_s = bound_s
+                    seconds += longest_s
+                idle_s = exchange_s + (per_step_s + per_sequence_s * logits)
+                first_s, growth_s = seconds + idle_s, 0.0
                 tokens, sharing, context, host_s = total, size, 0, NEVER_AGAIN
                 anchor_s = started_s = now_s
                 first, end, left, decoding = 0, 1, 1, size
@@ -275,7 +287,9 @@ class Express:
                     last, request, since = ends[0]
                 left = last - step
                 own_s, length = per_step_s + per_sequence_s * size, cached + size
-                found = decode_costs.get(size) or jump._costs_of(size)
+                found = decode_costs.get(size)
+                if found is None:
+                    found = jump._costs_of(size)
                 if (left > 1 and size * (left // block_size + 1) > free) or length < found[0]:
                     left, then = 0, replica._start_decoding
                     break
@@ -334,7 +348,7 @@ class Express:
         jump._anchor_s, jump._started_s, jump._due_s = anchor_s, started_s, due_s
         even.first_s, even.growth_s, even.idle_s = first_s, growth_s, idle_s
         jump._tokens, jump._sequences, jump._context, jump._host_s = tokens, sharing, context, host_s
-        jump._batch, jump._more_pairs = mixed, 0.0
+        jump._batch, jump._more_pairs = Batch(*mixed) if mixed else None, 0.0
         replica._chunks, replica._decoding, replica._left, replica._tokens = chunks, decoding, left, int(tokens)
         decode.size, decode.cached_tokens, decode.step, decode.growing = size, cached, step, growing
         kv.full_blocks, kv.peak_blocks, kv.reserved_blocks = full, peak, reserved

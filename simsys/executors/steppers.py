@@ -172,7 +172,7 @@ class Jump:
         self._context = context_tokens
         costs = self._decode_costs.get(sequences)
         if costs is None:
-            costs = self._decode_costs[sequences] = self._costs_of(sequences)
+            costs = self._costs_of(sequences)
         steepest_from, fixed_s, per_token_s, exchange_s = costs
         if context_tokens >= steepest_from:
             times = self._times = self._even
@@ -186,7 +186,9 @@ class Jump:
         """What steps of so many sequences cost from a context on: that, a constant, per token, and for collectives."""
         found = self._cost.step_costs(sequences, sequences, False, self._collective_s, alone=sequences == 1)
         fixed_s = found.compute_s + found.exchange_s + found.steepest_s
-        return found.steepest_from, fixed_s, found.per_token_s, found.exchange_s
+        costs = found.steepest_from, fixed_s, found.per_token_s, found.exchange_s
+        self._decode_costs[sequences] = costs
+        return costs
 
     def _begin(self, steps: int) -> None:
         """A run whose durations are known now begins."""
