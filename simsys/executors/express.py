@@ -12,9 +12,8 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from heapq import heappop, heappush
+from math import inf
 from typing import TYPE_CHECKING, Any
-
-from simpy.events import URGENT
 
 from simsys.executors.step_log import NUMBERS
 from simsys.model.batch import Batch
@@ -68,9 +67,7 @@ class Express:
         """End the run that is due now, and those that follow as long as nothing else comes before they end."""
         jump, replica, source = self._jump, self._replica, self._source
         env, probes, device, tally, cost = jump._env, jump._probes, jump._device, jump._tally, jump._cost
-        even, priority, collective_s = jump._even, jump._priority, jump._collective_s
-        queue, tick, eid = env._queue, jump._tick, env._eid
-        deliver, arrival_s = (source._tick if self._delivers else None), source._arrival_s
+        even, priority, queue, tick = jump._even, jump._priority, env._queue, jump._tick
         scheduler, kv, sequences = replica.scheduler, replica.kv, replica.sequences
         decode: Any = replica._decode
         options: Any = scheduler.options
@@ -82,33 +79,36 @@ class Express:
         computed, generated = sequences.computed_tokens, sequences.generated_tokens
         held, block_size, num_blocks, notes = kv.held, kv.block_size, kv.num_blocks, replica._notes
         per_step_s, per_sequence_s, on_end = replica._per_step_s, replica._per_sequence_s, replica.on_end
+        longest_context, most_tokens = replica._max_context_tokens or inf, replica._capacity_tokens
         log, runs, logs = jump._log, jump._log.runs, bool(probes.steps)
         step_costs, decode_costs = cost.kept, jump._decode_costs
+        arrival_s, requests, late_s = source._arrival_s, len(source._arrival_s), source._late_s
 
         # What changes, which is written back at the end; `kv.free_blocks` at once, as probes may look at it.
         now_s, first, end = env._now, jump._from, jump._to
         anchor_s, started_s, due_s, ended_s = jump._anchor_s, jump._started_s, now_s, now_s
         first_s, growth_s, idle_s = even.first_s, even.growth_s, even.idle_s
+        begun_s = first_s + growth_s * first
         tokens, sharing, context, host_s = jump._tokens, jump._sequences, jump._context, jump._host_s
         mixed: Any = jump._batch
-        chunks, decoding = replica._chunks, replica._decoding
-        left, busy_s = 0, device.busy_s
+        chunks: list[tuple[int, int]] = list(replica._chunks)
+        complete = [each for each, count in chunks if computed[each] + count == prompts[each] + generated[each]]
+        decoding, left, busy_s = replica._decoding, 0, device.busy_s
         size, cached, step, growing = decode.size, decode.cached_tokens, decode.step, decode.growing
         free, full, peak, reserved = kv.free_blocks, kv.full_blocks, kv.peak_blocks, kv.reserved_blocks
+        coming_s = source.take_over() if self._delivers else inf
         scheduler.preempted = False
-        then: Callable[[], None] | None = None
 
         while True:
-            # The run ends: as Jump._fire.
-            ended_s, steps = now_s, end - first
+            # The run ends: as Jump._end.
+            steps = end - first
+            ended_s = now_s
             busy_s += now_s - started_s - steps * idle_s
             if tally is not None:
                 tally.passed(jump._op, Batch(*mixed[:2]) if mixed else Batch(tokens, tokens), steps)
             if logs:
-                runs += (started_s, steps, sharing, tokens - sharing, first_s + growth_s * first, growth_s)
-                if len(runs) >= NUMBERS:
-                    log.tell()
-            first, left = end, 0
+                runs += (started_s, steps, sharing, tokens - sharing, begun_s, growth_s)
+            first = end
 
             # Every decoding sequence has its tokens: as LLMDecode.finish and PagedKVCache.release.
             if decoding:
@@ -156,12 +156,10 @@ class Express:
 
             # Prompts get on: as LLMPrefill.finish, Replica._advance and LLMDecode.add.
             if chunks:
-                complete = []
                 for request, count in chunks:
-                    computed[request] = length = computed[request] + count
-                    if length == prompts[request] + generated[request]:
-                        generated[request] += 1
-                        complete.append(request)
+                    computed[request] += count
+                for request in complete:
+                    generated[request] += 1
                 for request in complete:
                     del prefilling[request]
                     made, output, length = generated[request], outputs[request], computed[request]
@@ -184,46 +182,56 @@ class Express:
                             hook(request, now_s)
                         if on_end is not None:
                             on_end(request)
+                if len(runs) >= NUMBERS:
+                    log.tell()
 
             # The policy chooses: as Scheduler.make_room, ChunkedPrefill.schedule, Scheduler.extend and admit.
-            chunks, single = [], False
+            chunks = []
             if waiting or prefilling or size > free:
                 reserved = block_due[step % block_size]
                 if reserved > free:
-                    then = replica._next
+                    then: Callable[[], None] = replica._next  # somebody is to be preempted
                     break
-                room = budget - size
+                total, logits, pairs, prompt_context, single = size, size, 0.0, 0, False
+                complete, scarce = [], False
                 for request in prefilling:
                     length = computed[request]
                     count = remaining = prompts[request] + generated[request] - length
                     if 0 < threshold < count:
                         count = threshold
-                    if count > room:
-                        count = room
+                    if count > budget - total:
+                        count = budget - total
                     if count > 0:
                         blocks = -(-(length + count) // block_size) - held[request]
                         if blocks > 0:
                             if blocks > free - reserved:
-                                then = replica._next  # somebody is to be preempted; what has been done here stands
+                                scarce = True
                                 break
                             held[request] += blocks
                             kv.free_blocks = free = free - blocks
                             if num_blocks - free > peak:
                                 peak = num_blocks - free
-                        chunks.append(Chunk(request, count))
-                        room -= count
-                        single = single or (remaining - 1) // count <= 1
-                if then is not None:
+                        chunks.append((request, count))
+                        total += count
+                        pairs += count * length + count * (count + 1) / 2
+                        prompt_context += length
+                        if count == remaining:
+                            complete.append(request)
+                            logits += 1
+                        elif (remaining - 1) // count <= 1:
+                            single = True
+                if scarce:
+                    then = replica._next  # likewise; the blocks that have been taken here stand
                     break
                 while waiting and len(running) < seats:
                     request = waiting[0]
-                    count = remaining = prompts[request] + generated[request] - computed[request]
+                    count = remaining = prompts[request] + generated[request]
                     if 0 < threshold < count:
                         count = threshold
-                    if count > room:
-                        count = room
-                    if count <= 0:
-                        break
+                    if count > budget - total:
+                        count = budget - total
+                        if count <= 0:
+                            break
                     blocks = -(-count // block_size)
                     if blocks > free - reserved:
                         break
@@ -236,120 +244,121 @@ class Express:
                     for hook in probes.request_admitted:
                         hook(request, now_s)
                     computed[request] = 0
-                    chunks.append(Chunk(request, count))
-                    room -= count
-                    single = single or (remaining - 1) // count <= 1
+                    chunks.append((request, count))
+                    total += count
+                    pairs += count * (count + 1) / 2
+                    if count == remaining:
+                        complete.append(request)
+                        logits += 1
+                    elif (remaining - 1) // count <= 1:
+                        single = True
 
             # The next run begins: as Replica._start_with_prompts and Jump.run …
             if chunks:
-                if not single:
-                    then = partial(replica._start_with_prompts, chunks)
+                if not (complete or single):
+                    then = partial(replica._start_with_prompts, [Chunk(*each) for each in chunks])
                     break
                 if notes is not None:
                     notes += (now_s, free, full, size)
-                total, logits, pairs, prompt_context = size, size, 0.0, 0
-                for request, count in chunks:
-                    length = computed[request]
-                    total += count
-                    logits += length + count == prompts[request] + generated[request]
-                    pairs += count * length + count * (count + 1) / 2
-                    prompt_context += length
-                mixed = total, logits, pairs, prompt_context, cached + size, size
+                length = cached + size
+                mixed = total, logits, pairs, prompt_context, length, size
                 costs = step_costs.get((total, logits, True, size == 1))
                 if costs is None:
-                    costs = cost.step_costs(total, logits, True, collective_s, alone=size == 1)
+                    costs = cost.step_costs(total, logits, True, jump._collective_s, alone=size == 1)
                 seconds, exchange_s, prompt_kernels, decode_kernels, steepest_from, steepest_s, per_token_s = costs
                 if size:
-                    length = cached + size
                     if length >= steepest_from:
                         seconds += steepest_s + per_token_s * length
                     else:
                         for kernel in decode_kernels:
                             seconds += max([fixed_s + token_s * length for fixed_s, token_s in kernel])
                 for bounds in prompt_kernels:
-                    longest_s = 0.0
+                    most_s = 0.0
                     for fixed_s, pair_s, token_s in bounds:
                         bound_s = fixed_s + pair_s * pairs + token_s * prompt_context
-                        if bound_s > longest_s:
-                            longest_s = bound_s
-                    seconds += longest_s
+                        if bound_s > most_s:
+                            most_s = bound_s
+                    seconds += most_s
                 idle_s = exchange_s + (per_step_s + per_sequence_s * logits)
-                first_s, growth_s = seconds + idle_s, 0.0
-                tokens, sharing, context, host_s = total, size, 0, NEVER_AGAIN
+                begun_s = first_s = seconds + idle_s
+                growth_s = 0.0
+                tokens, context, host_s = total, 0, NEVER_AGAIN
                 anchor_s = started_s = now_s
-                first, end, left, decoding = 0, 1, 1, size
-                due_s = anchor_s + first_s
+                first = 0
+                end = left = 1
+                sharing = decoding = size
+                due_s = now_s + first_s
             # … or _start_decoding and Jump.decode.
             elif size:
-                last, request, since = ends[0]
-                while joined.get(request) != since:
-                    heappop(ends)
-                    last, request, since = ends[0]
-                left = last - step
+                if len(ends) != size:
+                    decode.steps_left()  # takes out who was preempted
+                left = ends[0][0] - step
                 own_s, length = per_step_s + per_sequence_s * size, cached + size
-                found = decode_costs.get(size)
-                if found is None:
-                    found = jump._costs_of(size)
-                if (left > 1 and size * (left // block_size + 1) > free) or length < found[0]:
-                    left, then = 0, replica._start_decoding
+                costs_s = decode_costs.get(size)
+                if costs_s is None:
+                    costs_s = jump._costs_of(size)
+                steepest_from, fixed_s, per_token_s, exchange_s = costs_s
+                if (left > 1 and size * (left // block_size + 1) > free) or length < steepest_from:
+                    then = replica._start_decoding
                     break
                 if notes is not None:
                     notes += (now_s, free, full, size)
+                started_s = now_s
                 if size == tokens and own_s == host_s and length == context + first * size:
-                    started_s = now_s
+                    begun_s = first_s + growth_s * first
                 else:
-                    _, fixed_s, per_token_s, exchange_s = found
-                    first_s = fixed_s + per_token_s * length + own_s
+                    begun_s = first_s = fixed_s + per_token_s * length + own_s
                     growth_s, idle_s = per_token_s * size, exchange_s + own_s
-                    tokens, sharing, context, host_s, mixed = size, size, length, own_s, None
-                    anchor_s = started_s = now_s
+                    mixed, context, host_s = None, length, own_s
+                    sharing = tokens = size
+                    anchor_s = now_s
                     first = 0
-                end, decoding = first + left, size
+                end = first + left
+                decoding = size
                 due_s = anchor_s + (end * first_s + growth_s * (end * (end - 1) * 0.5))
             else:
                 then = replica._start_decoding  # it rests
                 break
 
             # Until it ends: as Jump._goes_on, Source._deliver, Replica.submit and ChunkedPrefill.wants.
-            while queue:
-                time_s, urgency, _, event = queue[0]
-                if time_s > due_s or (time_s == due_s and urgency > priority):
-                    break
-                if event is tick:
-                    heappop(queue)
+            while coming_s <= due_s or (queue and queue[0][0] <= due_s):
+                if queue and queue[0][0] <= coming_s and env._now < coming_s:
+                    if queue[0][3] is not tick:
+                        then = _nothing
+                        break
+                    heappop(queue)  # a run that was cut
                     continue
-                if event is not deliver or urgency != URGENT:
-                    then = _nothing
-                    break
-                heappop(queue)
-                env._now, env.priority = time_s, urgency
+                env._now = coming_s
                 request = source._next
-                while request < len(arrival_s) and arrival_s[request] <= time_s:
-                    source._next = request + 1
-                    source._free -= 1
-                    for hook in probes.request_arrived:
-                        hook(request, time_s - source._late_s)
-                    if replica.accepts(request):
-                        waiting.append(request)
-                        if left > 1 and waiting[0] == request and len(running) < seats and tokens < budget:
-                            even.first_s, even.growth_s = first_s, growth_s
-                            end = even.boundary(anchor_s, time_s, first + 1, end)
-                            due_s = anchor_s + (end * first_s + growth_s * (end * (end - 1) * 0.5))
-                    request += 1
-                if request < len(arrival_s):
-                    heappush(queue, (arrival_s[request], URGENT, next(eid), deliver))
-            if then is not None:
-                break
-            now_s = env._now = due_s
-            env.priority = priority
+                source._next = request + 1
+                source._free -= 1
+                for hook in probes.request_arrived:
+                    hook(request, coming_s - late_s)
+                length = prompts[request] + outputs[request]
+                if (length <= longest_context and length <= most_tokens) or replica.accepts(request):
+                    waiting.append(request)
+                    if left > 1 and waiting[0] == request and len(running) < seats and tokens < budget:
+                        even.first_s, even.growth_s = first_s, growth_s
+                        end = even.boundary(anchor_s, coming_s, first + 1, end)
+                        due_s = anchor_s + (end * first_s + growth_s * (end * (end - 1) * 0.5))
+                request += 1
+                coming_s = arrival_s[request] if request < requests else inf
+            else:
+                now_s = env._now = due_s
+                continue
+            break
 
+        if self._delivers:
+            source.give_back()
+        env.priority = priority
         device.free_at_s, device.busy_s = ended_s, busy_s
         jump._from, jump._to = first, end
         jump._anchor_s, jump._started_s, jump._due_s = anchor_s, started_s, due_s
         even.first_s, even.growth_s, even.idle_s = first_s, growth_s, idle_s
         jump._tokens, jump._sequences, jump._context, jump._host_s = tokens, sharing, context, host_s
         jump._batch, jump._more_pairs = Batch(*mixed) if mixed else None, 0.0
-        replica._chunks, replica._decoding, replica._left, replica._tokens = chunks, decoding, left, int(tokens)
+        replica._chunks, replica._decoding = [Chunk(*each) for each in chunks], decoding
+        replica._left, replica._tokens = left if then is _nothing else 0, int(tokens)
         decode.size, decode.cached_tokens, decode.step, decode.growing = size, cached, step, growing
         kv.full_blocks, kv.peak_blocks, kv.reserved_blocks = full, peak, reserved
         then()

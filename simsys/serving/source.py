@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from heapq import heappop
+from math import inf
 from typing import Protocol
 
 from simpy.events import URGENT, Event
@@ -71,7 +73,7 @@ class Source:
         for replica in (*router.replicas, *elsewhere):
             replica.on_end = on_end
         self._tick = Recurring(env, self._deliver, brief=True)
-        self._armed = False
+        self._armed = self._handed_over = False
         self._arm()
         for replica in (*router.replicas, *elsewhere):
             replica.hasten(self)
@@ -80,6 +82,20 @@ class Source:
         """Whether all requests go there, whatever happens, each at its own time."""
         alone = len(self._router.replicas) == 1 and self._router.replicas[0] is replica
         return alone and inlined(self._router) and not self._followers and not self._requests.concurrency
+
+    def take_over(self) -> float:
+        """Let somebody else deliver: when the next request arrives, infinity if that is not what comes next."""
+        queue = self._env._queue
+        if not (queue and queue[0][3] is self._tick and queue[0][1] == URGENT):
+            return inf
+        self._handed_over = True
+        return heappop(queue)[0]
+
+    def give_back(self) -> None:
+        """Deliver what is left, if that was taken over."""
+        if self._handed_over:
+            self._handed_over = False
+            self._arm()
 
     def _arm(self) -> None:
         """Wait for the next arrival, if it need not wait for another request's end."""
