@@ -62,6 +62,8 @@ class ServingJob(ServingSetup):
         """The requests of the run, as clients send them."""
         assert self.config.workload is not None
         table = build_requests(self.config.workload, self.config.simulation.seed, self.config.folder)
+        if not self.starts_s:
+            return table
         return replace(table, arrival_s=[self.starts_s + time_s for time_s in table.arrival_s])
 
     @cached_property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,32 +9,42 @@ if TYPE_CHECKING:
 
     from simsys.serving.kv_cache import PagedKVCache
 
-NUMBERS = 4
-"""Of each note (`PagedKVCache.fresh_notes`)."""
 
-
-@dataclass(frozen=True)
 class EngineNotes:
-    """Notes of one engine.
+    """Notes of one engine (`PagedKVCache.fresh_notes`); an array is made when it is asked for.
 
     Args:
-        times_s: When each was made; at the end of the run before it, if there was one.
-        used_blocks: Blocks of the KV cache in use when the run began.
-        held_blocks: Blocks in use on average until the next note: decoding sequences take theirs bit by bit.
-        sequences: How many decode in the run; less than 0 if so many wait while it processes prompts alone.
+        cache: The KV cache that they are kept with.
     """
 
-    times_s: np.ndarray
-    used_blocks: np.ndarray
-    held_blocks: np.ndarray
-    sequences: np.ndarray
+    def __init__(self, cache: PagedKVCache) -> None:
+        self._cache = cache
 
-    @classmethod
-    def of(cls, cache: PagedKVCache) -> EngineNotes:
-        """Read those that are kept with a cache."""
+    @property
+    def times_s(self) -> np.ndarray:
+        """When each was made; at the end of the run before it, if there was one."""
         import numpy as np
 
-        times_s, free, full, sequences = np.asarray(cache.notes).reshape(-1, NUMBERS).T
-        used = cache.num_blocks - free
-        at_end = np.where(sequences > 0, np.append(full[1:], used[-1:]), used)
-        return cls(times_s.copy(), used, 0.5 * (used + at_end), sequences.astype(np.int64))
+        return np.array(self._cache.notes[0])
+
+    @property
+    def held_blocks(self) -> np.ndarray:
+        """Blocks of the KV cache in use on average until the next note: decoding sequences take theirs bit by bit."""
+        import numpy as np
+
+        used = self._cache.num_blocks - self._column(0)
+        full, decoding = self._column(1), self._column(2) > 0
+        held = 2.0 * used
+        held[:-1][decoding[:-1]] += (full[1:] - used[:-1])[decoding[:-1]]
+        return np.multiply(held, 0.5, out=held)
+
+    @property
+    def sequences(self) -> np.ndarray:
+        """How many decode in the run; less than 0 if so many wait while it processes prompts alone."""
+        return self._column(2).copy()
+
+    def _column(self, number: int) -> np.ndarray:
+        import numpy as np
+
+        column: np.ndarray = np.frombuffer(self._cache.notes[1], dtype=np.int32)[number::3]
+        return column

@@ -148,7 +148,7 @@ class ServingLog:
     @cached_property
     def gaps(self) -> TokenGaps:
         """Gaps between tokens that are not just one step long; to be asked for when the run has ended."""
-        return TokenGaps(self.steps, {rank: EngineNotes.of(cache) for rank, cache in self.caches.items()}, self.lost)
+        return TokenGaps(self.steps, {rank: EngineNotes(cache) for rank, cache in self.caches.items()}, self.lost)
 
     @property
     def decode_steps(self) -> int:

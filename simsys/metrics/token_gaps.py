@@ -66,9 +66,10 @@ class Pauses:
 
         times_s, sequences = notes.times_s, notes.sequences
         places = np.flatnonzero(sequences[:-1] < 0)
-        group = np.full(times_s.size, -1)
         if not places.size:
-            return cls(times_s, group, np.empty(0), np.empty(0), np.empty(0, dtype=np.int64))
+            nothing = np.full(times_s.size, -1, dtype=np.int8)
+            return cls(times_s, nothing, np.empty(0), np.empty(0), np.empty(0, dtype=np.int64))
+        group = np.full(times_s.size, -1)
         first = np.concatenate([[True], np.diff(places) > 1])
         starts = np.flatnonzero(first)
         number = np.cumsum(first) - 1

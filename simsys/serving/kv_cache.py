@@ -20,7 +20,8 @@ class PagedKVCache:
     """
 
     __slots__ = (
-        "_notes",
+        "_note_s",
+        "_noted",
         "block_size",
         "free_blocks",
         "fresh_notes",
@@ -50,23 +51,26 @@ class PagedKVCache:
         They are when, `free_blocks`, `full_blocks`, and how many sequences decode in the run, or, less than 0, how
         many wait while it processes prompts alone.
         """
-        self._notes = array("d")
+        self._note_s, self._noted = array("d"), array("i")
 
     def watch(self) -> None:
         """Let an engine that is made from now on keep notes."""
         self.fresh_notes = []
 
     @property
-    def notes(self) -> array[float]:
-        """All notes so far."""
+    def notes(self) -> tuple[array[float], array[int]]:
+        """All notes so far: their times, and the three amounts of each."""
         self.store_notes()
-        return self._notes
+        return self._note_s, self._noted
 
     def store_notes(self) -> None:
-        """Put fresh notes into an array, which takes a quarter of the memory of a list."""
-        if self.fresh_notes:
-            self._notes.fromlist(self.fresh_notes)
-            self.fresh_notes.clear()
+        """Put fresh notes into arrays, which take a sixth of the memory of a list."""
+        fresh = self.fresh_notes
+        if fresh:
+            self._note_s.fromlist(fresh[::4])
+            del fresh[::4]
+            self._noted.fromlist(fresh)  # type: ignore[arg-type]
+            fresh.clear()
 
     @property
     def usage(self) -> float:
