@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,16 +28,23 @@ class EngineNotes:
 
         return np.array(self._cache.notes[0])
 
-    @property
-    def held_blocks(self) -> np.ndarray:
-        """Blocks of the KV cache in use on average until the next note: decoding sequences take theirs bit by bit."""
+    def changes(self, most: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """By how many the blocks in use change on average from note to note, and when; at most so many at a time.
+
+        Decoding sequences take theirs bit by bit: until the next note, half of them count from the beginning.
+        """
         import numpy as np
 
-        used = self._cache.num_blocks - self._column(0)
-        full, decoding = self._column(1), self._column(2) > 0
-        held = 2.0 * used
-        held[:-1][decoding[:-1]] += (full[1:] - used[:-1])[decoding[:-1]]
-        return np.multiply(held, 0.5, out=held)
+        free, full, sequences = (self._column(number) for number in range(3))
+        before = 0.0
+        for start in range(0, free.size, most):
+            used = self._cache.num_blocks - free[start : start + most]
+            at_end, after = used.copy(), full[start + 1 : start + 1 + most]
+            decoding = sequences[start : start + after.size] > 0
+            at_end[: after.size][decoding] = after[decoding]
+            held = 0.5 * (used + at_end)
+            yield np.array(self._cache.notes[0][start : start + most]), np.diff(held, prepend=before)
+            before = held[-1]
 
     @property
     def sequences(self) -> np.ndarray:

@@ -158,8 +158,8 @@ def _batches(log: ServingLog, times: Timeline) -> Mapping[str, np.ndarray]:
         tokens = runs.decode_tokens.astype(float)
         decoding += times.mean(ends_s, np.concatenate([tokens, -tokens]))
     for cache in log.caches.values():
-        notes = EngineNotes(cache)
-        blocks += times.mean(notes.times_s - log.starts_s, np.diff(notes.held_blocks, prepend=0.0))
+        for noted_s, changes in EngineNotes(cache).changes(BLOCK):
+            blocks += times.mean(noted_s - log.starts_s, changes)
     columns = {"batch_size": _clean(decoding)}
     return columns | {"kv_cache_usage": _clean(blocks) / log.kv_blocks} if log.kv_blocks else columns
 

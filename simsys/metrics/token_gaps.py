@@ -43,7 +43,7 @@ class Pauses:
     """When sequences with tokens waited while steps processed prompts alone, on one engine.
 
     Args:
-        times_s: When each run of steps began, or nothing more was to do.
+        times_s: When each run of steps began, or nothing more was to do; empty if no sequences ever wait.
         group: By run, the first of those in a row in which sequences wait, or -1 where none do.
         since_s: By wait, when the last token before it was.
         until_s: When the step began that had the next one.
@@ -64,11 +64,12 @@ class Pauses:
         """
         import numpy as np
 
-        times_s, sequences = notes.times_s, notes.sequences
+        sequences = notes.sequences
         places = np.flatnonzero(sequences[:-1] < 0)
         if not places.size:
-            nothing = np.full(times_s.size, -1, dtype=np.int8)
-            return cls(times_s, nothing, np.empty(0), np.empty(0), np.empty(0, dtype=np.int64))
+            whole = np.empty(0, dtype=np.int64)
+            return cls(np.empty(0), whole, np.empty(0), np.empty(0), whole)
+        times_s = notes.times_s
         group = np.full(times_s.size, -1)
         first = np.concatenate([[True], np.diff(places) > 1])
         starts = np.flatnonzero(first)
@@ -87,6 +88,8 @@ class Pauses:
         """When sequences that lose their cache had their last token, if it was told or this engine made them wait."""
         import numpy as np
 
+        if not self.group.size:  # it made nobody wait
+            return lost_s
         place = np.searchsorted(self.times_s, lost_s)
         here = (place > 0) & (self.times_s[np.minimum(place, self.times_s.size - 1)] == lost_s)
         group = np.where(here, self.group[place - 1], -1)

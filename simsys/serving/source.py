@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from heapq import heappop
 from math import inf
@@ -59,7 +60,9 @@ class Source:
     ) -> None:
         self._env, self._requests, self._router, self._probes = env, requests, router, probes
         self._late_s = late_s
-        self._arrival_s = [time_s + late_s for time_s in requests.arrival_s] if late_s else requests.arrival_s
+        self._arrival_s: Sequence[float] = requests.arrival_s
+        if late_s:
+            self._arrival_s = array("d", [time_s + late_s for time_s in requests.arrival_s])
         self.ended = Event(env)
         """Fires when all requests have ended."""
         self._left = len(requests)
