@@ -19,6 +19,7 @@ from simsys.executors.step_log import NUMBERS
 from simsys.model.batch import Batch
 from simsys.serving.kv_cache import PagedKVCache
 from simsys.serving.phases import Chunk
+from simsys.serving.prefix_cache import PrefixCache
 from simsys.serving.queues import OrderedQueue
 from simsys.serving.replica import Replica
 from simsys.serving.source import Source, inlined
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 NEVER_AGAIN = -1.0
 """Host time of a step that no other follows evenly."""
 
-QUEUES = (deque, OrderedQueue)
+QUEUES, CACHES = (deque, OrderedQueue), (PagedKVCache, PrefixCache)
 
 
 def express(jump: Jump, replica: Replica, source: Source) -> Express | None:
@@ -38,7 +39,7 @@ def express(jump: Jump, replica: Replica, source: Source) -> Express | None:
     scheduler, kv = replica.scheduler, replica.kv
     if type(replica) is not Replica or replica.hand_over is not None or replica._refuses is not None:
         return None
-    if type(kv) is not PagedKVCache or scheduler.swap is not None or type(scheduler.waiting) not in QUEUES:
+    if type(kv) not in CACHES or scheduler.swap is not None or type(scheduler.waiting) not in QUEUES:
         return None
     known = all(map(inlined, (scheduler, scheduler.prefill, scheduler.decode)))
     return Express(jump, replica, source) if known else None
@@ -56,6 +57,24 @@ class Express:
     def __init__(self, jump: Jump, replica: Replica, source: Source) -> None:
         self._jump, self._replica, self._source = jump, replica, source
         self._delivers = source.delivers_only_to(replica)
+        scheduler, kv, sequences, log = replica.scheduler, replica.kv, replica.sequences, jump._log
+        decode: Any = replica._decode
+        options: Any = scheduler.options
+        # What never changes, as one tuple, since taking it apart costs less than looking everything up.
+        self._parts: tuple[Any, ...] = (
+            (jump, replica, source, scheduler, kv, decode, jump._env, jump._env._queue, jump._probes, jump._device)
+            + (jump._tally, jump._cost, jump._cost.kept, jump._decode_costs, jump._even, jump._tick, jump._priority)
+            + (log, log.runs, replica._notes, replica.on_end)
+            + (options.max_num_seqs, options.max_num_batched_tokens, options.long_prefill_token_threshold)
+            + (scheduler.waiting, scheduler.running, scheduler.prefilling)
+            + (decode.ends, decode.joined, decode.remainder, decode.block_due)
+            + (sequences.prompt_tokens, sequences.output_tokens)
+            + (sequences.computed_tokens, sequences.generated_tokens)
+            + (kv.held, kv.block_size, kv.num_blocks, kv.shares)
+            + (replica._per_step_s, replica._per_sequence_s)
+            + (replica._max_context_tokens or inf, replica._capacity_tokens)
+            + (source._arrival_s, len(source._arrival_s), source._late_s)
+        )
 
     def may_go(self) -> bool:
         """Whether the run under way is one that can be ended here."""
@@ -65,24 +84,55 @@ class Express:
 
     def go(self) -> None:
         """End the run that is due now, and those that follow as long as nothing else comes before they end."""
-        jump, replica, source = self._jump, self._replica, self._source
-        env, probes, device, tally, cost = jump._env, jump._probes, jump._device, jump._tally, jump._cost
-        even, priority, queue, tick = jump._even, jump._priority, env._queue, jump._tick
-        scheduler, kv, sequences = replica.scheduler, replica.kv, replica.sequences
-        decode: Any = replica._decode
-        options: Any = scheduler.options
-        seats, budget = options.max_num_seqs, options.max_num_batched_tokens
-        threshold = options.long_prefill_token_threshold
-        waiting, running, prefilling = scheduler.waiting, scheduler.running, scheduler.prefilling
-        ends, joined, remainder, block_due = decode.ends, decode.joined, decode.remainder, decode.block_due
-        prompts, outputs = sequences.prompt_tokens, sequences.output_tokens
-        computed, generated = sequences.computed_tokens, sequences.generated_tokens
-        held, block_size, num_blocks, notes = kv.held, kv.block_size, kv.num_blocks, replica._notes
-        per_step_s, per_sequence_s, on_end = replica._per_step_s, replica._per_sequence_s, replica.on_end
-        longest_context, most_tokens = replica._max_context_tokens or inf, replica._capacity_tokens
-        log, runs, logs = jump._log, jump._log.runs, bool(probes.steps)
-        step_costs, decode_costs = cost.kept, jump._decode_costs
-        arrival_s, requests, late_s = source._arrival_s, len(source._arrival_s), source._late_s
+        (
+            jump,
+            replica,
+            source,
+            scheduler,
+            kv,
+            decode,
+            env,
+            queue,
+            probes,
+            device,
+            tally,
+            cost,
+            step_costs,
+            decode_costs,
+            even,
+            tick,
+            priority,
+            log,
+            runs,
+            notes,
+            on_end,
+            seats,
+            budget,
+            threshold,
+            waiting,
+            running,
+            prefilling,
+            ends,
+            joined,
+            remainder,
+            block_due,
+            prompts,
+            outputs,
+            computed,
+            generated,
+            held,
+            block_size,
+            num_blocks,
+            shares,
+            per_step_s,
+            per_sequence_s,
+            longest_context,
+            most_tokens,
+            arrival_s,
+            requests,
+            late_s,
+        ) = self._parts
+        logs = bool(probes.steps)
 
         # What changes, which is written back at the end; `kv.free_blocks` at once, as probes may look at it.
         now_s, first, end = env._now, jump._from, jump._to
@@ -122,7 +172,11 @@ class Express:
                         if last > block_size:
                             missing += sum(block_due[: last - block_size])
                     if missing:
-                        kv.free_blocks = free = free - missing
+                        if shares:
+                            kv.take_for_decode(missing)
+                            free = kv.free_blocks
+                        else:
+                            kv.free_blocks = free = free - missing
                         full = num_blocks - free
                         if full > peak:
                             peak = full
@@ -144,9 +198,12 @@ class Express:
                         generated[request] += step - since
                         length = computed[request] + step - since
                         cached -= length
-                        blocks, own = -(-length // block_size), held.pop(request, 0)
-                        free += own if own > blocks else blocks
-                    kv.free_blocks = free
+                        if shares:
+                            kv.release(request, length)
+                            free = kv.free_blocks
+                        else:
+                            blocks, own = -(-length // block_size), held.pop(request, 0)
+                            kv.free_blocks = free = free + (own if own > blocks else blocks)
                     for request in ended:
                         del running[request]
                         for hook in probes.request_finished:
@@ -177,8 +234,8 @@ class Express:
                             growing += 1
                         heappush(ends, (step + output - made, request, step))
                     else:
-                        blocks, own = -(-length // block_size), held.pop(request, 0)
-                        kv.free_blocks = free = free + (own if own > blocks else blocks)
+                        kv.release(request, length)
+                        free = kv.free_blocks
                         del running[request]
                         for hook in probes.request_finished:
                             hook(request, now_s)
@@ -191,8 +248,8 @@ class Express:
             chunks = []
             if waiting or prefilling or size > free:
                 reserved = block_due[step % block_size]
-                if reserved > free:
-                    then: Callable[[], None] = replica._next  # somebody is to be preempted
+                if reserved > free or (shares and prefilling):
+                    then: Callable[[], None] = replica._next  # somebody may have to be preempted
                     break
                 total, logits, pairs, prompt_context, single = size, size, 0.0, 0, False
                 complete, scarce = [], False
@@ -234,18 +291,28 @@ class Express:
                         count = budget - total
                         if count <= 0:
                             break
-                    blocks = -(-count // block_size)
-                    if blocks > free - reserved:
-                        break
-                    waiting.popleft()
-                    held[request] = blocks
-                    kv.free_blocks = free = free - blocks
-                    if num_blocks - free > peak:
-                        peak = num_blocks - free
-                    running[request] = prefilling[request] = None
-                    for hook in probes.request_admitted:
-                        hook(request, now_s)
-                    computed[request] = 0
+                    if shares:
+                        kv.reserved_blocks = reserved
+                        chunk = scheduler.admit(request, count)
+                        if chunk is None:
+                            break
+                        free, peak, count, length = kv.free_blocks, kv.peak_blocks, chunk.tokens, computed[request]
+                        remaining -= length
+                        pairs += count * length
+                        prompt_context += length
+                    else:
+                        blocks = -(-count // block_size)
+                        if blocks > free - reserved:
+                            break
+                        waiting.popleft()
+                        held[request] = blocks
+                        kv.free_blocks = free = free - blocks
+                        if num_blocks - free > peak:
+                            peak = num_blocks - free
+                        running[request] = prefilling[request] = None
+                        for hook in probes.request_admitted:
+                            hook(request, now_s)
+                        computed[request] = 0
                     chunks.append((request, count))
                     total += count
                     pairs += count * (count + 1) / 2
