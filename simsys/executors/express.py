@@ -9,7 +9,7 @@ calls of methods, and attributes of a dozen objects. Here most of it is in local
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from heapq import heappop, heappush
 from math import inf
@@ -57,381 +57,349 @@ class Express:
     def __init__(self, jump: Jump, replica: Replica, source: Source) -> None:
         self._jump, self._replica, self._source = jump, replica, source
         self._delivers = source.delivers_only_to(replica)
-        scheduler, kv, sequences, log = replica.scheduler, replica.kv, replica.sequences, jump._log
+        self._loop: Iterator[None] | None = None
+
+    def go(self) -> bool:
+        """End the run that is due now, and those that follow as long as nothing else comes before they end.
+
+        Returns:
+            Whether it has: not if the run is one that has to be ended elsewhere.
+        """
+        if self._loop is None:
+            jump = self._jump
+            single = not self._replica._chunks or jump._host_s == NEVER_AGAIN
+            if not single or jump._times is not jump._even or jump._probes.operation:
+                return False
+            self._loop = self._runs()
+        for _ in self._loop:
+            return True
+        self._loop = None
+        return True
+
+    def _runs(self) -> Iterator[None]:
+        """The loop: it yields when something else comes before a run ends, and ends where others have to go on."""
+        jump, replica, source = self._jump, self._replica, self._source
+        env, probes, device, tally, cost = jump._env, jump._probes, jump._device, jump._tally, jump._cost
+        even, priority, queue, tick = jump._even, jump._priority, env._queue, jump._tick
+        scheduler, kv, sequences = replica.scheduler, replica.kv, replica.sequences
         decode: Any = replica._decode
         options: Any = scheduler.options
-        # What never changes, as one tuple, since taking it apart costs less than looking everything up.
-        self._parts: tuple[Any, ...] = (
-            (jump, replica, source, scheduler, kv, decode, jump._env, jump._env._queue, jump._probes, jump._device)
-            + (jump._tally, jump._cost, jump._cost.kept, jump._decode_costs, jump._even, jump._tick, jump._priority)
-            + (log, log.runs, replica._notes, replica.on_end)
-            + (options.max_num_seqs, options.max_num_batched_tokens, options.long_prefill_token_threshold)
-            + (scheduler.waiting, scheduler.running, scheduler.prefilling)
-            + (decode.ends, decode.joined, decode.remainder, decode.block_due)
-            + (sequences.prompt_tokens, sequences.output_tokens)
-            + (sequences.computed_tokens, sequences.generated_tokens)
-            + (kv.held, kv.block_size, kv.num_blocks, kv.shares)
-            + (replica._per_step_s, replica._per_sequence_s)
-            + (replica._max_context_tokens or inf, replica._capacity_tokens)
-            + (source._arrival_s, len(source._arrival_s), source._late_s)
-        )
+        seats, budget = options.max_num_seqs, options.max_num_batched_tokens
+        threshold = options.long_prefill_token_threshold
+        waiting, running, prefilling = scheduler.waiting, scheduler.running, scheduler.prefilling
+        ends, joined, remainder, block_due = decode.ends, decode.joined, decode.remainder, decode.block_due
+        prompts, outputs = sequences.prompt_tokens, sequences.output_tokens
+        computed, generated = sequences.computed_tokens, sequences.generated_tokens
+        held, block_size, num_blocks, shares = kv.held, kv.block_size, kv.num_blocks, kv.shares
+        per_step_s, per_sequence_s, on_end = replica._per_step_s, replica._per_sequence_s, replica.on_end
+        longest_context, most_tokens = replica._max_context_tokens or inf, replica._capacity_tokens
+        log, runs, logs, notes = jump._log, jump._log.runs, bool(probes.steps), replica._notes
+        step_costs, decode_costs = cost.kept, jump._decode_costs
+        arrival_s, requests, late_s = source._arrival_s, len(source._arrival_s), source._late_s
 
-    def may_go(self) -> bool:
-        """Whether the run under way is one that can be ended here."""
-        jump, replica = self._jump, self._replica
-        single = not replica._chunks or jump._host_s == NEVER_AGAIN
-        return single and jump._times is jump._even and not jump._probes.operation
-
-    def go(self) -> None:
-        """End the run that is due now, and those that follow as long as nothing else comes before they end."""
-        (
-            jump,
-            replica,
-            source,
-            scheduler,
-            kv,
-            decode,
-            env,
-            queue,
-            probes,
-            device,
-            tally,
-            cost,
-            step_costs,
-            decode_costs,
-            even,
-            tick,
-            priority,
-            log,
-            runs,
-            notes,
-            on_end,
-            seats,
-            budget,
-            threshold,
-            waiting,
-            running,
-            prefilling,
-            ends,
-            joined,
-            remainder,
-            block_due,
-            prompts,
-            outputs,
-            computed,
-            generated,
-            held,
-            block_size,
-            num_blocks,
-            shares,
-            per_step_s,
-            per_sequence_s,
-            longest_context,
-            most_tokens,
-            arrival_s,
-            requests,
-            late_s,
-        ) = self._parts
-        logs = bool(probes.steps)
-
-        # What changes, which is written back at the end; `kv.free_blocks` at once, as probes may look at it.
+        # What changes, which is written back before others act; `kv.free_blocks` at once, as probes may look at it.
         now_s, first, end = env._now, jump._from, jump._to
         anchor_s, started_s, due_s, ended_s = jump._anchor_s, jump._started_s, now_s, now_s
         first_s, growth_s, idle_s = even.first_s, even.growth_s, even.idle_s
         begun_s = first_s + growth_s * first
-        tokens, sharing, context, host_s = jump._tokens, jump._sequences, jump._context, jump._host_s
+        tokens: Any = jump._tokens
+        sharing, context, host_s = jump._sequences, jump._context, jump._host_s
         mixed: Any = jump._batch
-        chunks: list[tuple[int, int]] = list(replica._chunks)
+        chunks: Any = replica._chunks
         complete = [each for each, count in chunks if computed[each] + count == prompts[each] + generated[each]]
         decoding, left, busy_s = replica._decoding, 0, device.busy_s
         size, cached, step, growing = decode.size, decode.cached_tokens, decode.step, decode.growing
         free, full, peak, reserved = kv.free_blocks, kv.full_blocks, kv.peak_blocks, kv.reserved_blocks
         coming_s = source.take_over() if self._delivers else inf
         scheduler.preempted = False
+        then: Callable[[], None] | None
 
         while True:
-            # The run ends: as Jump._end.
-            steps = end - first
-            ended_s = now_s
-            busy_s += now_s - started_s - steps * idle_s
-            if tally is not None:
-                tally.passed(jump._op, Batch(*mixed[:2]) if mixed else Batch(tokens, tokens), steps)
-            if logs:
-                runs += (started_s, steps, sharing, tokens - sharing, begun_s, growth_s)
-            first = end
+            while True:
+                # The run ends: as Jump._end.
+                steps = end - first
+                ended_s = now_s
+                busy_s += now_s - started_s - steps * idle_s
+                if tally is not None:
+                    tally.passed(jump._op, Batch(*mixed[:2]) if mixed else Batch(tokens, tokens), steps)
+                if logs:
+                    runs += (started_s, steps, sharing, tokens - sharing, begun_s, growth_s)
+                first = end
 
-            # Every decoding sequence has its tokens: as LLMDecode.finish and PagedKVCache.release.
-            if decoding:
-                if growing:
-                    place = step % block_size
-                    if steps == 1:
-                        missing = block_due[place]
-                    else:
-                        last = place + steps % block_size
-                        missing = steps // block_size * growing + sum(block_due[place:last])
-                        if last > block_size:
-                            missing += sum(block_due[: last - block_size])
-                    if missing:
-                        if shares:
-                            kv.take_for_decode(missing)
-                            free = kv.free_blocks
+                # Every decoding sequence has its tokens: as LLMDecode.finish and PagedKVCache.release.
+                if decoding:
+                    if growing:
+                        place = step % block_size
+                        if steps == 1:
+                            missing = block_due[place]
                         else:
-                            kv.free_blocks = free = free - missing
-                        full = num_blocks - free
-                        if full > peak:
-                            peak = full
-                cached += size * steps
-                step += steps
-                if ends[0][0] <= step:
-                    ended = []
-                    while ends and ends[0][0] <= step:
-                        _, request, since = heappop(ends)
-                        if joined.get(request) != since:
-                            continue  # it was preempted
-                        ended.append(request)
-                        del joined[request]
-                        due = remainder.pop(request, None)
-                        if due is not None:
-                            block_due[due] -= 1
-                            growing -= 1
-                        size -= 1
-                        generated[request] += step - since
-                        length = computed[request] + step - since
-                        cached -= length
-                        if shares:
+                            last = place + steps % block_size
+                            missing = steps // block_size * growing + sum(block_due[place:last])
+                            if last > block_size:
+                                missing += sum(block_due[: last - block_size])
+                        if missing:
+                            if shares:
+                                kv.take_for_decode(missing)
+                                free = kv.free_blocks
+                            else:
+                                kv.free_blocks = free = free - missing
+                            full = num_blocks - free
+                            if full > peak:
+                                peak = full
+                    cached += size * steps
+                    step += steps
+                    if ends[0][0] <= step:
+                        ended = []
+                        while ends and ends[0][0] <= step:
+                            _, request, since = heappop(ends)
+                            if joined.get(request) != since:
+                                continue  # it was preempted
+                            ended.append(request)
+                            del joined[request]
+                            due = remainder.pop(request, None)
+                            if due is not None:
+                                block_due[due] -= 1
+                                growing -= 1
+                            size -= 1
+                            generated[request] += step - since
+                            length = computed[request] + step - since
+                            cached -= length
+                            if shares:
+                                kv.release(request, length)
+                                free = kv.free_blocks
+                            else:
+                                blocks, own = -(-length // block_size), held.pop(request, 0)
+                                kv.free_blocks = free = free + (own if own > blocks else blocks)
+                        for request in ended:
+                            del running[request]
+                            for hook in probes.request_finished:
+                                hook(request, now_s)
+                            if on_end is not None:
+                                on_end(request)
+
+                # Prompts get on: as LLMPrefill.finish, Replica._advance and LLMDecode.add.
+                if chunks:
+                    for request, count in chunks:
+                        computed[request] += count
+                    for request in complete:
+                        generated[request] += 1
+                    for request in complete:
+                        del prefilling[request]
+                        made, output, length = generated[request], outputs[request], computed[request]
+                        if made == 1:
+                            computed[request] = prompts[request]  # equal, but one number less in memory
+                        for hook in probes.request_first_token if made == 1 else probes.request_resumed:
+                            hook(request, now_s)
+                        if made < output:
+                            joined[request] = step
+                            size += 1
+                            cached += length
+                            if held[request] * block_size < prompts[request] + output - 1:
+                                remainder[request] = due = (step - length) % block_size
+                                block_due[due] += 1
+                                growing += 1
+                            heappush(ends, (step + output - made, request, step))
+                        else:
                             kv.release(request, length)
                             free = kv.free_blocks
-                        else:
-                            blocks, own = -(-length // block_size), held.pop(request, 0)
-                            kv.free_blocks = free = free + (own if own > blocks else blocks)
-                    for request in ended:
-                        del running[request]
-                        for hook in probes.request_finished:
-                            hook(request, now_s)
-                        if on_end is not None:
-                            on_end(request)
+                            del running[request]
+                            for hook in probes.request_finished:
+                                hook(request, now_s)
+                            if on_end is not None:
+                                on_end(request)
+                    if len(runs) >= NUMBERS:
+                        log.tell()
 
-            # Prompts get on: as LLMPrefill.finish, Replica._advance and LLMDecode.add.
-            if chunks:
-                for request, count in chunks:
-                    computed[request] += count
-                for request in complete:
-                    generated[request] += 1
-                for request in complete:
-                    del prefilling[request]
-                    made, output, length = generated[request], outputs[request], computed[request]
-                    if made == 1:
-                        computed[request] = prompts[request]  # equal, but one number less in memory
-                    for hook in probes.request_first_token if made == 1 else probes.request_resumed:
-                        hook(request, now_s)
-                    if made < output:
-                        joined[request] = step
-                        size += 1
-                        cached += length
-                        if held[request] * block_size < prompts[request] + output - 1:
-                            remainder[request] = due = (step - length) % block_size
-                            block_due[due] += 1
-                            growing += 1
-                        heappush(ends, (step + output - made, request, step))
-                    else:
-                        kv.release(request, length)
-                        free = kv.free_blocks
-                        del running[request]
-                        for hook in probes.request_finished:
-                            hook(request, now_s)
-                        if on_end is not None:
-                            on_end(request)
-                if len(runs) >= NUMBERS:
-                    log.tell()
-
-            # The policy chooses: as Scheduler.make_room, ChunkedPrefill.schedule, Scheduler.extend and admit.
-            chunks = []
-            if waiting or prefilling or size > free:
-                reserved = block_due[step % block_size]
-                if reserved > free or (shares and prefilling):
-                    then: Callable[[], None] = replica._next  # somebody may have to be preempted
-                    break
-                total, logits, pairs, prompt_context, single = size, size, 0.0, 0, False
-                complete, scarce = [], False
-                for request in prefilling:
-                    length = computed[request]
-                    count = remaining = prompts[request] + generated[request] - length
-                    if 0 < threshold < count:
-                        count = threshold
-                    if count > budget - total:
-                        count = budget - total
-                    if count > 0:
-                        blocks = -(-(length + count) // block_size) - held[request]
-                        if blocks > 0:
-                            if blocks > free - reserved:
-                                scarce = True
+                # The policy chooses: as Scheduler.make_room, ChunkedPrefill.schedule, Scheduler.extend and admit.
+                chunks = []
+                if waiting or prefilling or size > free:
+                    reserved = block_due[step % block_size]
+                    if reserved > free or (shares and prefilling):
+                        then = replica._next  # somebody may have to be preempted
+                        break
+                    total, logits, pairs, prompt_context, single = size, size, 0.0, 0, False
+                    complete, scarce = [], False
+                    for request in prefilling:
+                        length = computed[request]
+                        count = remaining = prompts[request] + generated[request] - length
+                        if 0 < threshold < count:
+                            count = threshold
+                        if count > budget - total:
+                            count = budget - total
+                        if count > 0:
+                            blocks = -(-(length + count) // block_size) - held[request]
+                            if blocks > 0:
+                                if blocks > free - reserved:
+                                    scarce = True
+                                    break
+                                held[request] += blocks
+                                kv.free_blocks = free = free - blocks
+                                if num_blocks - free > peak:
+                                    peak = num_blocks - free
+                            chunks.append((request, count))
+                            total += count
+                            pairs += count * length + count * (count + 1) / 2
+                            prompt_context += length
+                            if count == remaining:
+                                complete.append(request)
+                                logits += 1
+                            elif (remaining - 1) // count <= 1:
+                                single = True
+                    if scarce:
+                        then = replica._next  # likewise; the blocks that have been taken here stand
+                        break
+                    while waiting and len(running) < seats:
+                        request = waiting[0]
+                        count = remaining = prompts[request] + generated[request]
+                        if 0 < threshold < count:
+                            count = threshold
+                        if count > budget - total:
+                            count = budget - total
+                            if count <= 0:
                                 break
-                            held[request] += blocks
+                        if shares:
+                            kv.reserved_blocks = reserved
+                            chunk = scheduler.admit(request, count)
+                            if chunk is None:
+                                break
+                            free, peak, count, length = kv.free_blocks, kv.peak_blocks, chunk.tokens, computed[request]
+                            remaining -= length
+                            pairs += count * length
+                            prompt_context += length
+                        else:
+                            blocks = -(-count // block_size)
+                            if blocks > free - reserved:
+                                break
+                            waiting.popleft()
+                            held[request] = blocks
                             kv.free_blocks = free = free - blocks
                             if num_blocks - free > peak:
                                 peak = num_blocks - free
+                            running[request] = prefilling[request] = None
+                            for hook in probes.request_admitted:
+                                hook(request, now_s)
+                            computed[request] = 0
                         chunks.append((request, count))
                         total += count
-                        pairs += count * length + count * (count + 1) / 2
-                        prompt_context += length
+                        pairs += count * (count + 1) / 2
                         if count == remaining:
                             complete.append(request)
                             logits += 1
                         elif (remaining - 1) // count <= 1:
                             single = True
-                if scarce:
-                    then = replica._next  # likewise; the blocks that have been taken here stand
-                    break
-                while waiting and len(running) < seats:
-                    request = waiting[0]
-                    count = remaining = prompts[request] + generated[request]
-                    if 0 < threshold < count:
-                        count = threshold
-                    if count > budget - total:
-                        count = budget - total
-                        if count <= 0:
-                            break
-                    if shares:
-                        kv.reserved_blocks = reserved
-                        chunk = scheduler.admit(request, count)
-                        if chunk is None:
-                            break
-                        free, peak, count, length = kv.free_blocks, kv.peak_blocks, chunk.tokens, computed[request]
-                        remaining -= length
-                        pairs += count * length
-                        prompt_context += length
-                    else:
-                        blocks = -(-count // block_size)
-                        if blocks > free - reserved:
-                            break
-                        waiting.popleft()
-                        held[request] = blocks
-                        kv.free_blocks = free = free - blocks
-                        if num_blocks - free > peak:
-                            peak = num_blocks - free
-                        running[request] = prefilling[request] = None
-                        for hook in probes.request_admitted:
-                            hook(request, now_s)
-                        computed[request] = 0
-                    chunks.append((request, count))
-                    total += count
-                    pairs += count * (count + 1) / 2
-                    if count == remaining:
-                        complete.append(request)
-                        logits += 1
-                    elif (remaining - 1) // count <= 1:
-                        single = True
 
-            # The next run begins: as Replica._start_with_prompts and Jump.run …
-            if chunks:
-                if not (complete or single):
-                    then = partial(replica._start_with_prompts, [Chunk(*each) for each in chunks])
-                    break
-                if notes is not None:
-                    notes += (now_s, free, full, size)
-                length = cached + size
-                mixed = total, logits, pairs, prompt_context, length, size
-                costs = step_costs.get((total, logits, True, size == 1))
-                if costs is None:
-                    costs = cost.step_costs(total, logits, True, jump._collective_s, alone=size == 1)
-                seconds, exchange_s, prompt_kernels, decode_kernels, steepest_from, steepest_s, per_token_s = costs
-                if size:
-                    if length >= steepest_from:
-                        seconds += steepest_s + per_token_s * length
-                    else:
-                        for kernel in decode_kernels:
-                            seconds += max([fixed_s + token_s * length for fixed_s, token_s in kernel])
-                for bounds in prompt_kernels:
-                    most_s = 0.0
-                    for fixed_s, pair_s, token_s in bounds:
-                        bound_s = fixed_s + pair_s * pairs + token_s * prompt_context
-                        if bound_s > most_s:
-                            most_s = bound_s
-                    seconds += most_s
-                idle_s = exchange_s + (per_step_s + per_sequence_s * logits)
-                begun_s = first_s = seconds + idle_s
-                growth_s = 0.0
-                tokens, context, host_s = total, 0, NEVER_AGAIN
-                anchor_s = started_s = now_s
-                first = 0
-                end = left = 1
-                sharing = decoding = size
-                due_s = now_s + first_s
-            # … or _start_decoding and Jump.decode.
-            elif size:
-                if len(ends) != size:
-                    decode.steps_left()  # takes out who was preempted
-                left = ends[0][0] - step
-                own_s, length = per_step_s + per_sequence_s * size, cached + size
-                costs_s = decode_costs.get(size)
-                if costs_s is None:
-                    costs_s = jump._costs_of(size)
-                steepest_from, fixed_s, per_token_s, exchange_s = costs_s
-                if (left > 1 and size * (left // block_size + 1) > free) or length < steepest_from:
-                    then = replica._start_decoding
-                    break
-                if notes is not None:
-                    notes += (now_s, free, full, size)
-                started_s = now_s
-                if size == tokens and own_s == host_s and length == context + first * size:
-                    begun_s = first_s + growth_s * first
-                else:
-                    begun_s = first_s = fixed_s + per_token_s * length + own_s
-                    growth_s, idle_s = per_token_s * size, exchange_s + own_s
-                    mixed, context, host_s = None, length, own_s
-                    sharing = tokens = size
-                    anchor_s = now_s
+                # The next run begins: as Replica._start_with_prompts and Jump.run …
+                if chunks:
+                    if not (complete or single):
+                        then = partial(replica._start_with_prompts, [Chunk(*each) for each in chunks])
+                        break
+                    if notes is not None:
+                        notes += (now_s, free, full, size)
+                    length = cached + size
+                    mixed = total, logits, pairs, prompt_context, length, size
+                    costs = step_costs.get((total, logits, True, size == 1))
+                    if costs is None:
+                        costs = cost.step_costs(total, logits, True, jump._collective_s, alone=size == 1)
+                    seconds, exchange_s, prompt_kernels, decode_kernels, steepest_from, steepest_s, per_token_s = costs
+                    if size:
+                        if length >= steepest_from:
+                            seconds += steepest_s + per_token_s * length
+                        else:
+                            for kernel in decode_kernels:
+                                seconds += max([fixed_s + token_s * length for fixed_s, token_s in kernel])
+                    for bounds in prompt_kernels:
+                        most_s = 0.0
+                        for fixed_s, pair_s, token_s in bounds:
+                            bound_s = fixed_s + pair_s * pairs + token_s * prompt_context
+                            if bound_s > most_s:
+                                most_s = bound_s
+                        seconds += most_s
+                    idle_s = exchange_s + (per_step_s + per_sequence_s * logits)
+                    begun_s = first_s = seconds + idle_s
+                    growth_s = 0.0
+                    tokens, context, host_s = total, 0, NEVER_AGAIN
+                    anchor_s = started_s = now_s
                     first = 0
-                end = first + left
-                decoding = size
-                due_s = anchor_s + (end * first_s + growth_s * (end * (end - 1) * 0.5))
-            else:
-                then = replica._start_decoding  # it rests
+                    end = left = 1
+                    sharing = decoding = size
+                    due_s = now_s + first_s
+                # … or _start_decoding and Jump.decode.
+                elif size:
+                    if len(ends) != size:
+                        decode.steps_left()  # takes out who was preempted
+                    left = ends[0][0] - step
+                    own_s, length = per_step_s + per_sequence_s * size, cached + size
+                    costs_s = decode_costs.get(size)
+                    if costs_s is None:
+                        costs_s = jump._costs_of(size)
+                    steepest_from, fixed_s, per_token_s, exchange_s = costs_s
+                    if (left > 1 and size * (left // block_size + 1) > free) or length < steepest_from:
+                        then = replica._start_decoding
+                        break
+                    if notes is not None:
+                        notes += (now_s, free, full, size)
+                    started_s = now_s
+                    if size == tokens and own_s == host_s and length == context + first * size:
+                        begun_s = first_s + growth_s * first
+                    else:
+                        begun_s = first_s = fixed_s + per_token_s * length + own_s
+                        growth_s, idle_s = per_token_s * size, exchange_s + own_s
+                        mixed, context, host_s = None, length, own_s
+                        sharing = tokens = size
+                        anchor_s = now_s
+                        first = 0
+                    end = first + left
+                    decoding = size
+                    due_s = anchor_s + (end * first_s + growth_s * (end * (end - 1) * 0.5))
+                else:
+                    then = replica._start_decoding  # it rests
+                    break
+
+                # Until it ends: as Jump._goes_on, Source._deliver, Replica.submit and ChunkedPrefill.wants.
+                while coming_s <= due_s or (queue and queue[0][0] <= due_s):
+                    if queue and queue[0][0] <= coming_s and env._now < coming_s:
+                        if queue[0][3] is tick:
+                            heappop(queue)  # a run that was cut
+                            continue
+                        then = None
+                        break
+                    env._now = coming_s
+                    request = source._next
+                    source._next = request + 1
+                    source._free -= 1
+                    for hook in probes.request_arrived:
+                        hook(request, coming_s - late_s)
+                    length = prompts[request] + outputs[request]
+                    if (length <= longest_context and length <= most_tokens) or replica.accepts(request):
+                        waiting.append(request)
+                        if left > 1 and waiting[0] == request and len(running) < seats and tokens < budget:
+                            even.first_s, even.growth_s = first_s, growth_s
+                            end = even.boundary(anchor_s, coming_s, first + 1, end)
+                            due_s = anchor_s + (end * first_s + growth_s * (end * (end - 1) * 0.5))
+                    request += 1
+                    coming_s = arrival_s[request] if request < requests else inf
+                else:
+                    now_s = env._now = due_s
+                    continue
                 break
 
-            # Until it ends: as Jump._goes_on, Source._deliver, Replica.submit and ChunkedPrefill.wants.
-            while coming_s <= due_s or (queue and queue[0][0] <= due_s):
-                if queue and queue[0][0] <= coming_s and env._now < coming_s:
-                    if queue[0][3] is not tick:
-                        then = _nothing
-                        break
-                    heappop(queue)  # a run that was cut
-                    continue
-                env._now = coming_s
-                request = source._next
-                source._next = request + 1
-                source._free -= 1
-                for hook in probes.request_arrived:
-                    hook(request, coming_s - late_s)
-                length = prompts[request] + outputs[request]
-                if (length <= longest_context and length <= most_tokens) or replica.accepts(request):
-                    waiting.append(request)
-                    if left > 1 and waiting[0] == request and len(running) < seats and tokens < budget:
-                        even.first_s, even.growth_s = first_s, growth_s
-                        end = even.boundary(anchor_s, coming_s, first + 1, end)
-                        due_s = anchor_s + (end * first_s + growth_s * (end * (end - 1) * 0.5))
-                request += 1
-                coming_s = arrival_s[request] if request < requests else inf
-            else:
-                now_s = env._now = due_s
-                continue
-            break
-
-        if self._delivers:
-            source.give_back()
-        env.priority = priority
-        device.free_at_s, device.busy_s = ended_s, busy_s
-        jump._from, jump._to = first, end
-        jump._anchor_s, jump._started_s, jump._due_s = anchor_s, started_s, due_s
-        even.first_s, even.growth_s, even.idle_s = first_s, growth_s, idle_s
-        jump._tokens, jump._sequences, jump._context, jump._host_s = tokens, sharing, context, host_s
-        jump._batch, jump._more_pairs = Batch(*mixed) if mixed else None, 0.0
-        replica._chunks, replica._decoding = [Chunk(*each) for each in chunks], decoding
-        replica._left, replica._tokens = left if then is _nothing else 0, int(tokens)
-        decode.size, decode.cached_tokens, decode.step, decode.growing = size, cached, step, growing
-        kv.full_blocks, kv.peak_blocks, kv.reserved_blocks = full, peak, reserved
-        then()
-
-
-def _nothing() -> None:
-    """The next run has begun; something else comes before it ends."""
+            if self._delivers:
+                source.give_back()
+            env.priority = priority
+            device.free_at_s, device.busy_s = ended_s, busy_s
+            jump._from, jump._to = first, end
+            jump._anchor_s, jump._started_s, jump._due_s = anchor_s, started_s, due_s
+            even.first_s, even.growth_s, even.idle_s = first_s, growth_s, idle_s
+            replica._chunks, replica._decoding = chunks, decoding
+            replica._left, replica._tokens = left, tokens
+            decode.size, decode.cached_tokens, decode.step, decode.growing = size, cached, step, growing
+            kv.full_blocks, kv.peak_blocks, kv.reserved_blocks = full, peak, reserved
+            if then is not None:
+                replica._left = 0
+                jump._tokens, jump._sequences, jump._context, jump._host_s = tokens, sharing, context, host_s
+                jump._batch, jump._more_pairs = Batch(*mixed) if mixed else None, 0.0
+                then()
+                return
+            yield
+            end, now_s = jump._to, env._now  # somebody may have cut the run; nothing else has changed
+            coming_s = source.take_over() if self._delivers else inf

@@ -246,9 +246,7 @@ class Jump:
             return  # the run was cut
         self._ahead = True
         while first != end:
-            if self._express is not None and self._express.may_go():
-                self._express.go()
-            else:
+            if self._express is None or not self._express.go():
                 self._end()
             first = self._from
             if first != self._to and not self._goes_on():

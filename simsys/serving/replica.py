@@ -90,7 +90,7 @@ class Replica:
     @property
     def outstanding(self) -> int:
         """Requests that wait or run here."""
-        return len(self.scheduler.waiting) + len(self.scheduler.running)
+        return len(self.scheduler.waiting) + len(self._running)
 
     def hasten(self, source: Source) -> None:
         """All is there that takes part in a run."""
