@@ -68,7 +68,7 @@ class Express:
         if self._loop is None:
             jump = self._jump
             single = not self._replica._chunks or jump._host_s == NEVER_AGAIN
-            if not single or jump._times is not jump._even or jump._probes.operation:
+            if not single or jump._probes.operation:
                 return False
             self._loop = self._runs()
         for _ in self._loop:
@@ -100,7 +100,8 @@ class Express:
         # What changes, which is written back before others act; `kv.free_blocks` at once, as probes may look at it.
         now_s, first, end = env._now, jump._from, jump._to
         anchor_s, started_s, due_s, ended_s = jump._anchor_s, jump._started_s, now_s, now_s
-        first_s, growth_s, idle_s = even.first_s, even.growth_s, even.idle_s
+        bent = None if jump._times is even else jump._times  # durations, where they do not grow evenly
+        first_s, growth_s, idle_s = jump._times.first_s, jump._times.growth_s, jump._times.idle_s
         begun_s = first_s + growth_s * first
         tokens: Any = jump._tokens
         sharing, context, host_s = jump._sequences, jump._context, jump._host_s
@@ -116,15 +117,18 @@ class Express:
 
         while True:
             while True:
-                # The run ends: as Jump._end.
+                # The run ends: as Jump._end; without steps, it was a rest.
                 steps = end - first
-                ended_s = now_s
-                busy_s += now_s - started_s - steps * idle_s
-                if tally is not None:
-                    tally.passed(jump._op, Batch(*mixed[:2]) if mixed else Batch(tokens, tokens), steps)
-                if logs:
-                    runs += (started_s, steps, sharing, tokens - sharing, begun_s, growth_s)
-                first = end
+                if steps:
+                    ended_s = now_s
+                    busy_s += now_s - started_s - steps * idle_s
+                    if tally is not None:
+                        tally.passed(jump._op, Batch(*mixed[:2]) if mixed else Batch(tokens, tokens), steps)
+                    if bent is not None and logs:
+                        log.add(tokens, sharing, started_s, first, steps, bent)
+                    elif logs:
+                        runs += (started_s, steps, sharing, tokens - sharing, begun_s, growth_s)
+                    first = end
 
                 # Every decoding sequence has its tokens: as LLMDecode.finish and PagedKVCache.release.
                 if decoding:
@@ -316,7 +320,7 @@ class Express:
                         seconds += most_s
                     idle_s = exchange_s + (per_step_s + per_sequence_s * logits)
                     begun_s = first_s = seconds + idle_s
-                    growth_s = 0.0
+                    growth_s, bent = 0.0, None
                     tokens, context, host_s = total, 0, NEVER_AGAIN
                     anchor_s = started_s = now_s
                     first = 0
@@ -333,7 +337,7 @@ class Express:
                     if costs_s is None:
                         costs_s = jump._costs_of(size)
                     steepest_from, fixed_s, per_token_s, exchange_s = costs_s
-                    if (left > 1 and size * (left // block_size + 1) > free) or length < steepest_from:
+                    if left > 1 and size * (left // block_size + 1) > free:
                         then = replica._start_decoding
                         break
                     if notes is not None:
@@ -342,26 +346,41 @@ class Express:
                     if size == tokens and own_s == host_s and length == context + first * size:
                         begun_s = first_s + growth_s * first
                     else:
-                        begun_s = first_s = fixed_s + per_token_s * length + own_s
-                        growth_s, idle_s = per_token_s * size, exchange_s + own_s
+                        if length >= steepest_from:
+                            begun_s = first_s = fixed_s + per_token_s * length + own_s
+                            growth_s, idle_s, bent = per_token_s * size, exchange_s + own_s, None
+                        else:
+                            batch = Batch(size, size, 0.0, 0, length, size)
+                            bent = cost.step_times(batch, 0.0, own_s, jump._collective_s)
+                            begun_s, first_s, growth_s, idle_s = bent.first_s, bent.first_s, bent.growth_s, bent.idle_s
+                            if not bent.kinks:
+                                bent = None
                         mixed, context, host_s = None, length, own_s
                         sharing = tokens = size
                         anchor_s = now_s
                         first = 0
                     end = first + left
                     decoding = size
-                    due_s = anchor_s + (end * first_s + growth_s * (end * (end - 1) * 0.5))
+                    if bent is None:
+                        due_s = anchor_s + (end * first_s + growth_s * (end * (end - 1) * 0.5))
+                    else:
+                        due_s = anchor_s + bent.elapsed(end)
+                # … or it rests until the next request comes.
+                elif coming_s < inf:
+                    if notes is not None:
+                        notes += (now_s, free, full, 0)
+                    decoding, due_s = 0, inf
                 else:
-                    then = replica._start_decoding  # it rests
+                    then = replica._start_decoding
                     break
 
                 # Until it ends: as Jump._goes_on, Source._deliver, Replica.submit and ChunkedPrefill.wants.
                 while coming_s <= due_s or (queue and queue[0][0] <= due_s):
-                    if queue and queue[0][0] <= coming_s and env._now < coming_s:
-                        if queue[0][3] is tick:
+                    if coming_s == inf or (queue and queue[0][0] <= coming_s and env._now < coming_s):
+                        if queue and queue[0][3] is tick:
                             heappop(queue)  # a run that was cut
                             continue
-                        then = None
+                        then = None if end > first else partial(replica.rest, asked=due_s < inf)
                         break
                     env._now = coming_s
                     request = source._next
@@ -372,10 +391,16 @@ class Express:
                     length = prompts[request] + outputs[request]
                     if (length <= longest_context and length <= most_tokens) or replica.accepts(request):
                         waiting.append(request)
-                        if left > 1 and waiting[0] == request and len(running) < seats and tokens < budget:
-                            even.first_s, even.growth_s = first_s, growth_s
-                            end = even.boundary(anchor_s, coming_s, first + 1, end)
-                            due_s = anchor_s + (end * first_s + growth_s * (end * (end - 1) * 0.5))
+                        if end == first:
+                            due_s = coming_s
+                        elif left > 1 and waiting[0] == request and len(running) < seats and tokens < budget:
+                            if bent is None:
+                                even.first_s, even.growth_s = first_s, growth_s
+                                end = even.boundary(anchor_s, coming_s, first + 1, end)
+                                due_s = anchor_s + (end * first_s + growth_s * (end * (end - 1) * 0.5))
+                            else:
+                                end = bent.boundary(anchor_s, coming_s, first + 1, end)
+                                due_s = anchor_s + bent.elapsed(end)
                     request += 1
                     coming_s = arrival_s[request] if request < requests else inf
                 else:
@@ -389,7 +414,8 @@ class Express:
             device.free_at_s, device.busy_s = ended_s, busy_s
             jump._from, jump._to = first, end
             jump._anchor_s, jump._started_s, jump._due_s = anchor_s, started_s, due_s
-            even.first_s, even.growth_s, even.idle_s = first_s, growth_s, idle_s
+            jump._times = times = even if bent is None else bent
+            times.first_s, times.growth_s, times.idle_s = first_s, growth_s, idle_s
             replica._chunks, replica._decoding = chunks, decoding
             replica._left, replica._tokens = left, tokens
             decode.size, decode.cached_tokens, decode.step, decode.growing = size, cached, step, growing

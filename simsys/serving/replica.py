@@ -134,6 +134,12 @@ class Replica:
             wake.callbacks.append(self._wake)
             self._env.fire_at(self._env._now, wake, priority=self._waking)
 
+    def rest(self, *, asked: bool) -> None:
+        """Nothing is left to do, unless somebody has come at this moment."""
+        self._busy = False
+        if asked:
+            self.ask_again()
+
     def free_blocks(self) -> int:
         """KV blocks that are free now, in the middle of a run too."""
         if not self._left:
