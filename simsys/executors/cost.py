@@ -279,20 +279,32 @@ class PassCost:
             )
         return found
 
-    def step_seconds(self, batch: Batch, costs: StepCosts) -> float:
-        """Seconds of a single pass with prompts, without what its `costs` say is no computation."""
-        _, _, pairs, prompt_context, context, decoding, *_ = batch
-        seconds = costs.compute_s
+    def step_seconds(
+        self, costs: StepCosts, pairs: float, prompt_context: float, context: float, decoding: float
+    ) -> float:
+        """Seconds of a single pass with prompts, without what its `costs` say is no computation.
+
+        Args:
+            costs: Of a pass with its tokens.
+            pairs: Query-key pairs of its prompts.
+            prompt_context: Cached tokens that these read.
+            context: Cached tokens that decoding sequences read.
+            decoding: How many of these there are.
+        """
+        seconds, _, prompt_kernels, decode_kernels, steepest_from, steepest_s, per_token_s = costs
         if decoding:
-            if context >= costs.steepest_from:
-                seconds += costs.steepest_s + costs.per_token_s * context
+            if context >= steepest_from:
+                seconds += steepest_s + per_token_s * context
             else:
-                for kernel in costs.decode:
+                for kernel in decode_kernels:
                     seconds += max([fixed_s + token_s * context for fixed_s, token_s in kernel])
-        for bounds in costs.prompt:
-            seconds += max(
-                [fixed_s + pair_s * pairs + token_s * prompt_context for fixed_s, pair_s, token_s in bounds]
-            )
+        for bounds in prompt_kernels:
+            most_s = 0.0
+            for fixed_s, pair_s, token_s in bounds:
+                bound_s = fixed_s + pair_s * pairs + token_s * prompt_context
+                if bound_s > most_s:
+                    most_s = bound_s
+            seconds += most_s
         return seconds
 
     def step_times(self, batch: Batch, more_pairs: float, host_s: float, collective_s: CollectiveSeconds) -> StepTimes:

@@ -94,7 +94,7 @@ class Express:
         per_step_s, per_sequence_s, on_end = replica._per_step_s, replica._per_sequence_s, replica.on_end
         longest_context, most_tokens = replica._max_context_tokens or inf, replica._capacity_tokens
         log, runs, logs, notes = jump._log, jump._log.runs, bool(probes.steps), replica._notes
-        step_costs, decode_costs = cost.kept, jump._decode_costs
+        step_costs, decode_costs, step_seconds = cost.kept, jump._decode_costs, cost.step_seconds
         arrival_s, requests, late_s = source._arrival_s, len(source._arrival_s), source._late_s
 
         # What changes, which is written back before others act; `kv.free_blocks` at once, as probes may look at it.
@@ -304,22 +304,8 @@ class Express:
                     costs = step_costs.get((total, logits, True, size == 1))
                     if costs is None:
                         costs = cost.step_costs(total, logits, True, jump._collective_s, alone=size == 1)
-                    seconds, exchange_s, prompt_kernels, decode_kernels, steepest_from, steepest_s, per_token_s = costs
-                    if size:
-                        if length >= steepest_from:
-                            seconds += steepest_s + per_token_s * length
-                        else:
-                            for kernel in decode_kernels:
-                                seconds += max([fixed_s + token_s * length for fixed_s, token_s in kernel])
-                    for bounds in prompt_kernels:
-                        most_s = 0.0
-                        for fixed_s, pair_s, token_s in bounds:
-                            bound_s = fixed_s + pair_s * pairs + token_s * prompt_context
-                            if bound_s > most_s:
-                                most_s = bound_s
-                        seconds += most_s
-                    idle_s = exchange_s + (per_step_s + per_sequence_s * logits)
-                    begun_s = first_s = seconds + idle_s
+                    idle_s = costs.exchange_s + (per_step_s + per_sequence_s * logits)
+                    begun_s = first_s = step_seconds(costs, pairs, prompt_context, length, size) + idle_s
                     growth_s, bent = 0.0, None
                     tokens, context, host_s = total, 0, NEVER_AGAIN
                     anchor_s = started_s = now_s

@@ -151,7 +151,8 @@ class Jump:
         costs = self._cost.step_costs(batch.tokens, batch.logits, True, self._collective_s, alone=alone)
         times = self._times = self._even
         times.idle_s = idle_s = costs.exchange_s + host_s
-        times.first_s = self._cost.step_seconds(batch, costs) + idle_s
+        _, _, pairs, prompt_context, context, decoding, *_ = batch
+        times.first_s = self._cost.step_seconds(costs, pairs, prompt_context, context, decoding) + idle_s
         times.growth_s = 0.0
         self._begin(1)
         self._host_s = NEVER_AGAIN  # since how it would grow is not known
