@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from heapq import heappop, heappush
 from math import inf
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from simsys.executors.step_log import NUMBERS
@@ -27,10 +28,10 @@ from simsys.serving.source import Source, inlined
 if TYPE_CHECKING:
     from simsys.executors.steppers import Jump
 
-
 NEVER_AGAIN = -1.0
 """Host time of a step that no other follows evenly."""
 
+LIMITS = ("max_num_seqs", "max_num_batched_tokens", "long_prefill_token_threshold")
 QUEUES, CACHES = (deque, OrderedQueue), (PagedKVCache, PrefixCache)
 
 
@@ -71,9 +72,8 @@ class Express:
             if not single or jump._probes.operation:
                 return False
             self._loop = self._runs()
-        for _ in self._loop:
-            return True
-        self._loop = None
+        if next(self._loop, True):
+            self._loop = None
         return True
 
     def _runs(self) -> Iterator[None]:
@@ -83,9 +83,7 @@ class Express:
         even, priority, queue, tick = jump._even, jump._priority, env._queue, jump._tick
         scheduler, kv, sequences = replica.scheduler, replica.kv, replica.sequences
         decode: Any = replica._decode
-        options: Any = scheduler.options
-        seats, budget = options.max_num_seqs, options.max_num_batched_tokens
-        threshold = options.long_prefill_token_threshold
+        seats, budget, threshold = attrgetter(*LIMITS)(scheduler.options)
         waiting, running, prefilling = scheduler.waiting, scheduler.running, scheduler.prefilling
         ends, joined, remainder, block_due = decode.ends, decode.joined, decode.remainder, decode.block_due
         prompts, outputs = sequences.prompt_tokens, sequences.output_tokens
@@ -100,8 +98,8 @@ class Express:
         # What changes, which is written back before others act; `kv.free_blocks` at once, as probes may look at it.
         now_s, first, end = env._now, jump._from, jump._to
         anchor_s, started_s, due_s, ended_s = jump._anchor_s, jump._started_s, now_s, now_s
-        bent = None if jump._times is even else jump._times  # durations, where they do not grow evenly
-        first_s, growth_s, idle_s = jump._times.first_s, jump._times.growth_s, jump._times.idle_s
+        times = jump._times
+        first_s, growth_s, idle_s = times.first_s, times.growth_s, times.idle_s
         begun_s = first_s + growth_s * first
         tokens: Any = jump._tokens
         sharing, context, host_s = jump._sequences, jump._context, jump._host_s
@@ -124,8 +122,8 @@ class Express:
                     busy_s += now_s - started_s - steps * idle_s
                     if tally is not None:
                         tally.passed(jump._op, Batch(*mixed[:2]) if mixed else Batch(tokens, tokens), steps)
-                    if bent is not None and logs:
-                        log.add(tokens, sharing, started_s, first, steps, bent)
+                    if times.kinks and logs:
+                        log.add(tokens, sharing, started_s, first, steps, times)
                     elif logs:
                         runs += (started_s, steps, sharing, tokens - sharing, begun_s, growth_s)
                     first = end
@@ -186,10 +184,9 @@ class Express:
                     for request, count in chunks:
                         computed[request] += count
                     for request in complete:
-                        generated[request] += 1
-                    for request in complete:
                         del prefilling[request]
-                        made, output, length = generated[request], outputs[request], computed[request]
+                        generated[request] = made = generated[request] + 1
+                        output, length = outputs[request], computed[request]
                         if made == 1:
                             computed[request] = prompts[request]  # equal, but one number less in memory
                         for hook in probes.request_first_token if made == 1 else probes.request_resumed:
@@ -207,10 +204,7 @@ class Express:
                             kv.release(request, length)
                             free = kv.free_blocks
                             del running[request]
-                            for hook in probes.request_finished:
-                                hook(request, now_s)
-                            if on_end is not None:
-                                on_end(request)
+                            replica._finished(request)
                     if len(runs) >= NUMBERS:
                         log.tell()
 
@@ -304,9 +298,10 @@ class Express:
                     costs = step_costs.get((total, logits, True, size == 1))
                     if costs is None:
                         costs = cost.step_costs(total, logits, True, jump._collective_s, alone=size == 1)
-                    idle_s = costs.exchange_s + (per_step_s + per_sequence_s * logits)
+                    times, growth_s = even, 0.0
+                    times.idle_s = idle_s = costs.exchange_s + (per_step_s + per_sequence_s * logits)
                     begun_s = first_s = step_seconds(costs, pairs, prompt_context, length, size) + idle_s
-                    growth_s, bent = 0.0, None
+                    times.first_s, times.growth_s = first_s, growth_s
                     tokens, context, host_s = total, 0, NEVER_AGAIN
                     anchor_s = started_s = now_s
                     first = 0
@@ -319,10 +314,7 @@ class Express:
                         decode.steps_left()  # takes out who was preempted
                     left = ends[0][0] - step
                     own_s, length = per_step_s + per_sequence_s * size, cached + size
-                    costs_s = decode_costs.get(size)
-                    if costs_s is None:
-                        costs_s = jump._costs_of(size)
-                    steepest_from, fixed_s, per_token_s, exchange_s = costs_s
+                    steepest_from, fixed_s, per_token_s, exchange_s = decode_costs.get(size) or jump._costs_of(size)
                     if left > 1 and size * (left // block_size + 1) > free:
                         then = replica._start_decoding
                         break
@@ -333,24 +325,24 @@ class Express:
                         begun_s = first_s + growth_s * first
                     else:
                         if length >= steepest_from:
-                            begun_s = first_s = fixed_s + per_token_s * length + own_s
-                            growth_s, idle_s, bent = per_token_s * size, exchange_s + own_s, None
+                            times = even
+                            times.first_s = fixed_s + per_token_s * length + own_s
+                            times.growth_s, times.idle_s = per_token_s * size, exchange_s + own_s
                         else:
                             batch = Batch(size, size, 0.0, 0, length, size)
-                            bent = cost.step_times(batch, 0.0, own_s, jump._collective_s)
-                            begun_s, first_s, growth_s, idle_s = bent.first_s, bent.first_s, bent.growth_s, bent.idle_s
-                            if not bent.kinks:
-                                bent = None
+                            times = cost.step_times(batch, 0.0, own_s, jump._collective_s)
+                        begun_s = first_s = times.first_s
+                        growth_s, idle_s = times.growth_s, times.idle_s
                         mixed, context, host_s = None, length, own_s
                         sharing = tokens = size
                         anchor_s = now_s
                         first = 0
                     end = first + left
                     decoding = size
-                    if bent is None:
-                        due_s = anchor_s + (end * first_s + growth_s * (end * (end - 1) * 0.5))
+                    if times.kinks:
+                        due_s = anchor_s + times.elapsed(end)
                     else:
-                        due_s = anchor_s + bent.elapsed(end)
+                        due_s = anchor_s + (end * first_s + growth_s * (end * (end - 1) * 0.5))
                 # … or it rests until the next request comes.
                 elif coming_s < inf:
                     if notes is not None:
@@ -380,13 +372,8 @@ class Express:
                         if end == first:
                             due_s = coming_s
                         elif left > 1 and waiting[0] == request and len(running) < seats and tokens < budget:
-                            if bent is None:
-                                even.first_s, even.growth_s = first_s, growth_s
-                                end = even.boundary(anchor_s, coming_s, first + 1, end)
-                                due_s = anchor_s + (end * first_s + growth_s * (end * (end - 1) * 0.5))
-                            else:
-                                end = bent.boundary(anchor_s, coming_s, first + 1, end)
-                                due_s = anchor_s + bent.elapsed(end)
+                            end = times.boundary(anchor_s, coming_s, first + 1, end)
+                            due_s = anchor_s + times.elapsed(end)
                     request += 1
                     coming_s = arrival_s[request] if request < requests else inf
                 else:
@@ -400,8 +387,7 @@ class Express:
             device.free_at_s, device.busy_s = ended_s, busy_s
             jump._from, jump._to = first, end
             jump._anchor_s, jump._started_s, jump._due_s = anchor_s, started_s, due_s
-            jump._times = times = even if bent is None else bent
-            times.first_s, times.growth_s, times.idle_s = first_s, growth_s, idle_s
+            jump._times = times
             replica._chunks, replica._decoding = chunks, decoding
             replica._left, replica._tokens = left, tokens
             decode.size, decode.cached_tokens, decode.step, decode.growing = size, cached, step, growing
