@@ -1,9 +1,8 @@
 """A replica's steps in one loop: run after run, with all that ends, begins and arrives between them.
 
 It does what `Jump`, `Replica`, `Source` and the modules that say so (`inlined`) do, in the same order and with the
-same arithmetic, so that all times are equal to the last bit; what is rare, it leaves to them. It may exist since a
-request takes a handful of operations on small integers, and what these cost in Python is to find them: some hundred
-calls of methods, and attributes of a dozen objects. Here most of it is in local variables of one function.
+same arithmetic, so that all times are equal to the last bit; what is rare, it leaves to them. It may exist since the
+work of a request, some additions, cost less than the hundred calls on the way to it. Here all is in local variables.
 """
 
 from __future__ import annotations
@@ -47,13 +46,7 @@ def express(jump: Jump, replica: Replica, source: Source) -> Express | None:
 
 
 class Express:
-    """Runs of steps of one replica.
-
-    Args:
-        jump: Its stepper.
-        replica: The replica.
-        source: Of all requests.
-    """
+    """Runs of steps of a replica, with its stepper and the source of all requests."""
 
     def __init__(self, jump: Jump, replica: Replica, source: Source) -> None:
         self._jump, self._replica, self._source = jump, replica, source
@@ -344,13 +337,13 @@ class Express:
                     else:
                         due_s = anchor_s + (end * first_s + growth_s * (end * (end - 1) * 0.5))
                 # … or it rests until the next request comes.
-                elif coming_s < inf:
+                elif coming_s == inf:
+                    then = replica._start_decoding
+                    break
+                else:
                     if notes is not None:
                         notes += (now_s, free, full, 0)
                     decoding, due_s = 0, inf
-                else:
-                    then = replica._start_decoding
-                    break
 
                 # Until it ends: as Jump._goes_on, Source._deliver, Replica.submit and ChunkedPrefill.wants.
                 while coming_s <= due_s or (queue and queue[0][0] <= due_s):
