@@ -245,6 +245,9 @@ class Jump:
         first, end = self._from, self._to
         if self._env._now != self._due_s or first == end:
             return  # the run was cut
+        if self._longest == 1:
+            self._end()
+            return
         self._ahead = True
         while first != end:
             if self._express is None or not self._express.go():
