@@ -25,11 +25,11 @@ def scenario(rate: str, *, replicas: int = 1, output_tokens: int = OUTPUT_TOKENS
     }
 
 
-@pytest.mark.parametrize(("rate", "events"), [("2 req/s", 0.2), ("6 req/s", 0.01)])
-def test_runs_of_steps_without_events(measure: Any, rate: str, events: float) -> None:
-    """An event where the replica has rested, hardly any if it is always busy; stepping takes one for each step."""
+@pytest.mark.parametrize("rate", ["2 req/s", "6 req/s"])
+def test_runs_of_steps_without_events(measure: Any, rate: str) -> None:
+    """A handful of events, as nothing but requests comes from outside; stepping takes one for each step."""
     result = measure(scenario(rate), "requests", REQUESTS)
-    assert result.events < events * REQUESTS
+    assert result.events < 0.01 * REQUESTS
 
 
 def test_lengths_of_a_chat(measure: Any) -> None:
@@ -42,7 +42,7 @@ def test_lengths_of_a_chat(measure: Any) -> None:
     config |= {"model": {"name": "Llama-3.1-8B"}, "workload": config["workload"] | lengths}
     result = measure(config, "requests", REQUESTS)
     assert result.metrics["completed"] == REQUESTS
-    assert result.events < 2 * REQUESTS
+    assert result.events < 0.5 * REQUESTS
 
 
 def test_steps_one_by_one(measure: Any) -> None:
@@ -54,14 +54,14 @@ def test_steps_one_by_one(measure: Any) -> None:
 def test_four_times_the_tokens(measure: Any) -> None:
     """Cost grows with requests, not with tokens."""
     result = measure(scenario("2 req/s", output_tokens=4 * OUTPUT_TOKENS), "requests", REQUESTS)
-    assert result.events < 0.2 * REQUESTS
+    assert result.events < 0.01 * REQUESTS
 
 
 @pytest.mark.parametrize("scheduler", ["static_batching", "orca", "vllm_v0", "priority", "shortest_job_first"])
 def test_other_policies(measure: Any, scheduler: str) -> None:
-    """Every policy jumps."""
+    """Every policy jumps, and hardly one run takes an event of its own."""
     result = measure(scenario("3 req/s", scheduler=scheduler), "requests", REQUESTS, rounds=1)
-    assert result.events < 6 * REQUESTS
+    assert result.events < 1.2 * REQUESTS
 
 
 @pytest.mark.parametrize("router", ["round_robin", "least_outstanding", "least_kv"])
