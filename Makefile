@@ -1,9 +1,9 @@
 # Thin: each target is one verb of scripts/dev.sh, which makes its own .venv. ARGS are passed on: make test ARGS="-k units"
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all lint bench lock clean
+.PHONY: help run test test-all lint bench bench-quick lock clean
 
 help:      ## list these targets
-	@awk -F ': *## ' '/^[a-z-]+: *## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
+	@awk -F ': *## ' '/^[a-z-]+: *## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
 run:       ## simulate experiments/experiment_config.yaml
 	@sh scripts/dev.sh run $(ARGS)
 test:      ## the tests, but for the slow ones
@@ -14,6 +14,8 @@ lint:      ## style, types and import direction
 	@sh scripts/dev.sh lint
 bench:     ## the benchmarks
 	@sh scripts/dev.sh bench $(ARGS)
+bench-quick: ## the levels of detail beside each other, within a minute
+	@sh scripts/dev.sh bench-quick $(ARGS)
 lock:      ## write requirements.lock anew (needs uv)
 	@sh scripts/lock.sh
 clean:     ## remove caches and build results

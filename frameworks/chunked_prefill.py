@@ -1,7 +1,7 @@
 """Continuous batching with chunked prefill, as vLLM v1 schedules (and Sarathi-Serve: Agrawal et al. 2024, §4).
 
-A step has a budget of tokens. Decoding sequences take one each; what is left goes to prompts, in chunks:
-first to those begun, then to those that wait, as long as sequences and KV blocks allow.
+A step has a budget of tokens. Decoding sequences take one each, and one for each token of a draft; what is left goes
+to prompts, in chunks: first to those begun, then to those that wait, as long as sequences and KV blocks allow.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class ChunkedPrefill(Scheduler):
 
     def schedule(self) -> list[Chunk]:
         """Share out the budget."""
-        options, waiting, running = self.options, self.waiting, self.running
-        budget = options.max_num_batched_tokens - self.decode.size
+        options, waiting, running, decode = self.options, self.waiting, self.running, self.decode
+        budget = options.max_num_batched_tokens - decode.size * decode.queries
         chunks = []
         for request in list(self.prefilling) if self.prefilling else ():
             tokens = self.chunk_tokens(request, budget)

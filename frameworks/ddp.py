@@ -50,6 +50,7 @@ class BucketedGradients(DataParallel, ABC):
     def __init__(self, rank: Rank, plan: TrainingPlan, options: Options) -> None:
         super().__init__(rank, plan, options)
         self.buckets: dict[str, Bucket] = {}
+        self.after_passes = not options.overlap and not self.every_micro_batch
 
     @abstractmethod
     def exchange(self, nbytes: float, over: str) -> list[Event]:

@@ -33,6 +33,7 @@ class FSDP(DataParallel):
         `backward_prefetch` ask for the next unit's weights before a unit computes; without them nothing overlaps the
         all-gathers. `shard_size` divides the model among so many ranks only and reduces the gradients' shards over
         the replicas (hybrid shard). `no_sync` keeps whole gradients until the last micro-batch.
+        `reduce_in_half` exchanges gradients in 16 bit (``MixedPrecision.reduce_dtype``).
 
         `offload` names what lives in the memory of the host: ``optimizer`` (and with it the gradients' shards and the
         weights in fp32; Ren et al. 2021), or ``parameters`` too, as ``CPUOffload`` and ``CPUOffloadPolicy`` do. Then
@@ -45,6 +46,7 @@ class FSDP(DataParallel):
         backward_prefetch: bool = True
         shard_size: PositiveInt | None = None
         no_sync: bool = False
+        reduce_in_half: bool = False
         offload: Literal["none", "optimizer", "parameters"] = "none"
 
     same_every_step = True
@@ -120,9 +122,10 @@ class FSDP(DataParallel):
             self.rank.allocate(nbytes, name="gathered")
             self.rank.release(nbytes, name="gathered")
         self.give_back()
-        event = self.rank.reduce_scatter(block.gradient_bytes, over=sharers, name="gradients")
+        sent_bytes = block.gradient_bytes / 2.0 if self.options.reduce_in_half else block.gradient_bytes
         shard_bytes = block.gradient_bytes / sharers.size
-        event = self.rank.all_reduce(shard_bytes, over=replicas, name="gradient shards", after=event)
+        event = self.rank.reduce_scatter(sent_bytes, over=sharers, name="gradients")
+        event = self.rank.all_reduce(sent_bytes / sharers.size, over=replicas, name="gradient shards", after=event)
         if self.host is not None:
             event = self.host.add(shard_bytes, after=event)
         self.pending.append(event)

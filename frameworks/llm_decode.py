@@ -43,6 +43,8 @@ class LLMDecode(DecodePhase):
             remainder = self.remainder[request] = (step - cached) % block_size
             self.block_due[remainder] += 1
             self.growing += 1
+            if kv.growth is not None:
+                kv.growth.append(step * kv.block_size + remainder)
         heappush(self.ends, (step + output - sequences.generated_tokens[request], request, step))
 
     def remove(self, request: int) -> None:
@@ -98,6 +100,8 @@ class LLMDecode(DecodePhase):
         if remainder is not None:
             self.block_due[remainder] -= 1
             self.growing -= 1
+            if self.kv.growth is not None:
+                self.kv.growth.append(~(self.step * self.kv.block_size + remainder))
         sequences = self.sequences
         decoded = self.step - self.joined.pop(request)
         self.size -= 1

@@ -16,4 +16,5 @@ class Orca(WholePrompts):
 
     def schedule(self) -> list[Chunk]:
         """Admit what fits besides the decoding sequences."""
-        return self.admit_whole(self.options.max_num_batched_tokens - self.decode.size, reserve=True)
+        decoding = self.decode.size * self.decode.queries
+        return self.admit_whole(self.options.max_num_batched_tokens - decoding, reserve=True)

@@ -1,7 +1,8 @@
 """Speculative decoding: each step verifies a draft of every sequence and accepts some of it (Leviathan et al. 2023).
 
-How much is accepted is the expectation, not drawn: after j steps a sequence has the whole part of j times the expected
-tokens of a step. So means are those of the theory, and what varies from sequence to sequence is left out.
+How much is accepted is drawn for each sequence and step, and depends on nothing but the request, how far its answer
+has come, and the seed: so it is the same at every level of detail, whatever else is in the batch, and after a
+preemption.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from simsys.model.batch import Batch
 from simsys.model.speculation import Speculation
 from simsys.serving.kv_cache import PagedKVCache
 
+STRIDE = 7919
+"""Between the draws of two requests; prime, so that all begin at different ones."""
+
 
 @register("speculative_decode")
 class SpeculativeDecode(DecodePhase):
@@ -21,20 +25,23 @@ class SpeculativeDecode(DecodePhase):
         sequences: The requests.
         kv: The cache that their blocks come from.
         speculation: What is drafted and how much of it is accepted; by default nothing.
+        seed: The scenario's.
     """
 
     plain = False
 
-    def __init__(self, sequences: Requests, kv: PagedKVCache, speculation: Speculation | None = None) -> None:
+    def __init__(
+        self, sequences: Requests, kv: PagedKVCache, speculation: Speculation | None = None, seed: int = 0
+    ) -> None:
         super().__init__(sequences, kv)
         self.speculation = speculation or Speculation()
-        self.rate = self.speculation.tokens_per_step
-        self.steps: dict[int, int] = {}  # request -> steps since it joined
-        self.decoded: dict[int, int] = {}  # request -> tokens since then
+        self.queries = self.speculation.draft_tokens + 1
+        self.draws = self.speculation.draws(seed)
+        self.decoded: dict[int, int] = {}  # request -> tokens since it joined
 
     def add(self, request: int) -> None:
         """The first of the remaining tokens come with the next step."""
-        self.steps[request] = self.decoded[request] = 0
+        self.decoded[request] = 0
         self.size += 1
         self.cached_tokens += self.sequences.computed_tokens[request]
 
@@ -48,7 +55,7 @@ class SpeculativeDecode(DecodePhase):
 
     def missing_blocks(self, steps: int = 1) -> int:
         """Blocks that the tokens of the next step begin; what is rejected needs no room of its own."""
-        return sum(self.new_blocks(request) for request in self.steps)
+        return sum(self.new_blocks(request) for request in self.decoded)
 
     def beside(self, prompts: Batch) -> Batch:
         """One pass over the drafts of all sequences, beside prompts."""
@@ -56,13 +63,12 @@ class SpeculativeDecode(DecodePhase):
 
     def finish(self, steps: int = 1) -> list[int]:
         """Accept what is due; sequences with their last token leave."""
-        if not self.steps:
+        if not self.decoded:
             return []
         self.kv.take_for_decode(self.missing_blocks())
         ended = []
-        for request in self.steps:
+        for request in self.decoded:
             tokens = self.due(request)
-            self.steps[request] += 1
             self.decoded[request] += tokens
             self.cached_tokens += tokens
             if not self.remaining(request):
@@ -73,7 +79,6 @@ class SpeculativeDecode(DecodePhase):
 
     def leave(self, request: int) -> None:
         """Take a sequence out, with its tokens booked and its cache released."""
-        del self.steps[request]
         self.size -= 1
         decoded = self.decoded.pop(request)
         self.sequences.generated_tokens[request] += decoded
@@ -83,8 +88,8 @@ class SpeculativeDecode(DecodePhase):
 
     def due(self, request: int) -> int:
         """Tokens that the next step yields."""
-        accepted = int(self.rate * (self.steps[request] + 1) + 1e-9) - int(self.rate * self.steps[request] + 1e-9)
-        return min(accepted, self.remaining(request))
+        draws, so_far = self.draws, self.sequences.generated_tokens[request] + self.decoded[request]
+        return min(draws[(request * STRIDE + so_far) % len(draws)], self.remaining(request))
 
     def remaining(self, request: int) -> int:
         """Tokens to go."""
@@ -92,6 +97,7 @@ class SpeculativeDecode(DecodePhase):
         return sequences.output_tokens[request] - sequences.generated_tokens[request] - self.decoded[request]
 
     def new_blocks(self, request: int) -> int:
-        """Blocks that this sequence's next tokens begin."""
+        """Blocks that this sequence's next tokens begin, beyond those that were reserved for it."""
         cached = self.sequences.computed_tokens[request] + self.decoded[request]
-        return self.kv.blocks_for(cached + self.due(request)) - self.kv.blocks_for(cached)
+        held, kv = self.kv.held[request], self.kv
+        return max(held, kv.blocks_for(cached + self.due(request))) - max(held, kv.blocks_for(cached))

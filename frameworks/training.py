@@ -50,7 +50,8 @@ class Training(TrainingFramework):
         self.actions = self.schedule.actions(self.stage, len(self.pipeline), plan.micro_batches, len(plan.chunks))
         last = self.last_passes()
         self.last = frozenset(self.actions[place] for place in last.values())
-        planned = 0 if self.data_parallel.every_micro_batch else self.before_gradients(last)
+        planned = self.planned(last)
+        self.completing = [self.actions[place] for place in sorted(last.values()) if place < planned]
         self.passes = self.plan_passes(self.actions[:planned])
         self.micro_batches = tuple(micro_batch for _, micro_batch, _ in self.actions[:planned])
         self.actions = self.actions[planned:]
@@ -59,6 +60,8 @@ class Training(TrainingFramework):
         """One iteration of one rank."""
         if self.passes:
             yield self.rank.program(self.passes, self.micro_batches, over="pipeline", name="micro-batches")
+        for action in self.completing:
+            self.complete(action)
         for action in self.actions:
             yield from self.perform(action)
         yield from awaited(self.data_parallel.finish())
@@ -86,7 +89,10 @@ class Training(TrainingFramework):
         if target:
             tag = (target.tag, action.micro_batch)
             nbytes = self.message_bytes(action.kind, action.chunk)
-            self.sent.append(self.rank.send(target.rank, nbytes, tag=tag, name="boundary"))
+            sent = self.rank.send(target.rank, nbytes, tag=tag, name="boundary")
+            self.sent.append(sent)
+            if self.plan.waits_for_sends:
+                yield sent
 
     def forward_pass(self, action: Action) -> Steps:
         """One micro-batch forward through one chunk."""
@@ -167,6 +173,7 @@ class Training(TrainingFramework):
             send=(target.rank, self.message_bytes(kind, chunk), target.tag) if target else None,
             takes=takes,
             gives=gives,
+            waits=self.plan.waits_for_sends and target is not None,
         )
 
     def memory_changes(self, kind: ActionKind, chunk: int) -> tuple[Held, Held]:
@@ -224,6 +231,18 @@ class Training(TrainingFramework):
             if len(last) == kinds:
                 break
         return last
+
+    def planned(self, last: Mapping[tuple[ActionKind, int], int]) -> int:
+        """How many actions, from the first on, can be planned."""
+        if self.data_parallel.after_passes:
+            return len(self.actions)
+        return 0 if self.data_parallel.every_micro_batch else self.before_gradients(last)
+
+    def complete(self, action: Action) -> None:
+        """Hand over the gradients of the blocks for which a planned pass was the last."""
+        for block in self.plan.chunks[action.chunk][::-1]:
+            if action.kind is (ActionKind.WEIGHT if block.weight else ActionKind.BACKWARD):
+                self.data_parallel.after_backward(block, last_micro_batch=True)
 
     def before_gradients(self, last: Mapping[tuple[ActionKind, int], int]) -> int:
         """How many actions precede the first that completes gradients of some block."""

@@ -45,10 +45,10 @@ class WholePrompts(Scheduler):
 
     def refusal(self, request: int) -> str:
         """A prompt must fit into a step; after a preemption, what was generated besides."""
-        tokens, limit = self.longest_prompt(request), self.options.max_num_batched_tokens
-        if tokens <= limit:
+        limit = self.options.max_num_batched_tokens
+        if self.longest_prompt(request) <= limit:
             return ""
-        return f"its prompt cannot be cut, and {tokens} tokens exceed max_num_batched_tokens={limit}"
+        return f"longer than max_num_batched_tokens={limit}, but its prompt cannot be cut"
 
     def longest_prompt(self, request: int) -> int:
         """Most tokens of a request that are ever processed at once."""

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from pydantic import PositiveInt
+
 from frameworks.ddp import BucketedGradients
 from frameworks.offload import HostOptimizer
-from simsys.framework import Event, Rank, Shards, TrainingPlan, register
+from simsys.errors import UsageError
+from simsys.framework import Event, Group, Rank, Shards, TrainingPlan, register
 
 
 @register("zero1")
@@ -24,15 +27,20 @@ class ZeRO1(BucketedGradients):
     class Options(BucketedGradients.Options):
         """With `offload: optimizer` the optimizer's states and the weights in fp32 live on the host (Ren et al. 2021).
 
-        The rank's shard of the gradients goes there, is used there, and the updated weights come back.
+        The rank's shard of the gradients goes there, is used there, and the updated weights come back. `shard_size`
+        divides the optimizer's states among so many neighbours only, each run of which holds all of them. With
+        `reduce_in_half` gradients are exchanged in 16 bit (Megatron Core: ``grad_reduce_in_bf16``).
         """
 
         offload: Literal["none", "optimizer"] = "none"
+        shard_size: PositiveInt | None = None
+        reduce_in_half: bool = False
 
     options: Options
 
     def __init__(self, rank: Rank, plan: TrainingPlan, options: Options) -> None:
         super().__init__(rank, plan, options)
+        self.groups: dict[str, tuple[Group, Group]] = {}
         self.host: HostOptimizer | None = None
         if options.offload != "none":
             self.host = HostOptimizer(rank, plan, {block.over: rank.group(block.over).size for block in plan.blocks})
@@ -40,11 +48,18 @@ class ZeRO1(BucketedGradients):
     @classmethod
     def shards(cls, options: Any, ranks: int) -> Shards:
         """The optimizer's states are divided."""
-        return Shards(optimizer=ranks, on_host=() if options.offload == "none" else ("optimizer",))
+        size = min(options.shard_size or ranks, ranks)
+        if ranks % size:
+            raise UsageError(f"shard_size {size} does not divide the {ranks} data-parallel ranks")
+        return Shards(optimizer=size, on_host=() if options.offload == "none" else ("optimizer",))
 
     def exchange(self, nbytes: float, over: str) -> list[Event]:
-        """Reduce one bucket to shards; the backward pass does not wait."""
-        event = self.rank.reduce_scatter(nbytes, over=over, name="gradients")
+        """Reduce one bucket to shards, and these over the replicas; the backward pass does not wait."""
+        sharers, replicas = self.sharers(over)
+        nbytes = nbytes / 2.0 if self.options.reduce_in_half else nbytes
+        event = self.rank.reduce_scatter(nbytes, over=sharers, name="gradients")
+        if replicas.size > 1:
+            event = self.rank.all_reduce(nbytes / sharers.size, over=replicas, name="gradient shards", after=event)
         if self.host is not None:
             event = self.host.add(nbytes / self.host.sharers[over], after=event)
         return [event]
@@ -56,5 +71,14 @@ class ZeRO1(BucketedGradients):
     def after_optimizer(self) -> Event:
         """Collect the weights that the other ranks have updated, in the precision that the passes compute in."""
         by_group = self.plan.parameter_bytes_by_group.items()
-        gathers = [self.rank.all_gather(nbytes, over=over, name="parameters") for over, nbytes in by_group]
+        gathers = [
+            self.rank.all_gather(nbytes, over=self.sharers(over)[0], name="parameters") for over, nbytes in by_group
+        ]
         return self.rank.wait(gathers)
+
+    def sharers(self, over: str) -> tuple[Group, Group]:
+        """The ranks of a group that share optimizer states, and those that hold the same shard of them."""
+        if over not in self.groups:
+            size = min(self.options.shard_size or self.rank.group(over).size, self.rank.group(over).size)
+            self.groups[over] = self.rank.layout.split(self.rank.index, over, size)
+        return self.groups[over]

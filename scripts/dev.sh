@@ -83,7 +83,7 @@ make_venv() {
 }
 
 usage() {
-    echo "usage: sh scripts/dev.sh run|test|test-all|lint|bench|venv|clean [ARGS]" >&2
+    echo "usage: sh scripts/dev.sh run|test|test-all|lint|bench|bench-quick|venv|clean [ARGS]" >&2
     exit 2
 }
 
@@ -91,13 +91,14 @@ usage() {
 verb=$1
 shift
 case $verb in
-run | test | test-all | lint | bench | venv) make_venv ;;
+run | test | test-all | lint | bench | bench-quick | venv) make_venv ;;
 esac
 case $verb in
 run) exec "$bin/simsys" run experiments/experiment_config.yaml "$@" ;;
 test) exec "$bin/python" -m pytest -n auto --maxprocesses 8 "$@" ;;
-test-all) exec "$bin/python" -m pytest -n auto --maxprocesses 8 -m "slow or not slow" "$@" ;;
+test-all) SIMSYS_THOROUGH=1 exec "$bin/python" -m pytest -n auto --maxprocesses 8 -m "slow or not slow" "$@" ;;
 bench) exec "$bin/python" -m pytest benchmarks -m "slow or not slow" "$@" ;;
+bench-quick) exec "$bin/python" -m pytest benchmarks/bench_level_of_detail.py "$@" ;;
 lint)
     "$bin/python" -m ruff check .
     "$bin/python" -m ruff format --check .

@@ -32,11 +32,15 @@ ALIASES = {
     "Llama3-8B": ("Meta-Llama-3-8B",),
     "Llama3-70B": ("Meta-Llama-3-70B",),
     "Llama-3.1-8B": ("Meta-Llama-3.1-8B",),
-    "Llama-3.1-70B": ("Meta-Llama-3.1-70B",),
+    "Llama-3.1-70B": ("Meta-Llama-3.1-70B", "Llama-3.3-70B", "Llama-3.3-70B-Instruct"),
     "Llama-3.1-405B": ("Meta-Llama-3.1-405B",),
     "Mistral-7B": ("Mistral-7B-v0.1",),
     "Mixtral-8x7B": ("Mixtral-8x7B-v0.1",),
     "Mixtral-8x22B": ("Mixtral-8x22B-v0.1",),
+    "DeepSeek-V3": ("DeepSeek-R1", "DeepSeek-V3.1"),
+    "Kimi-K2": ("Kimi-K2.5",),
+    "MiniMax-M2": ("MiniMax-M2.5",),
+    "BLOOM-176B": ("bloom",),
 }
 
 

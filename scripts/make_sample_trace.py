@@ -1,12 +1,14 @@
-"""Make experiments/traces/chat_sample.csv, a small request trace in the Azure LLM inference format.
+"""Make the sample traces in experiments/traces, in the Azure LLM inference format.
 
-Everything in it is drawn from a seed and nothing is recorded traffic: about two minutes of 300 chat requests with
-bursty arrivals (gamma distributed gaps of shape 0.5, 2.5 requests per second) and log-normal lengths (mean 500
-prompt and 200 output tokens). Running this again writes the same bytes.
+Everything in them is drawn from a seed and nothing is recorded traffic: 300 requests each in about two minutes, with
+bursty arrivals (gamma distributed gaps) and log-normal lengths. Chat has prompts of 500 and answers of 200 tokens on
+average; code, as in completion in an editor, has prompts of 2000 and answers of 30, and comes in shorter bursts.
+Running this again writes the same bytes.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -15,16 +17,32 @@ from simsys.serving.arrivals import gamma
 from simsys.serving.lengths import lognormal
 
 COUNT = 300
-SEED = 2026
+RATE_PER_S = 2.5
 START = datetime(2026, 1, 5, 9, 0, 0)
-TARGET = Path(__file__).resolve().parents[1] / "experiments" / "traces" / "chat_sample.csv"
+FOLDER = Path(__file__).resolve().parents[1] / "experiments" / "traces"
 
 
-def sample_trace() -> str:
-    """Return the text of the trace."""
-    arrival_s = gamma(2.5, 0.5, COUNT, stream(SEED, "arrivals"))
-    prompts = lognormal(500, 0.9, 8, 8192, COUNT, stream(SEED, "prompt_tokens"))
-    outputs = lognormal(200, 0.7, 4, 2048, COUNT, stream(SEED, "output_tokens"))
+@dataclass(frozen=True)
+class Sample:
+    """What a trace is drawn from: a seed, the shape of its gaps, and mean, sigma, least and most of its lengths."""
+
+    seed: int
+    burstiness: float
+    prompts: tuple[float, float, int, int]
+    outputs: tuple[float, float, int, int]
+
+
+SAMPLES = {
+    "chat_sample.csv": Sample(2026, 0.5, (500, 0.9, 8, 8192), (200, 0.7, 4, 2048)),
+    "code_sample.csv": Sample(2027, 0.25, (2000, 0.7, 32, 7500), (30, 0.8, 1, 500)),
+}
+
+
+def sample_trace(sample: Sample) -> str:
+    """Return the text of a trace."""
+    arrival_s = gamma(RATE_PER_S, sample.burstiness, COUNT, stream(sample.seed, "arrivals"))
+    prompts = lognormal(*sample.prompts, COUNT, stream(sample.seed, "prompt_tokens"))
+    outputs = lognormal(*sample.outputs, COUNT, stream(sample.seed, "output_tokens"))
     lines = ["TIMESTAMP,ContextTokens,GeneratedTokens"]
     for time_s, prompt, output in zip(arrival_s, prompts, outputs, strict=True):
         moment = START + timedelta(microseconds=round(time_s * 1e6))
@@ -33,4 +51,5 @@ def sample_trace() -> str:
 
 
 if __name__ == "__main__":
-    TARGET.write_text(sample_trace(), encoding="utf-8", newline="\n")
+    for name, sample in SAMPLES.items():
+        (FOLDER / name).write_text(sample_trace(sample), encoding="utf-8", newline="\n")

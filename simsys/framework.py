@@ -64,6 +64,10 @@ class DataParallel(Configurable):
     every_micro_batch: ClassVar[bool] = True
     """False if nothing happens before gradients are complete, as in DDP: then the passes before can be planned."""
 
+    after_passes: bool = False
+    """True if nothing happens before all passes of a step have ended: then all of them can be planned, and
+    `after_backward` of the blocks is called afterwards."""
+
     def __init__(self, rank: Rank, plan: TrainingPlan, options: Any) -> None:
         self.rank = rank
         self.plan = plan

@@ -181,12 +181,15 @@ class Pipelined:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Transfer:
-    """What each rank of a serving team sends to the rank at its place in another, whatever both compute meanwhile.
+    """What the ranks of a serving team send to those of another, whatever both compute meanwhile.
+
+    Each sends to the rank at its place; if one team is a multiple of the other, each of the smaller one exchanges with
+    as many neighbours of the larger one, which hold parts of what it holds.
 
     Args:
         source: The ranks that send.
-        target: As many that receive.
-        nbytes: Bytes from each rank.
+        target: Those that receive.
+        nbytes: Bytes of each message.
         name: What it is for.
     """
 
@@ -203,7 +206,11 @@ class Transfer:
     @property
     def pairs(self) -> tuple[tuple[int, int], ...]:
         """Source and destination of every message."""
-        return tuple(zip(self.source.ranks, self.target.ranks, strict=True))
+        size = max(self.source.size, self.target.size)
+        source, target = (
+            [rank for rank in group.ranks for _ in range(size // group.size)] for group in (self.source, self.target)
+        )
+        return tuple(zip(source, target, strict=True))
 
 
 PassOperation = Compute | Collective | Overlapped
@@ -219,9 +226,10 @@ class Pass:
     Args:
         run: Computations and collectives, alone or side by side.
         receive: What it waits for, if anything.
-        send: What it sends off at its end, without waiting for the delivery.
+        send: What it sends off at its end.
         takes: Memory taken at its beginning.
         gives: Memory given back at its end.
+        waits: Whether it waits for the delivery of what it sends.
     """
 
     run: tuple[PassOperation, ...]
@@ -229,6 +237,7 @@ class Pass:
     send: Send | None = None
     takes: tuple[Allocate, ...] = ()
     gives: tuple[Release, ...] = ()
+    waits: bool = False
 
     @property
     def collectives(self) -> Iterator[Collective]:

@@ -88,8 +88,14 @@ class Probe:
     def kv_transferred(self, request: int, started_s: float, ended_s: float, nbytes: float) -> None:
         """The KV cache of a request, `nbytes` on all ranks together, has gone from one replica to another."""
 
+    def request_joined(self, request: int, rank: int, now_s: float) -> None:
+        """A request whose prompt was processed elsewhere decodes from now on, on the replica with this first rank."""
+
     def scaled(self, active: int, paid: int, now_s: float) -> None:
         """From now on so many replicas take requests, and GPUs of so many are paid for; told where they are scaled."""
+
+    def stopped(self, generated_tokens: Sequence[int], now_s: float) -> None:
+        """A serving run ends at its time, before its requests have: so many tokens each of them has had."""
 
     def steps(self, rank: int, runs: Sequence[float]) -> None:
         """A serving replica has finished steps, in each of which every decoding sequence got one token.
@@ -125,7 +131,9 @@ class Probes:
     request_rejected: tuple[Callable[[int, str, float], None], ...]
     replica_started: tuple[Callable[[int, PagedKVCache], None], ...]
     kv_transferred: tuple[Callable[[int, float, float, float], None], ...]
+    request_joined: tuple[Callable[[int, int, float], None], ...]
     scaled: tuple[Callable[[int, int, float], None], ...]
+    stopped: tuple[Callable[[Sequence[int], float], None], ...]
     steps: tuple[Callable[[int, Sequence[float]], None], ...]
 
     def __init__(self, probes: Iterable[Probe] = ()) -> None:

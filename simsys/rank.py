@@ -6,7 +6,7 @@ detail decides what happens behind it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from simsys.collectives.base import BARRIER_BYTES, CollectiveKind
@@ -96,6 +96,9 @@ class Stepper(Protocol):
 
     def passed(self) -> int:
         """How many steps of the run have ended before now; their end has not been told yet."""
+
+    def stop(self) -> int:
+        """End the run now for good, with the steps that have ended, and return how many; `done` is not called."""
 
 
 class Rank:
@@ -220,6 +223,7 @@ class Rank:
         send: tuple[int, float, Hashable] | None = None,
         takes: Iterable[tuple[str, float]] = (),
         gives: Iterable[tuple[str, float]] = (),
+        waits: bool = False,
     ) -> Pass:
         """A pass of a program, for any micro-batch; make it once and use it for all.
 
@@ -232,6 +236,7 @@ class Rank:
             send: Destination, bytes and tag of the message it ends with.
             takes: Memory that it takes at its beginning, by name.
             gives: Memory that it gives back at its end.
+            waits: Whether it waits for the delivery of its message.
         """
         return Pass(
             tuple(run),
@@ -239,6 +244,7 @@ class Rank:
             None if send is None else Send(self.index, *send, "send"),
             tuple(Allocate(self.index, nbytes, name) for name, nbytes in takes if nbytes),
             tuple(Release(self.index, nbytes, name) for name, nbytes in gives if nbytes),
+            waits,
         )
 
     def plan_compute(self, work: Work, *, name: str = "compute") -> Compute:
@@ -371,6 +377,21 @@ class Team:
         copies = [start.start(op) if after is None else start.start_after(op, after) for op in ops]
         return self._executor.wait(self.group.ranks[0], copies)
 
-    def send(self, to: Team, nbytes: float, *, name: str = "transfer") -> Event:
-        """Let each rank send `nbytes` to the rank at its place in another team; fires when all have arrived."""
-        return self._executor.start(Transfer(self.group, to.group, nbytes, name))
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The ranks of each pipeline stage."""
+        return (self.group,)
+
+    def send(self, to: Team, nbytes: Sequence[float], *, name: str = "transfer") -> Event:
+        """Let another team have what this one holds; fires when all has arrived.
+
+        Args:
+            to: As many stages.
+            nbytes: By stage, what each rank of that team is to have in the end.
+            name: What it is for.
+        """
+        sent = []
+        for source, target, each in zip(self.groups, to.groups, nbytes, strict=True):
+            part = each * target.size / max(source.size, target.size)
+            sent.append(self._executor.start(Transfer(source, target, part, name)))
+        return self._executor.wait(self.group.ranks[0], sent)

@@ -54,7 +54,8 @@ def simulate_job(job: Job, probes: Iterable[Probe] = ()) -> RunResult:
     started, started_cpu = time.perf_counter(), time.process_time()
     platform = job.cluster.platform()
     run = JobRun(job, platform, probes, occupy_links=job.config.simulation.occupy_links is True)
-    platform.env.run()
+    timed = job.config.simulation.duration is not None
+    platform.env.run(until=run.ended if timed else None)
     run.executor.check_finished()
     return replace(
         run.result(),
@@ -134,10 +135,12 @@ class JobRun:
     def _hardware_figures(self, seconds: float) -> dict[str, float]:
         """Busy share and peak memory of the GPUs that were simulated."""
         ranks = self.executor.ranks()
-        busy_s = sum(self.executor.busy_seconds(ranks)) - sum(self._busy_s)
+        like = [len(self.executor.stands_for[rank]) for rank in ranks]
+        spans_s = zip(self.executor.busy_seconds(ranks), self._busy_s, like, strict=True)
+        busy_s = sum((after_s - before_s) * many for after_s, before_s, many in spans_s)
         memories = [self.executor.platform.devices[rank].memory for rank in ranks]
         return {
-            "gpu_utilization": busy_s / len(ranks) / seconds if seconds else 0.0,
+            "gpu_utilization": busy_s / sum(like) / seconds if seconds else 0.0,
             "peak_memory_bytes": _fullest(self.executor).peak_bytes,
             "memory_capacity_bytes": max(memory.capacity_bytes for memory in memories),
         }

@@ -37,6 +37,11 @@ class PipelineTeam(Team):
         self.stages = tuple(zip(groups, plans, strict=True))
         self.parts = parts
 
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The ranks of each stage."""
+        return tuple(group for group, _ in self.stages)
+
     def steps(self, done: Callable[[int], None]) -> Stepper:
         """What carries out consecutive steps of one of the batches in flight."""
         return self._executor.passes(self.group.ranks[0], _step_of(self), done)

@@ -63,7 +63,7 @@ class Engine:
 
     def note(self, sequences: int) -> None:
         assert self.kv.fresh_notes is not None
-        self.kv.fresh_notes += (self.now_s, self.kv.free_blocks, self.kv.full_blocks, sequences)
+        self.kv.fresh_notes += (self.now_s, self.kv.free_blocks, self.kv.taken_blocks, sequences)
 
     def least(self) -> int:
         return min(self.requests.output_tokens[each] - len(self.played.tokens_s[each]) for each in self.running)

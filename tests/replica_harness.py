@@ -131,7 +131,7 @@ def disaggregated(
     sources = [toy.engine(number, policy) for number in range(prefill)]
     targets = [toy.engine(prefill + number, DisaggregatedDecode, DecodingReplica) for number in range(decode)]
     env, probes = toy.env, toy.executor.probes
-    Handover(sources, targets, decode_router(targets, 1), env, probes, token_bytes)
+    Handover(sources, targets, decode_router(targets, 1), env, probes, [token_bytes])
     Source(env, requests, router(sources, 0), probes, elsewhere=targets)
     return toy.run()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -92,6 +93,37 @@ def test_a_replica_is_idle_from_the_look_that_finds_it_so() -> None:
     assert toy.moves.changes == [(1, 1, 0.0), (1, 2, on_s), (2, 2, on_s), (1, 1, off_s)]
 
 
+def with_a_few(few: float, *, interval_s: float = RULE.interval_s, second_s: Sequence[float] = ()) -> Toy:
+    """A burst starts two more; then ten requests a millisecond keep all three busy, perhaps with a second burst."""
+    steady_s = [1e-4 * number for number in range(1, 300)]
+    times_s = sorted([*step_load().arrival_s, *steady_s, *second_s])
+    requests = RequestTable(times_s, [8] * len(times_s), [100] * len(times_s))
+    rule = replace(RULE, scale_up_queue=0.5, scale_down_requests=few, interval_s=interval_s)
+    return scaled(requests, replace(ONE_SEAT, max_num_seqs=8), rule, replicas=4)
+
+
+def test_a_replica_drains_when_the_others_would_do() -> None:
+    busy, drained = with_a_few(0.0), with_a_few(8.0)
+    assert [change[:2] for change in busy.moves.changes] == [(1, 1), (1, 2), (1, 3), (2, 3), (3, 3)], "none is idle"
+    assert drained.moves.changes[:5] == busy.moves.changes
+    drains, off = drained.moves.changes[5:7]
+    assert [drains[:2], off[:2]] == [(2, 3), (2, 2)], "paid for until its last request has ended"
+    last_s = max(ended_s for op, _, ended_s in drained.served.passes if op.rank == 2)
+    assert drains[2] < last_s <= off[2] < drained.requests.arrival_s[-1]
+    assert drained.served.times("finished").keys() == set(range(len(drained.requests)))
+
+
+def test_what_drains_takes_requests_again_at_once_when_they_queue() -> None:
+    """Others queue as it drains; one that is off would need its start-up time."""
+    interval_s = RULE.interval_s / 20
+    changes = with_a_few(8.0, interval_s=interval_s).moves.changes
+    place = next(place for place, (active, paid, _) in enumerate(changes) if (active, paid) == (2, 3) and place > 4)
+    drains_s = changes[place][2]
+    again = with_a_few(8.0, interval_s=interval_s, second_s=[drains_s + 0.5 * interval_s] * 100).moves.changes
+    assert again[: place + 1] == changes[: place + 1]
+    assert again[place + 1] == (3, 3, pytest.approx(drains_s + interval_s))
+
+
 @pytest.mark.parametrize("gap_s", [1.0, 1000.0])
 def test_a_gap_without_requests_costs_no_events(gap_s: float) -> None:
     requests = RequestTable([0.0, gap_s], [8, 8], [100, 100])
@@ -128,6 +160,7 @@ def random_case(
         rng.choice([0.0, 3 * interval_s]),
         startup * interval_s,
         interval_s,
+        rng.choice([0.0, 1.0, 4.0]),
     )
     return scaled(requests, caps, rule, replicas=4, router=router, policy=policy, level=level)
 

@@ -96,6 +96,7 @@ def scenario(**training: Any) -> SimulationConfig:
     )
 
 
+@pytest.mark.slow
 def test_a_month_on_sixteen_thousand_gpus_takes_few_events() -> None:
     config = scenario()
     config = config.model_copy(

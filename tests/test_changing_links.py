@@ -19,6 +19,7 @@ from simsys.platform.fifo import CutThroughNetwork
 from simsys.platform.network import Network
 from simsys.platform.timeline import Period, Timeline, timeline
 from simsys.platform.topology import LinkSpec, Topology, full_mesh, ring
+from tests.thorough import cases
 
 
 def weakened(
@@ -53,7 +54,7 @@ def test_collectives_on_links_that_change_end_as_if_every_step_were_simulated(mo
     """Quiet, step by step, and in plain SimPy."""
     quiet_class, eager_class, naive_class = MODELS[model]
     saved = 0
-    for seed in range(60):
+    for seed in range(cases(60)):
         rng = random.Random(f"{shape} {seed} changing")
         topology = with_speeds_of_their_own(SHAPES[shape], rng)
         plan, changes = random_plan(topology, rng), random_changes(topology, rng, 120.0)
@@ -83,7 +84,7 @@ def arrivals(network: Network[Any], messages: Iterable[Message]) -> list[float]:
 @pytest.mark.parametrize("block", range(2))
 def test_fair_shares_follow_links_that_change(shape: str, block: int) -> None:
     """Against rates that are found anew at every arrival, departure and change."""
-    for seed in range(60):
+    for seed in range(cases(60)):
         rng = random.Random(f"{shape} {block} {seed} changing")
         topology = with_speeds_of_their_own(FAIR_SHAPES[shape], rng)
         messages, changes = flow_set(topology, rng), random_changes(topology, rng, 60.0)

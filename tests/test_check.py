@@ -128,7 +128,7 @@ TRAINING_MISTAKES = [
     (
         "unit: 8",
         "unit: 8, activation_recompute: selctive",
-        "3:57: training.activation_recompute: 'selctive' is not one of none, selective, full, did you mean 'selective",
+        "3:57: training.activation_recompute: 'selctive' is not one of none, selective, half, full, did you mean",
     ),
     ("unit: 8", "unit: 8, optimizer: adamw", "3:46: training.optimizer: 'adamw' is not one of adam, sgd"),
     (
@@ -500,13 +500,19 @@ def test_strategies_that_there_are_not(file: Path, strategy: str, expected: str)
             "4:43: parallelism.stage_layers: stage_layers must be 4 numbers that add up to 24 layers, not [6, 6, 6, 7]"
             " (sum 25)",
         ),
-        ("pp_stages: 4, stage_layers: [6, 6, 12, 0]", "4:54: parallelism.stage_layers[3]: must be above 0, not 0"),
+        (
+            "pp_stages: 4, stage_layers: [6, 0, 12, 6]",
+            "4:43: parallelism.stage_layers: only the first and the last",
+        ),
         (
             "pp_stages: 4, stage_layers: []",
             "4:43: parallelism.stage_layers: stage_layers must be 4 numbers that add up to 24 layers, not [] (sum 0)",
         ),
         ("pp_stages: 4, stage_layers: six", "4:43: parallelism.stage_layers: a list is needed, not 'six'"),
-        ("pp_stages: 4, stage_layers: [6, 6, 18, -6]", "4:54: parallelism.stage_layers[3]: must be above 0, not -6"),
+        (
+            "pp_stages: 4, stage_layers: [6, 6, 18, -6]",
+            "4:54: parallelism.stage_layers[3]: must be at least 0",
+        ),
         ("stage_layers: [24]", "4:29: parallelism.stage_layers: stage_layers needs pp_stages above 1"),
         ("virtual_stages: 2", "4:31: parallelism.virtual_stages: virtual_stages needs pp_stages above 1"),
         (

@@ -132,7 +132,7 @@ def test_a_ring_is_as_fast_as_its_slowest_pair(
 @pytest.mark.parametrize("size", [2, 3, 5, 8])
 def test_the_steps_are_those_of_the_algorithm_on_the_groups_own_routes(name: str, size: int) -> None:
     group = communicator(full_mesh(8, BANDWIDTH, LATENCY), tuple(range(8))[::-1][:size], named(name))
-    steps = group.schedule(ALL_REDUCE, MIB).steps
+    steps = group.recurring(ALL_REDUCE, MIB).schedule.steps
     members = group.group.ranks
     for step, phase in zip(steps, group.phases(get_algorithm(name), ALL_REDUCE), strict=True):
         assert (step.nbytes, step.repeat, step.pause_s) == (phase.fraction * MIB, phase.repeat, 0.0)
@@ -146,7 +146,7 @@ def test_small_messages_take_the_tree_and_large_ones_the_ring_if_the_cheapest_is
     assert [group.algorithm(ALL_REDUCE, nbytes).name for nbytes in (64.0, 1e9)] == ["tree", "ring"]
 
 
-@pytest.mark.parametrize("ask", [Communicator.seconds, Communicator.schedule])
+@pytest.mark.parametrize("ask", [Communicator.seconds, Communicator.recurring])
 def test_plans_are_made_once_for_each_kind_and_one_is_chosen_once_for_each_size(ask: Callable[..., Any]) -> None:
     made: list[CollectiveKind] = []
 
@@ -243,7 +243,7 @@ def played_s(group: Communicator, kind: CollectiveKind, nbytes: float) -> float:
     network = CutThroughNetwork(env, NODES)
 
     def play() -> Any:
-        for step in group.schedule(kind, nbytes).steps:
+        for step in group.recurring(kind, nbytes).schedule.steps:
             routes = [network.route(route[0].spec.src, route[-1].spec.dst) for route in step.routes]
             for _ in range(step.repeat):
                 yield network.transfer_all(routes, step.nbytes, step.pause_s)

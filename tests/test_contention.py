@@ -13,6 +13,7 @@ from simsys.config.cluster import NetworkConfig
 from simsys.config.experiment import SimulationConfig
 from simsys.platform.contention import NETWORKS
 from simsys.simulation import simulate
+from tests.thorough import cases
 
 SETTINGS = [{"contention": contention, "switching": switching} for contention, switching in NETWORKS]
 NAMES = ["fifo, cut-through", "fifo, store-and-forward", "fair (max-min)"]
@@ -80,4 +81,4 @@ def test_a_hundred_runs_give_the_same_bytes(network: dict[str, Any]) -> None:
 
     config = on_a_ring(**network)
     first = written()
-    assert all(written() == first for _ in range(99))
+    assert all(written() == first for _ in range(cases(99)))

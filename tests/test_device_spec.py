@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simsys.build.device import build_device_spec
+from simsys.config.hardware import load_gpu
 from simsys.errors import InfeasibleError, UsageError
 from simsys.model.operators import OperatorKind
 from simsys.model.work import Kernel, Work
@@ -34,7 +36,7 @@ SPEC = DeviceSpec(
         "decode_attention": {"default": FLAT},
         "memory": {"default": FLAT},
     },
-    floor_s={"decode_attention": 8e-6},
+    floor_s={"decode_attention": {"default": 8e-6, "fp8": 3e-6}},
 )
 
 amounts = st.floats(0.0, 1e15)
@@ -62,11 +64,12 @@ def test_every_kind_of_operator_has_a_time(kind: OperatorKind) -> None:
     assert kernel_seconds(SPEC, Kernel(kind, 1e12, 1e9)) > 0
 
 
-def test_floor_holds_for_its_kind_only() -> None:
-    tiny = Kernel(OperatorKind.DECODE_ATTENTION, 1.0, 1.0)
-    assert kernel_seconds(SPEC, tiny) == 8e-6
+def test_the_floor_is_that_of_the_kind_and_dtype_and_comes_on_top() -> None:
+    tiny = Kernel(OperatorKind.DECODE_ATTENTION, 1.0, 1.0, dtype="bf16")
+    assert kernel_seconds(SPEC, tiny) == pytest.approx(8e-6)
+    assert kernel_seconds(SPEC, tiny._replace(dtype="fp8")) == pytest.approx(3e-6)
     assert kernel_seconds(SPEC, tiny._replace(kind=OperatorKind.ATTENTION)) < 1e-11
-    assert kernel_seconds(SPEC, tiny._replace(nbytes=0.8e12)) == pytest.approx(1.0)
+    assert kernel_seconds(SPEC, tiny._replace(nbytes=0.8e6)) == pytest.approx(8e-6 + 1e-6)
 
 
 def test_missing_dtype_names_those_the_device_has() -> None:
@@ -141,19 +144,20 @@ def test_specs_are_compared_and_hashed_by_value() -> None:
     assert replace(SPEC, memory_bytes=40e9) != SPEC
 
 
-@pytest.mark.parametrize(("order", "joined"), [(math.inf, 1.0), (1.0, 2.0), (2.0, 2**0.5)])
-def test_a_product_whose_two_times_are_equal_takes_as_long_as_their_norm(order: float, joined: float) -> None:
-    spec = replace(SPEC, gemm_order=order)
-    alone_s = kernel_seconds(spec, gemm(100e12, 0.0, dtype="fp8"))
-    (_, memory) = spec.curves["gemm"]["fp8"].at(1.0)
-    both = gemm(100e12, alone_s * spec.memory_bytes_per_s * memory, dtype="fp8")
-    assert kernel_seconds(spec, both) == pytest.approx(joined * alone_s)
+@pytest.mark.parametrize(
+    ("columns", "inner", "factor"), [(4096, 4096, 1.0), (50257, 4096, 0.4), (4096, 150, 0.1), (4, 4, 1.0)]
+)
+def test_products_of_rows_that_are_not_aligned_are_slow(columns: int, inner: int, factor: float) -> None:
+    spec = build_device_spec(load_gpu("A100-SXM-80GB"))
+    kernel = Kernel(OperatorKind.GEMM, flop=1e15, nbytes=0.0, rows=4096, dtype="bf16")
+    floor_s = kernel_seconds(spec, kernel._replace(flop=0.0))
+    aligned_s = kernel_seconds(spec, kernel) - floor_s
+    found_s = kernel_seconds(spec, kernel._replace(columns=columns, inner=inner)) - floor_s
+    assert aligned_s / found_s == pytest.approx(factor)
 
 
-@given(st.floats(1.0, 50.0), st.floats(1e-6, 1e6))
-def test_joined_times_lie_between_the_longer_and_the_sum(order: float, ratio: float) -> None:
-    spec = replace(SPEC, gemm_order=order)
-    compute, memory = gemm(1e12, 0.0, dtype="fp8"), gemm(0.0, ratio * 1e9, dtype="fp8")
-    compute_s, memory_s = kernel_seconds(spec, compute), kernel_seconds(spec, memory)
-    both_s = kernel_seconds(spec, gemm(1e12, ratio * 1e9, dtype="fp8"))
-    assert max(compute_s, memory_s) * (1 - 1e-12) <= both_s <= (compute_s + memory_s) * (1 + 1e-12)
+def test_launches_bind_where_kernels_are_short() -> None:
+    spec = build_device_spec(load_gpu("A100-SXM-80GB"))
+    short, long = (Work((Kernel(OperatorKind.MEMORY, 0.0, nbytes),), layers=2.0, host_s=1.0) for nbytes in (1e3, 1e12))
+    assert work_seconds(spec, short, 0.1, 0.3) == pytest.approx(1.0 + 2 * 0.1 + 2 * 0.3)
+    assert work_seconds(spec, long, 0.1, 0.3) == pytest.approx(work_seconds(spec, long, 0.1), rel=1e-12)

@@ -35,6 +35,24 @@ def test_power_is_linear_in_the_busy_share(busy: float, watt: float) -> None:
     assert found["energy_per_output_token_j"] == pytest.approx(watt / 1000.0)
 
 
+def test_gpus_that_are_off_draw_nothing() -> None:
+    assert energy(METRICS, 400.0, 0.1, on=0.25)["gpu_power_watt"] == pytest.approx(
+        IDLE_SHARE * 100.0 + (1 - IDLE_SHARE) * 40.0
+    )
+
+
+def test_replicas_that_come_and_go_are_paid_for_while_they_are_on() -> None:
+    config = SimulationConfig(
+        hardware={"gpu": "H100-SXM", "gpus_per_node": 8},
+        model={"name": "GPT2-Small"},
+        serving={"autoscaling": {"min_replicas": 2}},
+        workload={"arrivals": {"kind": "all_at_once"}, "prompt_tokens": 64, "output_tokens": 8, "num_requests": 8},
+    )
+    metrics = DistributedAISimulator(config).run().metrics
+    assert metrics["usd_per_hour"] == pytest.approx(2 * 6.88)
+    assert metrics["gpu_power_watt"] < 2 * 700
+
+
 @pytest.mark.parametrize(("tensor", "data"), [(1, 1), (2, 1), (2, 2)])
 def test_a_run_pays_for_the_gpus_that_it_uses(tensor: int, data: int) -> None:
     config = SimulationConfig(

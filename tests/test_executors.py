@@ -26,6 +26,7 @@ from simsys.parallel.plan import Block, Part, TrainingPlan
 from simsys.platform.topology import Topology, full_mesh, ring, single_switch
 from simsys.probes import Probe
 from simsys.rank import Rank, Team
+from tests.thorough import cases
 
 B, L = BANDWIDTH, LATENCY
 GIB = 2.0**30
@@ -501,7 +502,7 @@ def exchanged(rank: Rank, stage: int, backward: bool, nbytes: float) -> Any:
     return rank.send(other, nbytes) if stage == int(backward) else rank.recv(other)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=cases(200), deadline=None)
 @given(programs, st.sampled_from(["ring", "direct", "tree", "double_tree", "auto"]))
 def test_random_programs_end_at_the_same_time_at_both_levels(script: Script, algorithm: str) -> None:
     high, medium = (simulate(level, interpreted(script), LAYOUT, algorithm=algorithm) for level in ("high", "medium"))
@@ -514,7 +515,7 @@ def test_random_programs_end_at_the_same_time_at_both_levels(script: Script, alg
     assert_bytes_are_conserved(high, script)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=cases(100), deadline=None)
 @given(programs, st.lists(amounts, min_size=4, max_size=4))
 def test_random_programs_of_unequal_ranks_end_at_the_same_time_at_both_levels(
     script: Script, speeds: list[float]

@@ -30,9 +30,10 @@ def shortened(config: SimulationConfig) -> SimulationConfig:
         training = config.training.model_copy(update={"num_iterations": iterations_of(config.training)})
         return config.model_copy(update={"training": training})
     assert config.workload is not None
-    if config.workload.num_requests is None:  # all of a trace
+    if config.workload.num_requests is None and config.workload.duration is None:  # all of a trace
         return config
-    return config.model_copy(update={"workload": config.workload.model_copy(update={"num_requests": FEW_REQUESTS})})
+    few = {"num_requests": FEW_REQUESTS, "duration": None}
+    return config.model_copy(update={"workload": config.workload.model_copy(update=few)})
 
 
 def iterations_of(training: TrainingConfig) -> int:

@@ -28,6 +28,7 @@ from simsys.framework import Router, Scheduler
 from simsys.platform.topology import LinkSpec, Topology, both_ways
 from simsys.serving.requests import RequestTable
 from simsys.testing.toys import TOY_LINK_BYTES_PER_S, TOY_LINK_LATENCY_S
+from tests.thorough import cases
 
 POLICIES = (ChunkedPrefill, Orca, Priority, ShortestJobFirst, StaticBatching, VLLMv0)
 ROUTERS = (CentralQueue, LeastKV, LeastOutstanding, Random, RoundRobin)
@@ -69,7 +70,7 @@ def serve(
     )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=cases(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @arrangements
 def test_a_jump_is_bit_identical_to_its_steps(
     seed: int,
@@ -91,7 +92,7 @@ def test_a_jump_is_bit_identical_to_its_steps(
     assert told == [pytest.approx(step, rel=1e-9) for step in expected]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=cases(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @arrangements
 def test_conservation(
     seed: int,

@@ -26,6 +26,7 @@ from simsys.platform.platform import VirtualHardwarePlatform
 from simsys.platform.topology import full_mesh
 from simsys.probes import Probe, Probes
 from simsys.simulation import simulate
+from tests.thorough import cases
 
 
 def train(
@@ -251,7 +252,7 @@ def loop_rows(
 tenths = st.integers(0, 30).map(lambda number: number / 10)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=cases(100), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 25), tenths.map(lambda s: s + 0.1), tenths), min_size=1, max_size=3),
     st.booleans(),

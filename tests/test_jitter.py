@@ -17,6 +17,7 @@ from simsys.config.experiment import SimulationConfig
 from simsys.executors.jitter import Jitter
 from simsys.metrics.result import RunResult
 from simsys.simulation import simulate
+from tests.thorough import cases
 
 GPT2 = {"name": "GPT2-Small"}
 
@@ -113,7 +114,7 @@ def mixes(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=30)
+@settings(max_examples=cases(30))
 @given(mixes())
 def test_levels_agree_in_mixes_of_parallelism(mix: dict[str, Any]) -> None:
     configs = [config_of(lod=lod, **mix) for lod in ("high", "medium")]

@@ -15,6 +15,7 @@ from simsys.platform.environment import Environment
 from simsys.platform.occupancy import Occupancy, max_min_rates
 from simsys.platform.traffic import Traffic
 from simsys.simulation import simulate
+from tests.thorough import cases
 
 B = 10.0
 
@@ -86,7 +87,7 @@ def test_three_flows_on_two_links_get_what_progressive_filling_gives_them() -> N
 
 
 def test_rates_are_those_of_a_slow_and_careful_filling() -> None:
-    for seed in range(200):
+    for seed in range(cases(60)):
         rng = random.Random(seed)
         count, links = rng.randint(1, 6), rng.randint(1, 5)
         busy_s = np.array([[rng.choice((0.0, rng.uniform(0.0, 1.0))) for _ in range(links)] for _ in range(count)])
@@ -98,7 +99,7 @@ def test_rates_are_those_of_a_slow_and_careful_filling() -> None:
 def filled(wanted: np.ndarray, paces: list[float]) -> list[float]:
     """Raise all paces by small steps, and stop those whose links are full, or that are as fast as they can be."""
     rates, rising = np.zeros(len(paces)), np.ones(len(paces), dtype=bool)
-    step = 3e-4 * min(paces)
+    step = 1e-3 * min(paces)
     while rising.any():
         rates[rising] = np.minimum(1.0, rates[rising] + step / np.array(paces)[rising])
         full = rates @ wanted >= 1.0

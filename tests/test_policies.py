@@ -79,7 +79,7 @@ def test_vllm_v0_keeps_some_blocks_free_when_it_admits() -> None:
 def test_a_prompt_that_cannot_be_cut_must_fit_into_a_step(policy: type[Scheduler], prompt: int, refused: int) -> None:
     served = serve(RequestTable([0.0], [prompt], [2]), Limits(100, max_num_batched_tokens=20), policy=policy)
     assert len(served.reasons) == refused
-    assert all("exceed max_num_batched_tokens=20" in reason for reason in served.reasons.values())
+    assert all("longer than max_num_batched_tokens=20, " in reason for reason in served.reasons.values())
 
 
 def test_the_more_important_request_comes_first_and_takes_the_seat_of_another() -> None:

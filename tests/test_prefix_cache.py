@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from simsys.serving.prefix_cache import PrefixCache, block_chains
 from simsys.serving.requests import RequestTable
 from simsys.serving.sequences import Sequences
+from tests.thorough import cases
 
 
 @dataclass(eq=False)
@@ -136,7 +137,7 @@ def naive_keys(requests: RequestTable, block_size: int) -> list[list[Hashable]]:
     return keys
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=cases(300), deadline=None)
 @given(data=st.data(), requests=tables(), num_blocks=st.integers(1, 40), block_size=st.integers(1, 7))
 def test_blocks_and_their_order_are_those_of_the_naive_cache(
     data: st.DataObject, requests: RequestTable, num_blocks: int, block_size: int

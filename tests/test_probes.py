@@ -115,6 +115,7 @@ def test_every_hook_of_a_probe_does_nothing_until_overridden() -> None:
         "request_rejected": 3,
         "prefix_lookup": 4,
         "kv_transferred": 4,
+        "request_joined": 3,
         "scaled": 3,
     }
     with warnings.catch_warnings():

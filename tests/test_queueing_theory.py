@@ -71,9 +71,9 @@ def test_exponential_service_is_an_m_m_c_queue(servers: int, load: float) -> Non
 
 
 def test_a_queue_for_each_makes_requests_wait_longer_than_one_for_all() -> None:
-    tokens = tokens_of(10_000, seed=6)
-    gaps_s = exponential(float(np.mean(tokens)) / 2.4, 10_000, stream(6, "arrivals"))
-    requests = RequestTable(gaps_s.cumsum().tolist(), [1] * 10_000, tokens)
+    tokens = tokens_of(2_000, seed=6)
+    gaps_s = exponential(float(np.mean(tokens)) / 2.4, 2_000, stream(6, "arrivals"))
+    requests = RequestTable(gaps_s.cumsum().tolist(), [1] * 2_000, tokens)
     each, one = (
         serve(requests, ONE_AT_A_TIME, host=HostCosts(per_step_s=1.0), router=router, replicas=3, details=False)
         for router in (RoundRobin, CentralQueue)

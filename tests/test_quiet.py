@@ -18,6 +18,7 @@ from simsys.platform.nodes import Fabric, Nics, NodeInside, nodes_on_fabric
 from simsys.platform.quiet import QuietRun, QuietSchedule
 from simsys.platform.schedule import Schedule
 from simsys.platform.topology import LinkSpec, Topology, binary_tree, full_mesh, ring, single_switch, torus_2d
+from tests.thorough import cases
 
 Plan = Sequence[Message | Rounds]
 
@@ -129,7 +130,7 @@ def compare(topology: Topology, plan: Plan, model: str, rel: float = 1e-12) -> i
 @pytest.mark.parametrize("block", range(4))
 def test_contended_plans_end_as_if_every_step_were_simulated(model: str, shape: str, block: int) -> None:
     saved = 0
-    for seed in range(45):
+    for seed in range(cases(45)):
         rng = random.Random(f"{shape} {block} {seed}")
         topology = with_speeds_of_their_own(SHAPES[shape], rng)
         saved += compare(topology, random_plan(topology, rng), model)
@@ -138,7 +139,7 @@ def test_contended_plans_end_as_if_every_step_were_simulated(model: str, shape: 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_collectives_that_start_together_on_equal_links_take_turns_as_if_every_step_were_simulated(model: str) -> None:
-    for seed in range(60):
+    for seed in range(cases(60)):
         rng = random.Random(seed)
         plan = [replace(entry, start_s=0.0) for entry in random_plan(SHAPES["switch"], rng)]
         quiet, eager = (kind(Environment(), SHAPES["switch"]) for kind in MODELS[model][:2])
@@ -196,6 +197,30 @@ def test_looking_at_the_links_in_between_shows_them_as_they_are(model: str, stop
         seen.append([network.env.now])
     assert seen[0] == [tuple(map(pytest.approx, link)) for link in seen[2]]
     assert seen[1] == pytest.approx(seen[3])
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_collectives_that_follow_one_another_are_disturbed_as_if_every_step_were_simulated(model: str) -> None:
+    """Each is started at the end of the one before, on links that are held in between, or not any more."""
+    ends_of: list[list[float]] = []
+    for kind in MODELS[model][:2]:
+        network, rng = kind(Environment(), SHAPES["switch"]), random.Random(7)
+        first, other = network.schedule(circle(6, 3.0, 5)), network.schedule(circle(4, 2.0, 3))
+        ends: list[float] = []
+
+        def again(_: object, network: Any = network, ends: Any = ends, turns: Any = (first, first, other)) -> None:
+            ends.append(network.env.now)
+            if len(ends) < 200:
+                turns[len(ends) % 3].start(again)
+
+        first.start(again)
+        for _ in range(40):
+            src, dst = rng.sample(range(6), 2)
+            pair = src, dst, rng.uniform(0.1, 5.0)
+            network.env.at(rng.uniform(0.0, 2000.0), lambda _, network=network, pair=pair: network.transfer(*pair))
+        network.env.run()
+        ends_of.append([*ends, *(link.busy_s for link in network.links), *(link.nbytes for link in network.links)])
+    assert ends_of[0] == pytest.approx(ends_of[1], rel=1e-11)
 
 
 def test_a_message_elsewhere_does_not_disturb() -> None:

@@ -115,7 +115,7 @@ def test_a_forward_pass_is_written_down_with_its_batch() -> None:
 def test_a_transfer_between_teams_is_written_down_with_both() -> None:
     executor, plan = recording(), forward_pass(toy_model())
     here, there = (Team(LAYOUT.group(rank, "tensor"), plan, executor) for rank in (0, 1))
-    assert here.send(there, 12.0, name="kv_transfer").processed
+    assert here.send(there, [12.0], name="kv_transfer").processed
     assert executor.operations == [
         {"rank": 0, "verb": "transfer", "name": "kv_transfer", "nbytes": 12.0, "group": [0], "to": [1]}
     ]

@@ -15,6 +15,7 @@ from simsys.config.experiment import SimulationConfig
 from simsys.parallel.layout import GROUPS, Layout
 from simsys.parallel.roles import roles_of
 from simsys.simulation import simulate
+from tests.thorough import cases
 
 few = st.integers(1, 3)
 layouts = st.builds(Layout, tensor=few, context=st.integers(1, 2), data=st.integers(1, 4), pipeline=few)
@@ -70,7 +71,7 @@ def imperfect(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=40)
+@settings(max_examples=cases(40))
 @given(imperfect())
 def test_the_levels_agree_where_devices_differ(mix: dict[str, Any]) -> None:
     """Every part of rank 0's time, whichever ranks stand for others."""

@@ -36,7 +36,7 @@ def test_rows_can_be_kept_and_sent_to_another_process() -> None:
     again = pickle.loads(pickle.dumps(log))
     assert dict(again.rows()) == dict(log.rows())
     rows = {name: list(column) for name, column in again.rows().items()}
-    assert json.loads(json.dumps(rows))["state"] == ["completed", "rejected", "unfinished"]
+    assert json.loads(json.dumps(rows))["state"] == ["completed", "rejected", "in flight"]
     assert rows["reason"] == ["", "too long", ""]
 
 

@@ -47,7 +47,8 @@ EXPECTED = {
     "preemptions": 3,
     "steps": 3,
     "mean_batch_size": 2.0,
-    "unfinished": 1,
+    "in_flight": 1,
+    "in_flight_output_tokens": 0,
     "prefix_cache_queries": 100,
     "prefix_cache_hits": 25,
     # From 0 s on, arrivals are a second apart, and each request ends in the second of its arrival.
@@ -210,7 +211,7 @@ def test_only_single_tokens_leave_tpot_and_itl_missing() -> None:
 
 def test_rows_have_a_state_and_no_invented_times() -> None:
     rows = log().rows()
-    assert rows["state"] == ["completed"] * 4 + ["rejected", "unfinished"]
+    assert rows["state"] == ["completed"] * 4 + ["rejected", "in flight"]
     assert rows["reason"][4] == "too long"
     assert rows["reason"].count("") == 5
     assert rows["finished_s"][4:] == [None, None]
@@ -300,11 +301,15 @@ def test_details_of_requests_belong_to_serving() -> None:
         )
 
 
+@pytest.mark.parametrize("preemption", ["recompute", "swap"])
 @pytest.mark.parametrize("stages", [1, 2])
 @pytest.mark.parametrize("scheduler", ["chunked_prefill", "vllm_v0", "static_batching"])
-def test_gaps_of_a_real_run_add_up_to_the_time_from_first_to_last_token(scheduler: str, stages: int) -> None:
-    """With waiting for the prompts of others, and with lost caches."""
-    serving = {"scheduler": scheduler, "gpu_memory_utilization": 0.214 if stages == 1 else 0.119}
+def test_gaps_of_a_real_run_add_up_to_the_time_from_first_to_last_token(
+    scheduler: str, stages: int, preemption: str
+) -> None:
+    """With waiting for the prompts of others and for copies, and with lost caches."""
+    memory = {"gpu_memory_utilization": 0.214 if stages == 1 else 0.119}
+    serving = {"scheduler": scheduler, "preemption": preemption, **memory}
     strategy = {"strategy": "TP_PP", "tp_degree": 1, "pp_stages": stages} if stages > 1 else {"tp_degree": 1}
     workload = {
         "arrivals": {"kind": "poisson", "rate": "30 req/s"},

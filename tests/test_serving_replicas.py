@@ -148,6 +148,11 @@ def test_a_pipeline_is_on_or_off_as_a_whole() -> None:
 GOOD = [
     "disaggregated: {prefill_replicas: 3, decode_replicas: 1}",
     "disaggregated: {prefill_replicas: 1, decode_replicas: 3, decode_router: round_robin}, scheduler: orca",
+    "disaggregated: {prefill_replicas: 2, decode_replicas: 1, decode_tp_degree: 4}",
+    "disaggregated: {prefill_replicas: 1, decode_replicas: 4, prefill_tp_degree: 4, decode_tp_degree: 1}",
+    "disaggregated: {prefill_replicas: 2, decode_replicas: 2}, speculative: {draft_tokens: 2, acceptance_rate: 0.5}",
+    "disaggregated: {prefill_replicas: 2, decode_replicas: 2}, prefix_caching: true, router: prefix_affinity",
+    "disaggregated: {prefill_replicas: 2, decode_replicas: 2}, preemption: swap",
     "autoscaling: {}",
     "autoscaling: {min_replicas: 4}",
     "autoscaling: {min_replicas: 2, max_replicas: 3, scale_up_queue: 0.5, startup: 0 s, scale_down_idle: 0 s}",
@@ -169,13 +174,20 @@ BAD = [
         "unknown Router module 'least_kvv'",
     ),
     (
-        "disaggregated: {prefill_replicas: 2, decode_replicas: 2}, "
-        "speculative: {draft_tokens: 2, acceptance_rate: 0.5}",
-        "disaggregated serving with speculative is not available; remove one of them",
+        "disaggregated: {prefill_replicas: 2, decode_replicas: 2}, autoscaling: {}",
+        "disaggregated serving with autoscaling is not available, as it would have to weigh the two kinds of replicas",
     ),
     (
-        "disaggregated: {prefill_replicas: 2, decode_replicas: 2}, autoscaling: {}",
-        "disaggregated serving with autoscaling is not available; remove one of them",
+        "disaggregated: {prefill_replicas: 2, decode_replicas: 1, decode_tp_degree: 8}",
+        "2 replicas x 2 GPUs + 1 x 8 need 12 GPUs, there are 8",
+    ),
+    (
+        "disaggregated: {prefill_replicas: 2, decode_replicas: 2, prefill_tp_degree: 3}",
+        "a cache on 3 GPUs cannot be sent to 2 in equal parts; use a multiple for one of them",
+    ),
+    (
+        "disaggregated: {prefill_replicas: 2, decode_replicas: 2, decode_tp_degree: 0}",
+        "serving.disaggregated.decode_tp_degree",
     ),
     (
         "autoscaling: {min_replicas: 3, max_replicas: 2}",
@@ -206,10 +218,25 @@ def test_what_does_not_fit_is_named_once(tmp_path: Path, serving: str, message: 
     assert message in found
 
 
-def test_a_pipeline_cannot_be_disaggregated(tmp_path: Path) -> None:
-    given = FOUR | {"parallelism": "tp_degree: 2, pp_stages: 2"}
-    (found,) = problems(tmp_path, **given, serving="disaggregated: {prefill_replicas: 1, decode_replicas: 1}")
-    assert "disaggregated serving beside pipeline parallelism is not available; remove one of them" in found
+def test_a_degree_that_does_not_divide_the_model_is_told_at_its_place(tmp_path: Path) -> None:
+    given = FOUR | {"model": "GPT2-Small", "parallelism": "tp_degree: 1"}
+    split = "disaggregated: {prefill_replicas: 3, decode_replicas: 1, decode_tp_degree: 5}"
+    (found,) = problems(tmp_path, **given, serving=split)
+    assert "serving.disaggregated.decode_tp_degree: GPT2-Small has 12 attention heads, which tp_degree 5" in found
+
+
+def test_experts_keep_the_degrees_equal(tmp_path: Path) -> None:
+    given = FOUR | {"model": "Mixtral-8x7B", "parallelism": "tp_degree: 4, ep_degree: 4"}
+    split = "disaggregated: {prefill_replicas: 1, decode_replicas: 2, decode_tp_degree: 2}"
+    (found,) = problems(tmp_path, **given, serving=split)
+    assert "with ep_degree 4 all replicas need the same tp_degree" in found
+
+
+def test_the_kind_of_replica_that_does_not_fit_is_found(tmp_path: Path) -> None:
+    given = FOUR | {"model": "Llama3-70B", "parallelism": "tp_degree: 4"}
+    split = "disaggregated: {prefill_replicas: 1, decode_replicas: 4, decode_tp_degree: 1}"
+    with pytest.raises(InfeasibleConfigError, match=r"Llama3-70B does not fit into H100-SXM: 143 GB are needed"):
+        problems(tmp_path, **given, serving=split)
 
 
 def test_one_replica_cannot_be_disaggregated(tmp_path: Path) -> None:

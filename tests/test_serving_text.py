@@ -26,21 +26,28 @@ def assumptions(model: str = "Llama3-8B", parallelism: dict[str, Any] | None = N
 
 
 EP = {"tp_degree": 8, "ep_degree": 8, "expert_skew": 1.5}
+SPLIT = {
+    "parallelism": {"tp_degree": 2},
+    "disaggregated": {"prefill_replicas": 2, "decode_replicas": 1, "decode_tp_degree": 4},
+}
 DRAFT = {"draft_tokens": 3, "acceptance_rate": 0.5}
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({}, "engine profile vllm: 55 us per layer, 0 us per step, 0 us per sequence and step"),
-        ({}, "CUDA graphs for steps of up to 512 tokens; else the host launches kernels, 200 us a layer"),
+        ({}, "engine profile vllm: 52 us per layer, 0 us per step, 6.897 us per sequence and step"),
+        ({}, "CUDA graphs for steps of up to 512 tokens; else the host launches kernels, 241.4 us a dense layer"),
         ({}, "weights in bf16, computed in bf16; KV cache 2 bytes per element"),
         ({}, "from 90% of 79.11 GiB that programs see"),
+        (SPLIT, "prompts on 2, tokens on 1 replicas, of 2 and 4 GPUs a stage; a cache is sent whole once there"),
+        (SPLIT, "tokens per replica for prompts, from 90%"),
+        (SPLIT, "tokens per replica for tokens, from 90%"),
         ({"prefix_caching": True}, "prefix caching: the workload does not say which prompts share"),
         ({"preemption": "swap"}, "preemption by swap: 4 GiB of host memory per GPU, over PCIe, and steps wait"),
         ({}, "decode attention over unequal sequences: 1 times that over equal ones"),
-        ({"cuda_graphs": False}, "no CUDA graphs: the host launches kernels, 200 us a layer"),
-        ({"engine": "gpt-fast"}, "CUDA graphs for steps without prompts; else the host launches kernels, 1200 us"),
+        ({"cuda_graphs": False}, "no CUDA graphs: the host launches kernels, 241.4 us a dense layer"),
+        ({"engine": "gpt-fast"}, "CUDA graphs for steps without prompts; else the host launches kernels, 827.6 us"),
         ({"api_overhead": "7 ms"}, "API: 7 ms before a request reaches the scheduler, part of TTFT"),
         (
             {"precision": "int4"},

@@ -74,11 +74,11 @@ def note(cache: PagedKVCache, now_s: float, sequences: int) -> None:
     if cache.fresh_notes is None:
         cache.watch()
     assert cache.fresh_notes is not None
-    cache.fresh_notes += (now_s, cache.free_blocks, cache.full_blocks, sequences)
+    cache.fresh_notes += (now_s, cache.free_blocks, cache.taken_blocks, sequences)
 
 
-def test_blocks_that_a_run_takes_count_half_from_its_beginning() -> None:
-    """Two caches of 10 blocks: one has 2 and takes 4 more until 1 s, the other has 8 from 0.5 to 1 s."""
+def test_blocks_that_a_step_takes_count_from_its_beginning() -> None:
+    """Two caches of 10 blocks: one has 2 and takes 4 more for a step until 1 s, the other has 8 from 0.5 to 1 s."""
     log = ServingLog(RequestTable([0.0], [1], [1]))
     log.caches = {0: PagedKVCache(10, 16), 1: PagedKVCache(10, 16)}
     one, other = log.caches.values()
@@ -91,11 +91,22 @@ def test_blocks_that_a_run_takes_count_half_from_its_beginning() -> None:
     note(other, 0.5, -1)
     other.release(0, 8 * 16)
     note(other, 1.0, 0)
-    assert timeline(log, 2.0, 2)["kv_cache_usage"].tolist() == pytest.approx([0.4, 0.0])
-    assert timeline(log, 2.0, 4)["kv_cache_usage"].tolist() == pytest.approx([0.2, 0.6, 0.0, 0.0])
+    assert timeline(log, 2.0, 2)["kv_cache_usage"].tolist() == pytest.approx([0.5, 0.0])
+    assert timeline(log, 2.0, 4)["kv_cache_usage"].tolist() == pytest.approx([0.3, 0.7, 0.0, 0.0])
 
 
 def test_a_run_in_which_nothing_took_time_has_no_intervals() -> None:
     log = ServingLog(RequestTable([0.0], [10], [10]))
     assert timeline(log, 0.0) == {}
     assert means({}, 0.0) == {}
+
+
+def test_preemptions_and_prefix_hits_are_told_where_they_were() -> None:
+    log = ServingLog(RequestTable([0.0], [1], [1]))
+    log.preempted_s = [0.1, 0.2, 1.9]
+    log.lookups.extend((0.1, 30, 100, 0.4, 70, 100, 1.5, 1, 4))
+    columns = timeline(log, 2.0, 2)
+    assert columns["preemptions_per_s"].tolist() == [2.0, 1.0]
+    assert columns["prefix_cache_hit_rate"].tolist() == [0.5, 0.25]
+    log.lookups = log.lookups[:0]
+    assert "prefix_cache_hit_rate" not in timeline(log, 2.0, 2)

@@ -27,6 +27,7 @@ from frameworks.static_batching import StaticBatching
 from frameworks.vllm_v0 import VLLMv0
 from simsys.framework import Router, Scheduler
 from simsys.serving.requests import RequestTable
+from tests.thorough import cases
 
 POLICIES = (ChunkedPrefill, Orca, Priority, ShortestJobFirst, StaticBatching, VLLMv0, WeightedFairQueueing)
 ROUTERS = (CentralQueue, LeastKV, LeastOutstanding, Random, RoundRobin)
@@ -76,7 +77,7 @@ def both(
     return requests, jump, steps
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=cases(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     seed=st.integers(0, 1_000_000),
     policy=st.sampled_from(POLICIES),

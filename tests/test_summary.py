@@ -173,7 +173,10 @@ FIGURES: dict[str, tuple[dict[str, Any], str]] = {
         "goodput 4.50 req/s met the targets, 90.0 % of the requests: "
         "TTFT <= 500 ms by 95.0 %, TPOT <= 20 ms by 93.0 %",
     ),
-    "requests that did not end": ({"unfinished": 3}, "preemptions, 3 unfinished"),
+    "requests that did not end": (
+        {"in_flight": 3, "in_flight_output_tokens": 40},
+        "preemptions, 3 in flight with 40 output tokens",
+    ),
     "money": (
         {"usd_per_hour": 6.88, "usd_per_million_tokens": 0.5, "usd_per_million_output_tokens": 2.0},
         "cost 0.500 $ per million tokens, 2.00 $ per million output tokens, at 6.88 $/h",

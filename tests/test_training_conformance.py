@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from simsys.check import check_config
 from simsys.config.experiment import SimulationConfig
 from simsys.simulation import simulate
+from tests.thorough import cases
 
 LAYERS, EXPERTS, SEQUENCE = 8, 4, 128
 MIXTURE = {
@@ -139,7 +140,7 @@ def check_levels(model: dict[str, Any], layout: tuple[dict[str, Any], dict[str, 
         assert list(medium[column]) == pytest.approx(list(high[column]), rel=1e-9, abs=1e-12), column
 
 
-several = settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+several = settings(max_examples=cases(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @several

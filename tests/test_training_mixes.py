@@ -17,6 +17,7 @@ from simsys.executors.recording import Recording
 from simsys.metrics.result import RunResult
 from simsys.probes import Probe
 from simsys.simulation import simulate
+from tests.thorough import cases
 
 LAYERS, HIDDEN, SEQUENCE, SAMPLES, HEADS, VOCABULARY = 12, 512, 256, 2, 8, 8192
 HIDDEN_BYTES = 2.0 * SAMPLES * SEQUENCE * HIDDEN
@@ -157,7 +158,7 @@ def check_parts(high: RunResult, medium: RunResult) -> None:
         assert list(medium.rows[column]) == pytest.approx(list(high.rows[column]), **within), column
 
 
-@settings(max_examples=40)
+@settings(max_examples=cases(40))
 @given(mix=mixes())
 def test_the_levels_agree_where_no_link_is_shared(mix: dict[str, Any]) -> None:
     check_levels(**mix)

@@ -13,6 +13,7 @@ from simsys.build.training import TrainingJob
 from simsys.check import check_config
 from simsys.config.experiment import SimulationConfig
 from simsys.simulation import simulate
+from tests.thorough import cases
 
 GB_PER_S, LATENCY_S = 20e9, 3e-6
 """Of the link that each pair of GPUs has."""
@@ -225,7 +226,7 @@ def layouts(draw: st.DrawFn) -> tuple[dict[str, Any], int]:
     return given, micro_batches
 
 
-@settings(max_examples=30)
+@settings(max_examples=cases(30))
 @given(layout=layouts(), recompute=st.booleans())
 def test_flop_of_an_iteration_are_those_of_narayanan_2021_in_every_layout(
     layout: tuple[dict[str, Any], int], recompute: bool

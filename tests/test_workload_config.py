@@ -181,7 +181,10 @@ def test_exact_messages() -> None:
     [
         ({"arrivals": {"kind": "trace"}}, "arrivals of kind trace need a trace, e.g. trace: {path: requests.csv}"),
         ({"trace": {"path": "x.csv"}}, "trace is given, but no part uses it"),
-        ({"num_requests": None}, "num_requests is missing"),
+        (
+            {"num_requests": None, "arrivals": {"kind": "closed_loop", "concurrency": 2}},
+            "num_requests is missing; only a trace knows its own number of requests; with a simulation.duration, give",
+        ),
         ({"num_requests": 0}, "num_requests: "),
         ({"num_requests": 1.5}, "num_requests: "),
         ({"num_requests": 10**12}, "num_requests: "),
@@ -236,10 +239,6 @@ OF_TRACE = {"prompt_tokens": {"kind": "trace"}, "output_tokens": {"kind": "trace
     ("changes", "expected"),
     [
         (
-            {"num_requests": None},
-            "num_requests is missing; only a trace knows its own number of requests, and a duration",
-        ),
-        (
             {"duration": "1 h", "arrivals": {"kind": "all_at_once"}},
             "duration says nothing of arrivals of kind all_at_once",
         ),
@@ -247,7 +246,6 @@ OF_TRACE = {"prompt_tokens": {"kind": "trace"}, "output_tokens": {"kind": "trace
             {"duration": "1 h", "arrivals": {"kind": "closed_loop", "concurrency": 4}},
             "of kind closed_loop; give num_requests",
         ),
-        ({"num_requests": None, **TRACED, "trace": {"path": "x", "repeat": True}}, "a trace that repeats never ends"),
         (TRACED | {"trace": {"path": "x", "think_time": "1 s"}}, "think_time has no effect unless multi_turn"),
         (TRACED | {"trace": {"path": "x", "multi_turn": True}}, "multi_turn needs prompt_tokens and output_tokens"),
         (OF_TRACE | {"trace": {"path": "x"}, "sessions": {"turns": 2}}, "sessions add to prompts that are drawn"),
@@ -275,3 +273,18 @@ def test_it_is_frozen() -> None:
     workload = WorkloadConfig.model_validate(VALID)
     with pytest.raises(ValidationError, match="frozen"):
         workload.num_requests = 5
+
+
+@pytest.mark.parametrize(
+    ("changes", "missing"),
+    [
+        ({}, "num_requests is missing; only a trace knows its own number of requests, and a duration limits it"),
+        (TRACED | {"trace": {"path": "x", "repeat": True}}, "a trace that repeats never ends: give num_requests or"),
+        ({"duration": "1 h"}, ""),
+        (TRACED, ""),
+    ],
+)
+def test_a_workload_says_if_nobody_knows_its_number_of_requests(changes: dict[str, Any], missing: str) -> None:
+    workload = WorkloadConfig.model_validate({**VALID, **changes, "num_requests": None})
+    assert workload.missing.startswith(missing)
+    assert bool(workload.missing) == bool(missing)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from simsys.config.hardware_schema import CurvePoint, GpuProfile, Host
 from simsys.platform.device_spec import DeviceSpec, EfficiencyCurve
 
@@ -26,9 +24,9 @@ def build_device_spec(gpu: GpuProfile) -> DeviceSpec:
         tdp_watt=gpu.tdp,
         usd_per_hour=gpu.price.usd_per_hour if gpu.price else 0.0,
         curves=curves,
-        floor_s={str(kind): floor for kind, floor in gpu.kernel_floor.items()},
-        gemm_order=gpu.gemm_order or math.inf,
+        floor_s={str(kind): {str(dtype): s for dtype, s in by.items()} for kind, by in gpu.kernel_floor.items()},
         host_update_bytes_per_s=host_update_rate(gpu.host) if gpu.host else 0.0,
+        host_speed=(gpu.host and gpu.host.core_speed) or 1.0,
     )
 
 

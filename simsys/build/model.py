@@ -14,11 +14,17 @@ from simsys.model.model import Model
 from simsys.model.model_db import load_model, model_names
 from simsys.model.transformer import build_transformer
 from simsys.model.transformer_architecture import gpt_architecture
+from simsys.model.transformer_xl import with_segment_memory
 
 GPT2_VOCABULARY = 50257
 GPT_HEAD_SIZE = 64
 """Used where an architecture is given by its sizes alone (Radford et al. 2019)."""
 DEFAULT_SEQUENCE_LENGTH = 1024
+_LLAMA = {"gated_mlp": True, "tied_embeddings": False, "learned_positions": False, "biases": False, "dropout": False}
+_BERT = {"causal": False, "post_norm": True, "token_types": 2}
+STYLES: dict[str, dict[str, Any]] = {"transformer": {}, "gpt": {}, "gpt2": {}, "llama": _LLAMA, "bert": _BERT}
+STYLES["transformer_xl"] = {"learned_positions": False}
+"""In what a transformer that is given by its sizes differs from GPT-2."""
 
 
 def build_model(config: ModelConfig, folder: Path) -> Model:
@@ -45,11 +51,11 @@ def build_model(config: ModelConfig, folder: Path) -> Model:
 
 
 def _transformer(config: ModelConfig) -> Model:
-    """A GPT-like transformer from its sizes, as in the first design's ``model_type: transformer``."""
-    if config.model_type not in ("transformer", "gpt", "gpt2"):
+    """A transformer from its sizes, by default GPT-like, as in the first design's ``model_type: transformer``."""
+    if config.model_type not in STYLES:
         names = ", ".join(model_names())
         raise UsageError(
-            f"model_type {config.model_type!r} cannot be given by sizes; use 'transformer', or a name: {names}"
+            f"model_type {config.model_type!r} cannot be given by sizes; use {', '.join(STYLES)}, or a name: {names}"
         )
     if config.num_layers is None or config.hidden_size is None:
         raise UsageError("a transformer needs num_layers and hidden_size")
@@ -64,4 +70,5 @@ def _transformer(config: ModelConfig) -> Model:
     )
     changes = {"num_key_value_heads": config.num_key_value_heads, "intermediate_size": config.intermediate_size}
     given: dict[str, Any] = {key: value for key, value in changes.items() if value is not None}
-    return build_transformer(replace(architecture, **given))
+    model = build_transformer(replace(architecture, **STYLES[config.model_type], **given))
+    return with_segment_memory(model) if config.model_type == "transformer_xl" else model

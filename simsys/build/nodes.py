@@ -93,7 +93,8 @@ def _kind(hardware: HardwareConfig, node: NodeProfile | None, count: int, fabric
     gpu = load_gpu(hardware.gpu if hardware.gpu is not None else node.gpu)  # type: ignore[union-attr]
     spec = build_device_spec(gpu)
     if node is not None and node.host is not None:
-        spec = replace(spec, host_update_bytes_per_s=host_update_rate(node.host, node.gpus_per_node))
+        rate = host_update_rate(node.host, node.gpus_per_node)
+        spec = replace(spec, host_update_bytes_per_s=rate, host_speed=node.host.core_speed or 1.0)
     gpus_per_node = hardware.gpus_per_node or (node.gpus_per_node if node else 1)
     nics = _nics(hardware, node, fabric, gpus_per_node)
     reduces = node is not None and bool(node.interconnect.in_switch_reduction)
@@ -121,7 +122,9 @@ def _pcie_tree(link: Interconnect) -> PcieTree | None:
 def _nics(hardware: HardwareConfig, node: NodeProfile | None, fabric: FabricProfile, gpus_per_node: int) -> Nics:
     """A bandwidth given by the user is that of the whole node; profiles say it per NIC."""
     if hardware.network_bandwidth is not None:
-        return Nics(1, hardware.network_bandwidth, 0.0)
+        count = min(hardware.nics_per_node or 1, gpus_per_node)
+        latency_s = node.nics.latency if node is not None and hardware.nics_per_node else 0.0
+        return Nics(count, hardware.network_bandwidth / count, latency_s)
     if node is not None:
         # Fewer GPUs than the node has keep their share of its NICs.
         return Nics(min(node.nics.count, gpus_per_node), node.nics.bandwidth, node.nics.latency)

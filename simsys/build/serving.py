@@ -18,7 +18,9 @@ from simsys.build.serving_replicas import replicas_problem, start_source
 from simsys.build.serving_setup import ServingSetup
 from simsys.build.serving_text import serving_assumptions
 from simsys.build.workload import build_requests
-from simsys.collectives.choose import named
+from simsys.collectives.choose import Choose, named
+from simsys.collectives.own import with_own_all_reduce
+from simsys.config.expected_errors import expected_errors
 from simsys.config.experiment import ModelConfig, ServingConfig, SimulationConfig
 from simsys.config.hardware import load_engine
 from simsys.errors import UsageError
@@ -27,11 +29,12 @@ from simsys.framework import FRAMEWORKS, DecodePhase, PrefillPhase, Scheduler
 from simsys.metrics.collector import ServingMetrics
 from simsys.metrics.economics import IDLE_SHARE, cost, energy
 from simsys.model.model import Model
-from simsys.model.precision import HALF, WEIGHT_ONLY, serving_precision
+from simsys.model.precision import EXPERTS_ONLY, HALF, WEIGHT_ONLY, serving_precision
 from simsys.model.speculation import Speculation
 from simsys.model.work import Precision
 from simsys.parallel.layout import Layout
 from simsys.rank import Team
+from simsys.serving.deadline import Deadline
 from simsys.serving.handover import DecodingReplica
 from simsys.serving.kv_cache import PagedKVCache
 from simsys.serving.prefix_cache import block_chains
@@ -60,8 +63,9 @@ class ServingJob(ServingSetup):
     @cached_property
     def requests(self) -> RequestTable:
         """The requests of the run, as clients send them."""
-        assert self.config.workload is not None
-        table = build_requests(self.config.workload, self.config.simulation.seed, self.config.folder)
+        workload = self.config.timed_workload
+        assert workload is not None
+        table = build_requests(workload, self.config.simulation.seed, self.config.folder)
         if not self.starts_s:
             return table
         return replace(table, arrival_s=[self.starts_s + time_s for time_s in table.arrival_s])
@@ -73,9 +77,8 @@ class ServingJob(ServingSetup):
 
     def execution_model(self) -> ExecutionModel:
         """Overheads and algorithms for the executor."""
-        choose = named(self.settings.communication_pattern, self.cluster.tuning)
         return ExecutionModel(
-            choose,
+            self._collectives(),
             self.precision,
             self.engine.per_layer,
             jitter=build_jitter(self.config),
@@ -83,16 +86,27 @@ class ServingJob(ServingSetup):
             stepping=self.settings.stepping,
         )
 
+    def _collectives(self) -> Choose:
+        """How collectives can be carried out; an engine's own all-reduce is compared where it works."""
+        settings, cluster, own_s = self.settings, self.cluster, self.engine.all_reduce
+        choose = named(settings.communication_pattern, cluster.tuning)
+        nvlink = cluster.gpu.link.kind == "nvlink" and cluster.tuning is not None
+        if own_s is None or not nvlink or settings.communication_pattern != "auto":
+            return choose
+        return with_own_all_reduce(choose, own_s)
+
     def collector(self) -> ServingMetrics:
         """A probe that measures this job."""
         slo = self.config.slo
         targets = slo.model_dump(exclude_none=True) if slo is not None else {}
-        gpus = self.layout.tensor * self.layout.pipeline
+        gpus = self.layout.tensor * self.layout.pipeline  # scaled replicas are all alike
         return ServingMetrics(self.requests, targets, self.api_s, self.starts_s, gpus_per_replica=gpus)
 
     def roles(self) -> list[tuple[int, ...]]:
         """The ranks of a replica's stage work in lockstep; replicas differ in their requests."""
-        return [group.ranks for replica in range(self.layout.data) for group in self.teams(replica)]
+        return [
+            group.ranks for pool in self.pools for replica in range(pool.layout.data) for group in pool.teams(replica)
+        ]
 
     def assumptions(self) -> list[str]:
         """What the figures rest on."""
@@ -101,13 +115,15 @@ class ServingJob(ServingSetup):
             *imperfections(self.config),
             *self.requests.notes,
             *self._economics(),
+            *expected_errors("serving", self.cluster.gpu.name),
         ]
 
     def economics(self, metrics: Mapping[str, Any], busy: float) -> dict[str, float | None]:
         """What the run costs in money and energy; `busy` is the busy share of the GPUs."""
-        gpus = self.cluster.specs[: self.layout.world_size]
-        rent = cost(metrics, self.cluster.usd_per_gpu_hour * len(gpus))
-        return rent | energy(metrics, sum(gpu.tdp_watt for gpu in gpus), busy)
+        gpus, seconds = self.cluster.specs[: self.num_gpus], metrics["duration"]
+        paid = metrics["gpu_seconds"] / seconds if seconds and "gpu_seconds" in metrics else float(len(gpus))
+        rent = cost(metrics, self.cluster.usd_per_gpu_hour * paid)
+        return rent | energy(metrics, sum(gpu.tdp_watt for gpu in gpus), busy, on=paid / len(gpus))
 
     def _economics(self) -> list[str]:
         """Where price and power come from."""
@@ -129,35 +145,40 @@ class ServingJob(ServingSetup):
             An event that fires when all requests have ended.
         """
         sequences = Sequences(self.requests)
-        teams = [self._team(replica, executor) for replica in range(self.layout.data)]
-        stages, split = range(self.layout.pipeline), self.settings.disaggregated
-        prefilling = self.layout.data if split is None else split.prefill_replicas
-        engines = [
-            self._engine(executor, sequences, team, self.teams(replica)[stage].ranks[0], decodes=replica >= prefilling)
-            for stage in stages
-            for replica, team in enumerate(teams)
+        replicas = [
+            (pool, pool.teams(number), self._team(pool, number, executor))
+            for pool in self.pools
+            for number in range(pool.layout.data)
         ]
-        return start_source(self, executor, engines).ended
+        engines = [
+            self._engine(executor, sequences, pool, team, groups[stage].ranks[0])
+            for stage in self.stage_numbers
+            for pool, groups, team in replicas
+        ]
+        source, run_s = start_source(self, executor, engines), self.config.simulation.duration
+        if run_s is not None:
+            Deadline(executor.env, self.starts_s + run_s, source, engines, executor.probes, executor.stop)
+        return source.ended
 
-    def _team(self, replica: int, executor: Executor) -> Team:
+    def _team(self, pool: ServingSetup, replica: int, executor: Executor) -> Team:
         """The ranks of a replica, with what they hold."""
-        groups, given = self.teams(replica), self.config.parallelism
-        for group, held in zip(groups, self.memory_by_stage, strict=True):
+        groups, given = pool.teams(replica), self.config.parallelism
+        for group, held in zip(groups, pool.memory_by_stage, strict=True):
             for rank in group.ranks:
                 for name, nbytes in held.items():
                     executor.platform.devices[rank].memory.allocate(name, nbytes)
         if len(groups) > 1:
-            parts = self.layout.tensor if given.scatter_gather or given.sequence_parallel else 1
-            return PipelineTeam(groups, self.stages, executor, parts=parts)
+            parts = pool.layout.tensor if given.scatter_gather or given.sequence_parallel else 1
+            return PipelineTeam(groups, pool.stages, executor, parts=parts)
         drafted = self.settings.speculative
         if drafted is None:
-            return Team(groups[0], self.plan, executor)
+            return Team(groups[0], pool.plan, executor)
         return DraftingTeam(
             groups[0],
-            self.plan,
+            pool.plan,
             executor,
             speculation=self.speculation,
-            draft=self.draft,
+            draft=pool.draft,
             draft_s=drafted.draft_cost or 0.0,
         )
 
@@ -167,13 +188,13 @@ class ServingJob(ServingSetup):
         given = self.settings.speculative
         return Speculation() if given is None else Speculation(given.draft_tokens, given.acceptance_rate)
 
-    def _engine(
-        self, executor: Executor, sequences: Sequences, team: Team, rank: int, *, decodes: bool = False
-    ) -> Replica:
+    def _engine(self, executor: Executor, sequences: Sequences, pool: ServingSetup, team: Team, rank: int) -> Replica:
         """One engine of a replica; of what happens at one moment, that with the lowest `rank` is first."""
+        decodes = pool.first_rank > 0
         kind: type[Replica] = DecodingReplica if decodes else Replica
-        scheduler = self._scheduler(executor, sequences, decodes=decodes)
-        scheduler.swap = swap_space(self, team)
+        scheduler = self._scheduler(executor, sequences, kv_cache(self, pool, sequences, decodes=decodes), decodes)
+        scheduler.swap = swap_space(pool, team)
+        host_speed = self.cluster.spec.host_speed
         for hook in executor.probes.replica_started:
             hook(rank, scheduler.kv)
         made = kind(
@@ -181,16 +202,22 @@ class ServingJob(ServingSetup):
             team,
             executor.env,
             executor.probes,
-            host=HostCosts(self.engine.per_step, self.engine.per_sequence),
+            host=HostCosts(self.engine.per_step / host_speed, self.engine.per_sequence / host_speed),
             rank=rank,
             max_context_tokens=self.max_context_tokens,
+            decode_tokens=self.pools[-1].engine_blocks * self.settings.block_size,
         )
         executor.at_end(made.check_finished)
         return made
 
-    def _scheduler(self, executor: Executor, sequences: Sequences, *, decodes: bool) -> Scheduler:
+    def _scheduler(
+        self,
+        executor: Executor,
+        sequences: Sequences,
+        kv: PagedKVCache,
+        decodes: bool,
+    ) -> Scheduler:
         settings = self.settings
-        kv = kv_cache(self, sequences)
         name, own = settings.scheduler, settings.options
         if decodes and settings.disaggregated is not None:
             name, own = settings.disaggregated.decode_scheduler, {}
@@ -204,7 +231,7 @@ class ServingJob(ServingSetup):
     def _decode(self, sequences: Sequences, kv: PagedKVCache) -> DecodePhase:
         if self.settings.speculative is not None:
             module: Any = FRAMEWORKS.get("speculative_decode", DecodePhase)
-            return cast(DecodePhase, module(sequences, kv, self.speculation))
+            return cast(DecodePhase, module(sequences, kv, self.speculation, self.config.simulation.seed))
         decode: type[DecodePhase] = FRAMEWORKS.get(self.settings.decode, DecodePhase)
         return decode(sequences, kv)
 
@@ -222,7 +249,7 @@ def serving_job(config: SimulationConfig, cluster: Cluster, model: Model) -> Ser
     layout = Layout(tensor=given.tp_degree, pipeline=given.pp_stages, data=data, order=RANK_ORDER)
     if layout.world_size > cluster.num_gpus:
         raise UsageError(f"the degrees need {layout.world_size} GPUs, the cluster has {cluster.num_gpus}")
-    problem = replicas_problem(config, data)
+    problem = replicas_problem(config, data, cluster.num_gpus)
     if problem is not None:
         raise UsageError(problem[1])
     drafted = settings.speculative
@@ -234,19 +261,31 @@ def serving_job(config: SimulationConfig, cluster: Cluster, model: Model) -> Ser
         model,
         load_engine(settings.engine),
         layout,
-        _precision(settings, cluster),
+        _precision(settings, cluster, model),
         draft_model=None if draft is None else build_model(draft, config.folder),
     )
 
 
-def _precision(settings: ServingConfig, cluster: Cluster) -> Precision:
+def _precision(settings: ServingConfig, cluster: Cluster, model: Model) -> Precision:
     """What weights, activations and the KV cache are in."""
-    half = next((name for name in HALF if name in cluster.spec.peak_flop_per_s), "fp32")
-    return serving_precision(settings.precision, kv_precision(settings, half), half)
+    peaks, wanted = cluster.spec.peak_flop_per_s, settings.precision
+    half = next((name for name in HALF if name in peaks), "fp32")
+    return serving_precision(
+        wanted,
+        kv_precision(settings, half),
+        half,
+        computes=wanted != "fp4" or wanted in peaks,  # kernels for weights alone take its place
+        experts_only=model.experts > 1 and wanted in EXPERTS_ONLY,
+    )
 
 
 def kv_precision(settings: ServingConfig, half: str) -> str:
-    """The precision of the KV cache: as asked for, or that of the weights unless only these are quantised."""
+    """The precision of the KV cache: as asked for, or that of the weights unless only these are quantised.
+
+    Checkpoints in NVFP4 say that the cache is in fp8.
+    """
     if settings.kv_precision is not None:
         return settings.kv_precision
-    return half if settings.precision in WEIGHT_ONLY else settings.precision
+    if settings.precision in WEIGHT_ONLY:
+        return half
+    return "fp8" if settings.precision == "fp4" else settings.precision

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from simsys.build.modules import module_options
 from simsys.config.document import KeyPath
 from simsys.config.experiment import SimulationConfig
+from simsys.config.parallelism import ParallelismConfig
+from simsys.config.serving_options import DisaggregatedConfig
 from simsys.executors.base import Executor
 from simsys.framework import FRAMEWORKS, FetchingScheduler, Router, Scheduler
-from simsys.parallel.serving_memory import kv_bytes_per_token
 from simsys.serving.autoscaler import Autoscaler, ScalingRule
 from simsys.serving.handover import DecodingReplica, Handover
 from simsys.serving.replica import Replica
@@ -22,16 +23,21 @@ if TYPE_CHECKING:
 DISAGGREGATED, AUTOSCALING = ("serving", "disaggregated"), ("serving", "autoscaling")
 
 
-def replicas_problem(config: SimulationConfig, replicas: int) -> tuple[KeyPath, str] | None:
-    """Why a scenario cannot be served by so many replicas: the setting and what is wrong with it; None if it can."""
+def replicas_problem(config: SimulationConfig, replicas: int, gpus: int) -> tuple[KeyPath, str] | None:
+    """Why a scenario cannot be served by so many replicas: the setting and what is wrong with it; None if it can.
+
+    Args:
+        config: The scenario.
+        replicas: How many there are of ``tp_degree`` GPUs in each stage.
+        gpus: GPUs of the cluster.
+    """
     assert config.serving is not None
     split, scaled = config.serving.disaggregated, config.serving.autoscaling
     if split is not None:
-        if config.parallelism.pp_stages > 1:
-            return DISAGGREGATED, (
-                "disaggregated serving beside pipeline parallelism is not available; remove one of them"
-            )
-        if split.replicas != replicas:
+        problem = _wrong_degrees(split, config.parallelism, gpus)
+        if problem:
+            return DISAGGREGATED, problem
+        if split.prefill_tp_degree is split.decode_tp_degree is None and split.replicas != replicas:
             return DISAGGREGATED, _wrong_sum(split.prefill_replicas, split.decode_replicas, replicas)
         if not issubclass(FRAMEWORKS.get(split.decode_scheduler, Scheduler), FetchingScheduler):
             return (*DISAGGREGATED, "decode_scheduler"), (
@@ -52,6 +58,25 @@ def replicas_problem(config: SimulationConfig, replicas: int) -> tuple[KeyPath, 
     return None
 
 
+def _wrong_degrees(split: DisaggregatedConfig, given: ParallelismConfig, gpus: int) -> str:
+    """What is wrong with tensor-parallel degrees that differ; empty if nothing is."""
+    if split.prefill_tp_degree is split.decode_tp_degree is None:
+        return ""
+    prefill, decode = split.tp_degrees(given.tp_degree)
+    if max(prefill, decode) % min(prefill, decode):
+        return f"a cache on {prefill} GPUs cannot be sent to {decode} in equal parts; use a multiple for one of them"
+    if given.ep_degree > 1 and prefill != decode:
+        return f"with ep_degree {given.ep_degree} all replicas need the same tp_degree; remove that of one kind"
+    needed = (split.prefill_replicas * prefill + split.decode_replicas * decode) * given.pp_stages
+    if needed != gpus:
+        stages = f", each in {given.pp_stages} stages" * (given.pp_stages > 1)
+        return (
+            f"{split.prefill_replicas} replicas x {prefill} GPUs + {split.decode_replicas} x {decode}{stages} need "
+            f"{needed} GPUs, there are {gpus}"
+        )
+    return ""
+
+
 def _wrong_sum(prefill: int, decode: int, replicas: int) -> str:
     text = f"prefill_replicas {prefill} + decode_replicas {decode} = {prefill + decode}, but the GPUs hold {replicas}"
     if replicas < 2:
@@ -66,12 +91,13 @@ def start_source(job: ServingJob, executor: Executor, engines: Sequence[Replica]
     module, options = module_options(settings.router, Router, settings.router_options, "serving.router_options")
     env, requests, probes, late_s = executor.env, job.requests, executor.probes, job.api_s
     if settings.disaggregated is not None:
-        split = settings.disaggregated
-        prefilling = engines[: split.prefill_replicas]
+        split, decode_pool = settings.disaggregated, job.pools[-1]
         decoding = [engine for engine in engines if isinstance(engine, DecodingReplica)]
+        prefilling = [engine for engine in engines if not isinstance(engine, DecodingReplica)]
+        token_bytes = [decode_pool.token_bytes(stage) for stage in job.stage_numbers]
         # Its own stream, lest two routers that draw make the same choices.
         decode_router = FRAMEWORKS.get(split.decode_router, Router)(decoding, seed + 1)
-        Handover(prefilling, decoding, decode_router, env, probes, kv_bytes_per_token(job.plan, job.precision))
+        Handover(prefilling, decoding, decode_router, env, probes, token_bytes)
         return Source(env, requests, module(prefilling, seed, options), probes, late_s=late_s, elsewhere=decoding)
     if settings.autoscaling is None:
         return Source(env, requests, module(engines, seed, options), probes, late_s=late_s)
@@ -84,6 +110,7 @@ def start_source(job: ServingJob, executor: Executor, engines: Sequence[Replica]
         scaled.scale_down_idle,
         scaled.startup,
         scaled.interval,
+        scaled.scale_down_requests,
     )
     scaler = Autoscaler(env, engines, count, rule, lambda seen: module(seen, seed, options), probes)
     source = Source(env, requests, scaler, probes, late_s=late_s)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Self
 
 from simsys.build.cluster import Cluster
 from simsys.config.engine_schema import EngineProfile
@@ -34,6 +35,7 @@ class ServingSetup:
         layout: The arrangement of all ranks.
         precision: What weights, activations and the KV cache are in.
         draft_model: The model that drafts tokens, if one does.
+        first_rank: The first of its ranks.
     """
 
     config: SimulationConfig
@@ -44,6 +46,23 @@ class ServingSetup:
     layout: Layout
     precision: Precision
     draft_model: Model | None = None
+    first_rank: int = 0
+
+    @cached_property
+    def pools(self) -> tuple[Self, ...]:
+        """Replicas that do the same: all of them, or those for prompts and those for tokens."""
+        split = self.settings.disaggregated
+        if split is None or self.first_rank:
+            return (self,)
+        tensor, decode_tensor = split.tp_degrees(self.layout.tensor)
+        prefill = replace(self.layout, tensor=tensor, data=split.prefill_replicas)
+        decode = replace(self.layout, tensor=decode_tensor, data=split.decode_replicas)
+        return replace(self, layout=prefill), replace(self, layout=decode, first_rank=prefill.world_size)
+
+    @property
+    def num_gpus(self) -> int:
+        """GPUs of all replicas."""
+        return sum(pool.layout.world_size for pool in self.pools)
 
     @property
     def plan(self) -> ForwardPass:
@@ -85,9 +104,28 @@ class ServingSetup:
 
     def teams(self, replica: int) -> list[Group]:
         """The ranks of each stage of a replica."""
-        place = {"tensor": 0, "context": 0, "data": replica}
-        first = (self.layout.rank_of({**place, "pipeline": stage}) for stage in range(self.layout.pipeline))
-        return [self.layout.group(rank, "tensor") for rank in first]
+        return self._teams[replica]
+
+    @cached_property
+    def _teams(self) -> list[list[Group]]:
+        return [[self._team_of(replica, stage) for stage in self.stage_numbers] for replica in range(self.layout.data)]
+
+    def _team_of(self, replica: int, stage: int) -> Group:
+        first = self.layout.rank_of({"tensor": 0, "context": 0, "data": replica, "pipeline": stage})
+        group = self.layout.group(first, "tensor")
+        if not self.first_rank:
+            return group
+        return Group(tuple(rank + self.first_rank for rank in group.ranks), group.axis)
+
+    @property
+    def stage_numbers(self) -> range:
+        """The stages of a pipeline."""
+        return range(self.layout.pipeline)
+
+    def token_bytes(self, stage: int) -> float:
+        """What a rank of a stage caches for each token of context."""
+        each = kv_bytes_per_token(self.stages[stage], self.precision)
+        return each if self.draft is None else each + kv_bytes_per_token(self.draft, self.precision)
 
     @cached_property
     def fixed_by_stage(self) -> list[dict[str, float]]:
@@ -130,9 +168,7 @@ class ServingSetup:
         Raises:
             UsageError: If the model has no KV cache.
         """
-        each = kv_bytes_per_token(self.stages[stage], self.precision)
-        if self.draft is not None:
-            each += kv_bytes_per_token(self.draft, self.precision)
+        each = self.token_bytes(stage)
         if not each:
             raise UsageError(f"model {self.model.name} has no KV cache and cannot be served as a language model")
         return each * self.settings.block_size
@@ -198,7 +234,8 @@ class ServingSetup:
         """How passes reach the GPU."""
         graphs = self.engine.cuda_graphs if self.cuda_graphs else None
         tokens = 0.0 if graphs is None else float(graphs.max_tokens or "inf")
-        return Launches(self.engine.launch_per_layer or 0.0, tokens, graphs is not None and graphs.prompts)
+        per_layer_s = (self.engine.launch_per_layer or 0.0) / self.cluster.spec.host_speed
+        return Launches(per_layer_s, tokens, graphs is not None and graphs.prompts)
 
     @property
     def cuda_graphs(self) -> bool:

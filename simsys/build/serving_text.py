@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from simsys.build.serving_cache import cache_assumptions
-from simsys.model.precision import SCALE_GROUP, WEIGHT_ONLY
+from simsys.model.precision import SCALE_GROUP
 
 if TYPE_CHECKING:
     from simsys.build.serving import ServingJob
@@ -27,11 +27,12 @@ def serving_assumptions(job: ServingJob) -> list[str]:
 
 def _engine(job: ServingJob) -> Iterator[str]:
     engine = job.engine
+    speed = job.cluster.spec.host_speed
     yield (
-        f"engine profile {engine.name}: {_us(engine.per_layer)} per layer, {_us(engine.per_step)} per step, "
-        f"{_us(engine.per_sequence)} per sequence and step"
+        f"engine profile {engine.name}: {_us(engine.per_layer)} per layer, {_us(engine.per_step / speed)} per step, "
+        f"{_us(engine.per_sequence / speed)} per sequence and step"
     )
-    launch = f"{_us(engine.launch_per_layer or 0.0)} a layer, as far as kernels are shorter"
+    launch = f"{_us(job.launches.per_layer_s)} a dense layer, as far as kernels are shorter"
     graphs = engine.cuda_graphs if job.cuda_graphs else None
     if graphs is None:
         yield f"no CUDA graphs: the host launches kernels, {launch}"
@@ -47,19 +48,25 @@ def _engine(job: ServingJob) -> Iterator[str]:
 def _precision(job: ServingJob) -> Iterator[str]:
     settings, precision = job.settings, job.precision
     how = f"computed in {precision.compute}"
-    if settings.precision in WEIGHT_ONLY:
+    if settings.precision in ("int8", "int4"):
         how = f"with a 16-bit scale for each {SCALE_GROUP}, {how}"
-    other = f"; embedding and head in {precision.plain_compute}" if precision.plain_compute else ""
+    rest = "all but routed experts" if precision.experts_only else "embedding and head"
+    other = f"; {rest} in {precision.plain_compute}" if precision.plain_compute else ""
     yield f"weights in {settings.precision}, {how}{other}; KV cache {precision.kv_bytes:.3g} bytes per element"
 
 
 def _memory(job: ServingJob) -> Iterator[str]:
     share = job.settings.gpu_memory_utilization or job.engine.gpu_memory_utilization
-    parts = f", {job.engine_blocks} for each of {job.layout.pipeline} batches in flight" * (job.layout.pipeline > 1)
-    yield (
-        f"KV cache: {job.num_blocks} blocks of {job.settings.block_size} tokens per replica{parts}, from {share:.0%} "
-        f"of {job.cluster.smallest.memory_bytes / 2**30:.4g} GiB that programs see"
-    )
+    alike = len({pool.layout.tensor for pool in job.pools}) == 1
+    for pool, which in zip(job.pools, ("", "") if alike else (" for prompts", " for tokens"), strict=False):
+        if alike and pool.first_rank:
+            continue
+        parts = f", {pool.engine_blocks} for each of {job.layout.pipeline} batches in flight"
+        yield (
+            f"KV cache: {pool.num_blocks} blocks of {job.settings.block_size} tokens per replica{which}"
+            f"{parts * (job.layout.pipeline > 1)}, from {share:.0%} of "
+            f"{job.cluster.smallest.memory_bytes / 2**30:.4g} GiB that programs see"
+        )
 
 
 def _parallelism(job: ServingJob) -> Iterator[str]:
@@ -79,29 +86,36 @@ def _replicas(job: ServingJob) -> Iterator[str]:
     split, scaled = job.settings.disaggregated, job.settings.autoscaling
     if split is not None:
         yield (
-            f"disaggregated: prompts on {split.prefill_replicas}, tokens on {split.decode_replicas} replicas; a cache "
-            "is sent whole once there is room for it; what is preempted after that is computed again where it decodes"
+            f"disaggregated: prompts on {split.prefill_replicas}, tokens on {split.decode_replicas} replicas, of "
+            f"{' and '.join(str(pool.layout.tensor) for pool in job.pools)} GPUs a stage; a cache is sent whole once "
+            "there is room for it; what is preempted after that is computed again where it decodes, or swapped there"
         )
     if scaled is not None:
         yield (
             f"autoscaling: {scaled.min_replicas} to {scaled.max_replicas or job.layout.data} replicas, looked at "
-            f"every {scaled.interval:g} s; they start in {scaled.startup:g} s, paid for; requests stay where they "
-            "were routed"
+            f"every {scaled.interval:g} s; they start in {scaled.startup:g} s, paid for; one that is not needed "
+            "drains; requests stay where they were routed"
         )
 
 
 def _options(job: ServingJob) -> Iterator[str]:
     drafted, lora = job.settings.speculative, job.settings.lora
+    run_s = job.config.simulation.duration
+    if run_s is not None:
+        yield (
+            f"the run ends after {run_s:g} s at the latest, without the steps under way then; "
+            "figures are those of completed requests, and of all tokens until then where tokens or steps are meant"
+        )
     if drafted is not None:
         by = f"by {drafted.draft_model}" if drafted.draft_model else f"in {_us(drafted.draft_cost or 0.0)} each"
         yield (
             f"speculative decoding: {drafted.draft_tokens} tokens drafted {by}, accepted at "
-            f"{drafted.acceptance_rate:g}: {job.speculation.tokens_per_step:.4g} tokens per step on average, without "
-            "variation"
+            f"{drafted.acceptance_rate:g}: {job.speculation.tokens_per_step:.4g} tokens per step on average, drawn "
+            "for each sequence and step"
         )
     if lora is not None:
         yield f"adapters: {lora.adapters} of rank {lora.rank}, equally popular, all on the GPU"
 
 
 def _us(seconds: float) -> str:
-    return f"{seconds * 1e6:g} us"
+    return f"{seconds * 1e6:.4g} us"

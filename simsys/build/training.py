@@ -16,6 +16,7 @@ from simsys.build.imperfections import build_jitter, imperfections
 from simsys.build.training_memory import host_bytes, memory_by_stage
 from simsys.build.training_setup import TrainingSetup
 from simsys.collectives.choose import named
+from simsys.config.expected_errors import expected_errors
 from simsys.config.experiment import SimulationConfig
 from simsys.config.hardware import load_engine
 from simsys.config.training import TrainingConfig
@@ -23,6 +24,7 @@ from simsys.errors import UsageError
 from simsys.executors.base import ExecutionModel, Executor
 from simsys.executors.checkpoints import Checkpoints
 from simsys.executors.iterations import Phase, TrainingLoop
+from simsys.executors.launches import Launches
 from simsys.framework import FRAMEWORKS, TrainingFramework
 from simsys.metrics.collector import TrainingMetrics
 from simsys.model.model import Model
@@ -61,7 +63,8 @@ class TrainingJob(TrainingSetup):
     def execution_model(self) -> ExecutionModel:
         """Overheads and algorithms for the executor."""
         choose = named(self.settings.communication_pattern, self.cluster.tuning)
-        return ExecutionModel(choose, self.precision, self.engine.per_layer, build_jitter(self.config))
+        launches = Launches(self.engine.launch_per_layer or 0.0)
+        return ExecutionModel(choose, self.precision, self.engine.per_layer, build_jitter(self.config), launches)
 
     def collector(self) -> TrainingMetrics:
         """A probe that measures this job."""
@@ -113,7 +116,7 @@ class TrainingJob(TrainingSetup):
 
     def roles(self) -> Roles:
         """Ranks that work alike; where hardware differs, of a module of the user's own every rank works for itself."""
-        cluster, varies, runs = self.cluster, self.config.hardware.jitter is not None, (self.shards.weights,)
+        cluster, varies, runs = self.cluster, self.config.hardware.jitter is not None, self._runs()
         together = one_group(self.layout, runs)
         kinds = cluster.kinds(links=not together)  # they are the same for all who communicate together
         if self.settings.data_parallel is not None and (varies or len(set(kinds)) > 1 or cluster.nodes):
@@ -122,6 +125,10 @@ class TrainingJob(TrainingSetup):
             changing = [-1 - gpu if gpu in cluster.speeds else kind for gpu, kind in enumerate(kinds)]
             return varied_roles(self.layout, changing, runs)
         return roles_of(self.layout, kinds, runs, cluster.nodes)
+
+    def _runs(self) -> tuple[int, ...]:
+        """Sizes of the runs of ranks among which model states are divided."""
+        return tuple(dict.fromkeys((self.shards.weights, self.shards.optimizer)))
 
     def assumptions(self) -> list[str]:
         """What the figures rest on."""
@@ -133,6 +140,7 @@ class TrainingJob(TrainingSetup):
             f"collectives: {self.settings.communication_pattern}",
             *iteration_assumptions(self.settings),
             *imperfections(self.config),
+            *expected_errors("training", self.cluster.gpu.name),
         ]
 
     def start(self, executor: Executor, *, observed: bool = False) -> Event:
@@ -203,8 +211,9 @@ def training_precision(settings: TrainingConfig, spec: DeviceSpec) -> Precision:
     if compute is None:
         half = "bf16" if "bf16" in peaks else "fp16"
         compute = half if settings.mixed_precision else ("tf32" if "tf32" in peaks else "fp32")
-    if compute == "fp8":
-        return Precision(compute, weight_bytes=1.0, activation_bytes=2.0)
+    if compute in ("fp8", "fp4"):  # attention and head stay in 16 bit, and so do the weights that ranks exchange
+        half = "bf16" if "bf16" in peaks else "fp16"
+        return Precision(compute, weight_bytes=2.0, activation_bytes=2.0, plain_compute=half)
     if compute in ("fp16", "bf16"):
         return Precision(compute, weight_bytes=2.0, activation_bytes=2.0)
     return Precision(compute, weight_bytes=4.0, activation_bytes=4.0)

@@ -63,7 +63,7 @@ class TrainingSetup:
 
     def micro_batch(self, phase: BatchPhase) -> Batch:
         """What one forward pass on one rank processes."""
-        return self._batch(phase.batch_size_per_gpu, fused=self.settings.attention == "fused").part(
+        return self._batch(phase.batch_size_per_gpu, fused=self.settings.attention not in ("unfused", "eager")).part(
             self.layout.context
         )
 
@@ -107,10 +107,17 @@ class TrainingSetup:
             optimizer_shards=self.shards.optimizer,
             expert_optimizer_shards=self.expert_shards.optimizer,
             scatter_gather=self.config.parallelism.scatter_gather,
+            p2p_overlap=self.config.parallelism.p2p_overlap,
             sequence_parallel=self.config.parallelism.sequence_parallel,
             backward_layers_ratio=self.engine.backward_per_layer_factor,
             split_backward=self.schedule.splits_backward,
             recompute=Recompute(self.settings.activation_recompute),
+            loss_bytes_per_logit=self.engine.loss_bytes_per_logit or 0.0,
+            per_step_s=self.engine.per_step,
+            attention_effort=attention_effort(self.settings.attention, self.cluster.gpu.nccl),
+            elementwise=self.engine.elementwise or 1.0,
+            eager_scores=self.settings.attention == "eager",
+            eager_norms=self.settings.norms == "eager",
         )
         tied, stages = self.model.tied_parameters / self.layout.tensor, len(self.stages)
         plans = [
@@ -174,6 +181,22 @@ class TrainingSetup:
     def _batch(self, samples: int, *, fused: bool) -> Batch:
         answer = self.config.model.decoder_sequence_length
         return self.model.training_batch(samples, self.sequence_length, answer, fused_attention=fused)
+
+
+ATTENTION_EFFORT = {
+    "flash1": {"volta": 1.0, "ampere": 2.0, "hopper": 3.2, "blackwell": 3.2},
+    "flash2": {"volta": 1.0, "ampere": 1.0, "hopper": 1.6, "blackwell": 1.6},
+}
+"""Time of a generation of attention kernels over that of the best for a generation of GPUs.
+
+FlashAttention 2 takes half of the time of the first (Dao 2023, §4.1), and the third 1.5 to 2.0 times less on Hopper
+(Shah et al. 2024, §4.1); on Blackwell assumed likewise.
+"""
+
+
+def attention_effort(kernels: str, generation: str | None) -> float:
+    """Time of attention kernels over that of the best for a generation of GPUs."""
+    return ATTENTION_EFFORT.get(kernels, {}).get(generation or "ampere", 1.0)
 
 
 def expert_load(parallelism: ParallelismConfig) -> float:

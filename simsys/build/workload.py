@@ -32,8 +32,11 @@ def build_requests(workload: WorkloadConfig, seed: int, base_folder: Path) -> Re
 
     Raises:
         TraceError: If the trace cannot be read or holds fewer requests than asked for.
-        UsageError: If a rate is so low that arrivals lie beyond what a float can hold, or that none is in time.
+        UsageError: If a rate is so low that arrivals lie beyond what a float can hold, or that none is in time, or if
+            nothing says how many there are.
     """
+    if workload.missing:
+        raise UsageError(workload.missing)
     if workload.trace is None:
         table = _drawn(workload, seed, base_folder)
     else:

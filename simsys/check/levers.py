@@ -38,14 +38,19 @@ def memory_problem(job: TrainingJob | ServingJob, tokens: int = 1) -> str:
         if sum(job.memory_bytes.values()) <= available:
             return ""
         return f"{_does_not_fit(job, job.memory_bytes)}, {_bytes(available)} are available"
+    return next(filter(None, (_no_room(pool, tokens) for pool in job.pools)), "")
+
+
+def _no_room(pool: ServingJob, tokens: int) -> str:
+    """Why replicas cannot serve the shortest request; empty if they can."""
     try:
-        capacity = job.engine_blocks * job.settings.block_size
+        capacity = pool.engine_blocks * pool.settings.block_size
     except InfeasibleError:
-        needed = _does_not_fit(job, job.fixed_bytes)
-        return f"{needed} before any KV cache, {_bytes(job.usable_bytes)} are usable"
+        needed = _does_not_fit(pool, pool.fixed_bytes)
+        return f"{needed} before any KV cache, {_bytes(pool.usable_bytes)} are usable"
     if tokens - 1 <= capacity:  # the last token of a request is never cached
         return ""
-    held = f"{job.engine_blocks} blocks of {job.settings.block_size}"
+    held = f"{pool.engine_blocks} blocks of {pool.settings.block_size}"
     return f"the KV cache has room for {capacity} tokens ({held}), but the shortest request has {tokens}"
 
 

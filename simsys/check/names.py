@@ -76,7 +76,7 @@ def check_precision(config: SimulationConfig, spec: DeviceSpec, found: Findings)
         assert config.serving is not None
         wanted, path = config.serving.precision, ("serving", "precision")
         known = tuple(name for name in get_args(ServingPrecision) if name not in WEIGHT_ONLY)
-    if wanted in peaks or (config.serving is not None and wanted in WEIGHT_ONLY):
+    if wanted in peaks or (config.serving is not None and wanted in (*WEIGHT_ONLY, "fp4")):
         return
     usable = ", ".join(sorted(name for name in peaks if name in known))
     message = f"{spec.name} does not compute in {wanted}; it has {usable}"

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from simsys.build.cluster import Cluster
-from simsys.build.serving_replicas import replicas_problem
+from simsys.build.serving_replicas import DISAGGREGATED, replicas_problem
 from simsys.check.findings import Findings
+from simsys.check.parallelism import split_problem
 from simsys.config.experiment import SimulationConfig
+from simsys.model.model import Model
 
 
-def check_replicas(config: SimulationConfig, cluster: Cluster, found: Findings) -> None:
+def check_replicas(config: SimulationConfig, cluster: Cluster, model: Model | None, found: Findings) -> None:
     """Book what is wrong, in a scenario whose degrees and modules are right."""
     if config.serving is None:
         return
     given = config.parallelism
-    problem = replicas_problem(config, given.dp_degree or cluster.num_gpus // given.shards)
+    problem = replicas_problem(config, given.dp_degree or cluster.num_gpus // given.shards, cluster.num_gpus)
     if problem is not None:
         found.error(*problem)
+        return
+    split = config.serving.disaggregated
+    if split is None or model is None:
+        return
+    for key in ("prefill_tp_degree", "decode_tp_degree"):
+        degree = getattr(split, key)
+        unfit = split_problem(model, degree) if degree is not None and degree > 1 else ""
+        if unfit:
+            found.error((*DISAGGREGATED, key), unfit)

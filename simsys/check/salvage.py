@@ -32,7 +32,7 @@ DECIDED_BY = {
     "parallelism": ("hardware", "model", "parallelism", "training"),
     "serving": ("hardware", "model"),
     "training": ("hardware", "model"),
-    "workload": ("model", "workload"),
+    "workload": ("model", "simulation", "workload"),
 }
 """Which other sections a section's problems may come from."""
 

@@ -136,7 +136,7 @@ def _check_one(
     check_parallelism(config, cluster, model, found)
     check_serving_options(config, spec, engine, model, found)
     if cluster is not None and not found.errors:
-        check_replicas(config, cluster, found)
+        check_replicas(config, cluster, model, found)
     shortest = check_workload(config, model, found)
     if not found.errors and cluster is not None and model is not None and engine is not None:
         resolved = job_of(config, cluster, model)

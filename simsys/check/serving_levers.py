@@ -41,7 +41,7 @@ def serving_levers(job: ServingJob) -> Iterator[Lever]:
         for num_nodes in range(job.config.hardware.num_nodes + 1, MAX_NODES + 1):
             yield from _pipeline_levers(job, num_nodes)
     if precision not in WEIGHT_ONLY:
-        yield from ({"serving.precision": name} for name in WEIGHT_ONLY)
+        yield from ({"serving.precision": name} for name in ("int8", "int4"))
 
 
 def _tensor_levers(job: ServingJob, degrees: Iterable[int]) -> Iterator[Lever]:

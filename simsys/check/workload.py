@@ -19,11 +19,15 @@ def check_workload(config: SimulationConfig, model: Model | None, found: Finding
     Returns:
         Tokens (prompt and output) of the shortest request that the workload can hold.
     """
-    if config.workload is None:
+    workload = config.timed_workload
+    if workload is None:
         return 1
-    uncertain = config.workload.trace is not None or config.workload.duration is not None
-    requests = _build(config, config.workload, found) if uncertain or _files(config.workload) else None
-    shortest = _shortest_request(config.workload, requests)
+    if workload.missing:
+        found.error(("workload",), workload.missing)
+        return 1
+    uncertain = workload.trace is not None or workload.duration is not None
+    requests = _build(config, workload, found) if uncertain or _files(workload) else None
+    shortest = _shortest_request(workload, requests)
     if model is not None:
         _check_context(config, model, shortest, found)
     return shortest
@@ -33,15 +37,17 @@ def _build(config: SimulationConfig, workload: WorkloadConfig, found: Findings) 
     try:
         return build_requests(workload, config.simulation.seed, config.folder)
     except UsageError as error:
-        found.error(_place(workload, error), str(error))
+        found.error(_place(config, workload, error), str(error))
         return None
 
 
-def _place(workload: WorkloadConfig, error: UsageError) -> KeyPath:
+def _place(config: SimulationConfig, workload: WorkloadConfig, error: UsageError) -> KeyPath:
     """Which setting an error of the requests is about."""
     message = str(error)
     if not isinstance(error, TraceError):
-        return ("workload", "duration" if workload.duration is not None else "arrivals")
+        if workload.duration is None:
+            return ("workload", "arrivals")
+        return ("workload", "duration") if workload is config.workload else ("simulation", "duration")
     if "num_requests asks for" in message:
         return ("workload", "num_requests")
     for path, file in _files(workload).items():

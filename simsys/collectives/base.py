@@ -224,7 +224,7 @@ ALGORITHMS = Registry(
     "collective algorithm",
     "simsys.collectives",
     "simsys.collectives",
-    helpers=("bandwidth", "base", "choose", "nccl", "plan"),
+    helpers=("bandwidth", "base", "choose", "nccl", "own", "plan"),
     aliases={
         "ring_allreduce": "ring",
         "tree_allreduce": "tree",

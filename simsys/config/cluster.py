@@ -73,6 +73,8 @@ class HardwareConfig(FrozenModel):
     Of a cluster with several kinds of nodes, `nodes` are these, in the order of their numbers, in place of `profile`,
     `gpu` and `num_nodes`; all have the same number of GPUs.
 
+    `network_bandwidth` is that of a node; `nics_per_node` network cards share it, one if left out.
+
     `exceptions` are GPUs that differ from the others, `slowdowns` are GPUs that are slow for some time, and `jitter`
     lets all computations vary.
 
@@ -87,6 +89,7 @@ class HardwareConfig(FrozenModel):
     gpus_per_node: PositiveInt | None = None
     fabric: str | None = None
     network_bandwidth: BytesPerSecond | None = None
+    nics_per_node: Annotated[int, Field(strict=True, ge=1, le=1024)] | None = None
     exceptions: list[DeviceException] = Field(default_factory=list)
     slowdowns: list[Slowdown] = Field(default_factory=list)
     jitter: Jitter | None = None
@@ -128,6 +131,13 @@ class HardwareConfig(FrozenModel):
         if data.get("num_nodes") not in (None, sum(counts)):
             raise invalid_at(("num_nodes",), f"nodes are {sum(counts)} in all; leave num_nodes out", data["num_nodes"])
         return {**data, "num_nodes": sum(counts)}
+
+    @model_validator(mode="after")
+    def _cards_share_a_bandwidth(self) -> Self:
+        if self.nics_per_node is not None and self.network_bandwidth is None:
+            message = "nics_per_node share network_bandwidth; give that too, or leave it out"
+            raise invalid_at(("nics_per_node",), message, self.nics_per_node)
+        return self
 
     @model_validator(mode="after")
     def _one_description(self) -> Self:

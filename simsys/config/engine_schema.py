@@ -29,17 +29,24 @@ class EngineProfile(Profile):
     Args:
         per_layer: What one layer loses between its kernels in one forward pass, however they are launched.
         launch_per_layer: How long the host needs to launch the kernels of one layer one by one; it runs ahead of the
-            GPU, so a layer takes at least this long. Left out, the time per layer has it.
+            GPU, so a layer takes at least this long. Left out, the time per layer has it. Times of the host are those
+            of a DGX A100; faster processors take less (`Host.core_speed`).
         cuda_graphs: Which steps need no launches; left out, there are none.
         per_step: Overhead of one engine step: scheduling, sampling.
         per_sequence: Overhead of one sequence in one step: sampling, detokenising.
         per_request: Overhead of one request before it reaches the scheduler: HTTP, tokenisation.
+        all_reduce: What the engine's own all-reduce costs besides the bytes, among GPUs that NVLink joins; left out,
+            NCCL does it.
         length_skew: What decode attention takes over sequences of unequal length, over equal ones; left
             out, the same.
         gpu_memory_utilization: Share of device memory the stack may fill.
         memory_context: Memory lost to the driver's context, workspaces and communication buffers.
         kv_precisions: What keys and values can be kept in; left out, anything.
         backward_per_layer_factor: Overhead of a layer's backward pass over that of its forward pass.
+        loss_bytes_per_logit: What the loss of a training step reads and writes for each logit, both passes together,
+            beside the matrix products of the head; left out, nothing.
+        elementwise: What the element-wise kernels of a training step move, over what they would if fused as in
+            Megatron-LM; left out, as much.
     """
 
     per_layer: NonNegativeSeconds
@@ -48,8 +55,11 @@ class EngineProfile(Profile):
     per_step: NonNegativeSeconds
     per_sequence: NonNegativeSeconds
     per_request: NonNegativeSeconds
+    all_reduce: NonNegativeSeconds | None = None
     length_skew: Annotated[float, Field(strict=True, ge=1, le=100)] | None = None
     gpu_memory_utilization: Fraction
     memory_context: NonNegativeBytes
     kv_precisions: Annotated[tuple[DType, ...], Field(min_length=1)] | None = None
     backward_per_layer_factor: Annotated[float, Field(strict=True, gt=0, le=100)]
+    elementwise: Annotated[float, Field(strict=True, gt=0, le=100)] | None = None
+    loss_bytes_per_logit: Annotated[float, Field(strict=True, ge=0, le=1000)] | None = None

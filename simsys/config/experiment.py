@@ -22,7 +22,8 @@ from simsys.config.workload import WorkloadConfig
 from simsys.units import Bytes, Fraction, NonNegativeSeconds, Seconds
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
-ServingPrecision = Literal["fp32", "fp16", "bf16", "fp8", "int8", "int4"]
+ServingPrecision = Literal["fp32", "fp16", "bf16", "fp8", "int8", "fp4", "mxfp4", "int4"]
+CachePrecision = Literal["fp32", "fp16", "bf16", "fp8", "int8", "int4"]
 
 
 DEFAULT_SWAP_BYTES = 4.0 * 2**30
@@ -64,8 +65,11 @@ class ModelConfig(FrozenModel):
 class ServingConfig(FrozenModel):
     """An inference engine and its settings, named as in vLLM.
 
-    `precision` is that of the weights of linear layers; those in ``int8`` or ``int4`` are computed with in 16 bit.
-    `kv_precision` is that of the KV cache: by default 16 bit, or that of weights in ``fp8`` or ``fp32``.
+    `precision` is that of the weights of linear layers; those in ``int8``, ``int4`` or ``mxfp4`` are computed with in
+    16 bit, as are those in ``fp4`` on GPUs without such arithmetic. Of a mixture of experts, 4 bit are those of the
+    routed experts alone.
+    `kv_precision` is that of the KV cache: by default 16 bit, or that of weights in ``fp8`` or ``fp32``, or ``fp8``
+    beside weights in ``fp4``.
     `cuda_graphs` says whether steps are replayed as graphs; by default as the engine does.
     `api_overhead` is what a request needs to the scheduler; by default as the engine does.
     With `prefix_caching`, prompts that begin alike share KV blocks, as far as the workload says which do: by its
@@ -81,7 +85,7 @@ class ServingConfig(FrozenModel):
     block_size: PositiveInt = 16
     gpu_memory_utilization: Fraction | None = None
     precision: ServingPrecision = "bf16"
-    kv_precision: ServingPrecision | None = None
+    kv_precision: CachePrecision | None = None
     cuda_graphs: bool | None = None
     api_overhead: NonNegativeSeconds | None = None
     speculative: SpeculativeConfig | None = None
@@ -121,12 +125,12 @@ class ServingConfig(FrozenModel):
         return self
 
     @model_validator(mode="after")
-    def _disaggregated_alone(self) -> Self:
-        if self.disaggregated is not None:
-            others = [name for name in ("speculative", "autoscaling") if getattr(self, name) is not None]
-            others += ["prefix_caching"] * self.prefix_caching + ["preemption: swap"] * (self.preemption == "swap")
-            if others:
-                raise invalid(f"disaggregated serving with {others[0]} is not available; remove one of them")
+    def _disaggregated_does_not_scale(self) -> Self:
+        if self.disaggregated is not None and self.autoscaling is not None:
+            raise invalid(
+                "disaggregated serving with autoscaling is not available, as it would have to weigh the two kinds of "
+                "replicas against each other; remove one of them"
+            )
         return self
 
     @property
@@ -148,7 +152,8 @@ class SimulationSettings(FrozenModel):
 
     With `occupy_links`, what is under way slows others on its links at medium too, as it always does at high; by
     default only where several jobs share a cluster. With `save_detailed`, the times of every request and token of a
-    serving run are written, as ``vllm bench serve`` calls it.
+    serving run are written, as ``vllm bench serve`` calls it. With `duration`, a serving run ends so long after its
+    start at the latest, and says which requests were in flight then.
     """
 
     lod: Literal["high", "medium"] = "medium"
@@ -156,6 +161,7 @@ class SimulationSettings(FrozenModel):
     collect_events: bool = False
     occupy_links: bool | None = None
     save_detailed: bool = False
+    duration: Seconds | None = None
 
 
 Placement = Literal["packed", "spread", "random"]
@@ -251,6 +257,11 @@ class SimulationConfig(FrozenModel):
             raise invalid("workload and slo belong to serving, not to training")
         if self.training is not None and self.simulation.save_detailed:
             raise invalid("simulation.save_detailed is about requests and belongs to serving, not to training")
+        jobs = [self.job(job) for job in self.jobs or ()] or [self]
+        if self.simulation.duration is not None and all(job.serving is None for job in jobs):
+            raise invalid(
+                "simulation.duration ends a serving run, but this is training; give training.num_iterations instead"
+            )
         return self
 
     @model_validator(mode="after")
@@ -274,6 +285,14 @@ class SimulationConfig(FrozenModel):
         if self.jobs is not None:
             return "jobs"
         return "training" if self.training is not None else "serving"
+
+    @property
+    def timed_workload(self) -> WorkloadConfig | None:
+        """The workload, as far as it is within the duration of the run."""
+        workload, run_s = self.workload, self.simulation.duration
+        if workload is None or run_s is None or not workload.limited_by_time:
+            return workload
+        return workload.model_copy(update={"duration": min(run_s, workload.duration or run_s)})
 
     def job(self, job: JobConfig) -> Self:
         """The scenario of one of the jobs, as if it had the cluster for itself.

@@ -1,13 +1,19 @@
-"""Hardware profiles by name or written inline, and what they extend.
+"""Hardware profiles by name or written inline, what they extend, and what was fitted to measurements.
 
 Profiles of a user lie in ``gpus/``, ``nodes/``, ``fabrics/`` and ``engines/`` of a folder that is given or named in
 ``$SIMSYS_PATH``, as the shipped ones do in ``hardware_profiles/``; the user's are found first.
+
+A profile holds what is known of a thing, and defaults for what has to be measured. Fitted values replace these: they
+lie in ``fits/gpus/`` and so on, in files that `simsys calibrate` writes, beside the profile or in a folder before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -31,7 +37,13 @@ Kind: TypeAlias = Literal["gpu", "node", "fabric", "engine"]
 Given: TypeAlias = str | Mapping[str, Any]
 """A profile's name, or its content as written in an experiment."""
 
+Named: TypeAlias = tuple[Kind, str]
+"""A profile's kind and name."""
+
 P = TypeVar("P", bound=Profile)
+
+_OVERLAYS: ContextVar[Mapping[Named, Mapping[str, Any]] | None] = ContextVar("_OVERLAYS", default=None)
+_READ: ContextVar[set[Named] | None] = ContextVar("_READ", default=None)
 
 __all__ = [
     "ALIASES",
@@ -40,12 +52,15 @@ __all__ = [
     "Given",
     "GpuProfile",
     "Kind",
+    "Named",
     "NodeProfile",
     "load_engine",
     "load_fabric",
     "load_gpu",
     "load_node",
+    "overlaid",
     "profile_names",
+    "profiles_read",
 ]
 
 ALIASES = {
@@ -88,6 +103,31 @@ def load_fabric(given: Given, paths: Iterable[str | Path] = ()) -> FabricProfile
 def load_engine(given: Given, paths: Iterable[str | Path] = ()) -> EngineProfile:
     """Load an engine profile; arguments and errors as `load_gpu`."""
     return _load("engine", EngineProfile, given, paths)
+
+
+@contextmanager
+def overlaid(settings: Mapping[Named, Mapping[str, Any]]) -> Iterator[None]:
+    """Within this context, profiles of these names have these settings, whatever their files say.
+
+    Args:
+        settings: Settings by kind and name of profile, nested and with units as in a file.
+    """
+    token = _OVERLAYS.set(settings)
+    try:
+        yield
+    finally:
+        _OVERLAYS.reset(token)
+
+
+@contextmanager
+def profiles_read() -> Iterator[set[Named]]:
+    """Within this context, note which profiles are read by name."""
+    found: set[Named] = set()
+    token = _READ.set(found)
+    try:
+        yield found
+    finally:
+        _READ.reset(token)
 
 
 def profile_names(kind: Kind, paths: Iterable[str | Path] = ()) -> list[str]:
@@ -162,8 +202,49 @@ def _read(kind: Kind, name: str, files: Mapping[str, Path], chain: Sequence[Path
     if path in chain:
         circle = " extends ".join(file.stem for file in (*chain[chain.index(path) :], path))
         raise UsageError(f"profiles extend each other in a circle: {circle}")
-    document = read_document(path)
-    return _extended(kind, _Layer({"name": path.stem, **document.data}, document), files, (*chain, path))
+    document = _document(path)
+    layers = _extended(kind, _Layer({"name": path.stem, **document.data}, document), files, (*chain, path))
+    return _fitted(kind, path, layers)
+
+
+def _document(path: Path) -> Document:
+    """A file, read again only once it has changed."""
+    status = path.stat()
+    return _read_version(path, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=256)
+def _read_version(path: Path, mtime_ns: int, nbytes: int) -> Document:
+    return read_document(path)
+
+
+def _fitted(kind: Kind, path: Path, layers: _Layers) -> _Layers:
+    """A profile with what was fitted for it: in its own folder or one before it, or for now."""
+    named = kind, path.stem
+    read = _READ.get()
+    if read is not None:
+        read.add(named)
+    fit = _fit_file(kind, path)
+    if fit is not None:
+        document = _document(fit)
+        layers = _over(_Layer(document.data, document), layers)
+    overlay = (_OVERLAYS.get() or {}).get(named)
+    return layers if overlay is None else _over(_Layer(overlay, None), layers)
+
+
+def _over(layer: _Layer, below: _Layers) -> _Layers:
+    return _Layers(_override(below.data, layer.data), (layer, *below.layers))
+
+
+def _fit_file(kind: Kind, path: Path) -> Path | None:
+    """The fit of a profile, which does not apply to another one of that name in a folder before."""
+    own, folders = path.parents[1], data_folders("hardware_profiles")
+    before = folders[: folders.index(own)] if own in folders else []
+    for folder in (*before, own):
+        fit = folder / "fits" / f"{kind}s" / path.name
+        if fit.is_file():
+            return fit
+    return None
 
 
 def _extended(kind: Kind, layer: _Layer, files: Mapping[str, Path], chain: Sequence[Path]) -> _Layers:

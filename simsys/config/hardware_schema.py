@@ -12,7 +12,7 @@ from datetime import date
 from itertools import pairwise
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from simsys.config.base import FrozenModel, invalid
 from simsys.errors import did_you_mean
@@ -40,11 +40,17 @@ class Fit(FrozenModel):
 
     Args:
         fitted_on: The measurements, such as ``aiconfigurator GEMM tables, 252 rows``.
-        error: Mean absolute relative error of the fit on measurements that it has not seen.
+        error: Mean absolute relative error on measurements that the fit has not seen.
+        error_of_fit: The same on those that it has seen.
+        command: What fitted it.
+        as_of: When.
     """
 
     fitted_on: str
     error: Fraction
+    error_of_fit: Fraction | None = None
+    command: str = ""
+    as_of: date | None = None
 
 
 def leaves(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -133,12 +139,21 @@ def _increasing(points: tuple[CurvePoint, ...]) -> tuple[CurvePoint, ...]:
 
 def _with_default(curves: dict[str, Any]) -> dict[str, Any]:
     if "default" not in curves:
-        raise invalid("a curve named 'default' is needed, for the dtypes that have none of their own")
+        raise invalid("an entry named 'default' is needed, for the dtypes that have none of their own")
     return curves
 
 
 Curve = Annotated[tuple[CurvePoint, ...], Field(min_length=1), AfterValidator(_increasing)]
 Curves = Annotated[dict[DType | Literal["default"], Curve], AfterValidator(_with_default)]
+
+
+def _by_dtype(given: Any) -> Any:
+    return given if isinstance(given, Mapping) else {"default": given}
+
+
+Floors = Annotated[
+    dict[DType | Literal["default"], NonNegativeSeconds], BeforeValidator(_by_dtype), AfterValidator(_with_default)
+]
 
 
 class Efficiency(FrozenModel):
@@ -157,10 +172,12 @@ class Host(FrozenModel):
     Args:
         memory_bandwidth: Peak bandwidth of that memory.
         optimizer_efficiency: Share of it that an optimizer on the processors reaches.
+        core_speed: How fast one core launches kernels and schedules requests, over one of a DGX A100; left out, 1.
     """
 
     memory_bandwidth: BytesPerSecond
     optimizer_efficiency: Fraction
+    core_speed: Annotated[float, Field(strict=True, ge=0.1, le=10)] | None = None
 
 
 class GpuProfile(Profile):
@@ -179,9 +196,8 @@ class GpuProfile(Profile):
         tdp: Thermal design power.
         price: Of one GPU.
         efficiency: Shares of the peaks that kernels reach.
-        kernel_floor: Shortest time of a kernel, by kind.
-        gemm_order: Order p of the norm (c^p + m^p)^(1/p) that joins computing and reading of a matrix product; left
-            out, the longer one counts alone.
+        kernel_floor: What a kernel takes beside computing and moving data, by kind: launch, first loads, tail. One
+            time, or one by dtype or ``default``.
     """
 
     vendor: str
@@ -196,8 +212,7 @@ class GpuProfile(Profile):
     tdp: Watts
     price: Price | None = None
     efficiency: Efficiency
-    kernel_floor: dict[KernelKind, NonNegativeSeconds] = Field(default_factory=dict)
-    gemm_order: Annotated[float, Field(strict=True, ge=1, le=1000)] | None = None
+    kernel_floor: dict[KernelKind, Floors] = Field(default_factory=dict)
 
 
 class Interconnect(Link):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
-from pydantic import AfterValidator, Field, PositiveInt, WithJsonSchema
+from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, WithJsonSchema
 
 from simsys.config.base import FrozenModel, invalid
 from simsys.errors import did_you_mean
@@ -73,7 +73,8 @@ class ParallelismConfig(FrozenModel):
     `schedule` is a pipeline schedule: ``1f1b``, ``gpipe``, ``interleaved``, ``zero_bubble``, or your own.
     `sequence_parallel` divides by tokens what tensor parallelism leaves whole: norms and dropout.
     `tp_overlap` cuts the matrix products of tensor parallelism so that communication runs beside them.
-    `scatter_gather` divides what a pipeline stage hands on among the tensor-parallel ranks.
+    `scatter_gather` divides what a pipeline stage hands on among the tensor-parallel ranks; with `p2p_overlap` a stage
+    computes on while that is on its way.
     `expert_skew` is the load of the busiest expert-parallel rank over the mean, `expert_capacity_factor` the most that
     an expert takes, over the mean: further tokens are dropped.
     """
@@ -100,10 +101,11 @@ class ParallelismConfig(FrozenModel):
     expert_capacity_factor: Annotated[float, Field(gt=0, le=1e6)] | None = None
     pp_stages: PositiveInt = 1
     scatter_gather: bool = True
+    p2p_overlap: bool = True
     dp_degree: PositiveInt | None = None
     virtual_stages: PositiveInt = 1
     schedule: str = "1f1b"
-    stage_layers: list[PositiveInt] | None = None
+    stage_layers: list[NonNegativeInt] | None = None
     order: RankOrder = "tp-cp-ep-dp-pp"
 
     @property

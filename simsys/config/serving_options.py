@@ -43,12 +43,15 @@ class LoraConfig(FrozenModel):
 class DisaggregatedConfig(FrozenModel):
     """Replicas that process prompts and replicas that generate tokens, with the KV caches sent from those to these.
 
-    Each has ``tp_degree`` GPUs, those for prompts the first. `serving.scheduler` and `serving.router` are those of
-    prompts; `decode_scheduler` and `decode_router` serve the others.
+    Each has ``tp_degree`` GPUs a stage, unless `prefill_tp_degree` or `decode_tp_degree` says otherwise; those for
+    prompts are the first. `serving.scheduler` and `serving.router` are those of prompts; `decode_scheduler` and
+    `decode_router` serve the others.
     """
 
     prefill_replicas: PositiveInt
     decode_replicas: PositiveInt
+    prefill_tp_degree: PositiveInt | None = None
+    decode_tp_degree: PositiveInt | None = None
     decode_scheduler: str = "disaggregated_decode"
     decode_router: str = "least_kv"
 
@@ -57,17 +60,24 @@ class DisaggregatedConfig(FrozenModel):
         """All of them."""
         return self.prefill_replicas + self.decode_replicas
 
+    def tp_degrees(self, tp_degree: int) -> tuple[int, int]:
+        """Tensor-parallel degrees of the two kinds, `tp_degree` where they do not say."""
+        return self.prefill_tp_degree or tp_degree, self.decode_tp_degree or tp_degree
+
 
 class AutoscalingConfig(FrozenModel):
     """Replicas that come and go, at least `min_replicas` and at most `max_replicas`, by default all that there are.
 
     Every `interval` one more is started if more than `scale_up_queue` requests wait for each that is on or starting;
-    it takes requests after `startup`. One that has had no request for `scale_down_idle` is turned off.
+    it takes requests after `startup`. One that has had no request for `scale_down_idle` is turned off. If waiting and
+    running requests together have been at most `scale_down_requests` for each of the others for as long, the one with
+    the fewest drains: it gets no more, and is turned off when its last one has ended.
     """
 
     min_replicas: PositiveInt = 1
     max_replicas: PositiveInt | None = None
     scale_up_queue: Annotated[float, Field(gt=0)] = 10.0
+    scale_down_requests: Annotated[float, Field(ge=0)] = 10.0
     scale_down_idle: NonNegativeSeconds = 60.0
     startup: NonNegativeSeconds = 60.0
     interval: Seconds = 5.0

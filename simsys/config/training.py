@@ -17,15 +17,17 @@ from simsys.config.iterations import (
     check_checkpoint,
 )
 
-TrainingPrecision = Literal["fp32", "tf32", "fp16", "bf16", "fp8"]
+TrainingPrecision = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "fp4"]
 
 
 class TrainingConfig(FrozenModel):
     """A training job. Alias: ``num_nodes``, which belongs to ``hardware``.
 
     `activation_recompute` says what the backward pass computes again instead of having kept it: ``selective`` the
-    attention core, ``full`` each block. `attention` is ``fused`` (flash) or not. `fused_optimizer`: the update is one
-    kernel, or one for each operation. `batch_schedule` changes the batch in the course of the run.
+    attention core, ``half`` every second matrix product or block, ``full`` each block. `attention` is ``fused`` by the
+    best kernels for the GPU, or by those of FlashAttention 2 or 1 (as in Triton), or not; then its softmax is one
+    kernel, or ``eager``: a kernel for each operation, some in fp32. So are `norms`. `fused_optimizer`: the update is
+    one kernel, or one for each operation. `batch_schedule` changes the batch in the course of the run.
     """
 
     other_names: ClassVar[Mapping[str, str]] = {
@@ -45,8 +47,9 @@ class TrainingConfig(FrozenModel):
     precision: TrainingPrecision | None = None
     optimizer: Literal["adam", "sgd"] = "adam"
     fused_optimizer: bool = True
-    activation_recompute: Literal["none", "selective", "full"] = "none"
-    attention: Literal["fused", "unfused"] = "fused"
+    activation_recompute: Literal["none", "selective", "half", "full"] = "none"
+    attention: Literal["fused", "flash2", "flash1", "unfused", "eager"] = "fused"
+    norms: Literal["fused", "eager"] = "fused"
     communication_pattern: CommunicationPattern = "auto"
     engine: str = "pytorch"
     data_parallel: str | None = None
@@ -59,7 +62,7 @@ class TrainingConfig(FrozenModel):
 
     @model_validator(mode="after")
     def _precision_fits(self) -> Self:
-        if self.precision in ("fp16", "bf16", "fp8") and not self.mixed_precision:
+        if self.precision in ("fp16", "bf16", "fp8", "fp4") and not self.mixed_precision:
             raise invalid(f"precision {self.precision} is mixed precision; drop mixed_precision: false")
         return self
 

@@ -82,9 +82,10 @@ class PrefixesConfig(Part):
 class WorkloadConfig(Part):
     """The requests of a serving scenario: `num_requests`, or those that arrive within `duration`, or what comes first.
 
-    Both may be left out where a part comes from the trace: all of the trace's requests are then used. `priorities` and
-    `tenants` say how often each occurs; `hash_block_size` is the granularity, in tokens, at which shared prefixes of
-    sessions and system prompts are told apart.
+    Both may be left out where a part comes from the trace, all of whose requests are then used, and with a
+    `simulation.duration`, after which none arrives. `priorities` and `tenants` say how often each occurs;
+    `hash_block_size` is the granularity, in tokens, at which shared prefixes of sessions and system prompts are told
+    apart.
     """
 
     arrivals: Arrivals
@@ -114,19 +115,30 @@ class WorkloadConfig(Part):
             raise invalid("trace is given, but no part uses it: give arrivals or a length {kind: trace}")
         return self
 
+    @property
+    def limited_by_time(self) -> bool:
+        """Whether a duration says how many requests there are."""
+        return self.arrivals.kind not in ("all_at_once", "closed_loop")
+
+    @property
+    def missing(self) -> str:
+        """Why the number of requests is not known; empty if it is."""
+        if self.num_requests is not None or self.duration is not None:
+            return ""
+        if not self.traced:
+            what = "num_requests is missing; only a trace knows its own number of requests"
+            more = "; with a simulation.duration, give more than can be sent until then"
+            return what + (", and a duration limits it" if self.limited_by_time else more)
+        if self.trace is not None and self.trace.repeat:
+            return "a trace that repeats never ends: give num_requests or duration"
+        return ""
+
     @model_validator(mode="after")
     def _number_is_known(self) -> Self:
-        endless = self.arrivals.kind in ("all_at_once", "closed_loop")
-        if self.duration is not None and endless:
+        if self.duration is not None and not self.limited_by_time:
             raise invalid(f"duration says nothing of arrivals of kind {self.arrivals.kind}; give num_requests")
-        if self.num_requests is None and self.duration is None:
-            if not self.traced:
-                raise invalid(
-                    "num_requests is missing; only a trace knows its own number of requests"
-                    + ("" if endless else ", and a duration limits it")
-                )
-            if self.trace is not None and self.trace.repeat:
-                raise invalid("a trace that repeats never ends: give num_requests or duration")
+        if self.missing and not self.limited_by_time:  # if a duration would do, that of the simulation may
+            raise invalid(self.missing)
         return self
 
     @model_validator(mode="after")

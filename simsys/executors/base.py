@@ -10,15 +10,16 @@ from typing import Any, ClassVar
 from simpy.events import Event, Process
 
 from simsys.collectives.choose import Choose
+from simsys.executors.clocks import Clocks
 from simsys.executors.communicator import Communicator, Meeting, check_group
 from simsys.executors.conditions import Conditions
-from simsys.executors.cost import PassCost
 from simsys.executors.deadlock import Processes, deadlock, ranks_shown
 from simsys.executors.host import Hosts
 from simsys.executors.images import Images
 from simsys.executors.jitter import Jitter
 from simsys.executors.launches import NO_LAUNCHES, Launches
 from simsys.executors.mail import Mail
+from simsys.executors.pass_cost import PassCost
 from simsys.executors.steppers import NAME as STEP
 from simsys.executors.steppers import Passes, PassOn
 from simsys.executors.streams import Stream
@@ -40,7 +41,6 @@ from simsys.ops import (
 )
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
-from simsys.platform.environment import At
 from simsys.platform.part import Hardware
 from simsys.probes import Probes
 from simsys.rank import Stepper
@@ -55,7 +55,7 @@ class ExecutionModel:
         precision: Bytes per element and compute dtype of serving passes.
         per_layer_s: Host overhead per layer of every forward pass (and per layer of work in training).
         jitter: How computations vary, if they do.
-        launches: How serving passes reach the GPU.
+        launches: How passes reach the GPU.
         stepping: Whether each step of a serving team is an event of its own where a run of them could be one.
     """
 
@@ -67,7 +67,7 @@ class ExecutionModel:
     stepping: bool = False
 
 
-class Executor(ABC):
+class Executor(Clocks, ABC):
     """Carries out operations on a platform; one subclass per level of detail.
 
     Args:
@@ -84,17 +84,16 @@ class Executor(ABC):
         roles: Sequence[Sequence[int]],
         probes: Probes | None = None,
     ) -> None:
-        self.platform = platform
-        self.env = platform.env
+        super().__init__(platform, probes if probes is not None else Probes())
         self.model = model
-        self.probes = probes if probes is not None else Probes()
         self._stand_in = {rank: self.stand_in(role, rank) for role in roles for rank in role}
         self.images = Images(self._stand_in)
         """The groups that the simulated ones stand for."""
-        stands_for: dict[int, list[int]] = {}
+        self.stands_for = stands_for = dict[int, list[int]]()
+        """By rank that runs a process, those that it stands for, itself included."""
         for rank, stand_in in self._stand_in.items():
             stands_for.setdefault(stand_in, []).append(rank)
-        self.conditions = Conditions(platform, model.per_layer_s, model.jitter, stands_for)
+        self.conditions = Conditions(platform, model.per_layer_s, model.launches.per_layer_s, model.jitter, stands_for)
         self._communicators: dict[Group, Communicator] = {}
         self._streams: dict[tuple[int, Group], Stream] = {}
         self._hosts = Hosts(platform, self.probes)
@@ -184,7 +183,9 @@ class Executor(ABC):
             for given in each.gives:
                 self.start(given)
             if each.send is not None:
-                self.start(each.send.of(micro_batch))
+                sent = self.start(each.send.of(micro_batch))
+                if each.waits:
+                    yield sent
 
     def ranks(self) -> list[int]:
         """The ranks that run a process of their own."""
@@ -193,13 +194,6 @@ class Executor(ABC):
     def start(self, op: Operation) -> Event:
         """Start any operation: the single entry of all verbs."""
         return self._handlers[op.__class__](op)
-
-    def now(self, rank: int) -> float:
-        """When `rank` would start its next operation: once the computation issued before it has ended.
-
-        So a collective that follows a computation nobody waited for starts after it, as on a CUDA stream.
-        """
-        return max(self.env._now, self.platform.devices[rank].free_at_s)
 
     def start_after(self, op: Collective | HostWork, event: Event) -> Event:
         """Join a collective or let the host work when `event` has fired, as on a stream that waits for another one."""
@@ -216,66 +210,6 @@ class Executor(ABC):
         if not pending:
             return self.env.done
         return pending[0] if len(pending) == 1 else self.env.all_of(pending)
-
-    def align(self, ranks: Sequence[int]) -> float:
-        """Let all `ranks` go on when the last of them can; return that time."""
-        now_s = max(self.now(rank) for rank in ranks)
-        for rank in ranks:
-            self.platform.devices[rank].free_at_s = now_s
-        return now_s
-
-    def pause(self, ranks: Sequence[int], until_s: float) -> Event:
-        """Let all `ranks` do nothing until a time that they have not reached yet."""
-        for rank in ranks:
-            self.platform.devices[rank].free_at_s = until_s
-        return At(self.env, until_s)
-
-    def busy_seconds(self, ranks: Sequence[int]) -> list[float]:
-        """How long each rank's GPU has computed so far."""
-        return [self.platform.devices[rank].busy_s for rank in ranks]
-
-    def sent_bytes(self) -> list[float]:
-        """What has been sent so far, account by account of the communication graph."""
-        return self.platform.network.traffic.counted()
-
-    def repeat(
-        self,
-        ranks: Sequence[int],
-        count: int,
-        *,
-        like: int,
-        iteration_s: float,
-        busy_s: Sequence[float],
-        sent_bytes: Sequence[float],
-    ) -> float:
-        """Tell the probes of `count` further iterations; the ranks go on after them, ahead of the clock.
-
-        Args:
-            ranks: Those that run a process.
-            count: How many follow.
-            like: The number of the iteration that they are like.
-            iteration_s: How long each takes.
-            busy_s: How long each rank's GPU computes in one.
-            sent_bytes: What is sent in one, account by account.
-
-        Returns:
-            When the last of them ends.
-        """
-        start_s = max(self.now(rank) for rank in ranks)
-        end_s = start_s + count * iteration_s
-        self.platform.network.traffic.repeat(sent_bytes, count)
-        for rank, each_s in zip(ranks, busy_s, strict=True):
-            device = self.platform.devices[rank]
-            device.free_at_s = end_s
-            device.busy_s += count * each_s
-            for hook in self.probes.repeated:
-                hook(rank, count, start_s, iteration_s, like)
-        return end_s
-
-    def mark(self, rank: int, name: str) -> None:
-        """Tell the probes the name of a phase."""
-        for hook in self.probes.mark:
-            hook(rank, name, self.now(rank))
 
     def collective(self, op: Collective) -> Event:
         """Join a collective; it starts when every member has joined and the group's last one has ended."""
@@ -356,6 +290,9 @@ class Executor(ABC):
     def run(self, rank: int, steps: Generator[Any, Any, None]) -> Process:
         """Run the process of a rank."""
         return self._processes.start(rank, steps)
+
+    def stop(self) -> None:
+        """Serving passes that are under way do not go on: GPUs are free, and were busy with those that have ended."""
 
     def at_end(self, check: Callable[[], None]) -> None:
         """Let `check` be called when nothing can happen any more; it raises if something is amiss."""

@@ -41,6 +41,32 @@ class Meeting:
         self.ready_s = 0.0
 
 
+class Recurring:
+    """A collective of one kind and size that a group carries out again and again.
+
+    Args:
+        account: Counts what it sends.
+        nbytes: Its size.
+        schedule: Its steps on the links.
+        seconds: How long it takes on idle links, by when it begins.
+    """
+
+    __slots__ = ("_account", "_nbytes", "idle_s", "schedule", "seconds")
+
+    def __init__(
+        self, account: Account, nbytes: float, schedule: Schedule[Any], seconds: Callable[[float], float]
+    ) -> None:
+        self._account, self._nbytes = account, nbytes
+        self.schedule, self.seconds = schedule, seconds
+        self.idle_s = seconds(0.0)
+        """How long it takes on idle links as they are at the beginning."""
+
+    def start(self, done: Callback) -> None:
+        """Carry it out on the links, from now on, and then call `done`."""
+        self._account.nbytes += self._nbytes
+        self.schedule.start(done)
+
+
 class Communicator:
     """What the members of a group share.
 
@@ -81,7 +107,7 @@ class Communicator:
         self._chosen: dict[tuple[CollectiveKind, float], Plan] = {}
         self._seconds: dict[tuple[CollectiveKind, float, int], float] = {}
         self._footprints: dict[tuple[Plan, int], Footprint] = {}
-        self._schedules: dict[tuple[CollectiveKind, float], Schedule[Any]] = {}
+        self._recurring: dict[tuple[CollectiveKind, float], Recurring] = {}
         self._accounts: dict[tuple[CollectiveKind, float], Account] = {}
         self._account_of: dict[tuple[str, CollectiveKind], Account] = {}
 
@@ -149,8 +175,7 @@ class Communicator:
 
     def start(self, kind: CollectiveKind, nbytes: float, done: Callback) -> None:
         """Carry out a collective on the links, from now on, and then call `done`."""
-        self.count(kind, nbytes)
-        self.schedule(kind, nbytes).start(done)
+        self.recurring(kind, nbytes).start(done)
 
     def occupy(self, kind: CollectiveKind, nbytes: float, done: Callback) -> None:
         """Occupy the links for as long as a collective takes, from now on, and then call `done`."""
@@ -182,12 +207,14 @@ class Communicator:
                 for shift in shifts:
                     yield network.path(src + shift, dst + shift), share
 
-    def schedule(self, kind: CollectiveKind, nbytes: float) -> Schedule[Any]:
-        """The steps of a collective on the links."""
+    def recurring(self, kind: CollectiveKind, nbytes: float) -> Recurring:
+        """A collective that is made ready once and carried out as often as needed."""
         key = kind, nbytes
-        found = self._schedules.get(key)
+        found = self._recurring.get(key)
         if found is None:
-            found = self._schedules[key] = self._network.schedule(self._steps(kind, nbytes))
+            schedule = self._network.schedule(self._steps(kind, nbytes))
+            seconds = partial(self.seconds, kind, nbytes)
+            found = self._recurring[key] = Recurring(self.account(kind, nbytes), nbytes, schedule, seconds)
         return found
 
     def _steps(self, kind: CollectiveKind, nbytes: float) -> list[LockStep]:
@@ -206,11 +233,15 @@ class Communicator:
 
     def count(self, kind: CollectiveKind, nbytes: float, times: float = 1) -> None:
         """Count such collectives in the communication graph."""
+        self.account(kind, nbytes).nbytes += times * nbytes
+
+    def account(self, kind: CollectiveKind, nbytes: float) -> Account:
+        """Where such collectives are counted."""
         key = kind, nbytes
-        account = self._accounts.get(key)
-        if account is None:
-            account = self._accounts[key] = self._account(self.algorithm(kind, nbytes), kind)
-        account.nbytes += times * nbytes
+        found = self._accounts.get(key)
+        if found is None:
+            found = self._accounts[key] = self._account(self.algorithm(kind, nbytes), kind)
+        return found
 
     def _account(self, algorithm: Algorithm, kind: CollectiveKind) -> Account:
         """One account of all sizes: they differ by a factor."""

@@ -4,12 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from simsys.executors.cost import WorkCost
 from simsys.executors.jitter import Jitter
+from simsys.model.work import Work
 from simsys.ops import Compute
 from simsys.parallel.layout import Group
-from simsys.platform.device_spec import DeviceSpec
+from simsys.platform.device_spec import DeviceSpec, work_seconds
 from simsys.platform.part import Hardware
+
+
+class WorkCost:
+    """Seconds of a `Work` on a device, computed once for each pair."""
+
+    def __init__(self, per_layer_s: float, launch_per_layer_s: float = 0.0) -> None:
+        self._per_layer_s, self._launch_per_layer_s = per_layer_s, launch_per_layer_s
+        self._seconds: dict[tuple[Work, int], float] = {}
+
+    def seconds(self, work: Work, spec: DeviceSpec) -> float:
+        """Duration of `work` on a device of this kind."""
+        key = work, id(spec)
+        found = self._seconds.get(key)
+        if found is None:
+            found = self._seconds[key] = work_seconds(spec, work, self._per_layer_s, self._launch_per_layer_s)
+        return found
 
 
 class Conditions:
@@ -17,7 +33,8 @@ class Conditions:
 
     Args:
         platform: The devices.
-        per_layer_s: Host overhead per layer of work.
+        per_layer_s: What a layer of work loses between its kernels.
+        launch_per_layer_s: How long the host needs to launch a layer of work.
         jitter: How computations vary, if they do.
         stands_for: For each rank that runs a process, the ranks that it stands for.
     """
@@ -26,11 +43,12 @@ class Conditions:
         self,
         platform: Hardware,
         per_layer_s: float,
+        launch_per_layer_s: float,
         jitter: Jitter | None,
         stands_for: Mapping[int, Sequence[int]],
     ) -> None:
         self._devices, self._jitter, self._stands_for = platform.devices, jitter, stands_for
-        self._cost = WorkCost(per_layer_s)
+        self._cost = WorkCost(per_layer_s, launch_per_layer_s)
         self._factors: dict[int | Group, Iterator[float]] = {}
         self._slowest: dict[Group, DeviceSpec] = {}
         self.iterations_vary = jitter is not None

@@ -81,9 +81,9 @@ class Express:
         ends, joined, remainder, block_due = decode.ends, decode.joined, decode.remainder, decode.block_due
         prompts, outputs = sequences.prompt_tokens, sequences.output_tokens
         computed, generated = sequences.computed_tokens, sequences.generated_tokens
-        held, block_size, num_blocks, shares = kv.held, kv.block_size, kv.num_blocks, kv.shares
+        held, block_size, num_blocks, shares, grown = kv.held, kv.block_size, kv.num_blocks, kv.shares, kv.growth
         per_step_s, per_sequence_s, on_end = replica._per_step_s, replica._per_sequence_s, replica.on_end
-        longest_context, most_tokens = replica._max_context_tokens or inf, replica._capacity_tokens
+        longest_context, most_tokens = replica._max_context_tokens or inf, replica._surely_fits
         log, runs, logs, notes = jump._log, jump._log.runs, bool(probes.steps), replica._notes
         step_costs, decode_costs, step_seconds = cost.kept, jump._decode_costs, cost.step_seconds
         arrival_s, requests, late_s = source._arrival_s, len(source._arrival_s), source._late_s
@@ -101,7 +101,7 @@ class Express:
         complete = [each for each, count in chunks if computed[each] + count == prompts[each] + generated[each]]
         decoding, left, busy_s = replica._decoding, 0, device.busy_s
         size, cached, step, growing = decode.size, decode.cached_tokens, decode.step, decode.growing
-        free, full, peak, reserved = kv.free_blocks, kv.full_blocks, kv.peak_blocks, kv.reserved_blocks
+        free, taken, peak, reserved = kv.free_blocks, kv.taken_blocks, kv.peak_blocks, kv.reserved_blocks
         coming_s = source.take_over() if self._delivers else inf
         scheduler.preempted = False
         then: Callable[[], None] | None
@@ -138,9 +138,9 @@ class Express:
                                 free = kv.free_blocks
                             else:
                                 kv.free_blocks = free = free - missing
-                            full = num_blocks - free
-                            if full > peak:
-                                peak = full
+                            taken += missing
+                            if num_blocks - free > peak:
+                                peak = num_blocks - free
                     cached += size * steps
                     step += steps
                     if ends[0][0] <= step:
@@ -155,6 +155,8 @@ class Express:
                             if due is not None:
                                 block_due[due] -= 1
                                 growing -= 1
+                                if grown is not None:
+                                    grown.append(~(step * block_size + due))
                             size -= 1
                             generated[request] += step - since
                             length = computed[request] + step - since
@@ -192,6 +194,8 @@ class Express:
                                 remainder[request] = due = (step - length) % block_size
                                 block_due[due] += 1
                                 growing += 1
+                                if grown is not None:
+                                    grown.append(step * block_size + due)
                             heappush(ends, (step + output - made, request, step))
                         else:
                             kv.release(request, length)
@@ -285,7 +289,7 @@ class Express:
                         then = partial(replica._start_with_prompts, [Chunk(*each) for each in chunks])
                         break
                     if notes is not None:
-                        notes += (now_s, free, full, size)
+                        notes += (now_s, free, taken, size)
                     length = cached + size
                     mixed = total, logits, pairs, prompt_context, length, size
                     costs = step_costs.get((total, logits, True, size == 1))
@@ -312,7 +316,7 @@ class Express:
                         then = replica._start_decoding
                         break
                     if notes is not None:
-                        notes += (now_s, free, full, size)
+                        notes += (now_s, free, taken, size)
                     started_s = now_s
                     if size == tokens and own_s == host_s and length == context + first * size:
                         begun_s = first_s + growth_s * first
@@ -342,7 +346,7 @@ class Express:
                     break
                 else:
                     if notes is not None:
-                        notes += (now_s, free, full, 0)
+                        notes += (now_s, free, taken, 0)
                     decoding, due_s = 0, inf
 
                 # Until it ends: as Jump._goes_on, Source._deliver, Replica.submit and ChunkedPrefill.wants.
@@ -378,17 +382,16 @@ class Express:
                 source.give_back()
             env.priority = priority
             device.free_at_s, device.busy_s = ended_s, busy_s
-            jump._from, jump._to = first, end
+            jump._from, jump._to, jump._times = first, end, times
             jump._anchor_s, jump._started_s, jump._due_s = anchor_s, started_s, due_s
-            jump._times = times
             replica._chunks, replica._decoding = chunks, decoding
             replica._left, replica._tokens = left, tokens
             decode.size, decode.cached_tokens, decode.step, decode.growing = size, cached, step, growing
-            kv.full_blocks, kv.peak_blocks, kv.reserved_blocks = full, peak, reserved
+            kv.taken_blocks, kv.peak_blocks, kv.reserved_blocks = taken, peak, reserved
+            jump._tokens, jump._sequences, jump._context, jump._host_s = tokens, sharing, context, host_s
+            jump._batch, jump._more_pairs = Batch(*mixed) if mixed else None, 0.0
             if then is not None:
                 replica._left = 0
-                jump._tokens, jump._sequences, jump._context, jump._host_s = tokens, sharing, context, host_s
-                jump._batch, jump._more_pairs = Batch(*mixed) if mixed else None, 0.0
                 then()
                 return
             yield

@@ -1,39 +1,36 @@
-"""Medium detail: one stand-in per role, macro operations, closed-form collectives.
-
-A computation costs no event: the stand-in runs ahead of the clock on its own GPU and meets the clock again at
-the next communication or wait (temporal decoupling, as in IEEE 1666 SystemC TLM-2.0, §10). Since the GPU is a
-FIFO server that nobody else uses, this changes no time.
-"""
+"""Medium detail: one stand-in per role, macro operations, closed-form collectives, jumps over what repeats."""
 
 from __future__ import annotations
 
 import math
 import sys
+from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from simpy.events import Event
 
-from simsys.executors.base import Executor
-from simsys.executors.communicator import Meeting
+from simsys.executors.ahead import ComputeAhead
+from simsys.executors.closed_forms import ClosedForms
 from simsys.executors.memory_use import MemoryUse, memory_use
 from simsys.executors.pass_times import PassTimes
 from simsys.executors.programs import Course, Outcome, ProgramMeeting, StuckError, longest_paths
 from simsys.executors.steppers import Jump
-from simsys.executors.tally import Tally
 from simsys.model.work import Work
-from simsys.ops import Collective, Compute, Forward, Operation, Pass, PassOperation, Pipelined, Program, Send, Transfer
+from simsys.ops import Collective, Compute, Forward, Operation, Pass, PassOperation, Pipelined, Program, Send
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
+from simsys.platform.device import Device
 from simsys.platform.environment import At
-from simsys.platform.network import Pairs
 from simsys.rank import Stepper
 
+MOST_UNDER_WAY = 1 << 16
+"""Of serving passes, far more than all replicas have under way at a time."""
 
-class MediumDetail(Executor):
+
+class MediumDetail(ComputeAhead, ClosedForms):
     """Phases instead of layers, roles instead of ranks; takes the arguments of `Executor`."""
 
-    contention = "none (idle links)"
     may_repeat = True
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -42,35 +39,14 @@ class MediumDetail(Executor):
         self._times_of: dict[Pass, PassTimes] = {}
         self._uses: dict[int, tuple[object, MemoryUse]] = {}  # by identity of the passes, which it holds
         self._meets: dict[int, tuple[object, bool]] = {}  # likewise
-        self._lanes: dict[tuple[Group, Group, int], tuple[float, float]] = {}
         self._hops_s: dict[tuple[int, int, float], float] = {}
-        self._tally = Tally(self)
+        self._latest: deque[tuple[Device, float, float]] = deque(maxlen=MOST_UNDER_WAY)  # passes: when they end, work
         self._as_of_s, self._epoch = 0.0, 0  # when the programs began whose passes are being timed
 
     @staticmethod
     def stand_in(role: Sequence[int], rank: int) -> int:
         """The first rank of a role stands for all of it."""
         return role[0]
-
-    def compute(self, op: Compute) -> Event:
-        """Advance the rank's GPU; the event has already happened."""
-        device = self.platform.devices[op.rank]
-        seconds = self.conditions.seconds(op, self.now(op.rank))
-        end_s = device.reserve(self.env._now, seconds)
-        for hook in self.probes.operation:
-            hook(op, end_s - seconds, end_s)
-        return self.env.done
-
-    def run_collective(self, meeting: Meeting, ready_s: float) -> None:
-        """One event, at the end of the closed form."""
-        op = meeting.op
-        communicator = self.communicator(op.group)
-        communicator.count(op.kind, op.nbytes)
-        start_s = max(ready_s, communicator.free_at_s)
-        communicator.free_at_s = end_s = start_s + communicator.seconds(op.kind, op.nbytes, start_s)
-        for hook in self.probes.operation:
-            hook(op, start_s, end_s)
-        self.env.fire_at(end_s, meeting.event)
 
     def forward(self, op: Forward) -> Event:
         """The whole pass as one event."""
@@ -83,9 +59,18 @@ class MediumDetail(Executor):
         compute_s *= self.conditions.begin_step(op.team)
         device.free_at_s = end_s = start_s + (op.host_s + compute_s + exchange_s)
         device.busy_s += compute_s
+        self._latest.append((device, end_s, compute_s))
         for hook in self.probes.operation:
             hook(op, start_s, end_s)
         return At(self.env, end_s)
+
+    def stop(self) -> None:
+        """A pass is counted at its beginning."""
+        now_s = self.env._now
+        for device, end_s, compute_s in self._latest:
+            if end_s > now_s:
+                device.busy_s -= compute_s
+                device.free_at_s = min(device.free_at_s, now_s)
 
     def pipelined(self, op: Pipelined) -> Event:
         """All stages as one event: a stage serves batches in the order in which they were issued, as each does."""
@@ -107,28 +92,10 @@ class MediumDetail(Executor):
         compute_s *= self.conditions.begin_step(op.team)
         device.free_at_s = end_s = start_s + (compute_s + exchange_s)
         device.busy_s += compute_s
+        self._latest.append((device, end_s, compute_s))
         for hook in self.probes.operation:
             hook(op, start_s, end_s)
         return end_s
-
-    def _hand_on_seconds(self, op: Pipelined, stage: int, start_s: float) -> float:
-        """How long the hidden states need to the next stage, all ranks sending at once."""
-        nbytes = self.handed_on_bytes(op, stage)
-        if not nbytes:
-            return 0.0
-        pairs = op.transfers(stage)
-        latency_s, bytes_per_s = self._lane(op.passes[stage].team, op.passes[stage + 1].team, pairs, start_s)
-        self._tally.sent(Send(*pairs[0], nbytes, None, op.name))
-        return latency_s + nbytes / bytes_per_s
-
-    def _lane(self, source: Group, target: Group, pairs: Pairs, start_s: float) -> tuple[float, float]:
-        """Latency and bytes/s from the ranks of one team to those of another, all sending at once on idle links."""
-        network = self.platform.network
-        key = source, target, network.epoch(start_s)
-        found = self._lanes.get(key)
-        if found is None:
-            found = self._lanes[key] = network.steady(start_s).idle_path(pairs)
-        return found
 
     def stepper(self, team: Group, plan: ForwardPass, done: Callable[[int], None]) -> Stepper:
         """A run of steps as one event, if the hardware stays as it is."""
@@ -269,29 +236,3 @@ class MediumDetail(Executor):
             awaited = next(each.receive for each in op.passes if each.receive is not None)
             for wait_hook in self.probes.waited:
                 wait_hook(awaited, now_s, course.end_s - course.in_flight_s, course.end_s)
-
-    def send(self, op: Send) -> Event:
-        """One event when the message has arrived over an idle route."""
-        event = self.mail.event(op.rank, op.dst, op.tag, receiving=False)
-        self._tally.sent(op)
-        start_s = self.now(op.rank)
-        latency_s, bytes_per_s = self.platform.network.steady(start_s).idle_path([(op.rank, op.dst)])
-        end_s = start_s + latency_s + op.nbytes / bytes_per_s
-        for hook in self.probes.operation:
-            hook(op, start_s, end_s)
-        self.env.fire_at(end_s, event, start_s)
-        return event
-
-    def transfer(self, op: Transfer) -> Event:
-        """One event when all messages have arrived over routes that are idle otherwise."""
-        start_s = self.env._now
-        end_s = start_s + self._transfer_seconds(op)
-        for hook in self.probes.operation:
-            hook(op, start_s, end_s)
-        return At(self.env, end_s)
-
-    def _transfer_seconds(self, op: Transfer) -> float:
-        """How long a transfer that begins now takes on idle links; counts its bytes."""
-        self._tally.sent(Send(*op.pairs[0], op.nbytes, None, op.name))
-        latency_s, bytes_per_s = self._lane(op.source, op.target, op.pairs, self.env._now)
-        return latency_s + op.nbytes / bytes_per_s

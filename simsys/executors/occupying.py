@@ -14,6 +14,7 @@ from simsys.executors.queued import QueuedCollectives
 from simsys.ops import Collective, Forward, Program, Send, Transfer
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
+from simsys.platform.device import Device
 from simsys.platform.environment import At, Callback
 from simsys.platform.occupancy import Footprint
 from simsys.rank import Stepper
@@ -32,6 +33,8 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._footprints: dict[tuple[int, int, int], Footprint] = {}
+        self._lanes_taken: dict[tuple[Group, Group, int], Footprint] = {}
+        self._passing: dict[Group, tuple[Device, float]] = {}  # what computes a pass, and its seconds of work
 
     def carry(self, communicator: Communicator, op: Collective, done: Callback) -> None:
         """Occupy the links for as long as it takes."""
@@ -68,8 +71,7 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
                 hook(op, started_s, self.env._now)
             arrived.succeed()
 
-        src, dst = op.pairs[0]  # the others are its images
-        route = self._route(Send(src, dst, op.nbytes, None, op.name))
+        route = self._routes(op)
         seconds = self._transfer_seconds(op)
         self.platform.network.occupancy.start([(route, op.nbytes)], seconds, done, nbytes=op.nbytes)
         return arrived
@@ -85,9 +87,12 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
         compute_s, exchange_s = cost.seconds(op.batch, communicator.seconds_from(start_s))
         compute_s *= self.conditions.begin_step(op.team)
         device.busy_s += compute_s
+        self._passing[op.team] = device, compute_s
         ended = Event(self.env)
 
         def done(_: Event) -> None:
+            if self._passing.pop(op.team, None) is None:
+                return
             device.free_at_s = self.env._now
             for hook in self.probes.operation:
                 hook(op, start_s, self.env._now)
@@ -102,6 +107,13 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
         self.platform.network.occupancy.start(parts, seconds, done, steps=steps, nbytes=sent_bytes)
         return ended
 
+    def stop(self) -> None:
+        """Passes under way keep their links to their end, but not the GPUs."""
+        super().stop()
+        for device, compute_s in self._passing.values():
+            device.busy_s -= compute_s
+        self._passing.clear()
+
     def stepper(self, team: Group, plan: ForwardPass, done: Callable[[int], None]) -> Stepper:
         """One pass after another, since when they end depends on others; a team of one sends nothing."""
         return super().stepper(team, plan, done) if team.size == 1 else Executor.stepper(self, team, plan, done)
@@ -109,6 +121,16 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
     def program(self, op: Program) -> Event:
         """Run the passes one by one."""
         return Executor.program(self, op)
+
+    def _routes(self, op: Transfer) -> Footprint:
+        """Those of all messages."""
+        key = op.source, op.target, self.platform.network.epoch(self.env._now)
+        found = self._lanes_taken.get(key)
+        if found is None:
+            network = self.platform.network
+            paths = [(network.path(src, dst), 1.0) for src, dst in op.pairs]
+            found = self._lanes_taken[key] = network.occupancy.footprint(paths, network.traffic)
+        return found
 
     def _route(self, op: Send) -> Footprint:
         key = op.rank, op.dst, self.platform.network.epoch(self.env._now)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from simpy.events import Event
 
@@ -14,8 +13,15 @@ from simsys.platform.environment import Environment
 if TYPE_CHECKING:
     from simsys.executors.high import HighDetail
 
-Run = Callable[[Forward, float | None, Event], object]
-"""Starts a pass that is ready at some time, or else now; the event is to fire at its end."""
+
+class Runs(Protocol):
+    """Carries out the passes of a team, one at a time."""
+
+    def begin(self, op: Forward, ready_s: float | None, event: Event) -> None:
+        """Start a pass, when the host is ready for it or else now; the event is to fire at its end."""
+
+    def stop(self) -> None:
+        """Begin nothing further of the pass under way; the GPUs have not been busy with it."""
 
 
 class PassQueue:
@@ -23,15 +29,23 @@ class PassQueue:
 
     Args:
         env: The environment.
-        run: Starts a pass.
+        runs: Carries out the team's passes.
     """
 
-    __slots__ = ("_busy", "_env", "_run", "_waiting")
+    __slots__ = ("_busy", "_env", "_event", "_runs", "_waiting")
 
-    def __init__(self, env: Environment, run: Run) -> None:
-        self._env, self._run = env, run
+    def __init__(self, env: Environment, runs: Runs) -> None:
+        self._env, self._runs = env, runs
         self._waiting: deque[tuple[Forward, float | None, Event]] = deque()
         self._busy = False
+        self._event: Event | None = None
+
+    def stop(self) -> None:
+        """Give up the pass that is under way, and all others."""
+        if self._busy and self._event is not None:
+            self._event.callbacks.remove(self._ended)
+            self._runs.stop()
+        self._busy, self._waiting = True, deque(maxlen=0)
 
     def add(self, op: Forward, ready_s: float | None = None) -> Event:
         """Start a pass as soon as those before it have ended.
@@ -51,7 +65,8 @@ class PassQueue:
     def _start(self, op: Forward, ready_s: float | None, event: Event) -> None:
         self._busy = True
         event.callbacks.insert(0, self._ended)
-        self._run(op, ready_s, event)
+        self._event = event
+        self._runs.begin(op, ready_s, event)
 
     def _ended(self, _: Event) -> None:
         self._busy = False

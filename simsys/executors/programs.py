@@ -99,6 +99,7 @@ class _Costs(NamedTuple):
     inward_s: float
     outbox: Box | None
     outward_s: float
+    waits: bool
 
 
 def longest_paths(
@@ -169,6 +170,7 @@ def _cost(
         0.0 if inward is None else hops_s.get(inward, 0.0),
         None if outward is None else channels.setdefault(outward, {}),
         0.0 if outward is None else hops_s[outward],
+        each.waits,
     )
 
 
@@ -176,7 +178,7 @@ def _follow(op: Program, costs: Mapping[Pass, _Costs], course: Course, runnable:
     """Go through the passes of a rank and wake those who wait for its messages; the loop that takes the time."""
     now_s, waited_s, in_flight_s, last_s = course.end_s, 0.0, 0.0, 0.0
     for each, micro_batch in zip(op.passes, op.micro_batches, strict=True):
-        seconds, inbox, inward_s, outbox, outward_s = costs[each]
+        seconds, inbox, inward_s, outbox, outward_s, waits = costs[each]
         if inbox is not None:
             arrived_s = inbox.pop(micro_batch, None)
             if arrived_s is None:
@@ -198,5 +200,9 @@ def _follow(op: Program, costs: Mapping[Pass, _Costs], course: Course, runnable:
                     raise StuckError
                 outbox[micro_batch] = arrived_s
                 runnable.append(found)
+            if waits:
+                now_s = arrived_s
+                waited_s += outward_s
+                in_flight_s += outward_s
     course.end_s, course.waited_s, course.in_flight_s, course.last_s = now_s, waited_s, in_flight_s, last_s
     course.through = True

@@ -46,6 +46,7 @@ class Passes:
         self._forward, self._done = forward, done
         self._batch = Batch()
         self._started_s = 0.0
+        self._stopped = False
         self._log = StepLog(executor, rank)
 
     def decode(self, sequences: int, context_tokens: int, steps: int, host_s: float) -> None:
@@ -70,7 +71,14 @@ class Passes:
         """Nothing has passed that has not been told."""
         return 0
 
+    def stop(self) -> int:
+        """End now, without the step under way."""
+        self._stopped = True
+        return 0
+
     def _ended(self, _: Event) -> None:
+        if self._stopped:
+            return
         if self._executor.probes.steps:
             times = StepTimes(self._env._now - self._started_s, 0.0, 0.0)
             self._log.add(self._batch.tokens, self._batch.decode_sequences, self._started_s, 0, 1, times)
@@ -221,6 +229,14 @@ class Jump:
             to += 1
         return to - 1 - self._from
 
+    def stop(self) -> int:
+        """End now, with the steps that have ended; return how many of the run have."""
+        first, end = self._from, self._from + self.passed()
+        self._to, self._due_s = first, -1.0
+        if first < end:
+            self._book(first, end, self._anchor_s + self._times.elapsed(end))
+        return end - first
+
     def _arm(self) -> None:
         """A time that is in the queue already is passed over."""
         self._due_s = self._anchor_s + self._times.elapsed(self._to)
@@ -261,19 +277,23 @@ class Jump:
 
     def _end(self) -> None:
         """The run under way ends now."""
-        first, end, now_s = self._from, self._to, self._env._now
-        steps, started_s, times = end - first, self._started_s, self._times
+        first, end = self._from, self._to
         self._from = end
+        self._book(first, end, self._env._now)
+        self._done(end - first)
+
+    def _book(self, first: int, end: int, ended_s: float) -> None:
+        """Note that steps have ended."""
+        steps, started_s, times = end - first, self._started_s, self._times
         device, probes = self._device, self._probes
-        device.free_at_s = now_s
-        device.busy_s += now_s - started_s - steps * times.idle_s
+        device.free_at_s = ended_s
+        device.busy_s += ended_s - started_s - steps * times.idle_s
         if self._tally is not None:
             self._tally.passed(self._op, self._after(0), steps)
         if probes.operation:
             self._tell_passes(first, end)
         if probes.steps:
             self._log.add(self._tokens, self._sequences, started_s, first, steps, times)
-        self._done(steps)
 
     def _goes_on(self) -> bool:
         """Whether the run that has begun can end now, as nothing comes before it; what is brief happens on the way."""

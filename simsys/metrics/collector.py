@@ -209,6 +209,10 @@ class ServingMetrics(MetricsCollector):
         """First output token."""
         self.log.first_token_s[request] = now_s
 
+    def request_joined(self, request: int, rank: int, now_s: float) -> None:
+        """A request decodes where its cache was sent."""
+        self.log.joined[request] = rank, now_s
+
     def request_resumed(self, request: int, now_s: float) -> None:
         """The next output token after the loss of the cache."""
         self.log.resumed(request, now_s)
@@ -230,6 +234,7 @@ class ServingMetrics(MetricsCollector):
         """Tokens that need not be computed, of those that were looked for."""
         self.log.prefix_hits += hit_tokens
         self.log.prefix_queries += query_tokens
+        self.log.lookups.extend((now_s, hit_tokens, query_tokens))
 
     def steps(self, rank: int, runs: Sequence[float]) -> None:
         """Many at once; a good time to store what engines have noted since the last ones."""
@@ -240,6 +245,11 @@ class ServingMetrics(MetricsCollector):
     @cached_property
     def _timeline(self) -> Mapping[str, np.ndarray]:
         return timeline(self.log, self.end_s)
+
+    def stopped(self, generated_tokens: Sequence[int], now_s: float) -> None:
+        """Requests are in flight, and the run ends."""
+        self.log.stopped_s = now_s
+        self.log.generated_tokens = list(generated_tokens)
 
     def kv_transferred(self, request: int, started_s: float, ended_s: float, nbytes: float) -> None:
         """A request goes on elsewhere."""

@@ -1,9 +1,9 @@
 """What serving costs in money and energy, from a run's figures and what the GPUs are.
 
-Money is rent: every GPU is paid for as long as the run lasts, busy or not. Energy is that of the GPUs alone, without
-hosts, network and cooling, by the linear model of Fan, Weber and Barroso (2007, "Power Provisioning for a
-Warehouse-sized Computer"): power is ``idle + (peak - idle) * busy share``. Peak is the thermal design power, a cap and
-not an average, so the energy is rather too high; how much of it an idle GPU draws is assumed.
+Money is rent: every GPU is paid for as long as the run lasts, busy or not, or as long as its replica is on. Energy is
+that of the GPUs alone, without hosts, network and cooling, by the linear model of Fan, Weber and Barroso (2007, "Power
+Provisioning for a Warehouse-sized Computer"): power is ``idle + (peak - idle) * busy share``. Peak is the thermal
+design power, a cap and not an average, so the energy is rather too high; how much of it an idle GPU draws is assumed.
 """
 
 from __future__ import annotations
@@ -34,15 +34,16 @@ def cost(metrics: Mapping[str, Any], usd_per_hour: float) -> dict[str, float | N
     }
 
 
-def energy(metrics: Mapping[str, Any], tdp_watt: float, busy: float) -> dict[str, float | None]:
+def energy(metrics: Mapping[str, Any], tdp_watt: float, busy: float, on: float = 1.0) -> dict[str, float | None]:
     """Power of the GPUs and energy per token; None where nothing was served.
 
     Args:
         metrics: The run's.
         tdp_watt: Thermal design power of all GPUs together.
         busy: Share of the time that they are busy, 0 to 1.
+        on: Share of the time that they are on.
     """
-    watt = tdp_watt * (IDLE_SHARE + (1.0 - IDLE_SHARE) * busy)
+    watt = tdp_watt * (IDLE_SHARE * on + (1.0 - IDLE_SHARE) * busy)
     return {
         "gpu_power_watt": watt,
         "energy_per_token_j": _per(watt, metrics["total_token_throughput"]),

@@ -49,7 +49,8 @@ def _counts(log: ServingLog, times: Latencies) -> dict[str, Any]:
     return {
         "completed": times.completed,
         "failed": len(log.rejected),
-        "unfinished": len(log.requests) - times.completed - len(log.rejected),
+        "in_flight": len(log.in_flight),
+        "in_flight_output_tokens": log.in_flight_tokens,
         "rejected": dict(sorted(reasons.items(), key=lambda each: (-each[1], each[0]))),
         "preemptions": sum(log.preemptions),
         **_steps(log),
@@ -72,7 +73,9 @@ def _steps(log: ServingLog) -> dict[str, Any]:
 
 
 def _duration_s(log: ServingLog, times: Latencies) -> float:
-    """From the beginning of the run to the end of the last request; 0 if none was completed."""
+    """From the beginning of the run to its time, or else the end of the last request; 0 if none was completed."""
+    if log.stopped_s is not None:
+        return log.stopped_s - log.starts_s
     return float(times.finished_s.max()) - log.starts_s if times.completed else 0.0
 
 

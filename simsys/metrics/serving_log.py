@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", covariant=True)
 
-COMPLETED, REJECTED, UNFINISHED = "completed", "rejected", "unfinished"
+COMPLETED, REJECTED, IN_FLIGHT, NOT_SENT = "completed", "rejected", "in flight", "not sent"
+"""What has become of a request; not sent are those whose client still waited when a run ended at its time."""
 
 
 class Made(Sequence[T]):
@@ -125,12 +126,20 @@ class ServingLog:
         self.steps = StepLog()
         self.lost: list[Lost] = []
         """Requests that lost their KV cache after their first token and had a further one."""
+        self.joined: dict[int, tuple[int, float]] = {}
+        """Requests whose cache was sent to another replica, its first rank, and when they began to decode there."""
         self._losing: dict[int, tuple[float, float]] = {}  # their last token that was told, and when they lost it
         self._token_s: dict[int, float] = {}  # that token, if it is not the first one
         self.caches: dict[int, PagedKVCache] = {}
         """The KV cache of each engine, by its first rank."""
+        self.stopped_s: float | None = None
+        """When the run ended, if it did before all requests had."""
+        self.generated_tokens: list[int] = []
+        """What each request had generated then."""
         self.prefix_queries = self.prefix_hits = 0
         """Tokens that were looked up in the prefix cache, and those that were there."""
+        self.lookups = array("d")
+        """Three numbers for each time: when, how many tokens were there, and how many were looked up."""
 
     def preempted(self, request: int, now_s: float) -> None:
         """A request has lost its cache."""
@@ -138,7 +147,12 @@ class ServingLog:
         self.preempted_s.append(now_s)
         first_s = self.first_token_s[request]
         if first_s >= 0.0 and request not in self._losing:
-            self._losing[request] = self._token_s.get(request, first_s), now_s
+            joined = self.joined.get(request)
+            if joined is not None and joined[1] == now_s:  # before its first step there
+                del self.joined[request]
+                self._losing[request] = first_s, first_s
+            else:
+                self._losing[request] = self._token_s.get(request, first_s), now_s
 
     def resumed(self, request: int, now_s: float) -> None:
         """A request that had lost its cache has a token again."""
@@ -148,7 +162,10 @@ class ServingLog:
     @cached_property
     def gaps(self) -> TokenGaps:
         """Gaps between tokens that are not just one step long; to be asked for when the run has ended."""
-        return TokenGaps(self.steps, {rank: EngineNotes(cache) for rank, cache in self.caches.items()}, self.lost)
+        notes = {rank: EngineNotes(cache) for rank, cache in self.caches.items()}
+        first_s = self.first_token_s
+        moved = [(rank, first_s[request], joined_s) for request, (rank, joined_s) in self.joined.items()]
+        return TokenGaps(self.steps, notes, self.lost, moved)
 
     @property
     def decode_steps(self) -> int:
@@ -159,13 +176,25 @@ class ServingLog:
     def tokens_per_sequence(self) -> float:
         """Tokens that a decoding sequence has of a step on average: more than 1 where drafts are accepted.
 
-        It is taken to be 1 if some requests have not ended, since only those that have say how many tokens they had.
+        It is taken to be 1 if it is not known how many tokens some requests had.
         """
-        done = [request for request, time_s in enumerate(self.finished_s) if time_s >= 0.0]
-        steps = self.decode_steps
-        if not steps or len(done) + len(self.rejected) < len(self.requests):
+        steps, outputs = self.decode_steps, self.requests.output_tokens
+        known = self.stopped_s is not None or not self.in_flight
+        if not steps or not known:
             return 1.0
-        return (sum(self.requests.output_tokens[request] - 1 for request in done) - len(self.lost)) / steps
+        tokens = sum(outputs[request] - 1 for request, time_s in enumerate(self.finished_s) if time_s >= 0.0)
+        going_on = (self.generated_tokens[request] for request in self.in_flight if self.generated_tokens)
+        return (tokens + sum(max(0, each - 1) for each in going_on) - len(self.lost)) / steps
+
+    @cached_property
+    def in_flight(self) -> list[int]:
+        """Requests that have arrived and not ended; to be asked for when the run has ended."""
+        return [request for request in range(len(self.requests)) if self._state(request) == IN_FLIGHT]
+
+    @property
+    def in_flight_tokens(self) -> int:
+        """What these have generated, as far as it is known."""
+        return sum(self.generated_tokens[request] for request in self.in_flight) if self.generated_tokens else 0
 
     @property
     def kv_blocks(self) -> int:
@@ -174,7 +203,9 @@ class ServingLog:
 
     @property
     def ended_s(self) -> float:
-        """When the last request or the last step ended."""
+        """When the run ended: at its time, or with the last request or the last step."""
+        if self.stopped_s is not None:
+            return self.stopped_s
         return max(max(self.finished_s, default=0.0), self.steps.ended_s, self.starts_s)
 
     def rows(self) -> Mapping[str, Sequence[Any]]:
@@ -195,7 +226,9 @@ class ServingLog:
     def _state(self, request: int) -> str:
         if self.finished_s[request] >= 0.0:
             return COMPLETED
-        return REJECTED if request in self.rejected else UNFINISHED
+        if request in self.rejected:
+            return REJECTED
+        return IN_FLIGHT if self.arrival_s[request] >= 0.0 else NOT_SENT
 
     def _reason(self, request: int) -> str:
         return self.rejected.get(request, "")

@@ -7,9 +7,11 @@ give the mean of the run, and Little's law holds for them exactly.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from simsys.metrics.cache_use import blocks_in_use
 from simsys.metrics.engine_notes import EngineNotes
 from simsys.metrics.step_log import BLOCK
 from simsys.metrics.token_rate import tokens_per_interval
@@ -77,12 +79,16 @@ class Timeline:
         mean: np.ndarray = before + np.bincount(place, changes * left_s, self.count) / self.length_s
         return mean
 
-    def rate(self, times_s: np.ndarray) -> np.ndarray:
-        """How many of some times are in each interval, per second."""
+    def sums(self, times_s: np.ndarray, amounts: np.ndarray | None = None) -> np.ndarray:
+        """The sum in each interval of what comes at some times, 1 each if no amounts are given."""
         import numpy as np
 
         place = (times_s / self.width_s).astype(np.int64)
-        rate: np.ndarray = np.bincount(np.minimum(place, self.count - 1), minlength=self.count) / self.length_s
+        return np.bincount(np.minimum(place, self.count - 1), amounts, minlength=self.count)
+
+    def rate(self, times_s: np.ndarray) -> np.ndarray:
+        """How many of some times are in each interval, per second."""
+        rate: np.ndarray = self.sums(times_s) / self.length_s
         return rate
 
 
@@ -90,8 +96,8 @@ def timeline(log: ServingLog, ended_s: float, points: int = POINTS) -> Mapping[s
     """Columns of a table with a row for each interval; none if nothing took any time.
 
     They are where the interval begins, counted from the start of the run, requests waiting and running, decoding
-    sequences in the batch, share of the KV cache in use, requests that arrive and that are completed, and output
-    tokens, per second.
+    sequences in the batch, share of the KV cache in use, requests that arrive, are completed and are preempted, and
+    output tokens, per second; with prefix caching, the share of the tokens looked up in the interval that were there.
     """
     seconds = ended_s - log.starts_s
     if seconds <= 0.0:
@@ -107,9 +113,10 @@ def timeline(log: ServingLog, ended_s: float, points: int = POINTS) -> Mapping[s
         **_batches(log, times),
         "arrivals_per_s": times.rate(arrived_s),
         "completions_per_s": times.rate(finished_s),
+        "preemptions_per_s": times.rate(_seen(log, log.preempted_s)),
         "output_tokens_per_s": tokens[:-1] / times.length_s,
     }
-    return columns
+    return {**columns, **_prefix_hits(log, times)}
 
 
 def means(columns: Mapping[str, np.ndarray], ended_s: float) -> dict[str, float]:
@@ -146,10 +153,7 @@ def _level(times: Timeline, coming_s: list[np.ndarray], leaving_s: list[np.ndarr
 
 
 def _batches(log: ServingLog, times: Timeline) -> Mapping[str, np.ndarray]:
-    """Sequences of the steps that are under way, none when there is no step, and blocks of the KV cache in use.
-
-    While a run of steps takes blocks, half of them count from its beginning.
-    """
+    """Sequences of the steps that are under way, none when there is no step, and blocks of the KV cache in use."""
     import numpy as np
 
     decoding, blocks = np.zeros(times.count), np.zeros(times.count)
@@ -157,11 +161,26 @@ def _batches(log: ServingLog, times: Timeline) -> Mapping[str, np.ndarray]:
         ends_s = np.concatenate([runs.started_s, runs.ended_s]) - log.starts_s
         tokens = runs.decode_tokens.astype(float)
         decoding += times.mean(ends_s, np.concatenate([tokens, -tokens]))
-    for cache in log.caches.values():
-        for noted_s, changes in EngineNotes(cache).changes(BLOCK):
-            blocks += times.mean(noted_s - log.starts_s, changes)
+    worked = {rank: cache for rank, cache in log.caches.items() if len(cache.notes[0]) > 1}
+    engines = Counter(map(log.steps.replica_of, worked))
+    for rank, cache in worked.items():
+        notes, replica = EngineNotes(cache), log.steps.replica_of(rank)
+        # Engines that share the stages of a pipeline take one step at a time.
+        held = blocks_in_use(notes, cache, log.steps.of(replica) if engines[replica] == 1 else None)
+        blocks += times.mean(notes.times_s - log.starts_s, np.diff(held, prepend=0.0))
     columns = {"batch_size": _clean(decoding)}
     return columns | {"kv_cache_usage": _clean(blocks) / log.kv_blocks} if log.kv_blocks else columns
+
+
+def _prefix_hits(log: ServingLog, times: Timeline) -> Mapping[str, np.ndarray]:
+    """The share that was found of what was looked up, 0 where nothing was; no column without a prefix cache."""
+    import numpy as np
+
+    if not log.lookups:
+        return {}
+    times_s, hits, queries = np.asarray(log.lookups).reshape(-1, 3).T
+    found, sought = (times.sums(times_s - log.starts_s, tokens) for tokens in (hits, queries))
+    return {"prefix_cache_hit_rate": found / np.maximum(sought, 1.0)}
 
 
 def _clean(mean: np.ndarray) -> np.ndarray:

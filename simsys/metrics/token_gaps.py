@@ -1,11 +1,13 @@
 """Which gaps between the tokens of a request are not just one step long.
 
 A decoding sequence gets a token in every step of its batch, so a gap is a step, except where it had to wait: while a
-step processed prompts alone, or from the loss of its KV cache until its tokens had been computed again.
+step processed prompts alone or caches were copied, until its KV cache had been sent to where it decodes, or from the
+loss of its cache until its tokens had been computed again.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -88,7 +90,7 @@ class Pauses:
         """When sequences that lose their cache had their last token, if it was told or this engine made them wait."""
         import numpy as np
 
-        if not self.group.size:  # it made nobody wait
+        if not self.times_s.size:  # it made nobody wait
             return lost_s
         place = np.searchsorted(self.times_s, lost_s)
         here = (place > 0) & (self.times_s[np.minimum(place, self.times_s.size - 1)] == lost_s)
@@ -117,9 +119,17 @@ class TokenGaps:
         steps: All steps.
         notes: What each engine has noted, by its first rank.
         lost: Requests that lost their cache and had a token again.
+        moved: For each request that decodes where its cache was sent, the first rank of that replica, when it had its
+            first token, and when it began to decode.
     """
 
-    def __init__(self, steps: StepLog, notes: Mapping[int, EngineNotes], lost: Sequence[Lost]) -> None:
+    def __init__(
+        self,
+        steps: StepLog,
+        notes: Mapping[int, EngineNotes],
+        lost: Sequence[Lost],
+        moved: Sequence[tuple[int, float, float]] = (),
+    ) -> None:
         import numpy as np
 
         self._steps, self._lost = steps, lost
@@ -127,7 +137,20 @@ class TokenGaps:
         self.late: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         """By replica, the numbers of runs of steps whose first step ends longer gaps, and how many of these."""
         parts = [(again_s - last_s, 1) for _, last_s, again_s in self.resumed]
-        found = [self._of_pauses(rank, pauses) for rank, pauses in self._pauses.items() if pauses.weight.size]
+        joined: dict[int, Counter[float]] = {}
+        for rank, _, joined_s in moved:
+            joined.setdefault(rank, Counter())[joined_s] += 1
+        waits = []
+        for rank, each in self._pauses.items():
+            replica = steps.replica_of(rank)
+            weight, new = each.weight, joined.get(replica)
+            if new:  # those that joined as a pause began have waited for longer
+                weight = weight - np.array([new[since_s] for since_s in each.since_s.tolist()], dtype=np.int64)
+            waits.append((replica, each.since_s, each.until_s, weight, False))
+        for rank in joined:
+            first_s, joined_s = np.array([times_s for where, *times_s in moved if where == rank]).T
+            waits.append((rank, first_s, joined_s, np.ones(first_s.size, dtype=np.int64), True))
+        found = [self._of_waits(*wait) for wait in waits if wait[1].size]
         self.seconds = np.concatenate([np.array([part for part, _ in parts]), *(each[0] for each in found)])
         """Their lengths."""
         weights = [np.ones(len(parts), dtype=np.int64), *(each[1] for each in found)]
@@ -156,20 +179,30 @@ class TokenGaps:
         inside = (place >= runs.start) & (place < runs.start + len(runs))
         return place[inside] - runs.start, many[inside]
 
-    def _of_pauses(self, rank: int, pauses: Pauses) -> tuple[np.ndarray, np.ndarray]:
-        """The gaps that an engine's pauses are part of, and how many of each; their steps are noted as late."""
+    def _of_waits(
+        self, rank: int, since_s: np.ndarray, until_s: np.ndarray, weight: np.ndarray, whenever: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The gaps from a token until after a wait, and how many there are of each; their steps are noted as late.
+
+        Args:
+            rank: The first rank of the replica.
+            since_s: By wait, when the last token before it was.
+            until_s: When the step begins that has the next one.
+            weight: How many sequences waited.
+            whenever: Whether the next step with decoding sequences is meant, though it may begin later.
+        """
         import numpy as np
 
-        rank = self._steps.replica_of(rank)
         runs = self._steps.of(rank)
         decoding = np.flatnonzero(runs.decode_tokens > 0)
         decoding = decoding[np.argsort(runs.started_s[decoding], kind="stable")]
-        soon_s = pauses.until_s * (1 - 1e-15) - 1e-12
+        soon_s = until_s * (1 - 1e-15) - 1e-12
         place = np.searchsorted(runs.started_s[decoding], soon_s)
         inside = place < decoding.size
-        place, since_s, until_s = decoding[place[inside]], pauses.since_s[inside], pauses.until_s[inside]
-        found = runs.started_s[place] <= until_s + ROUNDING * runs.first_s[place]
-        place, since_s, weight = place[found], since_s[found], pauses.weight[inside][found]
+        place, since_s, until_s = decoding[place[inside]], since_s[inside], until_s[inside]
+        found = (runs.started_s[place] <= until_s + ROUNDING * runs.first_s[place]) | whenever
+        found &= weight[inside] > 0
+        place, since_s, weight = place[found], since_s[found], weight[inside][found]
         before, after = self.late.get(rank, (place[:0], weight[:0]))
         late, inverse = np.unique(np.concatenate([before, place]), return_inverse=True)
         self.late[rank] = late, np.bincount(inverse, np.concatenate([after, weight])).astype(np.int64)

@@ -67,14 +67,17 @@ def _times(
     import numpy as np
 
     first_s, finished_s = log.first_token_s[request], log.finished_s[request]
-    told_s = np.array([first_s, finished_s, *(again_s for _, again_s in pauses)])
+    _, begins_s = log.joined.get(request, (0, first_s))  # where it decodes
+    if pauses and pauses[0][0] == first_s:  # it lost its cache before it had another token
+        begins_s = pauses[0][1]
+    told_s = np.array([begins_s, finished_s, *(again_s for _, again_s in pauses)])
     for runs_s, ends_s in replicas:
         if not runs_s.size:
             continue
         place = np.minimum(np.searchsorted(runs_s, told_s), runs_s.size - 1)
         if (runs_s[place] != told_s).any():
             continue
-        start, stop = np.searchsorted(ends_s, np.array([first_s, finished_s]) * (1 + ROUNDING) + ROUNDING)
+        start, stop = np.searchsorted(ends_s, np.array([begins_s, finished_s]) * (1 + ROUNDING) + ROUNDING)
         times_s = ends_s[start:stop]
         for last_s, again_s in pauses:
             until_s, from_s = (time_s * (1 + ROUNDING) + ROUNDING for time_s in (last_s, again_s))

@@ -183,14 +183,150 @@ _DENSE = (
     _llama("Llama-3.1-70B", "meta-llama/Llama-3.1-70B", 80, 8192, 64, 8, 28672, 128256, 131072),
     _llama("Llama-3.1-405B", "meta-llama/Llama-3.1-405B", 126, 16384, 128, 8, 53248, 128256, 131072),
     _llama("Mistral-7B", "mistralai/Mistral-7B-v0.1", 32, 4096, 32, 8, 14336, 32000, 32768),
+    _llama("LLaMA-7B", "huggyllama/llama-7b", 32, 4096, 32, 32, 11008, 32000, 2048),
+    _llama("Aquila-7B", "BAAI/Aquila-7B", 32, 4096, 32, 32, 11008, 100008, 2048),
+    _llama("Qwen1.5-7B", "Qwen/Qwen1.5-7B", 32, 4096, 32, 32, 11008, 151936, 32768, qkv_biases=True),
+    _llama("Qwen2-7B", "Qwen/Qwen2-7B", 28, 3584, 28, 4, 18944, 152064, 131072, qkv_biases=True),
+    _llama("Qwen2-72B", "Qwen/Qwen2-72B", 80, 8192, 64, 8, 29568, 152064, 131072, qkv_biases=True),
     _llama("Qwen2.5-7B", "Qwen/Qwen2.5-7B", 28, 3584, 28, 4, 18944, 152064, 131072, qkv_biases=True),
     _llama("Qwen3-8B", "Qwen/Qwen3-8B", 36, 4096, 32, 8, 12288, 151936, 40960, qk_norms=True),
     _llama("Qwen3-32B", "Qwen/Qwen3-32B", 64, 5120, 64, 8, 25600, 151936, 40960, qk_norms=True),
 )
 
+_KIMI_K2 = replace(
+    _DEEPSEEK_V3,
+    name="Kimi-K2",
+    num_attention_heads=64,
+    num_key_value_heads=64,
+    vocab_size=163840,
+    max_context_tokens=131072,
+    experts=384,
+    dense_layers_first=1,
+    source="config.json of moonshotai/Kimi-K2-Instruct",
+)
+
+_GLM_5 = replace(
+    _DEEPSEEK_V3,
+    name="GLM-5",
+    num_layers=78,
+    hidden_size=6144,
+    num_attention_heads=64,
+    num_key_value_heads=64,
+    head_size=256,
+    intermediate_size=12288,
+    vocab_size=154880,
+    max_context_tokens=202752,
+    q_lora_rank=2048,
+    qk_nope_head_size=192,
+    v_head_size=256,
+    source="config.json of zai-org/GLM-5 (as if attention were dense, without its multi-token-prediction layer)",
+)
+
+_GPT_J = TransformerArchitecture(
+    name="GPT-J-6B",
+    num_layers=28,
+    hidden_size=4096,
+    num_attention_heads=16,
+    num_key_value_heads=16,
+    head_size=256,
+    intermediate_size=16384,
+    gated_mlp=False,
+    vocab_size=50400,
+    tied_embeddings=False,
+    max_context_tokens=2048,
+    source="config.json of EleutherAI/gpt-j-6b",
+)
+
+_OPT_6_7B = gpt_architecture(
+    "OPT-6.7B",
+    num_layers=32,
+    hidden_size=4096,
+    num_attention_heads=32,
+    vocab_size=50272,
+    max_context_tokens=2048,
+    source="Zhang et al. 2022, Table 1; config.json of facebook/opt-6.7b",
+)
+
+_FALCON_180B = TransformerArchitecture(
+    name="Falcon-180B",
+    num_layers=80,
+    hidden_size=14848,
+    num_attention_heads=232,
+    num_key_value_heads=8,
+    head_size=64,
+    intermediate_size=59392,
+    gated_mlp=False,
+    vocab_size=65024,
+    tied_embeddings=False,
+    max_context_tokens=2048,
+    source="config.json of tiiuae/falcon-180B",
+)
+
+
+def _bloom(name: str, repository: str, layers: int, hidden: int, heads: int) -> TransformerArchitecture:
+    """A decoder with ALiBi in place of a table of positions, a norm after the embedding left out."""
+    return replace(
+        gpt_architecture(name, num_layers=layers, hidden_size=hidden, num_attention_heads=heads, vocab_size=250880),
+        max_context_tokens=2048,
+        learned_positions=False,
+        dropout=False,
+        source=f"BigScience 2022, Table 3; config.json of {repository}",
+    )
+
+
+def _gpt_oss(name: str, repository: str, layers: int, experts: int) -> TransformerArchitecture:
+    """Every second layer attends to 128 tokens; four experts a token."""
+    return TransformerArchitecture(
+        name=name,
+        num_layers=layers,
+        hidden_size=2880,
+        num_attention_heads=64,
+        num_key_value_heads=8,
+        head_size=64,
+        intermediate_size=2880,
+        gated_mlp=True,
+        vocab_size=201088,
+        tied_embeddings=False,
+        max_context_tokens=131072,
+        qkv_biases=True,
+        experts=experts,
+        experts_per_token=4,
+        expert_intermediate_size=2880,
+        full_attention_every=2,
+        sliding_window=128,
+        source=f"config.json of {repository}",
+    )
+
+
+_QWEN3_5_397B = TransformerArchitecture(
+    name="Qwen3.5-397B-A17B",
+    num_layers=60,
+    hidden_size=4096,
+    num_attention_heads=32,
+    num_key_value_heads=2,
+    head_size=256,
+    intermediate_size=1024,
+    gated_mlp=True,
+    vocab_size=248320,
+    tied_embeddings=False,
+    max_context_tokens=262144,
+    qk_norms=True,
+    gated_attention=True,
+    experts=512,
+    experts_per_token=10,
+    expert_intermediate_size=1024,
+    shared_experts=1,
+    full_attention_every=4,
+    linear_key_heads=16,
+    linear_value_heads=64,
+    linear_head_size=128,
+    source="model card and config.json of Qwen/Qwen3.5-397B-A17B (language model alone)",
+)
+
 _MIXTRAL_8X7B = _llama("Mixtral-8x7B", "mistralai/Mixtral-8x7B-v0.1", 32, 4096, 32, 8, 14336, 32000, 32768)
 _MIXTRAL_8X22B = _llama("Mixtral-8x22B", "mistralai/Mixtral-8x22B-v0.1", 56, 6144, 48, 8, 16384, 32000, 65536)
 _QWEN3_30B = _llama("Qwen3-30B-A3B", "Qwen/Qwen3-30B-A3B", 48, 2048, 32, 4, 768, 151936, 40960, qk_norms=True)
+_MINIMAX_M2 = _llama("MiniMax-M2", "MiniMaxAI/MiniMax-M2", 62, 3072, 48, 8, 1536, 200064, 196608, qk_norms=True)
 _QWEN3_235B = _llama("Qwen3-235B-A22B", "Qwen/Qwen3-235B-A22B", 94, 4096, 64, 4, 1536, 151936, 40960, qk_norms=True)
 
 ARCHITECTURES: tuple[TransformerArchitecture, ...] = (
@@ -214,4 +350,15 @@ ARCHITECTURES: tuple[TransformerArchitecture, ...] = (
     _moe(_QWEN3_30B, experts=128, per_token=8),
     _moe(_QWEN3_235B, experts=128, per_token=8),
     _DEEPSEEK_V3,
+    _KIMI_K2,
+    _GLM_5,
+    _moe(_MINIMAX_M2, experts=256, per_token=8),
+    _gpt_oss("gpt-oss-20b", "openai/gpt-oss-20b", 24, 32),
+    _gpt_oss("gpt-oss-120b", "openai/gpt-oss-120b", 36, 128),
+    _QWEN3_5_397B,
+    _GPT_J,
+    _OPT_6_7B,
+    _FALCON_180B,
+    _bloom("BLOOM-7B1", "bigscience/bloom-7b1", 30, 4096, 32),
+    _bloom("BLOOM-176B", "bigscience/bloom", 70, 14336, 112),
 )

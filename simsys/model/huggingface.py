@@ -169,6 +169,7 @@ def _architecture(fields: Fields, family: Family, name: str, source: str) -> Tra
         qk_nope_head_size=fields.integer("qk_nope_head_dim", 0),
         qk_rope_head_size=fields.integer("qk_rope_head_dim", 0),
         v_head_size=fields.integer("v_head_dim", 0),
+        gated_attention=False,
         source=source,
         **_decoder(fields, family),
         **experts,

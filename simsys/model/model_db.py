@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -64,12 +65,14 @@ def database_files(paths: Iterable[str | Path] = ()) -> list[Path]:
 
 def _entries(paths: Sequence[str | Path]) -> Iterator[tuple[Path, str, Any]]:
     for file in database_files(paths):
-        for name, entry in Fields(_parsed(file), file=str(file)).values.items():
+        for name, entry in Fields(_parsed(file, file.stat().st_mtime_ns), file=str(file)).values.items():
             if not name.startswith("$"):
                 yield file, name, entry
 
 
-def _parsed(file: Path) -> object:
+@lru_cache(maxsize=8)
+def _parsed(file: Path, changed_ns: int) -> object:
+    """What a file says; read anew once it has changed."""
     try:
         return json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:

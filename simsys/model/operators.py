@@ -10,6 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from math import exp, inf, lgamma
+
+POPULARITY = 1.5
+"""How evenly experts are chosen: the shape of the distribution of their shares; endless if all are alike. Set on the
+time per token of mixtures of experts, which is overestimated most where there is one token for each expert
+(ai-dynamo/aiconfigurator silicon samples)."""
 
 
 class OperatorKind(StrEnum):
@@ -69,6 +75,7 @@ class Operator:
         expert_load: Tokens of those that are here over the mean of all.
         expert_ranks: Ranks among which the experts are divided, all of whose tokens come to those of this one.
         adapters: Adapters of low rank among which the parameters are divided; each token uses one of them.
+        launches: Kernels that the host launches for it, where these are not one: routing and sorting before experts.
         per_logit: True if "token" means a token that goes through the head, not every token: in the head, and in all
             of a decoder that stands beside an encoder.
         lookup: True if the parameters are a table of which a pass reads only the rows it looks up; those rows
@@ -98,6 +105,7 @@ class Operator:
     expert_load: float = 1.0
     expert_ranks: int = 1
     adapters: int = 1
+    launches: int = 1
     per_logit: bool = False
     lookup: bool = False
 
@@ -109,8 +117,10 @@ class Operator:
     def parameters_read(self, tokens: float) -> float:
         """Weights that one pass over `tokens` tokens reads.
 
-        Of E experts with top-k routing, the expected number touched is E·(1 − (1 − k/E)^tokens) if tokens are
-        routed independently and evenly.
+        Of E experts with top-k routing, E·(1 − (1 − k/E)^tokens) would be touched if tokens were routed independently
+        and evenly. They are not: an expert's share of the tokens varies, here as a beta distribution of mean k/E and
+        shape `POPULARITY`, so that (1 − k/E)^tokens becomes its mean, a quotient of gamma functions. One token touches
+        k experts either way. Adapters are as likely as each other.
         """
         return 0.0 if self.lookup else self.parameters * self._touched(tokens)
 
@@ -126,5 +136,9 @@ class Operator:
         if self.experts == self.adapters == 1:
             return 1.0
         chosen = min(1.0, self.experts_per_token * self.expert_load / (self.experts * self.adapters))
-        untouched: float = (1.0 - chosen) ** (tokens * self.expert_ranks)
-        return 1.0 - untouched
+        tokens *= self.expert_ranks
+        if self.experts == 1 or chosen == 1.0 or tokens == inf:
+            return 1.0 - float((1.0 - chosen) ** tokens)
+        other = POPULARITY * (1.0 - chosen) / chosen
+        untouched = lgamma(other + tokens) - lgamma(other) + lgamma(POPULARITY + other)
+        return 1.0 - exp(untouched - lgamma(POPULARITY + other + tokens))

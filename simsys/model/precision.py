@@ -16,6 +16,8 @@ WEIGHT_BYTES = {
     "bf16": 2.0,
     "fp8": 1.0,  # one scale for a tensor or channel: nothing next to the weights
     "int8": 1.0 + SCALE_BYTES,
+    "fp4": 0.5 + 1.0 / 16,  # NVFP4: an 8-bit scale for each 16
+    "mxfp4": 0.5 + 1.0 / 32,  # OCP Microscaling Formats 1.0: an 8-bit scale for each 32
     "int4": 0.5 + SCALE_BYTES,
 }
 """Bytes of one weight of a linear layer, scales included."""
@@ -30,8 +32,12 @@ KV_BYTES = {
 }
 """Bytes of one element of the KV cache, scales included."""
 
-WEIGHT_ONLY = ("int8", "int4")
+WEIGHT_ONLY = ("int8", "int4", "mxfp4")
 """Precisions in which weights are stored but not computed."""
+
+EXPERTS_ONLY = ("fp4", "mxfp4", "int4")
+"""Precisions in which only the routed experts of a mixture are stored: so are gpt-oss (mxfp4), Kimi K2.5 (int4) and
+NVIDIA's DeepSeek and Qwen3 in NVFP4, by their model cards."""
 
 HALF = ("bf16", "fp16")
 
@@ -47,6 +53,7 @@ class Precision:
         kv_bytes: Of an element of the KV cache.
         plain_compute: In which everything else is computed, such as the head and attention; None for `compute`.
         plain_weight_bytes: Of a weight outside the linear layers: tables, norms, the head; None for `weight_bytes`.
+        experts_only: Whether all but routed experts is outside too.
     """
 
     compute: str = "bf16"
@@ -55,16 +62,20 @@ class Precision:
     kv_bytes: float = 2.0
     plain_compute: str | None = None
     plain_weight_bytes: float | None = None
+    experts_only: bool = False
 
     def bytes_per_weight(self, operator: Operator) -> float:
         """Bytes of one of the operator's weights; quantisation leaves embedding, norms and head alone."""
-        if self.plain_weight_bytes is None or is_linear(operator):
+        if self.plain_weight_bytes is None or self._quantised(operator):
             return self.weight_bytes
         return self.plain_weight_bytes
 
     def dtype(self, operator: Operator) -> str:
         """What the operator computes in."""
-        return self.compute if self.plain_compute is None or is_linear(operator) else self.plain_compute
+        return self.compute if self.plain_compute is None or self._quantised(operator) else self.plain_compute
+
+    def _quantised(self, operator: Operator) -> bool:
+        return is_linear(operator) and not (self.experts_only and operator.experts == 1)
 
 
 def is_linear(operator: Operator) -> bool:
@@ -72,16 +83,28 @@ def is_linear(operator: Operator) -> bool:
     return operator.kind is OperatorKind.GEMM and not operator.is_head
 
 
-def serving_precision(weights: str, kv: str, half: str) -> Precision:
+def serving_precision(
+    weights: str, kv: str, half: str, *, computes: bool = True, experts_only: bool = False
+) -> Precision:
     """The precision of an engine that serves a model.
 
     Args:
         weights: Of the linear layers, a key of `WEIGHT_BYTES`.
         kv: Of the KV cache, a key of `KV_BYTES`.
         half: The 16-bit dtype that the GPU has; what is quantised is computed in it, or beside it.
+        computes: Whether the GPU computes in the precision of the weights.
+        experts_only: Whether only routed experts are quantised.
     """
     if weights in ("fp32", *HALF):
         size = WEIGHT_BYTES[weights]
         return Precision(weights, size, size, KV_BYTES[kv])
-    compute = half if weights in WEIGHT_ONLY else weights
-    return Precision(compute, WEIGHT_BYTES[weights], 2.0, KV_BYTES[kv], plain_compute=half, plain_weight_bytes=2.0)
+    compute = half if weights in WEIGHT_ONLY or not computes else weights
+    return Precision(
+        compute,
+        WEIGHT_BYTES[weights],
+        2.0,
+        KV_BYTES[kv],
+        plain_compute=half,
+        plain_weight_bytes=2.0,
+        experts_only=experts_only,
+    )

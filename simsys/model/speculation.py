@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from simsys.model.batch import Batch
+from simsys.rng import stream
+
+DRAWS = 1 << 16
+"""How many different draws there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,14 @@ class Speculation:
             (1.875, 4.0)
         """
         return sum((self.acceptance_rate**accepted for accepted in range(self.draft_tokens + 1)), start=0.0)
+
+    def draws(self, seed: int) -> list[int]:
+        """Tokens of a sequence and step, in random order: each number as often as it is probable, up to rounding.
+
+        Args:
+            seed: The scenario's.
+        """
+        return _draws(self, seed)
 
     def verification(self, sequences: int, cached_tokens: float) -> Batch:
         """The pass that verifies the drafts of so many sequences, which read their caches once for all tokens.
@@ -74,3 +87,14 @@ class Speculation:
             for token in range(1, queries)
         ]
         return [prompts + passes[0], *passes[1:]]
+
+
+@lru_cache(maxsize=8)
+def _draws(speculation: Speculation, seed: int) -> list[int]:
+    import numpy as np
+
+    accepted = np.arange(speculation.draft_tokens + 1)
+    at_least = np.round(DRAWS * speculation.acceptance_rate**accepted).astype(int)
+    numbers = np.repeat(accepted + 1, at_least - np.append(at_least[1:], 0))
+    draws: list[int] = stream(seed, "speculation").permutation(numbers).tolist()
+    return draws

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from simsys.model.encoder_decoder import with_decoder
+from simsys.model.mixed_attention import linear_attention, projections, window_attention
 from simsys.model.model import Block, Model
 from simsys.model.operators import Operator, OperatorKind, Split
 from simsys.model.transformer_architecture import TransformerArchitecture, gpt_architecture
@@ -21,25 +22,25 @@ __all__ = ["TransformerArchitecture", "build_transformer", "gpt_architecture"]
 # afterwards (Llama 3: Grattafiori et al. 2024, §3.4).
 LONGEST_DEFAULT_SEQUENCE = 8192
 
+# Of each grouped product (top-k, sorting, gathering, quantising, the product, scattering) and of the pieces of latent
+# attention. Fitted, not counted: the host time of prompts on engines without CUDA graphs for them, over that of dense
+# layers (ai-dynamo/aiconfigurator silicon samples at up to 16 requests).
+ROUTED_LAUNCHES, LATENT_LAUNCHES = 9, 12
+
 
 def build_transformer(architecture: TransformerArchitecture) -> Model:
     """Return the model: ``embedding``, the layers (equal ones are one object), ``head``.
 
-    A model with `dense_layers_first` has two kinds of layer, ``dense_layer`` and ``moe_layer``; any other has
-    ``layer``. The head of an encoder is the pooler and the masked-language-model decoder, tied to the embedding; the
-    pooler's weights count but not its FLOP (it works on one token a sequence). An encoder-decoder has
-    ``decoder_layer`` after the encoder's layers.
+    A model with `dense_layers_first` has two kinds of layer, ``dense_layer`` and ``moe_layer``; one with windows or
+    linear attention has ``window_layer`` or ``linear_layer`` before ``layer``, put together, as a pass takes as long
+    in any order; any other has ``layer``. The head of an encoder is the pooler and the masked-language-model decoder,
+    tied to the embedding; the pooler's weights count but not its FLOP (it works on one token a sequence). An
+    encoder-decoder has ``decoder_layer`` after the encoder's layers.
     """
     a = architecture
     dense = a.dense_layers_first if a.experts > 1 else a.num_layers
-    mixed = 0 < dense < a.num_layers
     default_length = min(a.max_context_tokens, LONGEST_DEFAULT_SEQUENCE)
-    layers: list[Block] = []
-    if dense:
-        layers += [_layer(a, "dense_layer" if mixed else "layer", moe=False)] * dense
-    if dense < a.num_layers:
-        layers += [_layer(a, "moe_layer" if mixed else "layer", moe=True)] * (a.num_layers - dense)
-    blocks = (_embedding(a), *layers, _head(a))
+    blocks = (_embedding(a), *_layers(a, dense), _head(a))
     return Model(
         name=a.name,
         family="encoder_decoder" if a.decoder_layers else "decoder" if a.causal else "encoder",
@@ -51,12 +52,29 @@ def build_transformer(architecture: TransformerArchitecture) -> Model:
         num_key_value_heads=1 if a.latent else a.num_key_value_heads,
         vocab_size=a.vocab_size,
         max_context_tokens=a.max_context_tokens,
-        kv_elements_per_token=float(a.kv_elements_per_layer * a.num_layers if a.causal else 0),
+        kv_elements_per_token=float(a.kv_elements_per_layer * a.full_attention_layers if a.causal else 0),
         sequence_length=default_length,
         decoder_sequence_length=(a.decoder_sequence_length or default_length) if a.decoder_layers else 0,
         tied_parameters=float(a.vocab_size * a.hidden_size if a.tied_embeddings else 0),
         source=a.source,
     )
+
+
+def _layers(a: TransformerArchitecture, dense: int) -> list[Block]:
+    """The layers, `dense` of them without experts; equal ones one after another."""
+    if a.full_attention_every > 1:
+        moe, other = a.experts > 1, "window_layer" if a.sliding_window else "linear_layer"
+        operators = window_attention(a) if a.sliding_window else linear_attention(a)
+        full = [_layer(a, "layer", _attention_operators(a), moe=moe)] * a.full_attention_layers
+        return [_layer(a, other, operators, moe=moe)] * (a.num_layers - len(full)) + full
+    mixed = 0 < dense < a.num_layers
+    layers: list[Block] = []
+    if dense:
+        layers += [_layer(a, "dense_layer" if mixed else "layer", _attention_operators(a), moe=False)] * dense
+    if dense < a.num_layers:
+        name = "moe_layer" if mixed else "layer"
+        layers += [_layer(a, name, _attention_operators(a), moe=True)] * (a.num_layers - dense)
+    return layers
 
 
 def _routed(a: TransformerArchitecture, name: str, inner: int, columns: int, split: Split) -> Operator:
@@ -74,6 +92,7 @@ def _routed(a: TransformerArchitecture, name: str, inner: int, columns: int, spl
         elements_per_token=float((inner + columns) * k),
         experts=a.experts,
         experts_per_token=k,
+        launches=ROUTED_LAUNCHES,
     )
 
 
@@ -107,12 +126,12 @@ def _head(a: TransformerArchitecture) -> Block:
     return Block("head", tuple(operators), float(a.vocab_size), inputs + 2.0 * a.vocab_size, inputs)
 
 
-def _layer(a: TransformerArchitecture, name: str, *, moe: bool) -> Block:
+def _layer(a: TransformerArchitecture, name: str, attention: tuple[Operator, ...], *, moe: bool) -> Block:
     mlp = _moe_operators(a) if moe else _mlp_operators(a, "", a.intermediate_size)
     split, replicated, routed = _activation_elements(a, moe=moe)
     return Block(
         name,
-        (norm(a, "attention_norm"), *_attention_operators(a), norm(a, "mlp_norm"), *mlp),
+        (norm(a, "attention_norm"), *attention, norm(a, "mlp_norm"), *mlp),
         output_elements_per_token=float(a.hidden_size),
         activation_elements_per_token=split + replicated,
         routed_activation_elements_per_token=routed,
@@ -124,9 +143,7 @@ def _attention_operators(a: TransformerArchitecture) -> tuple[Operator, ...]:
     if a.latent:
         return _latent_attention_operators(a)
     q, kv = a.num_attention_heads * a.head_size, a.num_key_value_heads * a.head_size
-    operators = [gemm("qkv", a.hidden_size, q + 2 * kv, Split.COLUMN, bias=a.biases or a.qkv_biases)]
-    if a.qk_norms:
-        operators.append(memory("qk_norm", 2 * (q + kv), Split.HEADS, parameters=2 * a.head_size))
+    operators = projections(a)
     operators += _attention_kernels(a, 4.0 * q, 4.0 * q, 2 * q + 2 * kv, 2 * kv)
     operators.append(gemm("attention_output", q, a.hidden_size, Split.ROW, bias=a.biases))
     return tuple(operators)
@@ -145,8 +162,8 @@ def _latent_attention_operators(a: TransformerArchitecture) -> tuple[Operator, .
     return (
         gemm("qkv_down", a.hidden_size, a.q_lora_rank + latent + rope, Split.REPLICATED),
         memory("latent_norm", 2 * (a.q_lora_rank + latent), parameters=a.q_lora_rank + latent),
-        gemm("q_up", a.q_lora_rank or a.hidden_size, heads * key, Split.COLUMN),
-        gemm("kv_up", latent, heads * (a.qk_nope_head_size + value), Split.COLUMN),
+        replace(gemm("q_up", a.q_lora_rank or a.hidden_size, heads * key, Split.COLUMN), launches=LATENT_LAUNCHES),
+        replace(gemm("kv_up", latent, heads * (a.qk_nope_head_size + value), Split.COLUMN), launches=LATENT_LAUNCHES),
         *_attention_kernels(a, per_pair, per_cached, heads * (2 * key + 2 * value), heads * (key + value)),
         gemm("attention_output", heads * value, a.hidden_size, Split.ROW),
     )
@@ -162,6 +179,7 @@ def _attention_kernels(
         "attention",
         OperatorKind.ATTENTION,
         Split.HEADS,
+        inner=a.head_size,
         elements_per_token=float(elements),
         flop_per_pair=flop_per_pair,
         elements_per_pair=moved,
@@ -196,6 +214,8 @@ def _moe_operators(a: TransformerArchitecture) -> tuple[Operator, ...]:
     return (
         gemm("router", h, a.experts, Split.REPLICATED),
         *shared,
+        # Each token is copied to its k experts' inputs, in the precision of these, and their outputs are summed up.
+        memory("experts_permutation", (3 * k + 2) * h),
         _routed(a, f"experts_{'gate_up' if a.gated_mlp else 'up'}", h, wide, Split.COLUMN),
         replace(activation, experts=a.experts, experts_per_token=k),
         _routed(a, "experts_down", width, h, Split.ROW),

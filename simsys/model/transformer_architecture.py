@@ -18,6 +18,10 @@ _MAY_BE_ZERO = {
     "qk_nope_head_size",
     "qk_rope_head_size",
     "v_head_size",
+    "sliding_window",
+    "linear_key_heads",
+    "linear_value_heads",
+    "linear_head_size",
 }
 
 
@@ -57,6 +61,12 @@ class TransformerArchitecture:
         qk_nope_head_size: Head width of queries and keys without position.
         qk_rope_head_size: Head width of queries and keys with rotary position.
         v_head_size: Head width of the values.
+        full_attention_every: One layer of so many attends to everything before (1: all do).
+        sliding_window: Tokens that the other layers attend to (0: no windows).
+        linear_key_heads: Query and key heads of the other layers, if these are linear (0: they are not).
+        linear_value_heads: Value heads of linear layers.
+        linear_head_size: Width of such a head.
+        gated_attention: True if attention has an output gate as wide as the queries (Qwen3.5).
         source: Where the numbers come from.
 
     Raises:
@@ -95,6 +105,12 @@ class TransformerArchitecture:
     qk_nope_head_size: int = 0
     qk_rope_head_size: int = 0
     v_head_size: int = 0
+    full_attention_every: int = 1
+    sliding_window: int = 0
+    linear_key_heads: int = 0
+    linear_value_heads: int = 0
+    linear_head_size: int = 0
+    gated_attention: bool = False
     source: str = ""
 
     def __post_init__(self) -> None:
@@ -120,6 +136,10 @@ class TransformerArchitecture:
             raise UsageError(f"model {self.name}: dense_layers_first exceeds num_layers ({self.num_layers})")
         if self.kv_lora_rank and not (self.qk_nope_head_size and self.v_head_size):
             raise UsageError(f"model {self.name}: latent attention needs qk_nope_head_size and v_head_size")
+        if (self.full_attention_every > 1) != (self.sliding_window > 0 or self.linear_value_heads > 0):
+            raise UsageError(
+                f"model {self.name}: full_attention_every above 1 goes with sliding_window or linear_value_heads"
+            )
         self._check_decoder()
 
     def _check_decoder(self) -> None:
@@ -143,6 +163,11 @@ class TransformerArchitecture:
     def latent(self) -> bool:
         """True for multi-head latent attention."""
         return self.kv_lora_rank > 0
+
+    @property
+    def full_attention_layers(self) -> int:
+        """Layers that attend to everything before, whose cache grows with the context."""
+        return self.num_layers // self.full_attention_every
 
     @property
     def kv_elements_per_layer(self) -> int:

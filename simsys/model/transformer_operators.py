@@ -34,10 +34,13 @@ def memory(
 def score_elements(a: TransformerArchitecture) -> tuple[float, float]:
     """Elements of scores for each query-key pair, if attention is not fused: (read and written, kept).
 
-    Scores, their softmax and, with dropout, its output and mask (1 byte) are each written once and read once. Kept are
-    the softmax output and, with dropout, its mask and output: 5 bytes a head (Korthikanti et al. 2022, §4.1).
+    Forward, scores, their softmax and, with dropout, its output and mask (1 byte, only written) are each written and
+    read: 6.5 elements, or 4. Backward, the product with the values' gradients, dropout, softmax and the two products
+    that yield the gradients of queries and keys read and write 9.5, or 7. As a backward pass counts twice what a
+    forward pass moves, a third of both together counts here. Kept are the softmax output and, with dropout, its mask
+    and output: 5 bytes a head (Korthikanti et al. 2022, §4.1).
     """
-    moved, kept = (7.0, 2.5) if a.dropout else (4.0, 1.0)
+    moved, kept = (16.0 / 3.0, 2.5) if a.dropout else (11.0 / 3.0, 1.0)
     return moved * a.num_attention_heads, kept * a.num_attention_heads
 
 

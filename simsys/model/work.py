@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from simsys.model.batch import Batch
@@ -26,6 +26,7 @@ class Kernel(NamedTuple):
         columns: GEMM columns n.
         inner: GEMM inner dimension k.
         dtype: Compute data type, such as ``bf16``.
+        effort: Time that the computing takes, over that of the best kernel for so many FLOP.
     """
 
     kind: OperatorKind
@@ -35,6 +36,7 @@ class Kernel(NamedTuple):
     columns: int = 0
     inner: int = 0
     dtype: str = "bf16"
+    effort: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,10 +46,12 @@ class Work:
     Args:
         kernels: In order.
         layers: How many layers' worth of host overhead the kernels carry.
+        host_s: Further time of the host that the device waits for.
     """
 
     kernels: tuple[Kernel, ...] = field(default=())
     layers: float = 0.0
+    host_s: float = 0.0
 
     @property
     def flop(self) -> float:
@@ -105,3 +109,23 @@ def backward_work(forward: Work, ratio: float = 2.0) -> Work:
     """
     scaled = tuple(k._replace(flop=ratio * k.flop, nbytes=ratio * k.nbytes) for k in forward.kernels)
     return Work(scaled, layers=forward.layers)
+
+
+def training_work(work: Work, *, attention: float, scores: float, memory: float) -> Work:
+    """The same kernels with other attention kernels than the best, and less fused element-wise ones.
+
+    Args:
+        work: As counted.
+        attention: Effort of attention.
+        scores: Bytes that attention moves, over those counted.
+        memory: The same of element-wise kernels.
+    """
+    return replace(work, kernels=tuple(_other(kernel, attention, scores, memory) for kernel in work.kernels))
+
+
+def _other(kernel: Kernel, attention: float, scores: float, memory: float) -> Kernel:
+    if kernel.kind is OperatorKind.ATTENTION:
+        return kernel._replace(effort=kernel.effort * attention, nbytes=kernel.nbytes * scores)
+    if kernel.kind is OperatorKind.MEMORY:
+        return kernel._replace(nbytes=kernel.nbytes * memory)
+    return kernel

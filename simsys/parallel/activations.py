@@ -28,6 +28,7 @@ class Recompute(StrEnum):
 
     NONE = "none"
     SELECTIVE = "selective"  # the attention core, from queries, keys and values (Korthikanti et al. 2022, §5)
+    HALF = "half"  # half of each block: every second matrix product, or every second block
     FULL = "full"  # each block, from its input
 
 
@@ -189,6 +190,9 @@ def activation_elements(stretch: Stretch, batch: Batch, recompute: Recompute = R
     """Elements that a rank keeps of one block and one micro-batch until its backward pass."""
     if recompute is Recompute.FULL and stretch.checkpointed:
         return stretch.input_elements_per_token * batch.tokens + stretch.input_elements_per_logit * batch.logits
+    if recompute is Recompute.HALF:
+        both = (activation_elements(stretch, batch, other) for other in (Recompute.NONE, Recompute.FULL))
+        return sum(both) / 2.0
     elements = stretch.activation_elements_per_token * batch.tokens
     elements += stretch.activation_elements_per_logit * batch.logits
     if batch.unfused_attention and recompute is Recompute.NONE:

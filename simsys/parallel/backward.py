@@ -14,10 +14,25 @@ from simsys.parallel.passes import Stretch
 from simsys.parallel.plan import Part, StepSettings
 from simsys.parallel.segments import Exchange, Segment
 
+FIVE_FOR_FOUR = 1.25
+
 
 def gradients_of(forward: Work, flop_ratio: float, layers_ratio: float) -> Work:
     """The backward work of a forward one, with its share of the host's overhead."""
     return replace(backward_work(forward, flop_ratio), layers=forward.layers * layers_ratio)
+
+
+def again_in_attention(gradients: Work) -> Work:
+    """The backward work of fused attention, which computes the scores again: five products for the forward's two.
+
+    Dao et al. 2022 ("FlashAttention"), §3.1 and appendix B.4. It is no recomputation that is asked for, so its FLOP do
+    not count.
+    """
+    kernels = [
+        kernel._replace(effort=kernel.effort * FIVE_FOR_FOUR) if kernel.kind is OperatorKind.ATTENTION else kernel
+        for kernel in gradients.kernels
+    ]
+    return replace(gradients, kernels=tuple(kernels))
 
 
 def part_of(
@@ -41,6 +56,8 @@ def recomputed(stretch: Stretch, forward: Sequence[Part], batch: Batch, settings
     """What is computed again before a block's backward pass: all of it, exchanges included, or its attention core."""
     if settings.recompute is Recompute.FULL and stretch.checkpointed:
         return list(forward)
+    if settings.recompute is Recompute.HALF and stretch.checkpointed:
+        return [Part(_half(part.work)) for part in forward if part.computes]
     if settings.recompute is not Recompute.SELECTIVE:
         return []
     parts = []
@@ -51,6 +68,11 @@ def recomputed(stretch: Stretch, forward: Sequence[Part], batch: Batch, settings
             exchange = segment.exchange if segment.beside else None
             parts.append(part_of(work, exchange, batch, settings.precision, beside=segment.beside))
     return parts
+
+
+def _half(work: Work) -> Work:
+    kernels = [kernel._replace(flop=kernel.flop / 2.0, nbytes=kernel.nbytes / 2.0) for kernel in work.kernels]
+    return replace(work, kernels=tuple(kernels), layers=work.layers / 2.0)
 
 
 def backward_parts(stretch: Stretch, gradients: Sequence[Work], batch: Batch, precision: Precision) -> list[Part]:

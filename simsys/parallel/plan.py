@@ -78,6 +78,7 @@ class TrainingPlan:
         shared_gradient_bytes: Gradients of weights that the first and the last stage both hold (tied embeddings).
         memory: For each chunk, what a micro-batch holds in it; nothing if left out.
         host_update_bytes: What the host reads and writes if the weight update is done there, in one pass.
+        waits_for_sends: Whether a stage computes nothing while what it sends is on its way.
     """
 
     chunks: tuple[tuple[Block, ...], ...]
@@ -88,6 +89,7 @@ class TrainingPlan:
     shared_gradient_bytes: float = 0.0
     memory: tuple[ChunkMemory, ...] = ()
     host_update_bytes: float = 0.0
+    waits_for_sends: bool = False
 
     def __post_init__(self) -> None:
         if not self.memory:
@@ -140,6 +142,13 @@ class StepSettings:
         backward_layers_ratio: Host overhead of a layer's backward pass over that of its forward pass.
         split_backward: Keep the gradients of weights apart from those of inputs.
         recompute: What the backward pass computes again.
+        loss_bytes_per_logit: What the loss reads and writes for each logit, both passes together.
+        per_step_s: Time of the host for each step.
+        attention_effort: Time of attention kernels over that of the best for the GPU.
+        elementwise: Bytes that element-wise kernels move over those of fused ones.
+        eager_scores: Whether scores, softmax and what lies between go through memory operation by operation.
+        eager_norms: The same of norms.
+        p2p_overlap: Whether stages compute while what they have sent is on its way.
     """
 
     precision: Precision
@@ -154,3 +163,10 @@ class StepSettings:
     backward_layers_ratio: float = 2.0
     split_backward: bool = False
     recompute: Recompute = Recompute.NONE
+    loss_bytes_per_logit: float = 0.0
+    per_step_s: float = 0.0
+    attention_effort: float = 1.0
+    elementwise: float = 1.0
+    eager_scores: bool = False
+    eager_norms: bool = False
+    p2p_overlap: bool = True

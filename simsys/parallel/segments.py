@@ -20,6 +20,11 @@ from simsys.errors import UsageError
 from simsys.model.model import Block
 from simsys.model.operators import Operator, OperatorKind, Split
 
+DENSE_LAUNCHES = 8
+"""Kernels of a dense layer: two norms, four products, attention and an activation."""
+PADDED = 8
+"""Elements of which a part of a divided vocabulary has a multiple; Megatron-LM pads to 128."""
+
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
@@ -46,6 +51,7 @@ class Segment:
         operators: One rank's share of them; none if an exchange comes first in a block.
         exchange: What follows, if anything.
         layers: Share of a layer's host overhead that falls into this segment.
+        launches: Its kernels over those of a whole dense layer, where the host launches them one by one.
         beside: The exchange runs beside the operators instead of after them.
         backward_factor: Volume of such an exchange in the backward pass over that in the forward pass.
     """
@@ -53,6 +59,7 @@ class Segment:
     operators: tuple[Operator, ...]
     exchange: Exchange | None = None
     layers: float = 0.0
+    launches: float = 0.0
     beside: bool = False
     backward_factor: float = 1.0
 
@@ -117,8 +124,8 @@ def shard(operator: Operator, degree: int, num_key_value_heads: int = 0) -> Oper
             elements_per_token=_gemm_elements(operator, operator.inner / degree, operator.columns),
         )
     if operator.split is Split.VOCABULARY and operator.kind is OperatorKind.GEMM:
-        # A vocabulary is padded up to a multiple of the degree.
-        columns = -(-operator.columns // degree)
+        # A vocabulary is padded until each part has aligned rows.
+        columns = -(-operator.columns // (degree * PADDED)) * PADDED
         return replace(share, columns=columns, elements_per_token=_gemm_elements(operator, operator.inner, columns))
     return replace(share, elements_per_token=operator.elements_per_token / degree)
 
@@ -227,9 +234,18 @@ def _share(
 
 
 def with_layers(segments: Sequence[Segment]) -> list[Segment]:
-    """The same with a layer's host overhead shared out among those that compute."""
+    """The same with a layer's host overhead shared out among those that compute, and its kernels counted."""
     layers = 1.0 / sum(bool(segment.operators) for segment in segments)
-    return [replace(segment, layers=layers if segment.operators else 0.0) for segment in segments]
+    return [
+        replace(segment, layers=layers if segment.operators else 0.0, launches=_launches(segment.operators))
+        for segment in segments
+    ]
+
+
+def _launches(operators: Sequence[Operator]) -> float:
+    """Kernels over those of a dense layer."""
+    launched = [operator for operator in operators if operator.kind is not OperatorKind.DECODE_ATTENTION]
+    return sum(operator.launches for operator in launched) / DENSE_LAUNCHES
 
 
 def _gather_before(operator: Operator, block: Block, experts: Experts | None) -> Exchange:

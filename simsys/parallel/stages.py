@@ -65,6 +65,8 @@ def _sizes(count: int, pieces: int, layers: Sequence[int] | None) -> list[int]:
                 f"stage_layers must be {pieces} numbers that add up to {count} layers, not {list(layers)} "
                 f"(sum {sum(layers)})"
             )
+        if 0 in layers[1:-1]:
+            raise UsageError("only the first and the last of stage_layers may be 0: these have embedding and head")
         return list(layers)
     if count % pieces:
         nearest = sorted((d for d in range(1, count + 1) if count % d == 0), key=lambda d: (abs(d - pieces), d))[:3]

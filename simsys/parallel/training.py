@@ -8,13 +8,37 @@ from dataclasses import replace
 from simsys.collectives.base import CollectiveKind
 from simsys.model.batch import Batch
 from simsys.model.model import Model
-from simsys.model.work import Precision, Work, forward_work
+from simsys.model.operators import Operator, OperatorKind
+from simsys.model.work import Kernel, Precision, Work, forward_work, training_work
 from simsys.parallel.activations import BlockMemory, block_memories, chunk_memory
-from simsys.parallel.backward import backward_parts, gradients_of, joined, keeps_logits, part_of, recomputed
+from simsys.parallel.backward import (
+    again_in_attention,
+    backward_parts,
+    gradients_of,
+    joined,
+    keeps_logits,
+    part_of,
+    recomputed,
+)
 from simsys.parallel.compression import weight_matrices
 from simsys.parallel.optimizer import update_work
 from simsys.parallel.passes import ForwardPass, Stretch, apart
 from simsys.parallel.plan import Block, Part, StepSettings, TrainingPlan
+
+EAGER_SCORES = 3.0
+"""What scores in 16 bit move if scaling, mask, softmax in fp32 and the cast back are kernels of their own.
+
+That is 24 bytes for each instead of 8, without dropout.
+"""
+EAGER_NORM = 5.0
+"""The same of an RMSNorm.
+
+A cast to fp32, squares, their mean, a product, a cast back and another product move 34 bytes an element, and the sum
+before it 6, instead of 8 in all.
+"""
+ACCUMULATION_BYTES = 8.0
+"""What adding a micro-batch's gradients to those before moves for each weight: both in 16 bit are read, their sum
+written, or it is added in 32 bit along with the product that makes it (Megatron-LM: gradient_accumulation_fusion)."""
 
 
 def training_plan(
@@ -52,6 +76,7 @@ def training_plan(
     updated = rest / settings.optimizer_shards + experts / settings.expert_optimizer_shards
     half_copy = precision.weight_bytes < 4
     update = update_work(settings.optimizer, updated, fused=settings.fused_optimizer, half_copy=half_copy)
+    update = replace(update, host_s=settings.per_step_s)
     if tensor > 1 and settings.scatter_gather and not settings.sequence_parallel:
         blocks = [_gathering(made, chunk, batch, precision) for made, chunk in zip(blocks, chunks, strict=True)]
     sharing = tensor if settings.scatter_gather or settings.sequence_parallel else 1
@@ -66,6 +91,7 @@ def training_plan(
             for chunk in chunks
         ),
         host_update_bytes=update_work(settings.optimizer, updated, half_copy=half_copy).nbytes,
+        waits_for_sends=not settings.p2p_overlap,
     )
 
 
@@ -108,15 +134,26 @@ def _blocks(stretch: Stretch, batch: Batch, settings: StepSettings, vocab_size: 
     """One block of a stretch, or two if it has experts that are divided among ranks."""
     memories = block_memories(stretch, batch, settings.precision, vocab_size=vocab_size, recompute=settings.recompute)
     return tuple(
-        _block(half, batch, settings, over, memory)
+        _block(half, batch, settings, over, memory, vocab_size)
         for (half, over), memory in zip(apart(stretch), memories, strict=True)
     )
 
 
-def _block(stretch: Stretch, batch: Batch, settings: StepSettings, over: str, memory: BlockMemory) -> Block:
+def _block(
+    stretch: Stretch, batch: Batch, settings: StepSettings, over: str, memory: BlockMemory, vocab_size: float
+) -> Block:
     """Segments of a stretch that belong to one set of ranks, with their forward and backward work."""
     precision = settings.precision
-    works = [forward_work(s.operators, batch, precision, layers=s.layers) for s in stretch.segments]
+    works = [
+        training_work(
+            forward_work(_normed(s.operators, settings), batch, precision, layers=s.layers),
+            attention=settings.attention_effort,
+            scores=EAGER_SCORES if settings.eager_scores else 1.0,
+            memory=settings.elementwise,
+        )
+        for s in stretch.segments
+    ]
+    loss = _loss_kernel(stretch, batch, settings, vocab_size)
     forward = [
         part_of(work, None if keeps_logits(segment) else segment.exchange, batch, precision, beside=segment.beside)
         for segment, work in zip(stretch.segments, works, strict=True)
@@ -125,8 +162,14 @@ def _block(stretch: Stretch, batch: Batch, settings: StepSettings, over: str, me
     gradients = [
         gradients_of(work, share * stretch.backward_ratio, share * settings.backward_layers_ratio) for work in works
     ]
+    if not batch.unfused_attention:
+        gradients = [again_in_attention(work) for work in gradients]
     backward = [*recomputed(stretch, forward, batch, settings), *backward_parts(stretch, gradients, batch, precision)]
     held = sum(operator.parameters for segment in stretch.segments for operator in segment.operators)
+    if loss is not None:
+        forward, backward = _with_kernel(forward, loss, -1), _with_kernel(backward, loss, 0)
+    if settings.micro_batches > 1 and held:
+        backward = _with_kernel(backward, _memory_kernel(ACCUMULATION_BYTES * held), -1)
     return Block(
         stretch.name,
         tuple(forward),
@@ -138,6 +181,39 @@ def _block(stretch: Stretch, batch: Batch, settings: StepSettings, over: str, me
         parameter_bytes=held * precision.weight_bytes,
         matrices=tuple(weight_matrices(stretch.operators, stretch.output_elements_per_token)),
     )
+
+
+def _normed(operators: Sequence[Operator], settings: StepSettings) -> Sequence[Operator]:
+    """The operators with norms as they are carried out."""
+    if not settings.eager_norms:
+        return operators
+    return [
+        replace(op, elements_per_token=op.elements_per_token * EAGER_NORM) if op.name.endswith("_norm") else op
+        for op in operators
+    ]
+
+
+def _loss_kernel(stretch: Stretch, batch: Batch, settings: StepSettings, vocab_size: float) -> Kernel | None:
+    """What the loss moves in one of the two passes; none without a head."""
+    nbytes = settings.loss_bytes_per_logit * vocab_size * batch.logits / 2.0
+    return _memory_kernel(nbytes) if nbytes and any(op.is_head for op in stretch.operators) else None
+
+
+def _with_kernel(parts: Sequence[Part], kernel: Kernel, place: int) -> list[Part]:
+    """The parts with a kernel more in the first (0) or last (-1) of those that compute."""
+    computing = [index for index, part in enumerate(parts) if part.computes]
+    if not computing:
+        return [*parts, Part(Work((kernel,)))]
+    chosen = computing[place]
+    work = parts[chosen].work
+    return [
+        replace(part, work=replace(work, kernels=(*work.kernels, kernel))) if index == chosen else part
+        for index, part in enumerate(parts)
+    ]
+
+
+def _memory_kernel(nbytes: float) -> Kernel:
+    return Kernel(OperatorKind.MEMORY, flop=0.0, nbytes=nbytes)
 
 
 def _untie(blocks: tuple[Block, ...], tied_parameters: float, settings: StepSettings) -> tuple[Block, ...]:

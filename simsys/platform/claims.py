@@ -23,14 +23,15 @@ class Claim:
         links: The links.
     """
 
-    __slots__ = ("_calm", "_env", "_held", "_links", "_patience", "run", "starts_s")
+    __slots__ = ("_calm", "_env", "_links", "_patience", "held", "run", "starts_s")
 
     def __init__(self, env: Environment, links: Iterable[CalendarLink]) -> None:
         self._env, self._links = env, tuple(links)
         timelines = [link.timeline for link in self._links if link.timeline is not None]
         self.starts_s = sorted({0.0, *(time_s for each in timelines for time_s in each.changes_s)})
         """When the links become what they are in each epoch."""
-        self._held = False
+        self.held = False
+        """Whether nobody else can be on the links without asking for them first."""
         self._calm, self._patience = 0, 1
         self.run: QuietRun | None = None
         """What goes on on the links."""
@@ -42,7 +43,7 @@ class Claim:
     def take(self) -> bool:
         """Hold the links from now on if they are idle and nothing is on its way to them; say whether that is so."""
         now = self._env._now
-        if self._held:
+        if self.held:
             if self.run is None or self.run.end_s <= now:
                 return True
             self.give_way()
@@ -54,12 +55,12 @@ class Claim:
                 return False
         for link in self._links:
             link.holder = self
-        self._held = True
+        self.held = True
         return True
 
     def give_way(self) -> None:
         """Somebody else comes: let go of the links, as they are at this moment."""
-        self._held = False
+        self.held = False
         for link in self._links:
             link.holder = None
         run, self.run = self.run, None
@@ -78,7 +79,8 @@ class Claim:
 
     def ended(self, run: QuietRun) -> None:
         """A run has ended undisturbed."""
-        self._patience = max(1, self._patience // 2)
+        if self._patience > 1:
+            self._patience //= 2
         if self.run is run:
             self.run = None
 

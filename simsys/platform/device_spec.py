@@ -1,8 +1,8 @@
 """What one device can do, and how long a kernel takes on it: a roofline with efficiencies.
 
-A kernel takes the longest of its compute time, its memory time and a fixed floor (Williams et al. 2009,
-"Roofline"); the efficiencies that scale the two peaks depend on the kind of kernel, its dtype and, for a GEMM,
-on the number of rows. All of them are data of the hardware profile.
+A kernel takes the longer of its compute time and its memory time (Williams et al. 2009, "Roofline"), and a fixed time
+besides, in which it starts, loads its first data and ends. The efficiencies that scale the two peaks depend on the
+kind of kernel, its dtype and, for a GEMM, on the number of rows. All of them are data of the hardware profile.
 """
 
 from __future__ import annotations
@@ -13,8 +13,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from simsys.errors import InfeasibleError, UsageError
-from simsys.model.operators import OperatorKind
 from simsys.model.work import Kernel, Work
+
+ALIGNMENT = 8
+"""Rows of matrices of 16 bit begin at multiples of 16 bytes only if they have a multiple of so many elements."""
+UNALIGNED = 0.4
+"""Speed of a matrix product whose rows do not, over that of one whose rows do: tensor cores are then fed by narrower
+loads (NVIDIA, "Matrix Multiplication Background User's Guide", on tensor core requirements). Set on the vocabulary of
+50,257 tokens in vTrain's measurements on A100: 80 to 90 TFLOP/s."""
+UNALIGNED_INNER = 0.1
+"""The same where it is what is read that is not aligned, as in attention with heads of 150: no tensor cores then. Set
+on BigScience's measurements of models of 180 billion parameters on A100, a quarter slower with heads of 108 or 150
+than with 128 or 144."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +90,12 @@ class DeviceSpec:
         tdp_watt: Thermal design power: a cap, not an average.
         usd_per_hour: Price of one device; 0 if unknown.
         curves: Efficiency by kernel kind, then by dtype or ``default``.
-        floor_s: Shortest time of a kernel, by kind; 0 where there is none.
+        floor_s: What a kernel takes beside computing and moving data, by kind, then by dtype or ``default``; 0 where
+            there is none.
         speed: Share of the usual speed at which all kernels run: below 1 for a slow GPU.
-        gemm_order: Order p of the norm that joins the two times of a matrix product, (c^p + m^p)^(1/p): where neither
-            computing nor reading dominates, neither hides the other wholly; infinite for the longer one alone.
         host_update_bytes_per_s: What an optimizer on the host reads and writes for this device: its share of the
             bandwidth of the host's memory, times the part of it that such an optimizer reaches; 0 if unknown.
+        host_speed: How fast a core of the host is, over one of the hosts for which engines' host times are given.
     """
 
     name: str
@@ -99,14 +109,14 @@ class DeviceSpec:
     tdp_watt: float
     usd_per_hour: float
     curves: Mapping[str, Mapping[str, EfficiencyCurve]] = field(hash=False)
-    floor_s: Mapping[str, float] = field(hash=False)
+    floor_s: Mapping[str, Mapping[str, float]] = field(hash=False)
     host_update_bytes_per_s: float = 0.0
-    gemm_order: float = math.inf
+    host_speed: float = 1.0
     speed: float = 1.0
 
 
 def kernel_seconds(spec: DeviceSpec, kernel: Kernel) -> float:
-    """How long one kernel takes: ``max(floor, flop / (peak · e_c), bytes / (bandwidth · e_m))``.
+    """How long one kernel takes: ``floor + max(flop / (peak · e_c), bytes / (bandwidth · e_m))``.
 
     Args:
         spec: The device.
@@ -118,14 +128,11 @@ def kernel_seconds(spec: DeviceSpec, kernel: Kernel) -> float:
     Raises:
         InfeasibleError: If the kernel computes in a dtype that the device lacks.
     """
-    memory_s, compute_s, floor_s = kernel_bounds(spec, kernel)
-    if kernel.kind is OperatorKind.GEMM:
-        return max(_joined(memory_s, compute_s, spec.gemm_order), floor_s)
-    return max(memory_s, compute_s, floor_s)
+    return max(kernel_bounds(spec, kernel))
 
 
-def kernel_bounds(spec: DeviceSpec, kernel: Kernel) -> tuple[float, float, float]:
-    """The three least times of a kernel: by its bytes, by its FLOP and the floor; the first two are linear in these.
+def kernel_bounds(spec: DeviceSpec, kernel: Kernel) -> tuple[float, float]:
+    """The two least times of a kernel, by its bytes and by its FLOP, each linear in these.
 
     Raises:
         InfeasibleError: As `kernel_seconds`.
@@ -134,33 +141,39 @@ def kernel_bounds(spec: DeviceSpec, kernel: Kernel) -> tuple[float, float, float
     by_dtype = spec.curves[kind]
     compute, memory = (by_dtype.get(dtype) or by_dtype["default"]).at(kernel.rows)
     memory_s, compute_s = kernel.nbytes / (spec.memory_bytes_per_s * memory), 0.0
+    if _unaligned(kernel.inner):
+        compute *= UNALIGNED_INNER
+    elif _unaligned(kernel.columns):
+        compute *= UNALIGNED
     if kernel.flop:
         peak = spec.peak_flop_per_s.get(dtype)
         if peak is None:
             raise InfeasibleError(f"{spec.name} has no {dtype} arithmetic; it has {', '.join(spec.peak_flop_per_s)}")
-        compute_s = kernel.flop / (peak * compute)
-    speed = spec.speed
-    return memory_s / speed, compute_s / speed, spec.floor_s.get(kind, 0.0) / speed
+        compute_s = kernel.flop * kernel.effort / (peak * compute)
+    floors = spec.floor_s.get(kind)
+    floor_s = 0.0 if floors is None else floors.get(dtype, floors["default"])
+    return (floor_s + memory_s) / spec.speed, (floor_s + compute_s) / spec.speed
 
 
-def _joined(a_s: float, b_s: float, order: float) -> float:
-    """The norm of two times of some order; the longer one if it is infinite."""
-    longer_s, shorter_s = (a_s, b_s) if a_s > b_s else (b_s, a_s)
-    if order == math.inf or not shorter_s:
-        return longer_s
-    joined: float = longer_s * (1.0 + (shorter_s / longer_s) ** order) ** (1.0 / order)
-    return joined
+def _unaligned(elements: int) -> bool:
+    """Whether rows of so many elements are not aligned; the few of a narrow matrix are read, not multiplied."""
+    return elements > ALIGNMENT and elements % ALIGNMENT > 0
 
 
-def work_seconds(spec: DeviceSpec, work: Work, overhead_per_layer_s: float = 0.0) -> float:
+def work_seconds(
+    spec: DeviceSpec, work: Work, overhead_per_layer_s: float = 0.0, launch_per_layer_s: float = 0.0
+) -> float:
     """How long kernels that run one after another take, host overhead included.
 
     Args:
         spec: The device.
         work: Kernels, and how many layers' worth of overhead they carry.
-        overhead_per_layer_s: Host and launch overhead of the software stack, per layer and pass.
+        overhead_per_layer_s: What a layer loses between its kernels, per pass.
+        launch_per_layer_s: How long the host needs to launch the kernels of a layer; it runs ahead of the device.
 
     Returns:
-        ``layers · overhead + Σ kernel_seconds``.
+        ``host + layers · overhead + max(layers · launch, Σ kernel_seconds)``.
     """
-    return work.layers * overhead_per_layer_s + sum(kernel_seconds(spec, kernel) for kernel in work.kernels)
+    kernels_s = sum(kernel_seconds(spec, kernel) for kernel in work.kernels)
+    launches_s = work.layers * launch_per_layer_s
+    return work.host_s + work.layers * overhead_per_layer_s + max(launches_s, kernels_s)

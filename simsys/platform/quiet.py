@@ -16,8 +16,8 @@ steps of whoever holds the links come before transfers that start at that moment
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
+from heapq import heappush
 
 from simpy.events import Event
 
@@ -41,16 +41,28 @@ class QuietSchedule(Schedule[CalendarLink]):
         self, env: Environment, steps: Iterable[Step[CalendarLink]], carry: Carry[CalendarLink], claims: Claims
     ) -> None:
         super().__init__(env, steps, carry)
-        self.complete_runs = Counter[int]()
-        """Runs that the links do not know of yet, by epoch."""
         self._claims = claims
         self._claim = claims.of(link for step in self.steps for route in step.routes for link in route)
+        self.complete_runs = [0] * len(self._claim.starts_s)
+        """Runs that the links do not know of yet, by epoch."""
         self._step_s: dict[int, list[float]] = {}  # by epoch
         self._total_s: dict[int, float] = {}
         self._started = False
+        self.steady = len(self._claim.starts_s) == 1
+        """Whether the links never change."""
+        self.again: QuietRun | None = None
+        """One that has ended and can be repeated."""
 
     def start(self, done: Callback) -> None:
         """Carry it out from now on, in one event if the links are quiet."""
+        run, claim = self.again, self._claim
+        if run is not None and claim.held and claim.run is None:
+            # As below, without making everything anew: most collectives follow others like them.
+            self.again, claim.run, run.done = None, run, done
+            run.started_s = now = self.env._now
+            run.end_s = now + run.seconds
+            run.arm()
+            return
         epoch = self._claim.epoch(self.env._now)
         if self.steps and self._rehearsed(epoch) and self._claim.take():
             self._run_quietly(done, 0, 0, epoch, self._total_s[epoch])
@@ -71,7 +83,7 @@ class QuietSchedule(Schedule[CalendarLink]):
         """Go on step by step with a quiet run, from where it is now."""
         run.cancelled = True
         index, taken, started_s = self._position(run)
-        self._count_between(run, index, taken)
+        self.count_between(run, index, taken)
         stepped = SteppedRun(self, run.done, index, taken)
         step = stepped.advance()
         assert step is not None
@@ -80,19 +92,12 @@ class QuietSchedule(Schedule[CalendarLink]):
         flight.resume(step, started_s)
         flight.event.callbacks.append(stepped.go_on)
 
-    def complete(self, run: QuietRun) -> None:
-        """Count a quiet run that has come to its end."""
-        if run.index or run.taken:
-            self._count_between(run, len(self.steps), 0)
-        else:
-            self.complete_runs[run.epoch] += 1
-
     def settle(self) -> None:
         """Tell the links of all complete runs."""
-        for epoch, runs in self.complete_runs.items():
+        for epoch, runs in enumerate(self.complete_runs):
             for step in self.steps:
                 _count(step, runs * step.repeat, self._claim.starts_s[epoch])
-        self.complete_runs.clear()
+            self.complete_runs[epoch] = 0
 
     def _rehearsed(self, epoch: int) -> bool:
         """Whether it is known how long the steps take on idle links; not yet when it would not pay."""
@@ -117,13 +122,11 @@ class QuietSchedule(Schedule[CalendarLink]):
 
     def _run_quietly(self, done: Callback, index: int, taken: int, epoch: int, seconds: float) -> None:
         now, claim = self.env._now, self._claim
-        run = claim.run = QuietRun(self, claim, done, index, taken, now, now + seconds, epoch)
+        run = claim.run = QuietRun(self, claim, done, index, taken, now, seconds, epoch)
         if epoch + 1 < len(claim.starts_s) and claim.starts_s[epoch + 1] < run.end_s:
             At(self.env, claim.starts_s[epoch + 1], run.changed)  # before its end, which may come sooner after that
             return
-        end = Event(self.env)
-        end.callbacks.append(run.ended)
-        self.env.fire_at(run.end_s, end, priority=LATE)
+        run.arm()
 
     def _seconds_left(self, run: SteppedRun[CalendarLink], step_s: Sequence[float]) -> float:
         """How long the steps that are left take on idle links."""
@@ -154,7 +157,7 @@ class QuietSchedule(Schedule[CalendarLink]):
             passed -= 1
         return index, taken + passed, start_s + passed * seconds
 
-    def _count_between(self, run: QuietRun, index: int, taken: int) -> None:
+    def count_between(self, run: QuietRun, index: int, taken: int) -> None:
         """Tell the links of the steps of a quiet run up to a position."""
         for place in range(run.index, min(index + 1, len(self.steps))):
             step = self.steps[place]
@@ -172,11 +175,25 @@ class QuietRun:
         index: The place in ``schedule.steps`` of its first step.
         taken: How many times that one has been repeated before.
         started_s: When it starts.
-        end_s: When it ends if nobody comes in between.
+        seconds: How long it takes if nobody comes in between.
         epoch: How often the links have changed before.
     """
 
-    __slots__ = ("_claim", "cancelled", "done", "end_s", "epoch", "index", "schedule", "started_s", "taken")
+    __slots__ = (
+        "_callbacks",
+        "_claim",
+        "_end",
+        "_env",
+        "cancelled",
+        "done",
+        "end_s",
+        "epoch",
+        "index",
+        "schedule",
+        "seconds",
+        "started_s",
+        "taken",
+    )
 
     def __init__(
         self,
@@ -186,19 +203,36 @@ class QuietRun:
         index: int,
         taken: int,
         started_s: float,
-        end_s: float,
+        seconds: float,
         epoch: int = 0,
     ) -> None:
         self.schedule, self._claim, self.done = schedule, claim, done
         self.index, self.taken = index, taken
-        self.started_s, self.end_s, self.epoch = started_s, end_s, epoch
+        self.started_s, self.end_s, self.epoch = started_s, started_s + seconds, epoch
         self.cancelled = False
+        self.seconds = seconds
+        self._callbacks: list[Callback] = [self.ended]
+        self._env = schedule.env
+        self._end = Event(schedule.env)
+        self._end._ok, self._end._value = True, None
+
+    def arm(self) -> None:
+        """Let it end when its time is over."""
+        env, end = self._env, self._end
+        end.callbacks = self._callbacks
+        heappush(env._queue, (self.end_s, LATE, next(env._eid), end))
 
     def ended(self, event: Event) -> None:
         """The time is over: done, unless somebody came in between."""
         if not self.cancelled:
-            self.schedule.complete(self)
             self._claim.ended(self)
+            schedule = self.schedule
+            if self.index or self.taken:
+                schedule.count_between(self, len(schedule.steps), 0)
+            else:
+                schedule.complete_runs[self.epoch] += 1
+                if schedule.steady:
+                    schedule.again = self
             self.done(event)
 
     def changed(self, _: Event) -> None:

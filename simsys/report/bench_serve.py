@@ -47,7 +47,7 @@ def bench_result(config: SimulationConfig, result: RunResult) -> dict[str, Any]:
         "label": config.name,
         "model_id": model_id(config),
         "tokenizer_id": model_id(config),
-        "num_prompts": metrics["completed"] + metrics["failed"] + metrics["unfinished"],
+        "num_prompts": metrics["completed"] + metrics["failed"] + metrics["in_flight"],
         **_traffic(config),
         **{name: metrics[name] for name in _FIGURES},
         **(_detailed(result.requests) if detailed and result.requests is not None else {}),
@@ -107,7 +107,7 @@ def _detailed(log: ServingLog) -> dict[str, Any]:
         "ttfts": ttfts,
         "start_times": list(log.arrival_s),
         "errors": [
-            "" if completed else log.rejected.get(request, "unfinished") for request, completed in enumerate(done)
+            "" if completed else log.rejected.get(request, "in flight") for request, completed in enumerate(done)
         ],
     }
     gaps = gaps_by_request(log)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
+from simsys.metrics.engine_notes import EngineNotes
 from simsys.metrics.gaps import Gaps
 from simsys.metrics.latencies import Latencies
 from simsys.metrics.result import RunResult
@@ -82,10 +83,10 @@ def write_prometheus(result: RunResult, model_name: str, file: TextIO) -> None:
 def _gauges(log: ServingLog, metrics: Mapping[str, Any], labels: str) -> Iterator[str]:
     admitted = sum(time_s >= 0.0 for time_s in log.admitted_s)
     running = admitted - metrics["completed"] - len(log.preempted_s) + len(log.readmitted_s)
-    held = sum(cache.num_blocks - cache.free_blocks for cache in log.caches.values())
+    held = sum(float(EngineNotes(cache).used_blocks[-1]) for cache in log.caches.values() if cache.notes[0])
     gauges = {
         "vllm:num_requests_running": ("Requests in execution at the end of the run.", running),
-        "vllm:num_requests_waiting": ("Requests waiting at the end of the run.", metrics["unfinished"] - running),
+        "vllm:num_requests_waiting": ("Requests waiting at the end of the run.", metrics["in_flight"] - running),
         "vllm:kv_cache_usage_perc": (
             "KV-cache usage at the end of the run. 1 means 100 percent usage.",
             held / log.kv_blocks if log.kv_blocks else 0.0,

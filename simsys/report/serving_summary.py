@@ -94,8 +94,8 @@ def _requests(metrics: Mapping[str, Any]) -> str:
     text = (
         f"{metrics['completed']:,} completed, {metrics['failed']:,} rejected, {metrics['preemptions']:,} preemptions"
     )
-    if metrics["unfinished"]:
-        text += f", {metrics['unfinished']:,} unfinished"
+    if metrics["in_flight"]:
+        text += f", {metrics['in_flight']:,} in flight with {metrics['in_flight_output_tokens']:,} output tokens"
     why = "; ".join(f"{count:,} x {reason}" for reason, count in metrics["rejected"].items())
     return f"{text} (rejected: {why})" if why else text
 

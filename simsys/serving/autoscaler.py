@@ -1,7 +1,8 @@
-"""Replicas that come and go with the load: more while requests queue, fewer while some are idle.
+"""Replicas that come and go with the load: more while requests queue, fewer while there are few of them.
 
 As horizontal autoscalers do, it looks at regular times only. A replica that is started takes requests after a delay,
-in which its GPUs are paid for already; a request stays where it was routed.
+in which its GPUs are paid for already. One that is no longer needed drains: it gets no further requests, and is turned
+off when those that it has have ended. A request stays where it was routed.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ class ScalingRule:
         min_replicas: Take requests from the beginning, and are never turned off.
         max_replicas: Most that are on at a time.
         scale_up_queue: One more is started when more requests wait than this times those that are on or starting.
-        scale_down_idle_s: One is turned off that has had no request for so long, seconds, unless so many wait
-            elsewhere that one would be started again.
+        scale_down_idle_s: One is turned off that has had no request for so long, seconds, and one drains if there have
+            been few requests for so long; unless so many wait elsewhere that one would be started again.
         startup_s: Seconds from its start until a replica takes requests.
         interval_s: Seconds between looks, which are at the multiples of it.
     """
@@ -39,6 +40,8 @@ class ScalingRule:
     scale_down_idle_s: float
     startup_s: float
     interval_s: float
+    scale_down_requests: float = 0.0
+    """Requests are few if all that wait or run are at most so many for each replica that would be left."""
 
 
 class Autoscaler:
@@ -70,6 +73,8 @@ class Autoscaler:
         self._number_of = {engine: place % count for place, engine in enumerate(engines)}
         self._on = list(range(rule.min_replicas))
         self._starting: list[int] = []
+        self._draining: list[int] = []
+        self._few_since_s = math.inf
         self._idle_since_s: dict[int, float] = {}
         self._seen: list[Replica] = []
         self._look_number, self._armed, self._stopped = 0, False, False
@@ -101,17 +106,24 @@ class Autoscaler:
         if self._stopped:
             return
         self._note_idle()
+        self._turn_off_drained()
         self._scale_up()
         self._scale_down()
-        if self._starting or len(self._on) > self._rule.min_replicas or any(map(_outstanding, self._seen)):
+        self._drain()
+        more = self._starting or self._draining or len(self._on) > self._rule.min_replicas
+        if more or any(map(_outstanding, self._seen)):
             self._arm()
 
     def _note_idle(self) -> None:
         for number in self._on:
-            if any(map(_outstanding, self.replicas[number :: self._count])):
+            if self._requests_of(number):
                 self._idle_since_s.pop(number, None)
             else:
                 self._idle_since_s.setdefault(number, self._env.now)
+
+    def _requests_of(self, number: int) -> int:
+        """How many wait or run on a replica."""
+        return sum(map(_outstanding, self.replicas[number :: self._count]))
 
     def _too_few(self, replicas: int) -> bool:
         """Whether more requests wait than so many replicas may have."""
@@ -120,7 +132,12 @@ class Autoscaler:
 
     def _scale_up(self) -> None:
         paid = len(self._on) + len(self._starting)
-        if paid < self._rule.max_replicas and self._too_few(paid):
+        if not self._too_few(paid):
+            return
+        if self._draining:  # it takes requests again, at once
+            self._on = sorted([*self._on, self._draining.pop()])
+            self._changed()
+        elif paid < self._rule.max_replicas:
             taken = {*self._on, *self._starting}
             number = next(each for each in range(self._count) if each not in taken)
             self._starting.append(number)
@@ -144,12 +161,38 @@ class Autoscaler:
             del self._idle_since_s[number]
             self._changed()
 
+    def _drain(self) -> None:
+        """Let the replica with the fewest requests have no more if those that are left would do."""
+        now_s, others = self._env.now, len(self._on) - 1
+        requests = sum(map(_outstanding, self._seen))
+        if others < self._rule.min_replicas or requests > self._rule.scale_down_requests * others:
+            self._few_since_s = math.inf
+            return
+        self._few_since_s = min(self._few_since_s, now_s)
+        long_enough = self._few_since_s <= now_s - self._rule.scale_down_idle_s * (1.0 - ROUNDING)
+        if not requests or not long_enough or self._too_few(others + len(self._starting)):
+            return
+        number = min(self._on, key=lambda each: (self._requests_of(each), -each))
+        self._on.remove(number)
+        self._idle_since_s.pop(number, None)
+        self._draining.append(number)
+        self._few_since_s = math.inf
+        self._turn_off_drained()
+        self._changed()
+
+    def _turn_off_drained(self) -> None:
+        left = [number for number in self._draining if self._requests_of(number)]
+        if len(left) < len(self._draining):
+            self._draining = left
+            self._changed()
+
     def _changed(self) -> None:
         """Let the router see those that are on."""
         on = set(self._on)
         self._seen[:] = [engine for engine, number in self._number_of.items() if number in on]
         for hook in self._probes.scaled:
-            hook(len(self._on), len(self._on) + len(self._starting), self._env.now)
+            paid = len(self._on) + len(self._starting) + len(self._draining)
+            hook(len(self._on), paid, self._env.now)
 
 
 def _outstanding(engine: Replica) -> int:

@@ -2,7 +2,7 @@
 
 As in DistServe (Zhong et al. 2024, §3) and Splitwise (Patel et al. 2024, §4). A request has its first token where its
 prompt was processed. Its cache stays there until the replica that is to decode has room for it and has fetched it,
-each rank from the rank at the same place. If it is preempted after that, it is computed again where it decodes.
+each rank its part. If it is preempted after that, it is computed again where it decodes, or comes back from its host.
 """
 
 from __future__ import annotations
@@ -41,10 +41,15 @@ class DecodingReplica(Replica):
         self._joining.append(request)
         self.ask_again()
 
+    def _decodes(self, request: int) -> bool:
+        return super()._decodes(request) and request not in self.fetching_scheduler.fetching
+
     def _next(self) -> None:
         for request in self._joining:
             del self.fetching_scheduler.fetching[request]
             self._decode.add(request)
+            for hook in self._probes.request_joined:
+                hook(request, self.team.group.ranks[0], self._env.now)
         self._joining.clear()
         super()._next()
 
@@ -58,7 +63,7 @@ class Handover:
         router: Chooses among the latter.
         env: The environment.
         probes: Observers.
-        token_bytes: What each rank caches for a token.
+        token_bytes: By pipeline stage, what each rank of the latter caches for a token.
     """
 
     def __init__(
@@ -68,7 +73,7 @@ class Handover:
         router: Router,
         env: Environment,
         probes: Probes,
-        token_bytes: float,
+        token_bytes: Sequence[float],
     ) -> None:
         self._router, self._env, self._probes, self._token_bytes = router, env, probes, token_bytes
         self._holders: dict[int, Replica] = {}
@@ -87,12 +92,14 @@ class Handover:
 
     def _start(self, target: DecodingReplica, request: int) -> None:
         source, started_s = self._holders.pop(request), self._env.now
-        nbytes = source.sequences.computed_tokens[request] * self._token_bytes
+        tokens = source.sequences.computed_tokens[request]
+        nbytes = [tokens * each for each in self._token_bytes]
+        whole = sum(each * group.size for each, group in zip(nbytes, target.team.groups, strict=True))
 
         def arrived(_: object) -> None:
             source.give_back(request)
             target.fetched(request)
             for hook in self._probes.kv_transferred:
-                hook(request, started_s, self._env.now, nbytes * source.team.group.size)
+                hook(request, started_s, self._env.now, whole)
 
         source.team.send(target.team, nbytes, name=KV_TRANSFER).callbacks.append(arrived)

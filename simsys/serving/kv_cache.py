@@ -6,7 +6,7 @@ Without sharing, which block a sequence holds does not matter, so blocks are cou
 from __future__ import annotations
 
 from array import array
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from simsys.errors import InternalError
 
@@ -20,16 +20,17 @@ class PagedKVCache:
     """
 
     __slots__ = (
-        "_note_s",
-        "_noted",
+        "_columns",
         "block_size",
+        "chunks",
         "free_blocks",
         "fresh_notes",
-        "full_blocks",
+        "growth",
         "held",
         "num_blocks",
         "peak_blocks",
         "reserved_blocks",
+        "taken_blocks",
     )
 
     shares: ClassVar[bool] = False
@@ -43,33 +44,39 @@ class PagedKVCache:
         """Those of the free blocks that decoding sequences will take at the end of this step."""
         self.peak_blocks = 0
         self.held: dict[int, int] = {}
-        self.full_blocks = 0
-        """Blocks in use when sequences last took some to decode, before those that ended gave theirs back."""
+        self.taken_blocks = 0
+        """Blocks that sequences have taken so far to decode, be they given back."""
         self.fresh_notes: list[float] | None = None
         """Where an engine notes four numbers whenever a run of steps begins, or nothing is left to do; if wanted.
 
-        They are when, `free_blocks`, `full_blocks`, and how many sequences decode in the run, or, less than 0, how
-        many wait while it processes prompts alone.
+        They are when, `free_blocks`, `taken_blocks`, and how many sequences decode in the run, or, less than 0, how
+        many wait while it processes prompts alone or caches are copied.
         """
-        self._note_s, self._noted = array("d"), array("i")
+        self._columns: tuple[array[Any], ...] = array("d"), array("i"), array("q"), array("i")
+        self.growth: array[int] | None = None
+        """Where decoding notes which sequences take blocks in which steps, if wanted: ``step * size + remainder``
+        for one that takes one in every step of this remainder from then on, and ``~`` of it for one that stops."""
+        self.chunks = array("d")
+        """Where an engine notes chunks of prompts in runs of several steps, six numbers each: when the run began and
+        ended; its steps; tokens that were computed before; tokens in each step; blocks held after the first."""
 
     def watch(self) -> None:
         """Let an engine that is made from now on keep notes."""
         self.fresh_notes = []
+        self.growth = array("q")
 
     @property
-    def notes(self) -> tuple[array[float], array[int]]:
-        """All notes so far: their times, and the three amounts of each."""
+    def notes(self) -> tuple[array[Any], ...]:
+        """All notes so far, one array for each of the four numbers."""
         self.store_notes()
-        return self._note_s, self._noted
+        return self._columns
 
     def store_notes(self) -> None:
-        """Put fresh notes into arrays, which take a sixth of the memory of a list."""
+        """Put fresh notes into arrays, which take a fifth of the memory of a list."""
         fresh = self.fresh_notes
         if fresh:
-            self._note_s.fromlist(fresh[::4])
-            del fresh[::4]
-            self._noted.fromlist(fresh)  # type: ignore[arg-type]
+            for place, column in enumerate(self._columns):
+                column.fromlist(fresh[place::4])
             fresh.clear()
 
     @property
@@ -137,7 +144,8 @@ class PagedKVCache:
         if free < 0:
             raise InternalError(f"decode takes {blocks} KV blocks, {self.free_blocks} are free")
         self.free_blocks = free
-        used = self.full_blocks = self.num_blocks - free
+        self.taken_blocks += blocks
+        used = self.num_blocks - free
         if used > self.peak_blocks:
             self.peak_blocks = used
 

@@ -53,6 +53,9 @@ class DecodePhase(ABC):
     inlined: ClassVar[bool] = False
     """Whether a replica's loop (`executors/express.py`) may do what this very class does, not one derived from it."""
 
+    queries: int = 1
+    """Tokens of each sequence that a step processes."""
+
     def __init__(self, sequences: Sequences, kv: PagedKVCache) -> None:
         self.sequences = sequences
         self.kv = kv

@@ -47,6 +47,7 @@ class Replica:
         host: Host costs of the engine.
         rank: Of engines that wake at one moment, that with the lowest is first; by default the team's first rank.
         max_context_tokens: Longest prompt plus output the model accepts; 0 for no limit.
+        decode_tokens: What the KV cache holds where requests get the tokens after their first; by default, this one.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Replica:
         host: HostCosts,
         rank: int | None = None,
         max_context_tokens: int = 0,
+        decode_tokens: int | None = None,
     ) -> None:
         self.scheduler = scheduler
         self.sequences, self.kv = scheduler.sequences, scheduler.kv
@@ -71,14 +73,16 @@ class Replica:
         self._per_step_s, self._per_sequence_s = host.per_step_s, host.per_sequence_s
         self._prefill, self._decode = scheduler.prefill, scheduler.decode
         self._running, self._prefilling = scheduler.running, scheduler.prefilling
-        self._block_size, self._capacity_tokens = self.kv.block_size, self.kv.capacity_tokens
+        self._block_size = self.kv.block_size
+        self._capacity_tokens = self.kv.capacity_tokens if decode_tokens is None else decode_tokens
+        self._surely_fits = min(self._capacity_tokens, self.kv.capacity_tokens)  # tokens of a request
         self._max_context_tokens = max_context_tokens
         self._notes = self.kv.fresh_notes
         self._steps = team.steps(self._boundary)
         self._waking = EventPriority(AFTERWARDS + 1 + (team.group.ranks[0] if rank is None else rank))
         overridden = type(scheduler).refusal is not Scheduler.refusal
         self._refuses = scheduler.refusal if overridden else None
-        self._busy = False
+        self._busy = self._stopped = False
         self._copying = False  # while the next run waits for copies
         self._unasked = False  # whether a request has come meanwhile
         self._left = 0  # steps of the run under way, none while it is being changed
@@ -86,6 +90,7 @@ class Replica:
         self._chunks: Sequence[Chunk] = ()
         self._decoding = 0
         self._joining: list[int] = []  # whose caches have come from elsewhere
+        self._began_s = 0.0  # when the run did, if it has chunks
 
     @property
     def outstanding(self) -> int:
@@ -106,7 +111,7 @@ class Replica:
         """Whether a request can be served; if it cannot, that is its end."""
         sequences, context = self.sequences, self._max_context_tokens
         total = sequences.prompt_tokens[request] + sequences.output_tokens[request]
-        if not total > context > 0 and total <= self._capacity_tokens and self._refuses is None:
+        if not total > context > 0 and total <= self._surely_fits and self._refuses is None:
             return True
         reason = self._refusal(request)
         if reason:
@@ -131,7 +136,7 @@ class Replica:
             self._busy = True
             self._left = 0
             wake = Event(self._env)
-            wake.callbacks.append(self._wake)
+            wake.callbacks.append(lambda _: self._next())
             self._env.fire_at(self._env._now, wake, priority=self._waking)
 
     def rest(self, *, asked: bool) -> None:
@@ -160,8 +165,30 @@ class Replica:
         kv, waiting = self.kv, self.scheduler.waiting
         kv.peak_blocks = max(kv.peak_blocks, kv.num_blocks - self.free_blocks())
         kv.release(request, self.sequences.prompt_tokens[request])
+        self._note(0)
         if waiting:
             self.notice(waiting[0])
+
+    def stop(self) -> None:
+        """The run ends now: book the steps that have ended, and begin no others."""
+        steps = self._steps.stop() if self._left else 0
+        if steps:
+            chunks = self._chunks
+            self._hold(chunks, steps + 1)  # and those of the step under way
+            self._prefill.finish(chunks, steps)
+            if self._decoding:
+                self._decode.finish(steps)
+        self._note(0)
+        for request in self._running:
+            if self._decodes(request):
+                self._decode.remove(request)
+        self._stopped = self._busy = True
+        self._copying = False
+        self._left = 0
+
+    def _decodes(self, request: int) -> bool:
+        """Whether a running request is not still processing its prompt."""
+        return request not in self._prefilling
 
     def check_finished(self) -> None:
         """A policy that never admits a request must not end as if all were well.
@@ -169,7 +196,7 @@ class Replica:
         Raises:
             UsageError: If requests wait although nothing will happen any more.
         """
-        if self.scheduler.waiting:
+        if self.scheduler.waiting and not self._stopped:
             raise UsageError(
                 f"scheduler {type(self.scheduler).__name__} leaves {len(self.scheduler.waiting)} requests waiting "
                 "although nothing runs"
@@ -183,10 +210,9 @@ class Replica:
             return f"longer than the model's context of {context} tokens"
         if total - 1 > capacity:
             return f"longer than the KV cache of {capacity} tokens"
+        if sequences.prompt_tokens[request] > self.kv.capacity_tokens:
+            return f"its prompt is longer than the KV cache of {self.kv.capacity_tokens} tokens"
         return self._refuses(request) if self._refuses is not None else ""
-
-    def _wake(self, _: Event) -> None:
-        self._next()
 
     def _boundary(self, steps: int) -> None:
         """A run of steps has ended: book what it has done, last tokens first, then prompts; and go on."""
@@ -209,9 +235,13 @@ class Replica:
 
     def _hold(self, chunks: Sequence[Chunk], steps: int) -> None:
         """Take the blocks of the chunks of a run; those of the first step were taken when it was scheduled."""
-        self.kv.reserved_blocks = 0
+        kv = self.kv
+        kv.reserved_blocks = 0
         for request, tokens in chunks:
-            self.kv.grow(request, self.sequences.computed_tokens[request] + tokens * steps)
+            computed = self.sequences.computed_tokens[request]
+            if self._notes is not None:
+                kv.chunks.extend((self._began_s, self._env._now, steps, computed, tokens, kv.held[request]))
+            kv.grow(request, computed + tokens * steps)
 
     def _advance(self, chunks: Sequence[Chunk], steps: int) -> None:
         """Let requests whose prompt is complete decode, or end."""
@@ -252,6 +282,7 @@ class Replica:
                 self._start(chunks)
             else:
                 self._copying = True
+                self._note(-decode.size)
                 copies.callbacks.append(lambda _: self._copied(chunks))
         else:
             scheduler.preempted = False
@@ -259,12 +290,18 @@ class Replica:
 
     def _copied(self, chunks: list[Chunk]) -> None:
         """Start the run that has waited for copies; the policy has not seen who has come meanwhile."""
+        if self._stopped:
+            return
         self._copying = False
         self._start(chunks)
         if self._unasked:
             self._unasked = False
             if self._left > 1:
                 self._steps.cut()
+
+    def _note(self, sequences: int) -> None:
+        if self._notes is not None:
+            self._notes += (self._env._now, self.kv.free_blocks, self.kv.taken_blocks, sequences)
 
     def _start(self, chunks: list[Chunk]) -> None:
         if chunks:
@@ -277,8 +314,7 @@ class Replica:
         decode, kv = self._decode, self.kv
         self._chunks = ()
         self._decoding = size = decode.size
-        if self._notes is not None:
-            self._notes += (self._env._now, kv.free_blocks, kv.full_blocks, size)
+        self._note(size)
         if not size:
             self._busy = False
             return
@@ -299,9 +335,8 @@ class Replica:
         """Start a run that lasts until a sequence ends, a prompt is complete or memory runs out."""
         scheduler, decode, kv = self.scheduler, self._decode, self.kv
         decoding = decode.size if scheduler.mixes else 0
-        self._chunks, self._decoding = chunks, decoding
-        if self._notes is not None:
-            self._notes += (self._env._now, kv.free_blocks, kv.full_blocks, decoding or -decode.size)
+        self._chunks, self._decoding, self._began_s = chunks, decoding, self._env._now
+        self._note(decoding or -decode.size)
         batch = self._prefill.work(chunks)
         steps, more_pairs = 1, 0.0
         if not batch.logits:  # no prompt is complete after one step

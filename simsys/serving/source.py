@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from heapq import heappop
+from itertools import islice
 from math import inf
 from typing import Protocol
 
@@ -64,7 +65,7 @@ class Source:
         if late_s:
             self._arrival_s = array("d", [time_s + late_s for time_s in requests.arrival_s])
         self.ended = Event(env)
-        """Fires when all requests have ended."""
+        """Fires when all requests have ended, or when no more are to come."""
         self._left = len(requests)
         self._followers = _followers(requests.after)
         self._order: Sequence[int] = range(len(requests))
@@ -76,7 +77,8 @@ class Source:
         for replica in (*router.replicas, *elsewhere):
             replica.on_end = on_end
         self._tick = Recurring(env, self._deliver, brief=True)
-        self._armed = self._handed_over = False
+        self._handed_over = self._stopped = False
+        self._due: dict[int, float] = {}  # followers that are to arrive at known times
         self._arm()
         for replica in (*router.replicas, *elsewhere):
             replica.hasten(self)
@@ -100,12 +102,22 @@ class Source:
             self._handed_over = False
             self._arm()
 
+    def stop(self) -> None:
+        """No more are to come; observers hear of those that are on their way to the router."""
+        self._stopped = True
+        next_ones = islice(self._order, self._next, self._next + max(self._free, 0))
+        due = [*self._due.items(), *((request, self._arrival_s[request]) for request in next_ones)]
+        for request, time_s in due:
+            if time_s - self._late_s <= self._env._now:
+                for hook in self._probes.request_arrived:
+                    hook(request, time_s - self._late_s)
+        self.ended.succeed()
+
     def _arm(self) -> None:
         """Wait for the next arrival, if it need not wait for another request's end."""
         if self._next < len(self._order) and self._free > 0:
             now_s = self._env._now
             time_s = self._arrival_s[self._order[self._next]]
-            self._armed = True
             if time_s > now_s:
                 self._tick.arm(time_s, URGENT)
             else:
@@ -114,41 +126,48 @@ class Source:
     def _deliver(self, _: Event) -> None:
         """Deliver the next request, and in the same event all others that arrive at this moment."""
         order, arrival_s, now_s = self._order, self._arrival_s, self._env._now
+        if self._stopped:
+            return
         while self._next < len(order) and self._free > 0:
             request = order[self._next]
             if arrival_s[request] > now_s:
                 break
             self._next += 1
+            self._free -= 1
             self._arrive(request)
-        self._armed = False
         self._arm()
 
     def _arrive(self, request: int) -> None:
-        self._free -= 1
         for hook in self._probes.request_arrived:
             hook(request, self._env._now - self._late_s)
         self._router.route(request).submit(request)
 
     def _count(self, request: int) -> None:
         self._left -= 1
-        if not self._left:
+        if not self._left and not self._stopped:
             self.ended.succeed()
 
     def _let_follow(self, request: int) -> None:
-        """Let the requests follow that have waited for this one."""
+        """Let the requests follow that have waited for this one, or the next one of a closed loop."""
         self._count(request)
-        self._free += 1
-        if not self._armed:
-            self._arm()
-        for follower in self._followers.get(request, ()):
+        followers: Sequence[int] = self._followers.get(request, ())
+        if self._requests.concurrency and not followers and self._next < len(self._order):
+            self._next += 1
+            followers = (self._order[self._next - 1],)
+        for follower in followers:
             self._follow(follower)
 
     def _follow(self, request: int) -> None:
         think_s = self._requests.think_s[request] if self._requests.think_s else 0.0
         arrival = Event(self._env)
-        arrival.callbacks.append(lambda _: self._arrive(request))
-        time_s = max(self._env._now + think_s + self._late_s, self._arrival_s[request])
+        arrival.callbacks.append(lambda _: self._follower_arrives(request))
+        time_s = self._due[request] = max(self._env._now + think_s + self._late_s, self._arrival_s[request])
         self._env.fire_at(time_s, arrival, priority=AFTERWARDS)
+
+    def _follower_arrives(self, request: int) -> None:
+        if not self._stopped:
+            del self._due[request]
+            self._arrive(request)
 
 
 def _followers(after: Sequence[int]) -> dict[int, list[int]]:

@@ -278,7 +278,7 @@ class WatchedSteps:
     ) -> None:
         self._stepper, self._done, self._run = make(self._ended), done, run
         self._each: tuple[float, float, float] = (0, 0, 0)
-        self.cut, self.passed = self._stepper.cut, self._stepper.passed
+        self.cut, self.passed, self.stop = self._stepper.cut, self._stepper.passed, self._stepper.stop
 
     def hasten(self, replica: Replica, source: Source) -> None:
         """Every step is to be seen here."""

@@ -1,0 +1,62 @@
+"""`simsys calibrate`: fit profiles to measured runs."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from simsys.commands.options import JSON, answer_json, common
+from simsys.report.console import answer, say
+
+
+@click.command()
+@click.argument("files", type=click.Path(path_type=Path), nargs=-1, required=True)
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of hardware profiles to write to.")
+@click.option("--rows", type=click.IntRange(1), default=12, show_default=True, help="Most rows of a group to look at.")
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes that simulate.")
+@click.option("--page", type=click.Path(path_type=Path), help="Write a page on the errors, as Markdown.")
+@click.option("--notes", type=click.Path(path_type=Path), help="YAML with causes of errors for the page, by group.")
+@JSON
+@common
+def calibrate(
+    files: Sequence[Path], out: Path, rows: int, jobs: int, page: Path | None, notes: Path | None, as_json: bool
+) -> None:
+    """Fit what data sheets leave open to the measured runs of FILES: efficiencies, overheads, bandwidths.
+
+    Known are the tables that 'simsys validate' knows, and tables of kernels: matrix products and decode attention.
+    One profile of a GPU, an engine or a machine serves all rows that have it. The fits are written into fits/ below
+    the folder, with their rows, their errors, and their errors on groups of rows that they have not seen. Profiles in
+    a folder 'hardware_profiles' of a folder in $SIMSYS_PATH are found by all commands.
+    """
+    from simsys.fidelity.calibrate import calibrate as fit_profiles
+    from simsys.fidelity.operator_tables import fit_kernels, is_kernel_table
+    from simsys.fidelity.readers import cases_of
+    from simsys.fidelity.table import read_table
+    from simsys.report.calibration import calibration_dict, calibration_text
+    from simsys.report.fidelity_page import Notes, write_page
+
+    names = [file.name for file in files]
+    tables = [read_table(file) for file in files]
+    found = fit_profiles(
+        [case for table in tables if not is_kernel_table(table) for case in cases_of(table)],
+        [fit for table in tables if is_kernel_table(table) for fit in fit_kernels(table)],
+        tables=names,
+        command=shlex.join(["simsys", "calibrate", *names, "--rows", str(rows)]),
+        as_of=datetime.now(UTC).date(),
+        rows_of_a_group=rows,
+        jobs=jobs,
+    )
+    written = found.write(out)
+    if page is not None:
+        known = Notes.read(notes) if notes is not None else Notes()
+        written += write_page(page, found.unseen, command=found.command, notes=known)
+    if as_json:
+        answer_json({"calibration": calibration_dict(found), "files": [str(path) for path in written]})
+    else:
+        answer(calibration_text(found))
+        for path in written:
+            say(f"wrote {path}")

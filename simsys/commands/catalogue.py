@@ -1,0 +1,47 @@
+"""`simsys list` and `simsys show`: what there is, and all facts of one thing."""
+
+from __future__ import annotations
+
+import click
+
+from simsys.commands.options import JSON, answer_json, common
+from simsys.report.console import answer
+
+
+@click.command("list")
+@click.argument("kind")
+@JSON
+@common
+def list_(kind: str, as_json: bool) -> None:
+    """List what there is of a KIND.
+
+    KIND is one of: models, gpus, nodes, fabrics, engines, frameworks, collectives, topologies.
+    """
+    from simsys.report.catalogue import rows
+    from simsys.report.listing import table
+
+    found = rows(kind)
+    if as_json:
+        answer_json({"kind": kind, "entries": found})
+    else:
+        answer(table(found))
+
+
+@click.command()
+@click.argument("kind")
+@click.argument("name")
+@JSON
+@common
+def show(kind: str, name: str, as_json: bool) -> None:
+    """Show all facts of one thing, such as: simsys show gpu H100.
+
+    KIND as in 'simsys list --help'.
+    """
+    from simsys.report.catalogue import facts
+    from simsys.report.listing import description
+
+    found = facts(kind, name)
+    if as_json:
+        answer_json({"kind": kind, "facts": found})
+    else:
+        answer(description(found))

@@ -1,0 +1,44 @@
+"""`simsys check`: can the scenarios be simulated?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from simsys.commands.options import FILE, JSON, SET, answer_json, common
+from simsys.report.console import answer
+
+if TYPE_CHECKING:
+    from simsys.errors import Problem
+
+
+@click.command()
+@FILE
+@SET
+@JSON
+@common
+def check(file: Path, assignments: Sequence[str], as_json: bool) -> int:
+    """Say whether the scenarios of FILE can be simulated, with all problems at once."""
+    from simsys.check import check_file
+    from simsys.errors import ConfigError, InfeasibleConfigError
+
+    try:
+        names = [config.name for config in check_file(file, assignments)]
+    except (ConfigError, InfeasibleConfigError) as error:
+        if not as_json:
+            raise
+        problems = [_problem(problem) for problem in error.problems]
+        answer_json({"file": str(file), "scenarios": [], "problems": problems})
+        return error.exit_code
+    if as_json:
+        answer_json({"file": str(file), "scenarios": names, "problems": []})
+    else:
+        answer(f"{file}: ok, {len(names)} scenario{'s' if len(names) > 1 else ''}: {', '.join(names)}")
+    return 0
+
+
+def _problem(problem: Problem) -> dict[str, Any]:
+    return {key: getattr(problem, key) for key in ("message", "path", "file", "line", "column")}

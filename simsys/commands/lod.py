@@ -1,0 +1,90 @@
+"""`simsys lod`: the levels of detail beside each other."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from simsys.commands.options import FILE, JSON, SCENARIO, SCHEMA_VERSION, SET, answer_json, common
+from simsys.report.console import INTERRUPTED, answer, say
+
+NAME = "level_of_detail"
+"""Of the files."""
+
+
+@click.command()
+@FILE
+@SCENARIO
+@SET
+@click.option("--attribution", is_flag=True, help="Also tell what each abstraction is worth.")
+@click.option("--profile", is_flag=True, help="Also tell where the time goes, package by package.")
+@click.option("--yes", is_flag=True, help="Run high also where it takes longer than the limit.")
+@click.option("--part", is_flag=True, help="Compare as much as high can do within the limit.")
+@click.option(
+    "--limit", "limit_s", type=click.FloatRange(1.0), default=60.0, show_default=True, help="Seconds of high."
+)
+@click.option("--repeats", type=click.IntRange(1, 100), help="How often each is measured; a few times by default.")
+@click.option("--out", type=click.Path(path_type=Path), default="results", show_default=True, help="Folder for files.")
+@click.option("--no-files", is_flag=True, help="Write no files.")
+@JSON
+@common
+def lod(
+    file: Path,
+    names: Sequence[str],
+    assignments: Sequence[str],
+    attribution: bool,
+    profile: bool,
+    yes: bool,
+    part: bool,
+    limit_s: float,
+    repeats: int | None,
+    out: Path,
+    no_files: bool,
+    as_json: bool,
+) -> int:
+    """Simulate the scenarios of FILE at both levels of detail: what medium saves, and how far off it is."""
+    from simsys.comparison.compare import Settings
+    from simsys.comparison.study import study
+    from simsys.report.comparison import comparison_text
+    from simsys.report.outcome import plan_scenarios
+
+    plans = plan_scenarios(file, assignments, names)
+    for plan in plans:
+        if plan.shortage is not None:
+            raise plan.shortage
+    settings = Settings(limit_s=limit_s, anyway=yes, part=part, repeats=repeats)
+    watched = sys.stderr is not None and sys.stderr.isatty()
+    known = [plan.name for plan in plans]
+    data = study(
+        [plan.config for plan in plans],
+        settings,
+        attribution=known if attribution else (),
+        profile=known if profile else (),
+        told=say if watched else lambda _: None,
+    )
+    refused = data["refused"]
+    files = [] if no_files or not data["scenarios"] else _write(data, out)
+    if as_json:
+        answer_json({**data, "files": [str(path) for path in files]})
+    elif data["scenarios"]:
+        answer("\n".join([comparison_text(data), *(["", "files"] if files else []), *(f"  {path}" for path in files)]))
+    for each in refused:
+        say(f"error: {each['error']}")
+    if data["interrupted"]:
+        say("interrupted")
+        return INTERRUPTED
+    return max((each["exit_code"] for each in refused), default=0)
+
+
+def _write(data: dict[str, object], out: Path) -> list[Path]:
+    """The comparison as data, and as a picture."""
+    from simsys.report.comparison_plot import plot_comparison
+    from simsys.report.export import json_text
+    from simsys.report.files import write_files
+
+    text = json_text({"schema_version": SCHEMA_VERSION, **data})
+    files = write_files(out, {f"{NAME}.json": lambda file: file.write(text)})
+    return [*files, plot_comparison(data, out / f"{NAME}.png")]

@@ -1,0 +1,103 @@
+"""`simsys run`: simulate scenarios, print the answers, write the results."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from simsys.commands.options import FILE, JSON, SCENARIO, SET, answer_json, common
+from simsys.report.console import INTERRUPTED, answer, say
+
+if TYPE_CHECKING:
+    from simsys.report.outcome import Outcome
+    from simsys.report.threshold import Threshold
+
+THRESHOLD_FAILED = 1
+
+
+def _thresholds(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> list[Threshold]:
+    from simsys.report.threshold import Threshold
+
+    return [Threshold.parse(text) for text in texts]
+
+
+@click.command()
+@FILE
+@SCENARIO
+@click.option("--lod", type=click.Choice(["high", "medium"]), help="Level of detail, in place of the file's.")
+@SET
+@click.option("--out", type=click.Path(path_type=Path), default="results", show_default=True, help="Folder for files.")
+@click.option("--no-files", is_flag=True, help="Write no files.")
+@JSON
+@click.option("--quiet", is_flag=True, help="Print one line for each scenario.")
+@click.option(
+    "--fail-on",
+    "thresholds",
+    metavar="CONDITION",
+    multiple=True,
+    callback=_thresholds,
+    help="Exit with 1 if it holds, such as 'p99_ttft_ms>200'. Repeatable.",
+)
+@common
+def run(
+    file: Path,
+    names: Sequence[str],
+    lod: str | None,
+    assignments: Sequence[str],
+    out: Path,
+    no_files: bool,
+    as_json: bool,
+    quiet: bool,
+    thresholds: Sequence[Threshold],
+) -> int:
+    """Simulate the scenarios of FILE; print the answers and write the results."""
+    from simsys.report.outcome import plan_scenarios, run_scenario
+    from simsys.report.threshold import failures
+
+    assignments = [*assignments, *([f"simulation.lod={lod}"] if lod else [])]
+    plans = plan_scenarios(file, assignments, names)
+    outcomes: list[Outcome] = []
+    interrupted = False
+    try:
+        for plan in plans:
+            outcome = run_scenario(plan, None if no_files else out)
+            outcomes.append(outcome)
+            _print(outcome, as_json=as_json, quiet=quiet, last=plan is plans[-1])
+    except KeyboardInterrupt:
+        interrupted = True
+        options = [*_repeated("--set", assignments), *(["--no-files"] if no_files else ["--out", str(out)])]
+        _say_what_is_left(file, options, [done.name for done in outcomes], [plan.name for plan in plans])
+    if as_json:
+        paths = [str(path) for outcome in outcomes for path in outcome.files]
+        answer_json({"scenarios": [outcome.as_dict() for outcome in outcomes], "files": paths})
+    if interrupted:
+        return INTERRUPTED
+    failed = failures(thresholds, [outcome.result for outcome in outcomes if outcome.result is not None])
+    for text in failed:
+        say(f"failed: {text}")
+    return max([THRESHOLD_FAILED if failed else 0, *(outcome.exit_code for outcome in outcomes)])
+
+
+def _print(outcome: Outcome, *, as_json: bool, quiet: bool, last: bool) -> None:
+    """Print an answer, its headline bold where that is possible; scenarios are set apart by empty lines."""
+    if not as_json:
+        headline, newline, rest = outcome.text(brief=quiet).partition("\n")
+        answer(click.style(headline, bold=True) + newline + rest + ("" if quiet or last else "\n"))
+    if outcome.result is not None and outcome.error is not None:
+        say(f"error: {outcome.error}")
+
+
+def _repeated(option: str, values: Sequence[str]) -> list[str]:
+    return [text for value in values for text in (option, value)]
+
+
+def _say_what_is_left(file: Path, options: Sequence[str], done: Sequence[str], names: Sequence[str]) -> None:
+    rest = [name for name in names if name not in done]
+    command = ["simsys", "run", str(file), *_repeated("--scenario", rest), *options]
+    say(f"interrupted; finished: {', '.join(done) or 'none'}")
+    if rest:
+        say(f"to run the rest: {shlex.join(command)}")

@@ -1,0 +1,75 @@
+"""A function in a process of its own: its memory is its own, and it can be given up."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any, ParamSpec, TypeVar
+
+from simsys.errors import InfeasibleError, SimsysError, UsageError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class TooSlowError(UsageError):
+    """It was not over in time, and was given up."""
+
+
+def isolated(function: Callable[P, T], limit_s: float | None = None, /, *args: P.args, **options: P.kwargs) -> T:
+    """Call a function of a module in a fresh process that has everything imported already.
+
+    Args:
+        function: What to call.
+        limit_s: After so many seconds of wall time it is given up.
+        args: Its arguments, which can be pickled.
+        options: More of them.
+
+    Raises:
+        TooSlowError: If it was given up.
+        SimsysError: What the function raised, or that its process ended without a result.
+    """
+    context = _context()
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_call, args=(sender, function, args, options), daemon=True)
+    process.start()
+    sender.close()
+    try:
+        if not receiver.poll(limit_s):
+            raise TooSlowError(f"given up after {limit_s:g} s")
+        kind, value = receiver.recv()
+    except EOFError:
+        process.join()
+        message = f"a simulation's process ended with code {process.exitcode}; there may not be enough memory"
+        raise SimsysError(message) from None
+    finally:
+        process.kill()
+        process.join()
+        receiver.close()
+    if kind is None:
+        result: T = value
+        return result
+    raise kind(value)
+
+
+def _context() -> Any:
+    """Processes forked from one that has imported what they need; started anew where there is no such thing."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["simsys.comparison.measurement"])
+    return context
+
+
+def _call(sender: Connection, function: Callable[..., Any], args: Any, options: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits
+    answer: tuple[type[SimsysError] | None, Any]
+    try:
+        answer = None, function(*args, **options)
+    except SimsysError as error:
+        kinds = (UsageError, InfeasibleError)
+        answer = next((kind for kind in kinds if isinstance(error, kind)), SimsysError), str(error)
+    sender.send(answer)
+    sender.close()

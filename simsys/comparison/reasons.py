@@ -1,0 +1,72 @@
+"""Why medium is not faster, and why it answers something else: said with the numbers of the row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from simsys.report.text import number, percent, time
+
+EXACT = 1e-6
+"""Figures that differ by less are called equal: what is left is rounding."""
+SOUGHT = 100.0
+"""The speed-up below which a row says why."""
+
+Row = Mapping[str, Any]
+
+
+def reasons(row: Row) -> list[str]:
+    """What keeps a row from being a hundred times faster, and what its differences come from.
+
+    Args:
+        row: A comparison as data, without its reasons.
+    """
+    return [*_speed(row), *_folding(row), *_differences(row), *_drawn(row)]
+
+
+def _speed(row: Row) -> Iterator[str]:
+    if row["cpu_speedup"] >= SOUGHT:
+        return
+    high, medium = row["levels"]["high"], row["levels"]["medium"]
+    fixed = row["least_cpu_s"] / max(medium["median_cpu_s"], 1e-9)
+    if fixed > 0.4:
+        yield (
+            f"of medium's {time(medium['median_cpu_s'])}, {time(row['least_cpu_s'])} are building the scenario and "
+            f"its figures, whatever there is to do: more {row['unit']} raise the ratio"
+        )
+    steps, events = medium["steps"], medium["events"]
+    if steps and events > 0.5 * steps:
+        yield (
+            f"medium takes {events / steps:.2g} events per step here: runs of steps are not one event where a "
+            "pipeline has several batches under way, links are occupied, hardware varies, or each step brings a batch"
+        )
+    if fixed <= 0.4:
+        each_s, cheap_s = (level["median_cpu_s"] / max(level["events"], 1) for level in (medium, high))
+        yield (
+            f"{number(row['event_reduction'])} times fewer events, each {number(each_s / cheap_s)} times as dear: "
+            f"{time(each_s)}, which schedule and note {row['unit']}, against {time(cheap_s)} for a layer or transfer"
+        )
+
+
+def _folding(row: Row) -> Iterator[str]:
+    medium = row["levels"]["medium"]
+    if row["kind"] == "training" and medium["stand_ins"] == medium["ranks"] > 1:
+        yield f"ranks cannot be folded: each of the {medium['ranks']} does its work at other times than the rest"
+
+
+def _differences(row: Row) -> Iterator[str]:
+    largest = row["largest_difference"]
+    if largest <= EXACT:
+        return
+    contention = row["levels"]["medium"]["contention"]
+    worst = max(row["differences"], key=lambda name: abs(row["differences"][name]))
+    begin = f"{worst} is {percent(largest) if largest >= 1e-3 else f'{100 * largest:.1g} %'} off: transfers of"
+    if contention.startswith("none"):
+        yield f"{begin} several groups meet on links at high, while medium takes the time of idle links"
+    else:
+        yield f"{begin} several groups queue on links at high, while medium shares these by mean rates"
+
+
+def _drawn(row: Row) -> Iterator[str]:
+    if not row["drawn"]:
+        yield "nothing in the workload is random: another seed changes nothing"

@@ -1,0 +1,90 @@
+"""How far ranks have come: the simulated clock, and the computation that each has issued ahead of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from simpy.events import Event
+
+from simsys.platform.environment import At
+from simsys.platform.part import Hardware
+from simsys.probes import Probes
+
+
+class Clocks:
+    """When each rank can go on, and what has been done by then.
+
+    Args:
+        platform: The hardware.
+        probes: Observers.
+    """
+
+    def __init__(self, platform: Hardware, probes: Probes) -> None:
+        self.platform, self.env, self.probes = platform, platform.env, probes
+
+    def now(self, rank: int) -> float:
+        """When `rank` would start its next operation: once the computation issued before it has ended.
+
+        So a collective that follows a computation nobody waited for starts after it, as on a CUDA stream.
+        """
+        return max(self.env._now, self.platform.devices[rank].free_at_s)
+
+    def align(self, ranks: Sequence[int]) -> float:
+        """Let all `ranks` go on when the last of them can; return that time."""
+        now_s = max(self.now(rank) for rank in ranks)
+        for rank in ranks:
+            self.platform.devices[rank].free_at_s = now_s
+        return now_s
+
+    def pause(self, ranks: Sequence[int], until_s: float) -> Event:
+        """Let all `ranks` do nothing until a time that they have not reached yet."""
+        for rank in ranks:
+            self.platform.devices[rank].free_at_s = until_s
+        return At(self.env, until_s)
+
+    def busy_seconds(self, ranks: Sequence[int]) -> list[float]:
+        """How long each rank's GPU has computed so far."""
+        return [self.platform.devices[rank].busy_s for rank in ranks]
+
+    def sent_bytes(self) -> list[float]:
+        """What has been sent so far, account by account of the communication graph."""
+        return self.platform.network.traffic.counted()
+
+    def repeat(
+        self,
+        ranks: Sequence[int],
+        count: int,
+        *,
+        like: int,
+        iteration_s: float,
+        busy_s: Sequence[float],
+        sent_bytes: Sequence[float],
+    ) -> float:
+        """Tell the probes of `count` further iterations; the ranks go on after them, ahead of the clock.
+
+        Args:
+            ranks: Those that run a process.
+            count: How many follow.
+            like: The number of the iteration that they are like.
+            iteration_s: How long each takes.
+            busy_s: How long each rank's GPU computes in one.
+            sent_bytes: What is sent in one, account by account.
+
+        Returns:
+            When the last of them ends.
+        """
+        start_s = max(self.now(rank) for rank in ranks)
+        end_s = start_s + count * iteration_s
+        self.platform.network.traffic.repeat(sent_bytes, count)
+        for rank, each_s in zip(ranks, busy_s, strict=True):
+            device = self.platform.devices[rank]
+            device.free_at_s = end_s
+            device.busy_s += count * each_s
+            for hook in self.probes.repeated:
+                hook(rank, count, start_s, iteration_s, like)
+        return end_s
+
+    def mark(self, rank: int, name: str) -> None:
+        """Tell the probes the name of a phase."""
+        for hook in self.probes.mark:
+            hook(rank, name, self.now(rank))

@@ -1,0 +1,83 @@
+"""Analytical collectives and messages: one event each, at the end of a closed form on idle links."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from simpy.events import Event
+
+from simsys.executors.base import Executor
+from simsys.executors.communicator import Meeting
+from simsys.executors.tally import Tally
+from simsys.ops import Pipelined, Send, Transfer
+from simsys.parallel.layout import Group
+from simsys.platform.environment import At
+from simsys.platform.network import Pairs
+
+
+class ClosedForms(Executor):
+    """Communication takes the time of links that nobody else uses; takes the arguments of `Executor`."""
+
+    contention = "none (idle links)"
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._tally = Tally(self)
+        self._lanes: dict[tuple[Group, Group, int], tuple[float, float]] = {}
+
+    def run_collective(self, meeting: Meeting, ready_s: float) -> None:
+        """One event, at the end of the closed form."""
+        op = meeting.op
+        communicator = self.communicator(op.group)
+        communicator.count(op.kind, op.nbytes)
+        start_s = max(ready_s, communicator.free_at_s)
+        communicator.free_at_s = end_s = start_s + communicator.seconds(op.kind, op.nbytes, start_s)
+        for hook in self.probes.operation:
+            hook(op, start_s, end_s)
+        self.env.fire_at(end_s, meeting.event)
+
+    def send(self, op: Send) -> Event:
+        """One event when the message has arrived over an idle route."""
+        event = self.mail.event(op.rank, op.dst, op.tag, receiving=False)
+        self._tally.sent(op)
+        start_s = self.now(op.rank)
+        latency_s, bytes_per_s = self.platform.network.steady(start_s).idle_path([(op.rank, op.dst)])
+        end_s = start_s + latency_s + op.nbytes / bytes_per_s
+        for hook in self.probes.operation:
+            hook(op, start_s, end_s)
+        self.env.fire_at(end_s, event, start_s)
+        return event
+
+    def transfer(self, op: Transfer) -> Event:
+        """One event when all messages have arrived over routes that are idle otherwise."""
+        start_s = self.env._now
+        end_s = start_s + self._transfer_seconds(op)
+        for hook in self.probes.operation:
+            hook(op, start_s, end_s)
+        return At(self.env, end_s)
+
+    def _transfer_seconds(self, op: Transfer) -> float:
+        """How long a transfer that begins now takes on idle links; counts its bytes."""
+        for src, dst in op.pairs:
+            self.platform.network.traffic.between(src, dst).nbytes += op.nbytes
+        latency_s, bytes_per_s = self._lane(op.source, op.target, op.pairs, self.env._now)
+        return latency_s + op.nbytes / bytes_per_s
+
+    def _hand_on_seconds(self, op: Pipelined, stage: int, start_s: float) -> float:
+        """How long the hidden states need to the next stage, all ranks sending at once."""
+        nbytes = self.handed_on_bytes(op, stage)
+        if not nbytes:
+            return 0.0
+        pairs = op.transfers(stage)
+        latency_s, bytes_per_s = self._lane(op.passes[stage].team, op.passes[stage + 1].team, pairs, start_s)
+        self._tally.sent(Send(*pairs[0], nbytes, None, op.name))
+        return latency_s + nbytes / bytes_per_s
+
+    def _lane(self, source: Group, target: Group, pairs: Pairs, start_s: float) -> tuple[float, float]:
+        """Latency and bytes/s from the ranks of one team to those of another, all sending at once on idle links."""
+        network = self.platform.network
+        key = source, target, network.epoch(start_s)
+        found = self._lanes.get(key)
+        if found is None:
+            found = self._lanes[key] = network.steady(start_s).idle_path(pairs)
+        return found

@@ -1,0 +1,138 @@
+"""A team's forward passes at high detail: an event at the end of every segment, and one after every collective."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from heapq import heappush
+from typing import TYPE_CHECKING, Any
+
+from simpy.events import NORMAL, Event
+
+from simsys.executors.communicator import Recurring
+from simsys.model.work import Work
+from simsys.ops import Compute, Forward
+from simsys.parallel.layout import Group
+
+if TYPE_CHECKING:
+    from simsys.executors.high import HighDetail
+
+SAME_TIME = 1e-13
+"""Times that differ by no more, relative to the clock, differ by the rounding of a few hundred additions."""
+
+TimedSegment = tuple[str, float, Recurring | None, float]
+"""Its name, how long it computes, the collective after it if there is one, and how long that takes on idle links."""
+
+
+class PassRuns:
+    """Carries out the passes of a team, one at a time.
+
+    Times are anchored: as long as nothing disturbs a pass, a segment ends at the start of the pass plus a sum
+    of durations, not at a clock that is rounded anew at every layer, and a pass that follows another at once
+    starts where that one ended by this account.
+
+    Args:
+        executor: Knows what passes cost, and runs the collectives.
+        team: The ranks.
+    """
+
+    def __init__(self, executor: HighDetail, team: Group) -> None:
+        self._executor, self._team = executor, team
+        self._devices = [executor.platform.devices[rank] for rank in team.ranks]
+        self._busy_before_s: list[float] = []
+        self._under_way: list[TimedSegment] = []
+        # A generator instead of methods, since its variables outlive the events: there are hundreds in every pass.
+        playing = self._play()
+        next(playing)
+        self._go_on = playing.send
+        self._callbacks = [self._go_on]
+
+    def begin(self, op: Forward, ready_s: float | None, event: Event) -> None:
+        """Start a pass; the one before must have ended.
+
+        Args:
+            op: The pass.
+            ready_s: When the host is ready, if it is not to begin now.
+            event: Fires at the end.
+        """
+        self._go_on((op, ready_s, event))
+
+    def stop(self) -> None:
+        """Begin no further segment of the pass under way; the GPUs have not been busy with it."""
+        for device, busy_s in zip(self._devices, self._busy_before_s, strict=True):
+            device.busy_s, device.free_at_s = busy_s, min(device.free_at_s, self._executor.env._now)
+        self._under_way.clear()
+
+    def _play(self) -> Generator[None, Any, None]:
+        """One pass after another, resumed by the events that it waits for."""
+        executor, env, probes = self._executor, self._executor.env, self._executor.probes
+        devices = self._devices
+        queue, serial, links_change = env._queue, env._eid, bool(executor.platform.network.changes_s)
+        tick = Event(env)  # a single one, armed again and again with the same callbacks
+        tick._ok, tick._value = True, None
+        anchor_s = offset_s = 0.0
+        while True:
+            op, ready_s, event = yield
+            go_on, callbacks = self._go_on, self._callbacks
+            segments, slowness = self._segments(op), executor.conditions.begin_step(self._team)
+            self._under_way, self._busy_before_s = segments, [device.busy_s for device in devices]
+            started_s = now = env._now
+            anchor_s += offset_s
+            if abs(anchor_s - now) > SAME_TIME * now:
+                anchor_s = now
+            offset_s = op.host_s if ready_s is None else max(0.0, ready_s - anchor_s)
+            tick.callbacks = callbacks
+            heappush(queue, (max(now, anchor_s + offset_s), NORMAL, next(serial), tick))
+            yield
+            for name, alone_s, collective, exchange_s in segments:
+                now, compute_s = env._now, alone_s * slowness
+                offset_s += compute_s
+                end_s = anchor_s + offset_s
+                for device in devices:
+                    if device.free_at_s <= now:
+                        device.free_at_s = end_s
+                        device.busy_s += compute_s
+                    else:
+                        busy_until_s = device.reserve(now, compute_s)
+                        if busy_until_s > anchor_s + offset_s:
+                            anchor_s, offset_s = busy_until_s, 0.0
+                end_s = anchor_s + offset_s
+                if probes.operation:
+                    self._tell(name, end_s - compute_s, end_s)
+                tick.callbacks = callbacks
+                heappush(queue, (end_s, NORMAL, next(serial), tick))
+                yield
+                if collective is not None:
+                    collective.start(go_on)
+                    yield
+                    # Go on from the closed form if the links were quiet, so that steps leave no rounding.
+                    if links_change:
+                        exchange_s = collective.seconds(end_s)
+                    now, closed_s = env._now, offset_s + exchange_s
+                    if -SAME_TIME * now <= anchor_s + closed_s - now <= SAME_TIME * now:
+                        offset_s = closed_s
+                    else:
+                        anchor_s, offset_s = now, 0.0
+            for hook in probes.operation:
+                hook(op, started_s, env._now)
+            event.succeed()
+
+    def _segments(self, op: Forward) -> list[TimedSegment]:
+        """The segments of a pass in order."""
+        found: list[TimedSegment] = []
+        communicator = self._executor.communicator(op.team)
+        for repeat, segments in self._executor.pass_cost(op).stretches(op.batch):
+            timed: list[TimedSegment] = []
+            for each in segments:
+                if each.kind is None or communicator.trivial(each.nbytes):
+                    timed.append((each.name, each.compute_s, None, 0.0))
+                else:
+                    collective = communicator.recurring(each.kind, each.nbytes)
+                    timed.append((each.name, each.compute_s, collective, collective.idle_s))
+            found += timed * repeat
+        return found
+
+    def _tell(self, name: str, start_s: float, end_s: float) -> None:
+        for rank in self._team.ranks:
+            op = Compute(rank, Work(), name)
+            for hook in self._executor.probes.operation:
+                hook(op, start_s, end_s)

@@ -1,0 +1,187 @@
+"""Calibration: fit the coefficients of profiles to measured runs, and write them down with how good they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TextIO
+
+from simsys.config.expected_errors import FILENAME as EXPECTED
+from simsys.config.hardware import Named
+from simsys.fidelity.case import Case, Prediction
+from simsys.fidelity.errors import Errors, errors_of
+from simsys.fidelity.expected import errors_to_expect
+from simsys.fidelity.fit import Fit, Problem, fit, unseen
+from simsys.fidelity.operator_tables import KernelFit, overlay_of
+from simsys.fidelity.predict import Progress, Simulations
+from simsys.report.files import write_files
+from simsys.report.yaml_text import yaml_text
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A fit and the errors before it, of it, and on rows that it has not seen.
+
+    Args:
+        problem: What was fitted, to a sample of the rows.
+        fit: The coefficients.
+        before: Predictions of the sample with the profiles as they were.
+        after: Predictions of the sample with the fit.
+        unseen: Predictions of every row by a fit without its fold.
+        read: The profiles that each row reads; none of those that cannot be predicted.
+        kernels: What was fitted to tables of kernels before.
+        tables: The names of the tables.
+        command: What the user called.
+        as_of: The date.
+    """
+
+    problem: Problem
+    fit: Fit
+    before: Sequence[Prediction]
+    after: Sequence[Prediction]
+    unseen: Sequence[Prediction]
+    read: Sequence[frozenset[Named]]
+    kernels: Sequence[KernelFit]
+    tables: Sequence[str]
+    command: str
+    as_of: date
+
+    @cached_property
+    def documents(self) -> dict[Named, dict[str, Any]]:
+        """For each profile what was fitted, where it comes from, and how good it is.
+
+        Profiles are left out whose rows were predicted better before than by fits that had not seen them.
+        """
+        overlay = {named: values for named, values in self.fit.overlay.items() if self.helps(named)}
+        return {named: {**values, **self._provenance(named)} for named, values in overlay.items()}
+
+    def helps(self, named: Named) -> bool:
+        """Whether the fit of a profile makes unseen rows better, or was told by kernels."""
+        if any(("gpu", fit.gpu) == named for fit in self.kernels):
+            return True
+        before, _, unseen_ = self.errors(named)
+        return (unseen_.balanced_mape or 0.0) < (before.balanced_mape or 0.0)
+
+    def write(self, folder: Path) -> list[Path]:
+        """Write the fits into ``fits/`` below a folder of hardware profiles.
+
+        Raises:
+            OutputError: If that fails.
+        """
+        files: list[Path] = []
+        for (kind, name), document in self.documents.items():
+            text = f"# Fitted by `{self.command}`, {self.as_of}: not to be edited.\n{yaml_text(document)}"
+            files += write_files(folder / "fits" / f"{kind}s", {f"{name}.yaml": _writer(text)})
+        expected = yaml_text(errors_to_expect(self.unseen, self.read))
+        text = f"# Errors on rows that a fit had not seen, by `{self.command}`, {self.as_of}.\n{expected}"
+        return files + write_files(folder / "fits", {EXPECTED: _writer(text)})
+
+    def errors(self, named: Named) -> tuple[Errors, Errors, Errors]:
+        """Errors of the sampled rows that read a profile: before, of the fit, and unseen."""
+        unseen_ = {each.case.id: each for each in self.unseen}
+        tested = [unseen_[each.case.id] for each in self.before]
+        own = [named in read for read in self.problem.read]
+        before, after, blind = (
+            errors_of([each for each, mine in zip(found, own, strict=True) if mine])
+            for found in (self.before, self.after, tested)
+        )
+        return before, after, blind
+
+    def _provenance(self, named: Named) -> dict[str, Any]:
+        _, after, unseen_ = self.errors(named)
+        own = [
+            (".".join(each.path), rows)
+            for each, rows in zip(self.fit.coefficients, self.fit.rows, strict=True)
+            if each.named == named
+        ]
+        names = ", ".join(self.tables)
+        kernels = [fit for fit in self.kernels if ("gpu", fit.gpu) == named]
+        sources = {
+            f"efficiency.{fit.kind}": f"fitted to kernels of {names} ({self.as_of}), {self.command}" for fit in kernels
+        }
+        sources |= {"kernel_floor": f"fitted to kernels of {names} ({self.as_of}), {self.command}"} if kernels else {}
+        fits = {f"efficiency.{fit.kind}.{fit.dtype}": self._kernel_fit(fit) for fit in kernels}
+        sources |= {path: f"fitted to {rows} rows of {names} ({self.as_of}), {self.command}" for path, rows in own}
+        fits |= {
+            path: {
+                "fitted_on": f"{rows} rows of {names}",
+                "error": _share(unseen_),
+                "error_of_fit": _share(after),
+                "command": self.command,
+                "as_of": str(self.as_of),
+            }
+            for path, rows in own
+        }
+        return {"sources": sources, "fits": fits}
+
+    def _kernel_fit(self, fit: KernelFit) -> dict[str, Any]:
+        return {
+            "fitted_on": f"{fit.kernels} kernels",
+            "error": round(fit.error_unseen, 4),
+            "error_of_fit": round(fit.error, 4),
+            "command": self.command,
+            "as_of": str(self.as_of),
+        }
+
+
+def calibrate(
+    cases: Sequence[Case],
+    kernels: Sequence[KernelFit] = (),
+    *,
+    tables: Sequence[str],
+    command: str,
+    as_of: date,
+    rows_of_a_group: int = 12,
+    jobs: int = 1,
+    progress: Progress | None = None,
+) -> Calibration:
+    """Fit all coefficients that the cases can tell.
+
+    Args:
+        cases: Measured runs.
+        kernels: What was fitted to tables of kernels; it holds for the runs.
+        tables: The names of their tables.
+        command: What the user called, to be written down.
+        as_of: The date, likewise.
+        rows_of_a_group: Most rows of a group and metric that the fit looks at, evenly spaced.
+        jobs: Processes that simulate.
+        progress: Told how far a round of simulations is.
+
+    Raises:
+        UsageError: If there are too few rows, or they do not vary.
+    """
+    chosen = sample(cases, rows_of_a_group)
+    with Simulations(jobs, progress) as simulations:
+        problem = Problem(chosen, simulations, overlay_of(kernels))
+        tested = unseen(problem, cases, simulations)
+        fitted = fit(problem)
+        before, after = simulations.predict(problem.cases), simulations.predict(problem.cases, fitted.overlay)
+        read = [simulations.profiles(case.run) if case.run is not None else frozenset() for case in cases]
+    return Calibration(problem, fitted, before, after, tested, read, kernels, tables, command, as_of)
+
+
+def sample(cases: Sequence[Case], most: int) -> list[Case]:
+    """At most so many cases of each group and metric, evenly spaced in the order of their table."""
+    groups: dict[tuple[str, str], list[Case]] = {}
+    for case in cases:
+        if case.run is not None:
+            groups.setdefault((case.group, case.metric), []).append(case)
+    chosen: list[Case] = []
+    for members in groups.values():
+        count = min(most, len(members))
+        chosen += [members[index * len(members) // count] for index in range(count)]
+    return chosen
+
+
+def _share(errors: Errors) -> float:
+    return min(1.0, max(0.0001, round(errors.balanced_mape or 0.0, 4)))
+
+
+def _writer(text: str) -> Any:
+    def write(file: TextIO) -> None:
+        file.write(text)
+
+    return write

@@ -1,0 +1,95 @@
+"""A measured value, the run that predicts it, and the prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+Figures: TypeAlias = Mapping[str, float]
+"""What a run found, by name."""
+
+
+class Unsupported(Exception):  # noqa: N818  # a row that cannot be predicted is an answer, not an error
+    """A row that simsys cannot predict; the message is the reason, the same words for all rows of its kind."""
+
+
+class Run(Protocol):
+    """Something that can be simulated; equal runs are simulated once."""
+
+    def figures(self) -> Figures:
+        """Simulate it.
+
+        Raises:
+            Unsupported: If that shows that it cannot be predicted, such as a model that does not fit.
+            SimsysError: If it cannot be built or carried out.
+        """
+        ...
+
+    def __hash__(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Case:
+    """One measured value.
+
+    Args:
+        id: Its name, unique in its table.
+        family: ``training``, ``serving`` or ``collectives``.
+        group: The source, or part of one, whose errors are averaged before those of groups are.
+        metric: What was measured, such as ``iteration_s`` or ``tpot_ms``.
+        unit: Its unit as in the table.
+        measured: The value in that unit.
+        tags: What the summary tells cases apart by: ``strategy``, ``gpu``, ``engine``, ``model``, ``quality`` …
+        fold: What is not divided between a fit and its test; by default the group.
+        layouts: The same for cases that differ in nothing but their layout; empty if no others do.
+        run: What predicts it; none if it is not supported.
+        figure: Which of the run's figures.
+        scale: That figure times this is in `unit`.
+        reason: Why it is not supported.
+    """
+
+    id: str
+    family: str
+    group: str
+    metric: str
+    unit: str
+    measured: float
+    tags: Mapping[str, str] = field(default_factory=dict, hash=False)
+    fold: str = ""
+    layouts: str = ""
+    run: Run | None = None
+    figure: str = ""
+    scale: float = 1.0
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What simsys says of a case.
+
+    Args:
+        case: The case.
+        predicted: In the case's unit; none if it is not supported.
+        reason: Why it is not.
+    """
+
+    case: Case
+    predicted: float | None = None
+    reason: str = ""
+
+    @property
+    def status(self) -> str:
+        """``ok`` or ``unsupported``."""
+        return "unsupported" if self.predicted is None else "ok"
+
+    @property
+    def error(self) -> float:
+        """Predicted over measured, less one; 0.1 is 10 % too much.
+
+        Raises:
+            TypeError: If it is not supported.
+        """
+        if self.predicted is None:
+            raise TypeError(f"{self.case.id} is not predicted")
+        return self.predicted / self.case.measured - 1.0

@@ -1,0 +1,181 @@
+"""What physics leaves open: the numbers of profiles that measurements of whole runs can tell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from simsys.config.hardware import (
+    Kind,
+    Named,
+    load_engine,
+    load_fabric,
+    load_gpu,
+    load_node,
+)
+from simsys.config.hardware_schema import Profile
+from simsys.config.loader import deep_merge
+from simsys.units import Dimension, format_quantity
+
+LOADERS = {"gpu": load_gpu, "node": load_node, "fabric": load_fabric, "engine": load_engine}
+
+
+@dataclass(frozen=True)
+class Coefficient:
+    """One number of a profile, or one column of a curve, which is scaled as a whole.
+
+    Args:
+        named: The profile.
+        path: Where in it.
+        lower: Least value; above zero.
+        upper: Greatest value.
+        start: Where a fit begins: at the profile's value, or between the bounds if that is nothing.
+        dimension: Of a number; none of a share or factor.
+        column: Of a curve: ``compute`` or ``memory``; the value is what its greatest point has.
+        points: The curve that is scaled.
+        families: Of which runs it is told by.
+    """
+
+    named: Named
+    path: tuple[str, ...]
+    lower: float
+    upper: float
+    start: float
+    dimension: Dimension | None = None
+    column: str = ""
+    points: tuple[Mapping[str, Any], ...] = ()
+    families: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.named[1]} {'.'.join(self.path)}" + (f" ({self.column})" if self.column else "")
+
+    def written(self, value: float) -> Any:
+        """The value as a profile has it."""
+        if not self.points:
+            return (
+                round(value, 4) if self.dimension is None else format_quantity(float(f"{value:.3g}"), self.dimension)
+            )
+        greatest = max(point[self.column] for point in self.points)
+        return [
+            {**point, self.column: round(min(1.0, point[self.column] * value / greatest), 4)} for point in self.points
+        ]
+
+
+@dataclass(frozen=True)
+class Free:
+    """A number that may be fitted in all profiles of a kind that have it; as `Coefficient`."""
+
+    kind: Kind
+    path: str
+    lower: float
+    upper: float
+    families: tuple[str, ...]
+    dimension: Dimension | None = None
+    column: str = ""
+
+
+SECONDS = Dimension.SECONDS
+TRAINING, SERVING, COLLECTIVES = ("training",), ("serving",), ("collectives",)
+RUNS = TRAINING + SERVING
+FREE = (
+    Free("engine", "per_layer", 1e-6, 2e-3, RUNS, SECONDS),
+    Free("engine", "launch_per_layer", 1e-6, 2e-3, RUNS, SECONDS),
+    Free("engine", "per_step", 1e-6, 1e-1, RUNS, SECONDS),
+    Free("engine", "per_sequence", 1e-7, 2e-3, SERVING, SECONDS),
+    Free("engine", "elementwise", 0.3, 5.0, TRAINING),
+    Free("engine", "loss_bytes_per_logit", 4.0, 120.0, TRAINING),
+    Free("gpu", "efficiency.gemm", 0.2, 1.0, RUNS, column="compute"),
+    Free("gpu", "efficiency.gemm", 0.3, 1.0, SERVING, column="memory"),
+    Free("gpu", "efficiency.attention", 0.1, 1.0, RUNS, column="compute"),
+    Free("gpu", "efficiency.decode_attention", 0.1, 1.0, SERVING, column="memory"),
+    Free("gpu", "efficiency.memory", 0.3, 1.0, RUNS, column="memory"),
+    Free("gpu", "efficiency.conv", 0.1, 1.0, TRAINING, column="compute"),
+    Free("node", "interconnect.bandwidth", 1e9, 2e12, COLLECTIVES, Dimension.BYTES_PER_SECOND),
+    Free("node", "nics.bandwidth", 1e8, 4e11, COLLECTIVES, Dimension.BYTES_PER_SECOND),
+    Free("node", "nics.latency", 1e-7, 1e-4, COLLECTIVES, SECONDS),
+)
+"""What may be fitted, within which bounds, and which runs tell it."""
+
+
+def coefficients_of(
+    profiles: Iterable[Named], known: Mapping[Named, Mapping[str, Any]] | None = None, free: Sequence[Free] = FREE
+) -> list[Coefficient]:
+    """Everything that may be fitted in some profiles; each curve of a dtype is one of its own.
+
+    Args:
+        profiles: The profiles.
+        known: Curves that kernels have told already: of these only the share of the peak compute is free, which a
+            GPU under load for long does not keep up.
+        free: What may be fitted.
+    """
+    found: list[Coefficient] = []
+    for named in sorted(profiles):
+        profile = LOADERS[named[0]](named[1])
+        for each in free:
+            told = (known or {}).get(named, {}).get("efficiency", {})
+            if each.kind == named[0] and not (each.column == "memory" and each.path.split(".")[-1] in told):
+                found += _coefficients(named, profile, each)
+    return found
+
+
+def settings(coefficients: Sequence[Coefficient], values: Sequence[float]) -> dict[Named, dict[str, Any]]:
+    """What profiles say if coefficients have these values: nested settings by profile, for `overlaid`."""
+    found: dict[Named, dict[str, Any]] = {}
+    for coefficient, value in zip(coefficients, values, strict=True):
+        inner: Any = coefficient.written(value)
+        own = found.setdefault(coefficient.named, {})
+        if coefficient.column:
+            inner = _beside(own, coefficient, inner)
+        found[coefficient.named] = deep_merge(own, _nested(coefficient.path, inner))
+    return found
+
+
+def _beside(own: Mapping[str, Any], coefficient: Coefficient, points: Sequence[Mapping[str, Any]]) -> Any:
+    """The points of a curve, of which another column may have been set already."""
+    known: Any = own
+    for key in coefficient.path:
+        known = known.get(key, {})
+    if not known:
+        return list(points)
+    pairs = zip(known, points, strict=True)
+    return [{**old, coefficient.column: new[coefficient.column]} for old, new in pairs]
+
+
+def _coefficients(named: Named, profile: Profile, free: Free) -> list[Coefficient]:
+    path = tuple(free.path.split("."))
+    value: Any = reduce(getattr, path, profile)
+    if not free.column:
+        known = value is not None and value > free.lower
+        start = min(float(value), free.upper) if known else math.sqrt(free.lower * free.upper)
+        return [Coefficient(named, path, free.lower, free.upper, start, free.dimension, families=free.families)]
+    curves = {dtype: [point.model_dump() for point in points] for dtype, points in value.items()}
+    return [
+        Coefficient(
+            named,
+            (*path, dtype),
+            free.lower,
+            free.upper,
+            max(point[free.column] for point in points),
+            column=free.column,
+            points=tuple(points),
+            families=free.families,
+        )
+        for dtype, points in curves.items()
+    ]
+
+
+def _nested(path: Sequence[str], value: Any) -> dict[str, Any]:
+    return {path[0]: _nested(path[1:], value) if len(path) > 1 else value}
+
+
+def to_unit(coefficient: Coefficient, value: float) -> float:
+    """A value as a place between the bounds, 0 to 1, even in its logarithm."""
+    return math.log(value / coefficient.lower) / math.log(coefficient.upper / coefficient.lower)
+
+
+def from_unit(coefficient: Coefficient, place: float) -> float:
+    """The value at such a place."""
+    return float(coefficient.lower * (coefficient.upper / coefficient.lower) ** place)

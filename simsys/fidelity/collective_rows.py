@@ -1,0 +1,84 @@
+"""Rows of measured collectives: nccl-tests on a system that is named in words."""
+
+from __future__ import annotations
+
+import re
+
+from simsys.fidelity.case import Case, Unsupported
+from simsys.fidelity.collective_run import CollectiveRun
+from simsys.fidelity.hardware_names import hardware_of
+from simsys.fidelity.table import Row, Table
+
+COLUMNS = ("id", "system", "gpus", "nodes", "collective", "bytes", "time_us")
+LARGE_BYTES = 2**20
+"""From here on bandwidth counts more than latency."""
+
+_OUTSIDE = re.compile(r"SHARP(?!.*NVLS)", re.IGNORECASE)
+_RING = re.compile(r"NVLS_ENABLE=0|\bdefault Ring\b", re.IGNORECASE)
+
+
+def cases(table: Table) -> list[Case]:
+    """The cases of a table."""
+    return [_case(row) for row in table.rows]
+
+
+def _case(row: Row) -> Case:
+    run, reason = None, ""
+    nbytes, gpus = row.whole("bytes"), row.whole("gpus")
+    try:
+        run = _run(row, gpus, row.whole("nodes"), nbytes)
+    except Unsupported as unsupported:
+        reason = str(unsupported)
+    return collective_case(
+        row.text("id"), row.text("system"), row.text("collective"), gpus, nbytes, row.number("time_us"), run, reason
+    )
+
+
+def collective_case(
+    name: str,
+    group: str,
+    collective: str,
+    gpus: int,
+    nbytes: int,
+    time_us: float,
+    run: CollectiveRun | None,
+    reason: str = "",
+) -> Case:
+    """A case of one measured time.
+
+    Args:
+        name: Its name.
+        group: Where it was measured.
+        collective: Which collective.
+        gpus: How many take part.
+        nbytes: The full buffer.
+        time_us: What was measured.
+        run: What predicts it, if anything does.
+        reason: Why nothing does.
+    """
+    return Case(
+        id=name,
+        family="collectives",
+        group=group,
+        metric="time_us" if nbytes >= LARGE_BYTES else "time_us below 1 MiB",
+        unit="us",
+        measured=time_us,
+        tags={"collective": collective, "gpus": str(gpus)},
+        run=run,
+        figure="time_s",
+        scale=1e6,
+        reason=reason,
+    )
+
+
+def _run(row: Row, gpus: int, nodes: int, nbytes: int) -> CollectiveRun:
+    """What predicts a row.
+
+    Raises:
+        Unsupported: If the system, or what it does, is not known.
+    """
+    system = row.text("system")
+    if _OUTSIDE.search(system):
+        raise Unsupported("reduction in the switches of the fabric (SHARP) is not modelled")
+    algorithm = "ring" if _RING.search(system) and nodes == 1 else "auto"
+    return CollectiveRun.of(hardware_of(system, gpus, nodes, system), row.text("collective"), nbytes, algorithm)

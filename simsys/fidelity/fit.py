@@ -1,0 +1,264 @@
+"""Fit coefficients to measured runs: least squares of the logarithms of predicted over measured."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simsys.config.hardware import Named, overlaid
+from simsys.config.loader import deep_merge
+from simsys.errors import UsageError
+from simsys.fidelity.case import Case, Prediction
+from simsys.fidelity.coefficients import Coefficient, coefficients_of, from_unit, settings, to_unit
+from simsys.fidelity.predict import Overlay, Simulations
+
+Vector = NDArray[np.float64]
+
+STEP = 0.02
+"""Of the differences that stand for derivatives, as a share of the way between a coefficient's bounds."""
+OUTLIER = 0.3
+"""Logarithmic error beyond which a row counts less and less."""
+PULL = 0.05
+"""How strongly a coefficient is held where it began: as an error of so much in all rows, if it went all the way."""
+FEWEST_ROWS = 3
+"""A coefficient that fewer rows feel is left alone."""
+FELT = 1e-4
+"""A row feels a coefficient whose `STEP` changes it by this share."""
+FARTHEST = 0.2
+"""How far a step goes at most, as a share of the way between a coefficient's bounds."""
+LITTLE = 0.005
+"""A step that gains less is the last."""
+SLOW_S = 0.5
+"""Runs that take longer are not fitted to, only predicted."""
+LOST = math.log(10.0)
+"""The error of a row that can no longer be predicted."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Coefficients that were fitted.
+
+    Args:
+        coefficients: Which.
+        values: Their values.
+        rows: How many rows feel each.
+        left_alone: Coefficients that too few rows feel, with their number.
+        overlay: Settings of profiles with them.
+    """
+
+    coefficients: Sequence[Coefficient]
+    values: Sequence[float]
+    rows: Sequence[int]
+    left_alone: Mapping[str, int]
+    overlay: Overlay
+
+
+class Problem:
+    """Cases, coefficients, and the residuals as a function of these.
+
+    Args:
+        cases: The cases; those that cannot be predicted at the start are left out.
+        simulations: Where they are simulated.
+        base: Settings of profiles that hold whatever is fitted besides.
+    """
+
+    def __init__(self, cases: Sequence[Case], simulations: Simulations, base: Overlay | None = None) -> None:
+        self._simulations, self._base = simulations, base or {}
+        found = simulations.predict(cases, self._base)
+        ready = [each.case for each in found if each.predicted is not None]
+        self.cases = [case for case in ready if case.run is not None and simulations.cpu_s(case.run) < SLOW_S]
+        if len(self.cases) < FEWEST_ROWS:
+            raise UsageError(f"a fit needs at least {FEWEST_ROWS} rows that can be predicted, not {len(self.cases)}")
+        self.read = [simulations.profiles(case.run) for case in self.cases if case.run is not None]
+        with overlaid(self._base):
+            candidates = coefficients_of(frozenset().union(*self.read), self._base)
+        self.weights = _weights(self.cases)
+        felt = self._felt(candidates)
+        self.coefficients = [each for each, rows in zip(candidates, felt, strict=True) if rows >= FEWEST_ROWS]
+        self.rows = [rows for rows in felt if rows >= FEWEST_ROWS]
+        self.left_alone = {
+            str(each): rows for each, rows in zip(candidates, felt, strict=True) if 0 < rows < FEWEST_ROWS
+        }
+        if not self.coefficients:
+            raise UsageError("no coefficient can be told from these rows: they do not vary in what would show it")
+        self.colours = _colours(self.coefficients, self.read)
+        self._slopes: dict[bytes, Vector] = {}
+        self.start = np.array([to_unit(each, each.start) for each in self.coefficients])
+
+    def overlay(self, coefficients: Sequence[Coefficient], values: Sequence[float]) -> Overlay:
+        """Settings of profiles for some values, over those that hold anyway."""
+        found: dict[Named, Mapping[str, Any]] = dict(self._base)
+        for named, own in settings(coefficients, values).items():
+            found[named] = deep_merge(found.get(named, {}), own)
+        return found
+
+    def residuals(self, places: Vector) -> Vector:
+        """Weighted logarithmic errors, then how far each coefficient is from where it began."""
+        return np.concatenate([self.weights * self._errors(self.coefficients, places), PULL * (places - self.start)])
+
+    def jacobian(self, places: Vector) -> Vector:
+        """Derivatives of the residuals; coefficients that share no row are moved together."""
+        key = places.tobytes()
+        if key not in self._slopes:
+            self._slopes[key] = self._slopes_at(places)
+        return self._slopes[key]
+
+    def _slopes_at(self, places: Vector) -> Vector:
+        base = self._errors(self.coefficients, places)
+        rows, count = len(self.cases), len(places)
+        found = np.zeros((rows + count, count))
+        found[rows:] = PULL * np.eye(count)
+        for colour in self.colours:
+            moved = places.copy()
+            moved[colour] += np.where(places[colour] + STEP <= 1.0, STEP, -STEP)
+            slopes = (self._moved(self.coefficients, colour, moved, base) - base) * self.weights
+            for index in colour:
+                touched = self._touched(self.coefficients[index])
+                found[:rows, index] = np.where(touched, slopes / (moved[index] - places[index]), 0.0)
+        return found
+
+    def _touched(self, coefficient: Coefficient) -> NDArray[np.bool_]:
+        """The rows that tell a coefficient, if they feel it."""
+        pairs = zip(self.cases, self.read, strict=True)
+        return np.array([coefficient.named in read and case.family in coefficient.families for case, read in pairs])
+
+    def _moved(
+        self, coefficients: Sequence[Coefficient], colour: Sequence[int], places: Vector, base: Vector
+    ) -> Vector:
+        """The errors at some places of those rows that the coefficients of a colour touch; else those at the base."""
+        touched = np.any([self._touched(coefficients[index]) for index in colour], axis=0)
+        found = base.copy()
+        found[touched] = self._errors(coefficients, places, np.flatnonzero(touched))
+        return found
+
+    def _felt(self, candidates: Sequence[Coefficient]) -> list[int]:
+        """How many rows feel each of the coefficients."""
+        places = np.array([to_unit(each, each.start) for each in candidates])
+        base = self._errors(candidates, places)
+        felt = [0] * len(candidates)
+        for colour in _colours(candidates, self.read):
+            moved = places.copy()
+            moved[colour] += np.where(places[colour] + STEP <= 1.0, STEP, -STEP)
+            changed = np.abs(self._moved(candidates, colour, moved, base) - base) > FELT
+            for index in colour:
+                felt[index] = int(np.count_nonzero(changed & self._touched(candidates[index])))
+        return felt
+
+    def _errors(
+        self, coefficients: Sequence[Coefficient], places: Vector, rows: NDArray[np.intp] | None = None
+    ) -> Vector:
+        """Logarithmic errors of some rows, or of all."""
+        values = [from_unit(each, float(place)) for each, place in zip(coefficients, places, strict=True)]
+        cases = self.cases if rows is None else [self.cases[row] for row in rows]
+        found = self._simulations.predict(cases, self.overlay(coefficients, values))
+        return np.array([_log_error(each) for each in found])
+
+
+def fit(problem: Problem, *, steps: int = 4, rows: Sequence[bool] | None = None) -> Fit:
+    """Fit the coefficients of a problem: damped Gauss-Newton steps between their bounds.
+
+    Args:
+        problem: What is to be fitted.
+        steps: Most steps; each takes a set of derivatives, of which the first is the same for all fits of a problem.
+        rows: Which of the rows count; all if left out.
+
+    Raises:
+        UsageError: If SciPy is not installed.
+    """
+    count, start = len(problem.cases), problem.start
+    kept = np.concatenate([np.ones(count) if rows is None else np.array(rows, float), np.ones(len(start))])
+    scale = OUTLIER * float(np.sqrt(np.mean(problem.weights**2)))
+    places, residuals = start, kept * problem.residuals(start)
+    for _ in range(steps):
+        step = _step(kept[:, None] * problem.jacobian(places), residuals, places, scale)
+        for share in (1.0, 0.4):
+            tried = kept * problem.residuals(places + share * step)
+            gain = 1.0 - _cost(tried, scale) / _cost(residuals, scale)
+            if gain > 0.0:
+                places, residuals = places + share * step, tried
+                break
+        if gain < LITTLE:
+            break
+    values = [from_unit(each, float(place)) for each, place in zip(problem.coefficients, places, strict=True)]
+    overlay = problem.overlay(problem.coefficients, values)
+    return Fit(problem.coefficients, values, problem.rows, problem.left_alone, overlay)
+
+
+def _step(jacobian: Vector, residuals: Vector, places: Vector, scale: float) -> Vector:
+    """The step that would do if all were linear, at most `FARTHEST`; outliers count as in a soft absolute value."""
+    try:
+        from scipy.optimize import lsq_linear
+    except ImportError:
+        raise UsageError("fitting needs SciPy: pip install 'simsys[calibrate]'") from None
+    weights = (1.0 + (residuals / scale) ** 2) ** -0.25
+    lower = np.maximum(-places, -FARTHEST)
+    upper = np.minimum(1.0 - places, FARTHEST)
+    found: Vector = lsq_linear(
+        weights[:, None] * jacobian, -weights * residuals, (lower, np.maximum(upper, lower + 1e-9))
+    ).x
+    return found
+
+
+def _cost(residuals: Vector, scale: float) -> float:
+    """Soft absolute values of the residuals, summed."""
+    return float(np.sum(np.sqrt(1.0 + (residuals / scale) ** 2) - 1.0))
+
+
+def unseen(
+    problem: Problem, cases: Sequence[Case], simulations: Simulations, *, folds: int = 5, steps: int = 2
+) -> list[Prediction]:
+    """Predict each case by a fit that has not seen its fold; in their order.
+
+    Args:
+        problem: What is fitted, with a sample of the cases.
+        cases: All cases.
+        simulations: Where they are simulated.
+        folds: In how many parts the cases are divided.
+        steps: Most steps of each search.
+
+    Raises:
+        UsageError: If there is a single fold among the cases.
+    """
+    names = sorted({case.fold or case.group for case in cases})
+    if len(names) < 2:
+        raise UsageError("the error on unseen rows needs rows of at least two groups")
+    number = {name: index % min(folds, len(names)) for index, name in enumerate(names)}
+    found: dict[str, Prediction] = {}
+    for part in sorted(set(number.values())):
+        kept = [number[case.fold or case.group] != part for case in problem.cases]
+        fitted = fit(problem, steps=steps, rows=kept)
+        held_out = [case for case in cases if number[case.fold or case.group] == part]
+        found.update((each.case.id, each) for each in simulations.predict(held_out, fitted.overlay))
+    return [found[case.id] for case in cases]
+
+
+def _weights(cases: Sequence[Case]) -> Vector:
+    """Every group of a metric counts once, whatever its rows; squared, the weights add up to one."""
+    sizes = Counter((case.group, case.metric) for case in cases)
+    return np.array([1.0 / math.sqrt(len(sizes) * sizes[case.group, case.metric]) for case in cases])
+
+
+def _log_error(prediction: Prediction) -> float:
+    if prediction.predicted is None or prediction.predicted <= 0.0:
+        return LOST
+    return math.log(prediction.predicted / prediction.case.measured)
+
+
+def _colours(coefficients: Sequence[Coefficient], read: Sequence[frozenset[Named]]) -> list[list[int]]:
+    """Coefficients in sets of which no two are of profiles that the same row reads."""
+    together = {(a, b) for names in set(read) for a in names for b in names}
+    colours: list[list[int]] = []
+    for index, each in enumerate(coefficients):
+        for colour in colours:
+            if all((each.named, coefficients[other].named) not in together for other in colour):
+                colour.append(index)
+                break
+        else:
+            colours.append([index])
+    return colours

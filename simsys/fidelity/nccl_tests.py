@@ -1,0 +1,146 @@
+"""Results that a user's own nccl-tests have written, as text or with ``-J`` as JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from simsys.errors import UsageError
+from simsys.fidelity.case import Case, Unsupported
+from simsys.fidelity.collective_rows import collective_case
+from simsys.fidelity.collective_run import CollectiveRun
+from simsys.fidelity.hardware_names import hardware_of
+
+_RANK = re.compile(r"#\s+Rank\s+\d+ (?:Group\s+\d+ )?Pid\s+\d+ on\s+(\S+) device\s+\d+ \[\S+\] (.+)")
+_PROGRAM = re.compile(r"# Collective test starting: (\S+)")
+_OUT_OF_PLACE = 5
+"""Columns of a line before the time: size, count, type, operation, root."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a file of nccl-tests says.
+
+    Args:
+        collective: The program's name; empty if the file does not say.
+        hosts: The host of each rank.
+        device: What CUDA calls the GPUs.
+        times_us: Time by size in bytes, out of place.
+    """
+
+    collective: str
+    hosts: Sequence[str]
+    device: str
+    times_us: Sequence[tuple[int, float]]
+
+
+def is_nccl_tests(text: str) -> bool:
+    """Whether a file looks like nccl-tests' output."""
+    return "out-of-place" in text or '"out_of_place"' in text
+
+
+def nccl_tests_cases(
+    path: Path, *, hardware: Mapping[str, Any] | None = None, collective: str = "", interconnect: str = ""
+) -> list[Case]:
+    """The cases of a file.
+
+    Args:
+        path: Text or JSON.
+        hardware: The ``hardware`` of an experiment; left out, what the file says of hosts and GPUs.
+        collective: Which one it was, such as ``all_reduce``; left out, what the file says.
+        interconnect: What joins the nodes in words, such as ``8x400G``, if there is no `hardware`.
+
+    Raises:
+        UsageError: If the file cannot be read, holds no results, or does not say what is left out.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {path}: {error}") from None
+    measured = _from_json(path, text) if text.lstrip().startswith("{") else _from_text(text)
+    if not measured.times_us:
+        raise UsageError(f"{path}: no results of nccl-tests")
+    name = collective or measured.collective
+    if not name:
+        raise UsageError(f"{path}: does not say which collective it is of; name it, such as all_reduce")
+    where = dict(hardware) if hardware is not None else _hardware(path, measured, interconnect)
+    gpus = where.get("num_nodes", 1) * where.get("gpus_per_node", 8)
+    return [
+        _case(path, f"{path.name}:{place}", name, where, gpus, nbytes, time_us)
+        for place, (nbytes, time_us) in enumerate(measured.times_us, start=1)
+    ]
+
+
+def _case(
+    path: Path, label: str, collective: str, hardware: Mapping[str, Any], gpus: int, nbytes: int, time_us: float
+) -> Case:
+    try:
+        run, reason = CollectiveRun.of(hardware, collective, float(nbytes)), ""
+    except Unsupported as unsupported:
+        run, reason = None, str(unsupported)
+    return collective_case(label, path.name, collective, gpus, nbytes, time_us, run, reason)
+
+
+def _hardware(path: Path, measured: Measured, interconnect: str) -> dict[str, Any]:
+    """The cluster that the ranks stand on."""
+    if not measured.hosts:
+        raise UsageError(f"{path}: does not say on which GPUs it ran; name the hardware")
+    try:
+        return hardware_of(measured.device, len(measured.hosts), len(set(measured.hosts)), interconnect)
+    except Unsupported as unsupported:
+        raise UsageError(f"{path}: {unsupported}; name the hardware") from None
+
+
+def _from_text(text: str) -> Measured:
+    ranks = [found for line in text.splitlines() if (found := _RANK.search(line))]
+    program = _PROGRAM.search(text)
+    times = [time for line in text.splitlines() if (time := _time(line.split()))]
+    return Measured(
+        collective=program[1] if program else "",
+        hosts=[rank[1] for rank in ranks],
+        device=ranks[0][2].strip() if ranks else "",
+        times_us=times,
+    )
+
+
+def _time(cells: Sequence[str]) -> tuple[int, float] | None:
+    """Size and time of a line of results; none if it is another line, or was measured in place only."""
+    if len(cells) < _OUT_OF_PLACE + 8 or not (cells[0].isdecimal() and cells[1].isdecimal()):
+        return None
+    try:
+        nbytes, time_us = int(cells[0]), float(cells[_OUT_OF_PLACE])
+    except ValueError:
+        return None
+    return (nbytes, time_us) if nbytes > 0 and time_us > 0 else None
+
+
+def _from_json(path: Path, text: str) -> Measured:
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"{path}: no JSON: {error}") from None
+    config = document.get("config") or {}
+    devices, each_has = config.get("devices") or [], config.get("nthreads", 1) * config.get("ngpus", 1)
+    times = []
+    for each in document.get("results", []):
+        found = each.get("out_of_place") or {}
+        time_us = found.get("time") or found.get("cpu_time")
+        if each.get("size") and time_us:
+            times.append((int(each["size"]), float(time_us)))
+    # Of each process, only the first of its GPUs is listed.
+    return Measured(
+        collective=_program(document),
+        hosts=[str(device.get("hostname", "")) for device in devices for _ in range(each_has)],
+        device=str(devices[0].get("device_info", "")) if devices else "",
+        times_us=times,
+    )
+
+
+def _program(document: Mapping[str, Any]) -> str:
+    """The program's name from the arguments that it was called with."""
+    arguments = document.get("args") or [""]
+    return Path(str(arguments[0])).name

@@ -1,0 +1,82 @@
+"""Which tables of measurements are known, by their headers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from simsys.data import data_folders
+from simsys.errors import UsageError
+from simsys.fidelity import collective_rows, serving_rows, training_rows
+from simsys.fidelity.case import Case
+from simsys.fidelity.table import Table, read_table
+
+
+@dataclass(frozen=True)
+class Schema:
+    """One kind of table.
+
+    Args:
+        name: What it is called.
+        columns: Those that tell it from others.
+        read: From the whole table to its cases; problems with cells go into the table.
+    """
+
+    name: str
+    columns: Sequence[str]
+    read: Callable[[Table], list[Case]]
+
+
+SCHEMAS = (
+    Schema("training", training_rows.COLUMNS, training_rows.cases),
+    Schema("serving", serving_rows.COLUMNS, serving_rows.cases),
+    Schema("collectives", collective_rows.COLUMNS, collective_rows.cases),
+)
+
+
+def read_cases(path: Path) -> list[Case]:
+    """The cases of a file.
+
+    Raises:
+        UsageError: If it cannot be read, or its kind is not known.
+        ConfigError: With all problems of its rows.
+    """
+    return cases_of(read_table(path))
+
+
+def cases_of(table: Table) -> list[Case]:
+    """The cases of a table; errors as `read_cases`."""
+    schema = _recognised(table)
+    table.require(schema.columns)
+    cases = schema.read(table)
+    _check_unique(table)
+    table.check()
+    return cases
+
+
+def shipped_tables() -> list[Path]:
+    """The tables of published figures that come with simsys."""
+    folder = data_folders("experiments")[-1] / "measured"
+    return sorted(folder.glob("*.csv"))
+
+
+def _recognised(table: Table) -> Schema:
+    """The schema most of whose columns are there."""
+    best = max(SCHEMAS, key=lambda schema: _share(schema, table))
+    if _share(best, table) < 0.5:
+        kinds = "; ".join(f"{schema.name}: {', '.join(schema.columns)}" for schema in SCHEMAS)
+        raise UsageError(f"{table.file}: no known table of measurements; known by these columns are {kinds}")
+    return best
+
+
+def _share(schema: Schema, table: Table) -> float:
+    return sum(column in table.columns for column in schema.columns) / len(schema.columns)
+
+
+def _check_unique(table: Table) -> None:
+    seen: dict[str, int] = {}
+    for row in table.rows:
+        first = seen.setdefault(row.text("id"), row.line)
+        if first != row.line:
+            row.wrong("id", f"{row.text('id')!r} is in line {first} already")

@@ -1,0 +1,59 @@
+"""A run of a scenario, written as an experiment file has it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from simsys.build.cluster import build_cluster
+from simsys.build.job import job_of
+from simsys.build.model import build_model
+from simsys.config.experiment import SimulationConfig
+from simsys.errors import ConfigError, InfeasibleError, UsageError
+from simsys.fidelity.case import Figures, Unsupported
+from simsys.metrics.result import RunResult
+from simsys.simulation import simulate, simulate_job
+
+
+@dataclass(frozen=True)
+class ScenarioRun:
+    """What `simsys run` does at medium detail; equal scenarios are equal runs.
+
+    Args:
+        scenario: The experiment as JSON.
+        memory_limit: Whether it has to fit into the GPUs' memory; what was measured did.
+    """
+
+    scenario: str
+    memory_limit: bool = True
+
+    @classmethod
+    def of(cls, scenario: Mapping[str, Any], *, memory_limit: bool = True) -> ScenarioRun:
+        """A run of an experiment given as nested mappings."""
+        return cls(json.dumps(scenario, sort_keys=True), memory_limit)
+
+    def figures(self) -> Figures:
+        """Simulate it; the metrics are those of `RunResult.metrics`.
+
+        Raises:
+            Unsupported: If the model does not fit, or something of it is not known.
+        """
+        try:
+            config = SimulationConfig.model_validate(json.loads(self.scenario))
+            metrics = (simulate(config) if self.memory_limit else _without_memory_limit(config)).metrics
+        except InfeasibleError as error:
+            raise Unsupported(f"does not fit: {error}") from None
+        except ValidationError as error:
+            raise Unsupported("; ".join(each["msg"] for each in error.errors())) from None
+        except (ConfigError, UsageError) as error:
+            raise Unsupported(str(error)) from None
+        return {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)}
+
+
+def _without_memory_limit(config: SimulationConfig) -> RunResult:
+    cluster = build_cluster(config.hardware, config.network, config.folder).without_memory_limit()
+    return simulate_job(job_of(config, cluster, build_model(config.model, config.folder)))

@@ -1,0 +1,174 @@
+"""Rows of measured serving runs.
+
+A row says engine, model, GPU, how the model is divided, precision, load, lengths and one measured value. Rows that
+differ in nothing but load, lengths and metric are a curve. Lengths are those of all requests, unless ``notes`` say
+that they are drawn, as in ``lengths random in [0.8L,L]``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from math import inf
+from typing import Any
+
+from simsys.errors import UnknownNameError
+from simsys.fidelity.case import Case, Unsupported
+from simsys.fidelity.scenario_run import ScenarioRun
+from simsys.fidelity.serving_engines import engine_setup
+from simsys.fidelity.serving_hardware import gpus_of_node, hardware
+from simsys.fidelity.serving_load import LOADS, Load
+from simsys.fidelity.serving_precision import precisions
+from simsys.fidelity.table import Row, Table
+from simsys.model.model import Model
+from simsys.model.model_db import load_model
+
+COLUMNS = (
+    *("id", "source_key", "engine", "model", "gpu", "tp", "precision", "load_kind", "load_value"),
+    *("input_len", "output_len", "metric", "value"),
+)
+STATISTICS = {"mean": "mean", "p50": "median", "median": "median", "p90": "p90", "p95": "p95", "p99": "p99"}
+"""Of latencies; a table that does not say which is taken to mean the mean."""
+LATENCIES = {"ttft_ms": "ttft_ms", "tpot_ms": "tpot_ms", "itl_ms": "itl_ms", "e2e_s": "e2el_ms"}
+"""By metric; the figure's name follows that of the statistic."""
+RATES = {
+    "output_tokens_per_s": "output_throughput",
+    "requests_per_s": "request_throughput",
+    "tokens_per_s_total": "total_token_throughput",
+}
+OF_A_PASS = ("prefill_ms", "decode_step_ms", "prefill_tokens_per_s")
+"""Metrics of a static batch alone."""
+METRICS = {"e2e_s": "s", "prefill_ms": "ms", "decode_step_ms": "ms", "ttft_ms": "ms", "tpot_ms": "ms", "itl_ms": "ms"}
+"""With their units; all others are rates per second."""
+
+
+@dataclass(frozen=True)
+class _Figure:
+    """Which figure of a run a metric is, and what to multiply it with."""
+
+    name: str
+    scale: float = 1.0
+
+
+def cases(table: Table) -> list[Case]:
+    """The cases of a table."""
+    return [_case(row) for row in table.rows]
+
+
+def _case(row: Row) -> Case:
+    metric = row.text("metric")
+    if metric not in (*METRICS, *RATES, *OF_A_PASS):
+        row.wrong("metric", f"{metric!r} is no metric; known: {', '.join((*METRICS, *RATES, OF_A_PASS[2]))}")
+    run, figure, reason = None, _Figure(""), ""
+    measured = row.number("value")
+    try:
+        load = _load(row)
+        figure = _figure(row, load)
+        run = ScenarioRun.of(_scenario(row, load))
+    except Unsupported as why:
+        reason = str(why)
+    curve = ":".join(row.text(name) for name in ("engine", "model", "gpu", "tp", "pp", "ep", "precision", "load_kind"))
+    return Case(
+        id=row.text("id"),
+        family="serving",
+        group=row.text("source_key") or "serving",
+        metric=metric,
+        unit=METRICS.get(metric, "1/s"),
+        measured=measured,
+        tags={name: row.text(name) for name in ("engine", "gpu", "model", "load_kind", "precision", "tp")},
+        fold=f"{row.text('source_key')}:{curve}",
+        run=run,
+        figure=figure.name,
+        scale=figure.scale,
+        reason=reason,
+    )
+
+
+def _load(row: Row) -> Load:
+    kind = row.text("load_kind")
+    if kind not in LOADS:
+        row.wrong("load_kind", f"{kind!r} is no kind of load; known: {', '.join(LOADS)}")
+    for name, what in (("input_len", "prompts"), ("output_len", "answers")):
+        if not row.text(name):
+            raise Unsupported(f"how long {what} are is not stated")
+    number = row.number if kind == "request_rate" else row.whole
+    value = 0.0 if kind == "offline_max" else number("load_value")
+    drawn = re.search(r"lengths \w+ in \[(0?\.\d+)L, ?L\]", row.text("notes"))
+    shortest = float(drawn.group(1)) if drawn else 1.0
+    only_prompts = row.text("metric") in ("prefill_ms", "prefill_tokens_per_s")
+    output = row.whole("output_len")
+    return Load(kind, value, row.whole("input_len"), 1 if only_prompts else output, shortest)
+
+
+def _figure(row: Row, load: Load) -> _Figure:
+    metric = row.text("metric")
+    if metric in RATES:
+        return _Figure(RATES[metric])
+    if metric in OF_A_PASS and load.kind != "static_batch":
+        raise Unsupported(f"{metric} is of a static batch")
+    if metric == "prefill_ms":
+        return _Figure("duration", 1e3)
+    if metric == "decode_step_ms":
+        return _Figure("mean_tpot_ms")
+    if metric == "prefill_tokens_per_s":
+        return _Figure("total_token_throughput", load.input_tokens / (load.input_tokens + 1))
+    if metric == "e2e_s" and load.kind == "static_batch":
+        return _Figure("duration")
+    stat = STATISTICS.get(row.text("stat") or "mean", "mean")
+    return _Figure(f"{stat}_{LATENCIES.get(metric, metric)}", 1e-3 if metric == "e2e_s" else 1.0)
+
+
+def _scenario(row: Row, load: Load) -> dict[str, Any]:
+    setup = engine_setup(row.text("engine"), row.text("engine_version"))
+    model = _model(row.text("model"))
+    longest = model.max_context_tokens or inf
+    if load.input_tokens + load.output_tokens > longest and not setup.beyond_context:
+        raise Unsupported(f"prompt and answer exceed the model's context of {longest} tokens")
+    parallelism = _parallelism(row)
+    gpus = parallelism["tp_degree"] * parallelism["pp_stages"]
+    return {
+        "simulation": {"lod": "medium"},
+        "model": {"name": model.name},
+        "hardware": dict(hardware(row.text("gpu"), gpus)),
+        "parallelism": parallelism,
+        "serving": {
+            "engine": setup.profile,
+            **precisions(row.text("precision"), cache_as_weights=setup.cache_as_weights),
+            **load.limits(setup),
+        },
+        "workload": dict(load.workload()),
+    }
+
+
+def _parallelism(row: Row) -> dict[str, int]:
+    """How the model is divided among the GPUs of one replica.
+
+    Engines divide experts among the ranks of tensor parallelism. Where a table has multiplied both, so that `tp` is
+    more than a node has, the same GPUs were counted twice.
+    """
+    if not row.text("tp"):
+        raise Unsupported("how the model is divided is not stated")
+    tensor, stages = row.whole("tp"), row.whole("pp", 1)
+    stated = row.text("ep")
+    experts = int(stated) if stated.isdigit() and int(stated) else 1
+    replicas = re.search(r"attention_dp (\d+)", row.text("notes"))
+    if replicas is not None and int(replicas.group(1)) > 1:
+        raise Unsupported("attention in data parallelism")
+    if tensor > gpus_of_node(row.text("gpu")) and tensor % experts == 0 and experts > 1:
+        tensor //= experts
+    if tensor % experts:
+        raise Unsupported("experts divided among other ranks than tensor parallelism has")
+    return {"tp_degree": tensor, "pp_stages": stages, **({"ep_degree": tensor} if experts == tensor > 1 else {})}
+
+
+@cache
+def _model(name: str) -> Model:
+    """It from the model DB; an x in a version stands for 1."""
+    short = name.rpartition("/")[2]
+    for candidate in (name, short, re.sub(r"(\d)\.x", r"\1.1", short)):
+        try:
+            return load_model(candidate)
+        except UnknownNameError:
+            continue
+    raise Unsupported(f"model {name} is not in the model DB")

@@ -1,0 +1,68 @@
+"""Rows of measured training runs: one configuration each, with its seconds per iteration."""
+
+from __future__ import annotations
+
+import math
+
+from simsys.fidelity.case import Case, Unsupported
+from simsys.fidelity.engine_names import engine_of
+from simsys.fidelity.scenario_run import ScenarioRun
+from simsys.fidelity.table import Row, Table
+from simsys.fidelity.training_scenario import scenario_of
+
+COLUMNS = (
+    "id",
+    "model",
+    "gpu",
+    "gpus",
+    "strategy",
+    "seq_len",
+    "tp",
+    "pp",
+    "dp",
+    "micro_batch",
+    "global_batch",
+    "precision",
+    "iter_time_s_derived",
+    "group",
+)
+_SAME = ("group", "model", "layers", "hidden", "gpu", "gpus", "seq_len", "global_batch", "precision", "attn_kernel")
+"""What is the same for rows that differ in nothing but their layout."""
+
+
+def cases(table: Table) -> list[Case]:
+    """The cases of a table."""
+    return [_case(row) for row in table.rows]
+
+
+def _case(row: Row) -> Case:
+    run, reason, measured = None, "", math.nan
+    if row.text("iter_time_s_derived"):
+        measured = row.number("iter_time_s_derived")
+        try:
+            run = ScenarioRun.of(scenario_of(row), memory_limit=False)
+        except Unsupported as unsupported:
+            reason = str(unsupported)
+    else:
+        reason = "no time of an iteration was measured"
+    return Case(
+        id=row.text("id"),
+        family="training",
+        group=row.text("group"),
+        metric="iteration_s",
+        unit="s",
+        measured=measured,
+        tags={
+            "strategy": row.text("strategy"),
+            "gpu": row.text("gpu"),
+            "engine": engine_of(row.text("engine"), row.text("group"), row.text("source")),
+            "model": row.text("model"),
+            "quality": row.text("quality"),
+            "arch": "moe" if row.text("arch") == "moe" else "dense",
+            "precision": row.text("precision"),
+        },
+        layouts="|".join(row.text(column) for column in _SAME),
+        run=run,
+        figure="mean_iteration_s",
+        reason=reason,
+    )

@@ -1,0 +1,237 @@
+"""From a row of a table of training runs to an experiment."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from simsys.fidelity.case import Unsupported
+from simsys.fidelity.engine_names import engine_of
+from simsys.fidelity.hardware_names import hardware_of
+from simsys.fidelity.table import Row
+from simsys.fidelity.training_models import layers_of, model_of
+
+ITERATIONS = 1
+"""All are equal."""
+BUCKET_ELEMENTS = 40_000_000
+"""Gradients that Megatron Core exchanges at once, at least (DistributedDataParallelConfig.bucket_size)."""
+
+_PRECISIONS = (
+    (r"fp4", "fp4"),
+    (r"fp8", "fp8"),
+    (r"bf16", "bf16"),
+    (r"fp16|^amp$", "fp16"),
+    (r"tf32", "tf32"),
+    (r"fp32", "fp32"),
+)
+_RECOMPUTE = {"full": "full", "selective": "selective", "none": "none", "": "none", "not stated": "none"}
+_ATTENTION = (
+    (r"unfused|^fused$|^$", "unfused"),
+    (r"^(torch|eager)$", "eager"),
+    (r"triton|flash1|v1\.", "flash1"),
+    (r"sdpa|attention2|flash2", "flash2"),
+)
+_ZERO_GROUP = re.compile(r"zero1 group(?: size)? (\d+)", re.IGNORECASE)
+_BY_HALVES = {"pytorch-fsdp", "torchtitan"}
+"""Engines whose selective recomputation makes every second matrix product, or block, again."""
+_HALF_GRADIENTS = {"megatron", "deepspeed", "pytorch", "pytorch-graphs", "mxnet"}
+"""Engines whose replicas exchange gradients in 16 bit when they train in fp16 (Megatron-LM of 2021, Apex, Horovod)."""
+_WAITING = {"megatron", "deepspeed", "scaling"}
+"""Engines whose pipeline stages wait for what they send (Megatron-LM without overlap_p2p_comm, DeepSpeed)."""
+_SERIAL = {"megatron", "deepspeed"}
+"""Engines that reduce gradients after the backward pass, not beside it."""
+
+
+@dataclass(frozen=True)
+class Degrees:
+    """How the GPUs of a row are divided."""
+
+    tensor: int
+    context: int
+    pipeline: int
+    data: int
+    expert: int
+    virtual: int
+
+    @classmethod
+    def of(cls, row: Row, gpus: int, layers: int) -> Degrees:
+        """Those that a row states; the data-parallel degree may be what they leave.
+
+        Raises:
+            Unsupported: If they contradict the number of GPUs.
+        """
+        tensor, context, pipeline = row.whole("tp", 1), row.whole("cp", 1), row.whole("pp", 1)
+        if row.text("dp") == "0":
+            raise Unsupported("the degrees of parallelism are not stated")
+        whole = tensor * context * pipeline
+        data = row.whole("dp", max(1, gpus // whole))
+        if whole * data != gpus:
+            raise Unsupported("the degrees of parallelism do not make the number of GPUs")
+        expert = row.whole("ep", 1)
+        stated = row.text("virtual_stages")
+        virtual = row.whole("virtual_stages", 1) if stated or pipeline == 1 else _likely_chunks(layers, pipeline)
+        return cls(tensor, context, pipeline, data, expert, virtual)
+
+
+def _likely_chunks(layers: int, pipeline: int) -> int:
+    """Chunks of a stage where none are stated: three, as in Korthikanti et al. 2022, or what divides the layers."""
+    return next((chunks for chunks in (3, 2) if layers and layers % (pipeline * chunks) == 0), 1)
+
+
+def scenario_of(row: Row) -> dict[str, Any]:
+    """The experiment that a row describes.
+
+    Raises:
+        Unsupported: If simsys cannot carry it out.
+    """
+    gpus = row.whole("gpus")
+    layers = layers_of(row)
+    engine = engine_of(row.text("engine"), row.text("group"), row.text("source"))
+    degrees = Degrees.of(row, gpus, layers)
+    nodes = row.whole("nodes", -(-gpus // 8))
+    return {
+        "name": "row",
+        "hardware": hardware_of(row.text("gpu"), gpus, nodes, row.text("interconnect")),
+        "model": model_of(row),
+        "parallelism": _parallelism(row, degrees, layers, engine),
+        "training": _training(row, degrees, engine),
+    }
+
+
+def _parallelism(row: Row, degrees: Degrees, layers: int, engine: str) -> dict[str, Any]:
+    kinds = [("TP", degrees.tensor), ("CP", degrees.context), ("EP", degrees.expert), ("PP", degrees.pipeline)]
+    found: dict[str, Any] = {
+        "strategy": "_".join([*(kind for kind, degree in kinds if degree > 1), _data_parallel(row)]),
+        "tp_degree": degrees.tensor,
+        "cp_degree": degrees.context,
+        "ep_degree": degrees.expert,
+        "pp_stages": degrees.pipeline,
+        "dp_degree": degrees.data,
+        "sequence_parallel": row.text("sequence_parallel") == "yes" and degrees.tensor > 1,
+    }
+    if degrees.pipeline > 1 and degrees.virtual > 1:
+        found |= {"schedule": "interleaved", "virtual_stages": degrees.virtual}
+    chunks = degrees.pipeline * degrees.virtual
+    if degrees.pipeline > 1 and layers % chunks:
+        found["stage_layers"] = stage_layers(layers, chunks)
+    if engine == "nemo" and found["sequence_parallel"]:
+        found["tp_overlap"] = True
+    if engine == "deepspeed":
+        found["scatter_gather"] = False
+    if engine in _WAITING:
+        found["p2p_overlap"] = False
+    return found
+
+
+def stage_layers(layers: int, chunks: int) -> list[int]:
+    """Layers of each chunk where they do not divide evenly.
+
+    Embedding and head count as a layer each if they then do, as with Megatron Core's
+    ``account_for_embedding_in_pipeline_split``; otherwise the first chunks have one more.
+
+    Example:
+        >>> stage_layers(14, 4), stage_layers(11, 4)
+        ([3, 4, 4, 3], [3, 3, 3, 2])
+    """
+    if (layers + 2) % chunks == 0:
+        each = (layers + 2) // chunks
+        return [each - 1, *[each] * (chunks - 2), each - 1]
+    each, more = divmod(layers, chunks)
+    return [each + (place < more) for place in range(chunks)]
+
+
+def _data_parallel(row: Row) -> str:
+    """The kind of data parallelism, from the strategy and the stage of ZeRO.
+
+    Raises:
+        Unsupported: If the strategy is none that is known.
+    """
+    strategy, stage = row.text("strategy"), row.text("zero_stage")
+    if "LoRA" in strategy:
+        raise Unsupported("training of adapters (LoRA) is not modelled")
+    parts = set(re.split(r"[-+_ ]+", strategy))
+    if unknown := parts - {"single", "TP", "PP", "CP", "EP", "DP", "DDP", "FSDP", "HSDP", "ZeRO", "ZeRO1", "ZeRO2"}:
+        raise Unsupported(f"unknown strategy {sorted(unknown)[0]!r}")
+    if "HSDP" in parts:
+        return "HSDP"
+    if "FSDP" in parts or stage == "3":
+        return "FSDP"
+    if "ZeRO" in parts and not stage:
+        raise Unsupported("the stage of ZeRO is not stated")
+    return {"1": "ZERO1", "2": "ZERO2"}.get(stage) or ("ZERO1" if "ZeRO1" in parts else "DDP")
+
+
+def _training(row: Row, degrees: Degrees, engine: str) -> dict[str, Any]:
+    micro, accumulated = batch_of(row, degrees)
+    recompute = row.text("activation_recompute")
+    recompute = "selective" if recompute.startswith("none/selective") else recompute
+    if recompute not in _RECOMPUTE:
+        raise Unsupported(f"activation recomputation {recompute!r}")
+    found: dict[str, Any] = {
+        "engine": engine,
+        "batch_size_per_gpu": micro,
+        "gradient_accumulation_steps": accumulated,
+        "num_iterations": ITERATIONS,
+        "precision": _precision(row.text("precision")),
+        "activation_recompute": "half" if recompute == "selective" and engine in _BY_HALVES else _RECOMPUTE[recompute],
+        "attention": _attention(row.text("attn_kernel")),
+    }
+    if engine == "scaling" and "RMS kernel" not in row.text("attn_kernel"):
+        found["norms"] = "eager"
+    found["mixed_precision"] = found["precision"] not in ("fp32", "tf32")
+    options: dict[str, Any] = {}
+    data_parallel = _data_parallel(row)
+    if engine in _SERIAL and data_parallel in ("DDP", "ZERO1"):
+        options["overlap"] = False
+    elif engine == "nemo" and data_parallel in ("DDP", "ZERO1"):
+        elements = max(BUCKET_ELEMENTS, 1_000_000 * degrees.data)
+        options |= {"bucket_size": f"{4 * elements} B", "first_bucket_size": f"{4 * elements} B"}
+    if data_parallel == "DDP" and found["precision"] in ("fp16", "fp8") and engine in _HALF_GRADIENTS:
+        options["compression"] = "fp16"
+    if data_parallel in ("ZERO1", "FSDP") and _reduces_in_half(row, found["precision"], engine):
+        options["reduce_in_half"] = True
+    if data_parallel == "ZERO1" and (size := _ZERO_GROUP.search(row.text("notes"))):
+        options["shard_size"] = min(int(size[1]), degrees.data)
+    if data_parallel == "FSDP" and row.text("zero_stage") == "2":
+        options["reshard_after_forward"] = False
+    return {**found, "options": options}
+
+
+def _reduces_in_half(row: Row, precision: str, engine: str) -> bool:
+    """Whether gradients are exchanged in 16 bit."""
+    if precision not in ("fp16", "bf16"):
+        return False
+    return engine == "internevo" or "PURE" in row.text("precision") or (engine == "deepspeed" and precision == "fp16")
+
+
+def _attention(kernel: str) -> str:
+    """The kernels of attention; by default the best for the GPU."""
+    return next((kind for pattern, kind in _ATTENTION if re.search(pattern, kernel, re.IGNORECASE)), "fused")
+
+
+def batch_of(row: Row, degrees: Degrees) -> tuple[int, int]:
+    """Samples of a micro-batch, and how many of these a replica accumulates.
+
+    Where no micro-batch is stated, a pipeline has the smallest, and others have as many samples as 16 allow.
+
+    Raises:
+        Unsupported: If there is no global batch, or the batches do not divide.
+    """
+    if not row.text("global_batch"):
+        raise Unsupported("the global batch is not stated")
+    samples, left = divmod(row.whole("global_batch"), degrees.data)
+    if left:
+        raise Unsupported("the global batch does not divide among the replicas")
+    likely = 1 if degrees.pipeline > 1 else max(size for size in range(1, 17) if samples % size == 0)
+    micro = row.whole("micro_batch", likely)
+    if samples % micro:
+        raise Unsupported("the global batch does not divide into micro-batches")
+    return micro, samples // micro
+
+
+def _precision(text: str) -> str:
+    for pattern, precision in _PRECISIONS:
+        if re.search(pattern, text, re.IGNORECASE):
+            return precision
+    raise Unsupported(f"unknown precision {text!r}")

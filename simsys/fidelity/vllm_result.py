@@ -1,0 +1,200 @@
+"""A user's own ``vllm bench serve`` result, compared with what simsys predicts for the same requests.
+
+The file says what was asked and how long it took, but not on what: model, GPUs and engine are those of an experiment.
+With ``--save-detailed`` the requests are replayed, lengths and arrivals alike, and compared one by one besides; where
+an older version saved no ``start_times``, requests arrive as the benchmark sent them: closed loop, rate, or at once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from simsys.config.experiment import SimulationConfig
+from simsys.errors import ConfigError, InfeasibleError, UsageError
+from simsys.fidelity.case import Case, Figures, Unsupported
+from simsys.simulation import simulate
+
+RATES = ("request_throughput", "output_throughput", "total_token_throughput")
+TIMES = tuple(f"{stat}_{name}_ms" for name in ("ttft", "tpot", "itl", "e2el") for stat in ("mean", "median", "p99"))
+NEEDED = ("completed", "total_input_tokens", "total_output_tokens")
+
+
+@dataclass(frozen=True)
+class BenchRun:
+    """A serving scenario whose requests are looked at one by one.
+
+    Args:
+        scenario: The experiment as JSON.
+    """
+
+    scenario: str
+
+    def figures(self) -> Figures:
+        """The metrics of the run, and of each request ``ttft_ms[i]`` and ``e2e_ms[i]``, in the order of arrival.
+
+        Raises:
+            Unsupported: If it cannot be built, or does not fit.
+        """
+        try:
+            result = simulate(SimulationConfig.model_validate(json.loads(self.scenario)))
+        except InfeasibleError as error:
+            raise Unsupported(f"does not fit: {error}") from None
+        except (ConfigError, UsageError) as error:
+            raise Unsupported(str(error)) from None
+        found = {name: float(value) for name, value in result.metrics.items() if isinstance(value, int | float)}
+        log = result.requests
+        assert log is not None
+        for place, (came_s, first_s, ended_s) in enumerate(
+            zip(log.arrival_s, log.first_token_s, log.finished_s, strict=True)
+        ):
+            if ended_s >= 0.0:
+                found[f"ttft_ms[{place}]"] = 1e3 * (first_s - came_s)
+                found[f"e2e_ms[{place}]"] = 1e3 * (ended_s - came_s)
+        return found
+
+
+@dataclass(frozen=True)
+class BenchResult:
+    """What a result file says.
+
+    Args:
+        path: The file.
+        found: Its content.
+    """
+
+    path: Path
+    found: Mapping[str, Any]
+
+    @property
+    def detailed(self) -> bool:
+        """Whether it has a value for each request."""
+        return all(isinstance(self.found.get(key), list) for key in ("input_lens", "output_lens", "ttfts"))
+
+    @property
+    def timed(self) -> bool:
+        """Whether it says when each request was sent."""
+        return isinstance(self.found.get("start_times"), list)
+
+    @cached_property
+    def order(self) -> Sequence[int]:
+        """The requests that succeeded, in the order in which they were sent."""
+        count = len(self.found["input_lens"])
+        errors = self.found.get("errors") or [""] * count
+        starts = self.found["start_times"] if self.timed else [0.0] * count
+        return sorted((place for place in range(count) if not errors[place]), key=lambda place: float(starts[place]))
+
+    def workload(self) -> dict[str, Any]:
+        """The `workload` of an experiment that sends the same requests; without details, their mean lengths."""
+        if self.detailed:
+            traced = {"kind": "trace"}
+            lengths = {"prompt_tokens": traced, "output_tokens": traced, "trace": {"path": str(self.path.resolve())}}
+            return {"arrivals": traced if self.timed else self._arrivals(), **lengths}
+        requests = int(self.found["completed"])
+        return {
+            "arrivals": self._arrivals(),
+            "prompt_tokens": max(1, round(self.found["total_input_tokens"] / requests)),
+            "output_tokens": max(1, round(self.found["total_output_tokens"] / requests)),
+            "num_requests": requests,
+        }
+
+    def _arrivals(self) -> dict[str, Any]:
+        """How the benchmark sends requests: at most so many at once, at a rate, or all of them at once."""
+        rate, most = self.found.get("request_rate"), self.found.get("max_concurrency")
+        if isinstance(most, int) and most > 0:
+            return {"kind": "closed_loop", "concurrency": most}
+        if isinstance(rate, int | float) and 0 < rate < float("inf"):
+            burstiness = self.found.get("burstiness") or 1.0
+            if burstiness == 1.0:
+                return {"kind": "poisson", "rate": f"{rate} req/s"}
+            return {"kind": "gamma", "rate": f"{rate} req/s", "burstiness": float(burstiness)}
+        return {"kind": "all_at_once"}
+
+
+def is_vllm_result(text: str) -> bool:
+    """Whether a file looks like a result of ``vllm bench serve``."""
+    return text.lstrip().startswith("{") and '"request_throughput"' in text and '"completed"' in text
+
+
+def vllm_cases(path: Path, scenario: Mapping[str, Any]) -> list[Case]:
+    """The cases of a result: its figures, and with details those of each request.
+
+    Args:
+        path: The result.
+        scenario: An experiment as nested mappings: model, hardware, parallelism and serving; its workload is replaced.
+
+    Raises:
+        UsageError: If the file cannot be read, or is no such result.
+    """
+    result = _read(path)
+    run = BenchRun(json.dumps({**scenario, "workload": result.workload()}, sort_keys=True, default=str))
+    tags = _tags(scenario)
+    cases = [
+        _case(f"{path.name}:{key}", path, key, float(value), run, key, tags)
+        for key in (*RATES, *TIMES)
+        if isinstance(value := result.found.get(key), int | float) and value > 0
+    ]
+    return cases + (_of_requests(result, run, tags) if result.detailed else [])
+
+
+def _of_requests(result: BenchResult, run: BenchRun, tags: Mapping[str, str]) -> list[Case]:
+    """The time to the first token of each request, and to the last where that can be told."""
+    found, path = result.found, result.path
+    gaps = found.get("itls") or [None] * len(found["ttfts"])
+    cases = []
+    for place, request in enumerate(result.order):
+        first_s, between = found["ttfts"][request], gaps[request]
+        measured = {"ttft_ms": 1e3 * first_s}
+        if isinstance(between, list):
+            measured["e2e_ms"] = 1e3 * (first_s + sum(between))
+        cases += [
+            _case(f"{path.name}:{request}:{metric}", path, metric, value, run, f"{metric}[{place}]", tags)
+            for metric, value in measured.items()
+            if value > 0
+        ]
+    return cases
+
+
+def _case(
+    name: str, path: Path, metric: str, measured: float, run: BenchRun, figure: str, tags: Mapping[str, str]
+) -> Case:
+    unit = "ms" if metric.endswith("_ms") else "1/s"
+    return Case(name, "serving", path.name, metric, unit, measured, {**tags, "metric": metric}, run=run, figure=figure)
+
+
+def _tags(scenario: Mapping[str, Any]) -> dict[str, str]:
+    model, hardware, serving = (scenario.get(key) or {} for key in ("model", "hardware", "serving"))
+    return {
+        "engine": str(serving.get("engine", "vllm")),
+        "gpu": str(hardware.get("gpu") or hardware.get("profile", "")),
+        "model": str(model.get("name") or model.get("huggingface", "")),
+    }
+
+
+def _read(path: Path) -> BenchResult:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read {path}: {error}") from None
+    if not isinstance(found, dict):
+        raise UsageError(f"{path}: no result of vllm bench serve, which is one JSON object")
+    missing = [key for key in NEEDED if not isinstance(found.get(key), int | float) or found[key] <= 0]
+    if missing:
+        raise UsageError(f"{path}: a result of vllm bench serve needs {missing[0]}, a number above 0")
+    result = BenchResult(path, found)
+    if result.detailed:
+        _check_lists(path, found)
+    return result
+
+
+def _check_lists(path: Path, found: Mapping[str, Any]) -> None:
+    """All lists have a value for each request."""
+    keys = [key for key in ("input_lens", "output_lens", "ttfts", "itls", "start_times", "errors") if found.get(key)]
+    counts = {key: len(found[key]) for key in keys}
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{count} {key}" for key, count in counts.items())
+        raise UsageError(f"{path}: the lists of a detailed result must be equally long, not {listed}")

@@ -1,0 +1,71 @@
+"""Attention of layers whose cache does not grow: sliding windows and gated linear attention.
+
+What a decoding sequence reads there depends on no context, so it counts by sequence: each has one token that goes
+through the head.
+"""
+
+from __future__ import annotations
+
+from simsys.model.operators import Operator, OperatorKind, Split
+from simsys.model.transformer_architecture import TransformerArchitecture
+from simsys.model.transformer_operators import gemm, memory
+
+STATE_ELEMENTS = 2.0
+"""16-bit elements of a number of the state, which is kept in 32 bit."""
+
+CHUNK_LAUNCHES = 24
+"""Of the delta rule, whose chunks take several kernels; as many as of latent attention."""
+
+
+def projections(a: TransformerArchitecture) -> list[Operator]:
+    """Queries, keys, values and perhaps a gate of the output, with their norms."""
+    q, kv = a.num_attention_heads * a.head_size, a.num_key_value_heads * a.head_size
+    gate = q if a.gated_attention else 0
+    operators = [gemm("qkv", a.hidden_size, q + 2 * kv + gate, Split.COLUMN, bias=a.biases or a.qkv_biases)]
+    if a.qk_norms:
+        operators.append(memory("qk_norm", 2 * (q + kv), Split.HEADS, parameters=2 * a.head_size))
+    return operators
+
+
+def window_attention(a: TransformerArchitecture) -> tuple[Operator, ...]:
+    """Attention to the last `sliding_window` tokens (Beltagy et al. 2020, §3.1; gpt-oss).
+
+    Every token of a prompt counts a whole window, also those near its beginning.
+    """
+    q, kv = a.num_attention_heads * a.head_size, a.num_key_value_heads * a.head_size
+    return (
+        *projections(a),
+        Operator(
+            "window_attention",
+            OperatorKind.ATTENTION,
+            Split.HEADS,
+            flop_per_token=4.0 * q * a.sliding_window,
+            elements_per_token=2.0 * q + 2.0 * kv,
+        ),
+        memory("window_cache", 2 * kv * a.sliding_window, Split.HEADS, per_logit=True),
+        gemm("attention_output", q, a.hidden_size, Split.ROW, bias=a.biases),
+    )
+
+
+def linear_attention(a: TransformerArchitecture) -> tuple[Operator, ...]:
+    """Gated delta rule (Yang et al. 2024, arXiv 2412.06464): a state of key width × value width for each value head.
+
+    A token updates it and reads it: 6 FLOP for each number of the state, in prompts chunk by chunk. A decoding
+    sequence reads and writes all of it in every step.
+    """
+    keys, values = a.linear_key_heads * a.linear_head_size, a.linear_value_heads * a.linear_head_size
+    state = values * a.linear_head_size
+    return (
+        gemm("qkvz", a.hidden_size, 2 * keys + 2 * values, Split.COLUMN),
+        memory("short_convolution", 2 * (2 * keys + values), Split.HEADS),
+        Operator(
+            "delta_rule",
+            OperatorKind.ATTENTION,
+            Split.HEADS,
+            flop_per_token=6.0 * state,
+            elements_per_token=2.0 * keys + 2.0 * values,
+            launches=CHUNK_LAUNCHES,
+        ),
+        memory("linear_state", int(2 * STATE_ELEMENTS * state), Split.HEADS, per_logit=True),
+        gemm("attention_output", values, a.hidden_size, Split.ROW),
+    )

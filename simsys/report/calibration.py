@@ -1,0 +1,66 @@
+"""What a calibration found, as text and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from simsys.config.hardware import Named
+from simsys.fidelity.calibrate import Calibration
+from simsys.fidelity.errors import Errors, errors_of
+from simsys.report.text import number, percent, wrap
+from simsys.units import pretty
+
+
+def calibration_text(found: Calibration) -> str:
+    """Each coefficient before and after, and the errors before, of the fit and on rows that it has not seen."""
+    lines = [f"{len(found.problem.cases):,} rows of {', '.join(found.tables)}; balanced mean errors", ""]
+    lines += [_errors_line("profile", ("before", "fit", "unseen")), *_error_lines(found), ""]
+    lines += [f"{'coefficient':<52}{'rows':>6}{'before':>11}{'after':>11}", *_coefficient_lines(found)]
+    if found.fit.left_alone:
+        few = ", ".join(f"{name} ({rows})" for name, rows in found.fit.left_alone.items())
+        lines += ["", *wrap(f"too few rows feel: {few}", "", "  ")]
+    return "\n".join(lines)
+
+
+def calibration_dict(found: Calibration) -> dict[str, Any]:
+    """The same for programs; errors are shares of one."""
+    return {
+        "rows": len(found.problem.cases),
+        "errors": {name: _shares(errors) for name, errors in _profiles(found)},
+        "coefficients": [
+            {"profile": each.named[1], "path": ".".join(each.path), "column": each.column, "rows": rows}
+            | {"before": each.start, "after": value}
+            for each, rows, value in zip(found.fit.coefficients, found.fit.rows, found.fit.values, strict=True)
+        ],
+        "left_alone": dict(found.fit.left_alone),
+    }
+
+
+def _error_lines(found: Calibration) -> Iterator[str]:
+    for name, errors in _profiles(found):
+        yield _errors_line(f"  {name}", [percent(each.balanced_mape or 0.0) for each in errors])
+
+
+def _errors_line(name: str, cells: Any) -> str:
+    return f"{name:<52}" + "".join(f"{cell:>9}" for cell in cells)
+
+
+def _coefficient_lines(found: Calibration) -> Iterator[str]:
+    for each, rows, value in zip(found.fit.coefficients, found.fit.rows, found.fit.values, strict=True):
+        before, after = (
+            number(amount) if each.dimension is None else pretty(amount, each.dimension)
+            for amount in (each.start, value)
+        )
+        yield f"{'  ' + str(each):<52}{rows:>6,}{before:>11}{after:>11}"
+
+
+def _profiles(found: Calibration) -> Iterator[tuple[str, tuple[Errors, Errors, Errors]]]:
+    yield "all", (errors_of(found.before), errors_of(found.after), errors_of(found.unseen))
+    named: list[Named] = list(found.documents)
+    for each in named:
+        yield each[1], found.errors(each)
+
+
+def _shares(errors: tuple[Errors, Errors, Errors]) -> dict[str, float | None]:
+    return {name: each.balanced_mape for name, each in zip(("before", "fit", "unseen"), errors, strict=True)}

@@ -1,0 +1,165 @@
+"""A page on how wrong predictions are: tables, pictures, the worst groups and why, and what to expect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from simsys.config.document import read_document
+from simsys.errors import UsageError
+from simsys.fidelity.case import Prediction
+from simsys.fidelity.errors import Errors, by_tag, errors_of, split, tag_of, unsupported
+from simsys.fidelity.ranking import ranking_of
+from simsys.report.drawing import new_figure, write_figure
+from simsys.report.files import write_files
+from simsys.report.validation import TAGS
+
+WORST = 10
+WORST_ROWS = 3
+"""A group of fewer rows is no group to learn from."""
+COLOURS = ("#4477aa", "#cc6677", "#228833", "#ddaa33", "#aa3377", "#66ccee", "#bbbbbb")
+
+
+@dataclass(frozen=True)
+class Notes:
+    """What people know and data do not say.
+
+    Args:
+        causes: Why groups are predicted badly, as far as known, by group.
+        not_modelled: What simsys does not model.
+    """
+
+    causes: Mapping[str, str] = field(default_factory=dict)
+    not_modelled: Sequence[str] = ()
+
+    @classmethod
+    def read(cls, path: Path) -> Notes:
+        """Read them from YAML.
+
+        Raises:
+            ConfigError: If it is no YAML.
+            UsageError: If it holds something else.
+        """
+        data = read_document(path).data
+        causes, not_modelled = data.get("causes", {}), data.get("not_modelled", [])
+        if not isinstance(causes, dict) or not isinstance(not_modelled, list):
+            raise UsageError(f"{path}: notes are a mapping 'causes' and a list 'not_modelled'")
+        return cls({str(key): str(text) for key, text in causes.items()}, [str(text) for text in not_modelled])
+
+
+def write_page(path: Path, predictions: Sequence[Prediction], *, command: str, notes: Notes) -> list[Path]:
+    """Write the page, and its pictures into ``images/`` beside it.
+
+    Args:
+        path: The page.
+        predictions: Of rows that the fit had not seen.
+        command: What made it.
+        notes: What people know.
+
+    Raises:
+        OutputError: If something could not be written.
+    """
+    families = split(predictions, lambda each: each.case.family)
+    pictures = [_scatter(name, found, path.parent / "images") for name, found in families.items()]
+    text = "\n".join(_page(families, command, notes)).rstrip("\n") + "\n"
+    return [*write_files(path.parent, {path.name: lambda file: file.write(text)}), *pictures]
+
+
+def _page(families: Mapping[str, Sequence[Prediction]], command: str, notes: Notes) -> Iterator[str]:
+    yield from [
+        "# How wrong it is",
+        "",
+        f"Made by `{command}`; not to be edited.",
+        "",
+        "Every figure is of rows that the fit behind the prediction had not seen: they are divided into five parts,",
+        "by source (training), curve (serving) or system (collectives), and each part is predicted with coefficients",
+        "fitted to the others.",
+        "",
+        "A *balanced* error counts every source once, whatever its rows. Bias is predicted over measured, less one.",
+        "",
+        *_table(
+            ("", "measured values", "predicted", "balanced", "median", "nine of ten", "bias"),
+            ([name, f"{e.rows:,}", f"{e.coverage:.0%}", *_shares(e)] for name, e in _each(families)),
+        ),
+    ]
+    for name, found in families.items():
+        yield from _family(name, found, notes)
+    if notes.not_modelled:
+        yield from ["## What is not modelled", "", *(f"- {text}" for text in notes.not_modelled), ""]
+
+
+def _family(name: str, found: Sequence[Prediction], notes: Notes) -> Iterator[str]:
+    yield from [f"## {name.capitalize()}", "", f"![predicted over measured](images/fidelity_{name}.png)", ""]
+    ranking = ranking_of(found)
+    if ranking is not None:
+        yield (
+            f"Choice of layout: over {ranking.sets:,} sets of rows that differ in nothing else, the rank correlation "
+            f"is {ranking.spearman:.2f}, and the layout predicted best is {ranking.regret:.1%} slower than the best."
+        )
+        yield ""
+    for tag in TAGS.get(name, ()):
+        parts = by_tag(found, tag)
+        if len(parts) > 1:
+            head = (tag, "values", "predicted", "balanced", "median", "nine of ten", "bias")
+            yield from _table(
+                head, ([key, f"{e.rows:,}", f"{e.coverage:.0%}", *_shares(e)] for key, e in parts.items())
+            )
+    worst = _worst(found)
+    if worst:
+        yield from ["The worst groups:", ""]
+        rows = (
+            [key, f"{e.balanced_mape:.0%}", f"{e.bias:+.0%}", notes.causes.get(key, "not known")] for key, e in worst
+        )
+        yield from _table(("group", "error", "bias", "cause, as far as known"), rows)
+    reasons = unsupported(found)
+    if reasons:
+        yield from ["Not predicted:", ""]
+        yield from _table(("values", "reason"), ([f"{rows:,}", reason] for reason, rows in reasons.items()))
+
+
+def _worst(found: Sequence[Prediction]) -> list[tuple[str, Errors]]:
+    groups = [(key, errors) for key, errors in by_tag(found, "group").items() if errors.predicted >= WORST_ROWS]
+    return sorted(groups, key=lambda item: -(item[1].balanced_mape or 0.0))[:WORST]
+
+
+def _each(families: Mapping[str, Sequence[Prediction]]) -> Iterator[tuple[str, Errors]]:
+    for name, found in families.items():
+        yield name, errors_of(found)
+
+
+def _shares(errors: Errors) -> list[str]:
+    if errors.balanced_mape is None or errors.bias is None:
+        return ["-"] * 4
+    sizes = (errors.balanced_mape, errors.median_error or 0.0, errors.p90_error or 0.0)
+    return [*(f"{share:.1%}" for share in sizes), f"{errors.bias:+.1%}"]
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    lines = [head, ["---"] * len(head), *rows]
+    return [*(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines), ""]
+
+
+def _scatter(name: str, found: Sequence[Prediction], folder: Path) -> Path:
+    """Predicted against measured values; what is on the line is right."""
+    shown = [each for each in found if each.predicted is not None]
+    figure, panels = new_figure(7.0, 5.0)
+    axes: Any = panels[0]
+    tag = "metric" if name == "serving" else "gpu" if name == "training" else "group"
+    parts = list(split(shown, lambda each: tag_of(each, tag)).items())
+    rest = [each for _, members in parts[len(COLOURS) - 1 :] for each in members]
+    for (label, members), colour in zip([*parts[: len(COLOURS) - 1], ("others", rest)], COLOURS, strict=False):
+        if members:
+            ratios = [(each.predicted or 0.0) / each.case.measured for each in members]
+            axes.scatter(
+                [each.case.measured for each in members], ratios, s=5, color=colour, label=label, linewidths=0
+            )
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.axhline(1.0, color="#666666", linewidth=0.8)
+    axes.set_xlabel("measured")
+    axes.set_ylabel("predicted / measured")
+    axes.set_title(f"{name}: {len(shown):,} values")
+    axes.legend(fontsize=7)
+    return write_figure(figure, folder / f"fidelity_{name}.png")

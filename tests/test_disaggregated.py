@@ -1,0 +1,128 @@
+"""Disaggregated serving beside other ways to serve: all requests end, caches arrive whole, gaps add up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from simsys.build.job import build_job
+from simsys.build.serving import ServingJob
+from simsys.check import check_config
+from simsys.config.experiment import SimulationConfig
+from simsys.metrics.result import RunResult
+from simsys.metrics.token_times import gaps_by_request
+from simsys.simulation import simulate
+
+ONE_EACH = {"prefill_replicas": 1, "decode_replicas": 1}
+CROWDED = {"gpu_memory_utilization": 0.024, "max_num_seqs": 32}
+CASES: dict[str, dict[str, Any]] = {
+    "alike": {},
+    "larger decode": {"gpus": 5, "split": {"decode_tp_degree": 4}},
+    "larger prefill": {"gpus": 4, "split": {"prefill_tp_degree": 2, "decode_replicas": 2}},
+    "pipelines": {"gpus": 4, "parallelism": {"pp_stages": 2}},
+    "unequal pipelines": {"gpus": 6, "parallelism": {"pp_stages": 2}, "split": {"prefill_tp_degree": 2}},
+    "prefixes": {"serving": {"prefix_caching": True}, "workload": {"prefixes": {"tokens": 200}}},
+    "drafts": {"serving": {"speculative": {"draft_tokens": 2, "acceptance_rate": 0.6}}},
+    "crowded": {"serving": CROWDED},
+    "swapping": {"serving": {**CROWDED, "preemption": "swap"}},
+    "priorities": {"serving": {**CROWDED, "scheduler": "priority"}, "workload": {"priorities": {0: 1, 1: 1}}},
+}
+
+
+def config(
+    lod: str = "medium",
+    *,
+    gpus: int = 2,
+    split: dict[str, Any] | None = None,
+    parallelism: dict[str, Any] | None = None,
+    serving: dict[str, Any] | None = None,
+    workload: dict[str, Any] | None = None,
+) -> SimulationConfig:
+    found = SimulationConfig(
+        hardware={"profile": "dgx-h100", "gpus_per_node": gpus},
+        model={"name": "GPT2-Small"},
+        parallelism=parallelism or {},
+        serving={"disaggregated": {**ONE_EACH, **(split or {})}, **(serving or {})},
+        workload={
+            "arrivals": {"kind": "poisson", "rate": "500 req/s"},
+            "prompt_tokens": {"kind": "uniform", "low": 1, "high": 500},
+            "output_tokens": {"kind": "uniform", "low": 1, "high": 60},
+            "num_requests": 60,
+            **(workload or {}),
+        },
+        simulation={"lod": lod},
+    )
+    assert check_config(found) == []
+    return found
+
+
+def whole_cache_bytes(given: SimulationConfig, tokens: int) -> float:
+    """Of so many tokens on the replica that decodes."""
+    job = build_job(given)
+    assert isinstance(job, ServingJob)
+    decoding = job.pools[-1]
+    return tokens * sum(decoding.layout.tensor * decoding.token_bytes(stage) for stage in decoding.stage_numbers)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_request_ends_and_its_cache_arrives_whole(name: str) -> None:
+    given = config(**CASES[name])
+    result = simulate(given)
+    assert result.metrics["completed"] == 60
+    assert bool(result.metrics["preemptions"]) == (name in ("crowded", "swapping", "priorities"))
+    sent = [row for row, output in enumerate(result.rows["output_tokens"]) if output > 1]
+    tokens = sum(result.rows["prompt_tokens"][row] for row in sent)
+    assert result.metrics["kv_transferred_bytes"] == pytest.approx(whole_cache_bytes(given, tokens))
+    log = result.requests
+    assert log is not None
+    assert all(cache.free_blocks == cache.num_blocks for cache in log.caches.values())
+    assert (result.metrics["prefix_cache_hits"] > 0) == (name == "prefixes")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gaps_add_up_to_the_time_from_the_first_to_the_last_token(name: str) -> None:
+    """With the wait for the cache, which vLLM's clients would see too."""
+    result = simulate(config(**CASES[name]))
+    log = result.requests
+    assert log is not None
+    decode_s = [end - first for end, first in zip(log.finished_s, log.first_token_s, strict=True)]
+    if name == "drafts":
+        return
+    assert log.gaps is not None
+    count = sum(output - 1 for output in result.rows["output_tokens"])
+    assert result.metrics["mean_itl_ms"] * count == pytest.approx(1e3 * sum(decode_s), rel=1e-9)
+    each = gaps_by_request(log)
+    assert each is not None
+    assert [sum(gaps) for gaps in each] == pytest.approx(decode_s)
+    assert result.metrics["p99_itl_ms"] == pytest.approx(1e3 * np.percentile(np.concatenate(each), 99))
+
+
+def timeless(result: RunResult) -> dict[str, list[Any]]:
+    return {name: list(result.rows[name]) for name in ("finished_s", "first_token_s", "preemptions")}
+
+
+@pytest.mark.parametrize(
+    ("name", "rel"),
+    [("larger prefill", 1e-9), ("prefixes", 1e-9), ("crowded", 1e-9), ("pipelines", 1e-3)],  # which also send states
+)
+def test_the_levels_agree_where_caches_have_the_links_for_themselves(name: str, rel: float) -> None:
+    few = {"arrivals": {"kind": "constant", "rate": "100 req/s"}, **CASES[name].get("workload", {})}
+    high, medium = (simulate(config(lod, **{**CASES[name], "workload": few})) for lod in ("high", "medium"))
+    for column, values in timeless(medium).items():
+        assert list(high.rows[column]) == pytest.approx(values, rel=rel)
+
+
+@pytest.mark.parametrize(("prefill", "decode"), [(1, 4), (4, 1), (2, 2)])
+def test_a_cache_is_sent_over_as_many_links_as_the_larger_replica_has(prefill: int, decode: int) -> None:
+    """Each GPU sends to the switch, or receives from it, its part of the cache."""
+    workload = {"prompt_tokens": 1000, "output_tokens": 2, "num_requests": 1}
+    split = {"prefill_tp_degree": prefill, "decode_tp_degree": decode}
+    single, result = (
+        simulate(config(gpus=gpus, split=degrees, workload=workload))
+        for gpus, degrees in ((2, {}), (prefill + decode, split))
+    )
+    times = single.metrics["mean_kv_transfer_ms"] / result.metrics["mean_kv_transfer_ms"]
+    assert times == pytest.approx(min(prefill, decode), rel=0.05)
+    assert result.metrics["kv_transferred_bytes"] == single.metrics["kv_transferred_bytes"]

@@ -1,0 +1,27 @@
+"""What high would cost, concluded from its beginning."""
+
+from __future__ import annotations
+
+import pytest
+from comparison_toys import jobs, serving, training
+
+from simsys.comparison.amounts import with_amount
+from simsys.comparison.estimate import estimate
+from simsys.comparison.variants import HIGH, as_variant
+from simsys.config.experiment import SimulationConfig
+from simsys.simulation import simulate
+
+
+@pytest.mark.parametrize("config", [serving(), training(), jobs()], ids=lambda config: config.name)
+def test_what_is_over_during_the_trial_is_counted(config: SimulationConfig) -> None:
+    result = simulate(as_variant(config, HIGH))
+    found = estimate(config, result.simulated_s, trial_s=60.0)
+    assert found.events == pytest.approx(result.events, rel=0.05)
+    assert found.cpu_s > 0.0
+
+
+def test_what_is_not_is_concluded_from_its_beginning() -> None:
+    config = with_amount(serving(), 60)
+    result = simulate(as_variant(config, HIGH))
+    found = estimate(config, result.simulated_s, trial_s=1e-3)
+    assert found.events == pytest.approx(result.events, rel=0.9)

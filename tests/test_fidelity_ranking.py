@@ -1,0 +1,47 @@
+"""The choice among layouts: order and regret, against values worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import spearmanr
+
+from simsys.fidelity.case import Case, Prediction
+from simsys.fidelity.ranking import ranking_of, spearman
+
+
+def row(layouts: str, predicted: float | None, measured: float, metric: str = "iteration_s") -> Prediction:
+    return Prediction(Case("x", "training", "g", metric, "s", measured, {}, layouts), predicted)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=3, max_size=12))
+def test_the_rank_correlation_is_that_of_scipy(pairs: list[tuple[int, int]]) -> None:
+    left, right = ([float(pair[side]) for pair in pairs] for side in (0, 1))
+    if len(set(left)) > 1 and len(set(right)) > 1:
+        assert spearman(left, right) == pytest.approx(spearmanr(left, right).statistic)
+    else:
+        assert spearman(left, right) == 0.0
+
+
+def test_regret_is_what_the_predicted_best_loses() -> None:
+    found = ranking_of([row("a", 1.0, 12.0), row("a", 2.0, 10.0), row("a", 3.0, 15.0)])
+    assert found is not None
+    assert (found.sets, found.rows, found.spearman) == (1, 3, 0.5)
+    assert found.regret == pytest.approx(0.2)
+
+
+def test_more_throughput_is_better() -> None:
+    rows = [row("a", p, m, "tokens_per_s") for p, m in [(1.0, 10.0), (2.0, 20.0), (3.0, 16.0)]]
+    found = ranking_of(rows)
+    assert found is not None
+    assert found.regret == pytest.approx(0.25)
+
+
+def test_sets_of_two_unset_or_unpredicted_rows_do_not_count() -> None:
+    rows = [row("a", 1.0, 1.0), row("a", 2.0, 2.0), row("a", None, 3.0), *[row("", 1.0, 1.0)] * 5]
+    assert ranking_of(rows) is None
+
+
+def test_a_set_measured_alike_has_no_order() -> None:
+    assert ranking_of([row("a", float(i), 7.0) for i in range(4)]) is None

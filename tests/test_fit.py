@@ -1,0 +1,166 @@
+"""Fits on runs whose true coefficients are known, and what cannot be fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from simsys.config.hardware import load_engine, load_gpu, overlaid
+from simsys.errors import UsageError
+from simsys.fidelity.calibrate import Calibration, calibrate, sample
+from simsys.fidelity.case import Case, Figures, Unsupported
+from simsys.fidelity.coefficients import coefficients_of, from_unit, settings, to_unit
+from simsys.fidelity.fit import Problem, fit, unseen
+from simsys.fidelity.predict import Simulations
+
+TRUE_LAYER_S, TRUE_STEP_S = 37e-6, 2.1e-3
+TRUE_SHARE = 0.61
+
+
+@dataclass(frozen=True)
+class Toy:
+    """Layers and a step of an engine, and bytes read at the share of the bandwidth that attention reaches."""
+
+    layers: int
+    nbytes: float = 0.0
+    engine: str = "vllm"
+
+    def figures(self) -> Figures:
+        if self.layers < 0:
+            raise Unsupported("no layers")
+        engine, gpu = load_engine(self.engine), load_gpu("A100")
+        share = gpu.efficiency.decode_attention["default"][0].memory
+        seconds = engine.per_step + self.layers * engine.per_layer + self.nbytes / (gpu.memory_bandwidth * share)
+        return {"seconds": seconds}
+
+
+def measured(run: Toy, factor: float = 1.0) -> float:
+    truth = {
+        ("engine", "vllm"): {"per_layer": f"{TRUE_LAYER_S!r} s", "per_step": f"{TRUE_STEP_S!r} s"},
+        ("gpu", "A100-SXM-80GB"): {
+            "efficiency": {"decode_attention": {"default": [{"rows": 1, "compute": 0.5, "memory": TRUE_SHARE}]}}
+        },
+    }
+    with overlaid(truth):
+        return run.figures()["seconds"] * factor
+
+
+def cases(runs: Sequence[Toy], groups: int = 4, factor: float = 1.0) -> list[Case]:
+    return [
+        Case(f"c{i}", "serving", f"g{i % groups}", "step_s", "s", measured(run, factor), run=run, figure="seconds")
+        for i, run in enumerate(runs)
+    ]
+
+
+VARIED = [Toy(layers, nbytes) for layers in (1, 20, 80, 200) for nbytes in (0.0, 1e9, 2e10)]
+
+
+def test_true_coefficients_are_found() -> None:
+    with Simulations() as simulations:
+        problem = Problem(cases(VARIED), simulations)
+        found = fit(problem)
+    values = {str(each): value for each, value in zip(found.coefficients, found.values, strict=True)}
+    assert values["vllm per_layer"] == pytest.approx(TRUE_LAYER_S, rel=0.05)
+    assert values["vllm per_step"] == pytest.approx(TRUE_STEP_S, rel=0.05)
+    share = values["A100-SXM-80GB efficiency.decode_attention.default (memory)"]
+    assert share == pytest.approx(TRUE_SHARE, rel=0.05)
+    assert len(values) == 3, "what no row feels is not fitted"
+
+
+def test_unseen_rows_are_predicted_by_a_fit_without_their_group() -> None:
+    """One group is ten times slower than the truth: a fit that saw it would come nearer."""
+    table = cases(VARIED, groups=2)
+    table += [
+        Case(f"odd{i}", "serving", "odd", "step_s", "s", 10 * measured(run), run=run, figure="seconds")
+        for i, run in enumerate(VARIED)
+    ]
+    with Simulations() as simulations:
+        problem = Problem(table, simulations)
+        seen = simulations.predict(problem.cases, fit(problem).overlay)
+        blind = unseen(problem, table, simulations, folds=3)
+    errors = [[each.error for each in found if each.case.group == "odd"] for found in (seen, blind)]
+    assert max(errors[1]) < -0.85
+    assert sum(errors[0]) > sum(errors[1])
+
+
+def test_too_few_rows_or_nothing_that_varies_cannot_be_fitted() -> None:
+    with Simulations() as simulations:
+        with pytest.raises(UsageError, match="at least 3 rows that can be predicted, not 2"):
+            Problem(cases([Toy(1), Toy(2), Toy(-1)][:2]), simulations)
+        one_group = Problem(cases(VARIED, groups=1), simulations)
+        with pytest.raises(UsageError, match="at least two groups"):
+            unseen(one_group, one_group.cases, simulations)
+
+
+def test_what_cannot_be_predicted_is_left_out() -> None:
+    table = [*cases(VARIED), Case("x", "serving", "g0", "step_s", "s", 1.0, run=Toy(-1), figure="seconds")]
+    with Simulations() as simulations:
+        assert len(Problem(table, simulations).cases) == len(VARIED)
+
+
+def test_a_run_is_simulated_once_for_the_numbers_that_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = 0
+    figures = Toy.figures
+
+    def counted(run: Toy) -> Figures:
+        nonlocal calls
+        calls += 1
+        return figures(run)
+
+    monkeypatch.setattr(Toy, "figures", counted)
+    table = cases([Toy(1), Toy(1), Toy(2)])
+    calls = 0
+    with Simulations() as simulations:
+        simulations.predict(table)
+        simulations.predict(table, {("engine", "sglang"): {"per_layer": "1 us"}})
+        assert calls == 2
+        simulations.predict(table, {("engine", "vllm"): {"per_layer": "1 us"}})
+        assert calls == 4
+
+
+def test_bounds_are_kept_and_places_go_back_and_forth() -> None:
+    for each in coefficients_of([("engine", "vllm"), ("gpu", "A100-SXM-80GB"), ("node", "dgx-a100")]):
+        assert each.lower <= each.start <= each.upper
+        assert from_unit(each, to_unit(each, each.start)) == pytest.approx(each.start)
+
+
+def test_both_columns_of_a_curve_can_be_set() -> None:
+    found = [each for each in coefficients_of([("gpu", "A100-SXM-80GB")]) if each.path[:2] == ("efficiency", "gemm")]
+    with overlaid(settings(found, [0.5] * len(found))):
+        points = load_gpu("A100").efficiency.gemm["default"]
+    assert max(point.compute for point in points) == pytest.approx(0.5)
+    assert max(point.memory for point in points) == pytest.approx(0.5)
+    assert len({point.compute for point in points}) > 1, "the shape of the curve stays"
+
+
+def test_a_sample_takes_as_many_of_each_group() -> None:
+    table = [
+        Case(f"{group}{i}", "training", group, "iteration_s", "s", 1.0, run=Toy(i))
+        for group in "ab"
+        for i in range(30)
+    ]
+    chosen = sample([*table, Case("n", "training", "a", "iteration_s", "s", 1.0)], 4)
+    assert [case.id for case in chosen] == ["a0", "a7", "a15", "a22", "b0", "b7", "b15", "b22"]
+
+
+def calibration() -> Calibration:
+    return calibrate(cases(VARIED), tables=["mine.csv"], command="simsys calibrate mine.csv", as_of=date(2026, 11, 22))
+
+
+def test_a_calibration_is_written_with_where_it_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = calibration().write(tmp_path / "hardware_profiles")
+    assert sorted(path.name for path in files) == ["A100-SXM-80GB.yaml", "expected_errors.yaml", "vllm.yaml"]
+    monkeypatch.setenv("SIMSYS_PATH", str(tmp_path))
+    engine = load_engine("vllm")
+    assert engine.per_layer == pytest.approx(TRUE_LAYER_S, rel=0.05)
+    noted = engine.fits["per_layer"]
+    assert noted.fitted_on == "12 rows of mine.csv"
+    assert (noted.command, noted.as_of) == ("simsys calibrate mine.csv", date(2026, 11, 22))
+    assert noted.error_of_fit is not None
+    assert noted.error_of_fit < 0.02
+    assert noted.error < 0.2
+    assert "mine.csv" in engine.sources["per_layer"]

@@ -1,0 +1,82 @@
+"""What validation prints and writes: whole tables, no row lost, nothing wider than a terminal."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from simsys.errors import OutputError
+from simsys.fidelity.case import Case, Figures, Unsupported
+from simsys.fidelity.predict import predict
+from simsys.report.validation import COLUMNS, Validation
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A run that finds what it was given."""
+
+    seconds: float
+
+    def figures(self) -> Figures:
+        if self.seconds <= 0.0:
+            raise Unsupported("no time at all, which is a reason that takes more than one line of a narrow terminal")
+        return {"iteration_s": self.seconds}
+
+
+def case(name: str, seconds: float, measured: float, **more: str) -> Case:
+    tags = {"strategy": "DDP", "gpu": "A100", **more}
+    return Case(
+        name, "training", name[0], "iteration_s", "s", measured, tags, "", "set", Fixed(seconds), "iteration_s", 1.0
+    )
+
+
+CASES = [case("a1", 1.1, 1.0), case("a2", 2.0, 2.0), case("b1", 6.0, 3.0), case("b2", -1.0, 3.0, gpu="H100")]
+
+
+@pytest.fixture
+def found() -> Validation:
+    return Validation(predict(CASES))
+
+
+def test_the_text_fits_a_terminal_and_names_what_is_not_predicted(found: Validation) -> None:
+    text = found.text()
+    assert max(map(len, text.splitlines())) <= 80
+    assert "training: 4 measured values, 75.0 % predicted" in text
+    assert "1  no time at all" in text
+    assert "by gpu" in text
+    assert "by strategy" not in text, "there is only one"
+    assert "1 sets of 3 rows; rank correlation 1.00" in text
+
+
+def test_a_row_for_each_measured_value_is_written(found: Validation, tmp_path: Path) -> None:
+    [path] = found.write(tmp_path / "deep" / "predictions.csv")
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == list(COLUMNS)
+    assert [row["status"] for row in rows] == ["ok", "ok", "ok", "unsupported"]
+    assert [row["error_pct"] for row in rows[:3]] == ["10", "0", "100"]
+    assert (rows[3]["predicted"], rows[3]["error_pct"], rows[3]["measured"]) == ("", "", "3")
+    assert rows[3]["reason"].startswith("no time at all")
+
+
+def test_what_cannot_be_written_is_an_error(found: Validation, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="is a file, a folder is needed"):
+        found.write(tmp_path / "file" / "predictions.csv")
+
+
+def test_json_has_all_errors_as_shares(found: Validation) -> None:
+    training = found.as_dict()["training"]
+    assert training["rows"] == 4
+    assert training["coverage"] == 0.75
+    assert training["balanced_mape"] == pytest.approx((0.05 + 1.0) / 2)
+    assert training["by_group"]["b"]["predicted"] == 1
+    assert training["layouts"]["sets"] == 1
+    assert sum(training["unsupported"].values()) == 1
+
+
+def test_several_processes_find_the_same() -> None:
+    assert predict(CASES, jobs=2) == predict(CASES)

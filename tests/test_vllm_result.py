@@ -1,0 +1,128 @@
+"""A user's own `vllm bench serve` result: the same requests are replayed and compared."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simsys import DistributedAISimulator, SimulationConfig
+from simsys.errors import UsageError
+from simsys.fidelity.predict import predict
+from simsys.fidelity.vllm_result import is_vllm_result, vllm_cases
+from simsys.report.bench_serve import bench_result
+
+SCENARIO: dict[str, Any] = {
+    "model": {"name": "Llama3-8B"},
+    "hardware": {"gpu": "H100-SXM"},
+    "serving": {"engine": "vllm"},
+}
+WORKLOAD = {
+    "arrivals": {"kind": "poisson", "rate": "20 req/s"},
+    "prompt_tokens": {"kind": "uniform", "low": 50, "high": 400},
+    "output_tokens": {"kind": "uniform", "low": 2, "high": 40},
+    "num_requests": 12,
+}
+
+
+def own_result(**workload: Any) -> dict[str, Any]:
+    """What simsys itself saves of a run, which has vLLM's keys."""
+    config = SimulationConfig(**SCENARIO, workload={**WORKLOAD, **workload}, simulation={"save_detailed": True})
+    return bench_result(config, DistributedAISimulator(config).run())
+
+
+def saved(tmp_path: Path, found: object) -> Path:
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps(found))
+    return path
+
+
+def without(found: dict[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: value for key, value in found.items() if key not in keys}
+
+
+def test_a_replay_of_our_own_run_is_the_run(tmp_path: Path) -> None:
+    path = saved(tmp_path, own_result())
+    assert is_vllm_result(path.read_text())
+    predictions = predict(vllm_cases(path, SCENARIO))
+    assert {each.case.metric for each in predictions} >= {"mean_ttft_ms", "output_throughput", "ttft_ms", "e2e_ms"}
+    assert len([each for each in predictions if each.case.metric == "ttft_ms"]) == 12
+    assert max(abs(each.error) for each in predictions if each.case.unit == "ms") < 1e-6
+    assert max(abs(each.error) for each in predictions) < 0.1  # of rates, as the first request comes at once
+
+
+def test_failed_requests_are_left_out_and_the_others_keep_their_places(tmp_path: Path) -> None:
+    """A result lists requests as they were sent or not; one that failed takes no part."""
+    found = own_result()
+    lists = [key for key, value in found.items() if isinstance(value, list)]
+    turned = found | {key: found[key][::-1] for key in lists}
+    turned["errors"] = ["", "refused", *[""] * 10]
+    cases = vllm_cases(saved(tmp_path, turned), SCENARIO)
+    ids = {case.id for case in cases if case.metric == "ttft_ms"}
+    assert ids == {f"result.json:{place}:ttft_ms" for place in range(12) if place != 1}
+    by_id = {each.case.id: each for each in predict(cases)}
+    assert abs(by_id["result.json:11:ttft_ms"].error) < 1e-6  # the first to be sent, which met nobody
+
+
+def test_a_result_without_details_is_sent_as_it_says(tmp_path: Path) -> None:
+    details = ("input_lens", "output_lens", "ttfts", "itls", "start_times", "errors")
+    found = without(own_result(arrivals={"kind": "closed_loop", "concurrency": 3}), *details)
+    cases = vllm_cases(saved(tmp_path, found), SCENARIO)
+    assert {case.metric for case in cases} >= {"request_throughput", "median_tpot_ms"}
+    (run,) = {case.run for case in cases}
+    workload = json.loads(run.scenario)["workload"]  # type: ignore[union-attr]
+    assert workload["arrivals"] == {"kind": "closed_loop", "concurrency": 3}
+    assert workload["num_requests"] == 12
+    assert max(abs(each.error) for each in predict(cases) if "throughput" in each.case.metric) < 0.3
+
+
+@pytest.mark.parametrize(
+    ("changes", "arrivals"),
+    [
+        ({"request_rate": "inf", "max_concurrency": None}, {"kind": "all_at_once"}),
+        ({"request_rate": 4.0, "burstiness": 1.0}, {"kind": "poisson", "rate": "4.0 req/s"}),
+        ({"request_rate": 4.0, "burstiness": 0.5}, {"kind": "gamma", "rate": "4.0 req/s", "burstiness": 0.5}),
+        ({"request_rate": 4.0, "max_concurrency": 7}, {"kind": "closed_loop", "concurrency": 7}),
+    ],
+)
+def test_without_start_times_requests_come_as_the_benchmark_sends_them(
+    tmp_path: Path, changes: dict[str, Any], arrivals: dict[str, Any]
+) -> None:
+    found = without(own_result(), "start_times") | changes
+    (run,) = {case.run for case in vllm_cases(saved(tmp_path, found), SCENARIO)}
+    workload = json.loads(run.scenario)["workload"]  # type: ignore[union-attr]
+    assert workload["arrivals"] == arrivals
+    assert workload["prompt_tokens"] == {"kind": "trace"}
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        ([], "which is one JSON object"),
+        ({"completed": 3}, "needs total_input_tokens, a number above 0"),
+        ({"completed": 0, "total_input_tokens": 1, "total_output_tokens": 1}, "needs completed, a number above 0"),
+        (
+            {
+                **{"completed": 1, "total_input_tokens": 1, "total_output_tokens": 1},
+                **{"input_lens": [1, 2], "output_lens": [1], "ttfts": [0.1]},
+            },
+            "equally long, not 2 input_lens, 1 output_lens",
+        ),
+    ],
+)
+def test_what_is_no_result_is_refused(tmp_path: Path, found: object, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        vllm_cases(saved(tmp_path, found), SCENARIO)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"cannot read .*missing.json"):
+        vllm_cases(tmp_path / "missing.json", SCENARIO)
+
+
+def test_what_does_not_fit_is_unsupported(tmp_path: Path) -> None:
+    path = saved(tmp_path, own_result())
+    cases = vllm_cases(path, SCENARIO | {"model": {"name": "Llama3-70B"}})
+    assert all(each.reason.startswith("does not fit: Llama3-70B") for each in predict(cases))
