@@ -81,7 +81,7 @@ def naive() -> Iterator[str]:
     del MIXTURES[reference_executor.NAIVE]
 
 
-@pytest.mark.parametrize("name", ["a-1-gpu", "b-tp4"])
+@pytest.mark.parametrize("name", ["a-1-gpu", pytest.param("b-tp4", marks=pytest.mark.slow)])
 def test_high_against_plain_simpy(benchmark: Any, name: str, naive: str) -> None:
     """Processes and resources give the same figures, for many more events."""
     config = quick(name)

@@ -52,6 +52,8 @@ def measured() -> dict[str, Any]:
     configs = check_file(ROOT / "experiments" / "level_of_detail.yaml")
     closer = [config.name for config in configs if not config.name.startswith("peer-") and not _timed(config)]
     data = study(configs, Settings(part=True, limit_s=LIMIT_S), attribution=closer, profile=closer, told=told)
+    if data["interrupted"]:
+        raise KeyboardInterrupt
     reference_executor.register()
     here = replace(Settings(), call=lambda function, _, *args: function(*args))
     data["naive"] = []

@@ -33,7 +33,7 @@ LOADERS = {"gpu": load_gpu, "node": load_node, "fabric": load_fabric, "engine": 
 SHIPPED = [(kind, name) for kind in ("gpu", "node", "fabric", "engine") for name in profile_names(kind)]  # type: ignore[arg-type]
 GPUS = profile_names("gpu")
 NODES = profile_names("node")
-UNPRICED = {"A100-PCIE-80GB", "GH200-96GB", "H100-SXM-350W", "MI250", "RTX-PRO-6000"}
+UNPRICED = {"A100-PCIE", "GH200-96GB", "Gaudi2", "H100-SXM-350W", "MI250", "RTX-PRO-6000"}
 UNEVEN = {"B300", "GB300"}
 """Blackwell Ultra traded 8-bit integers for 4-bit floats."""
 
@@ -170,7 +170,16 @@ def test_engines_are_ordered_as_measured() -> None:
     launch = {name: load_engine(name).launch_per_layer or 0.0 for name in layer}
     assert launch["tensorrt-llm-cpp"] < launch["vllm"] < launch["pytorch-eager"] < launch["gpt-fast"]
     recorded = {name for name in layer if load_engine(name).cuda_graphs is not None}
-    serving = {"vllm", "vllm-v0", "sglang", "tensorrt-llm", "tensorrt-llm-cpp", "deepspeed-mii", "lmdeploy"}
+    serving = {
+        "vllm",
+        "vllm-v0",
+        "sglang",
+        "tensorrt-llm",
+        "tensorrt-llm-cpp",
+        "deepspeed-mii",
+        "deepspeed-inference",
+        "lmdeploy",
+    }
     assert recorded == {*serving, "gpt-fast"}
 
 

@@ -145,6 +145,7 @@ def test_times_of_a_batch_add_up(tmp_path: Path) -> None:
         ("NIM (TensorRT-LLM)", "", "tensorrt-llm"),
         ("SGLang", "0.5.9", "sglang"),
         ("Deepspeed-MII", "2024", "deepspeed-mii"),
+        ("Deepspeed", "2024", "deepspeed-inference"),
         ("lmdeploy TurboMind", "0.2.0", "lmdeploy"),
         ("gpt-fast (PyTorch)", "", "gpt-fast"),
     ],
@@ -192,7 +193,7 @@ def test_names_of_hardware_and_models(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("cells", "reason"),
     [
-        ({"gpu": "Gaudi2-96GB"}, "no profile of GPU Gaudi2-96GB"),
+        ({"gpu": "SN40L"}, "no profile of GPU SN40L"),
         ({"engine": "sambaflow"}, "no profile of engine sambaflow"),
         ({"model": "Deci/DeciLM-7B"}, "model Deci/DeciLM-7B is not in the model DB"),
         ({"precision": "q4_K_S"}, "precision q4_K_S"),

@@ -18,8 +18,7 @@ from simsys.build.serving_replicas import replicas_problem, start_source
 from simsys.build.serving_setup import ServingSetup
 from simsys.build.serving_text import serving_assumptions
 from simsys.build.workload import build_requests
-from simsys.collectives.choose import Choose, named
-from simsys.collectives.own import with_own_all_reduce
+from simsys.collectives.choose import Choose, named, with_own_all_reduce
 from simsys.config.expected_errors import expected_errors
 from simsys.config.experiment import ModelConfig, ServingConfig, SimulationConfig
 from simsys.config.hardware import load_engine

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from simsys.collectives import ALGORITHMS, Algorithm, CollectiveKind, Path, get_algorithm
 from simsys.collectives.base import Span
+from simsys.collectives.direct import Direct
 from simsys.collectives.nccl import PROTOCOLS, RAMP, NcclTuning
 from simsys.collectives.plan import Plan
 from simsys.errors import UnknownNameError, UsageError
@@ -28,6 +29,9 @@ FLAT = ("ring", "tree")
 
 SPANNING = ("hierarchical",)
 """And besides in groups that fill several nodes."""
+
+OWN = "own"
+"""What stands for the protocol of an engine's own kernels."""
 
 NCCL_INSIDE: Names = ("ring", "nvls")
 """What NCCL compares within a node."""
@@ -104,6 +108,29 @@ def as_nccl(
         names = tuple(name for name in names if name != "rail_ring")
     able = _able(names, kind, span)
     return [plan for algorithm in able for plan in _tuned(tuning, algorithm, kind, size, paths_of, span)]
+
+
+def with_own_all_reduce(choose: Choose, overhead_s: float) -> Choose:
+    """A chooser that compares an engine's own all-reduce too, in groups inside one node.
+
+    Engines that serve have such kernels for small messages in place of NCCL's: every rank reads its block of all
+    others over NVLink, adds up, and all read the sums, which is the direct algorithm with less to launch (vLLM,
+    csrc/custom_all_reduce.cuh; TensorRT-LLM, customAllReduceKernels.cu).
+
+    Args:
+        choose: What is compared besides.
+        overhead_s: Time to launch it, and for the ranks to meet.
+    """
+
+    def compared(kind: CollectiveKind, size: int, paths_of: PathsOf, span: Span = ONE_NODE) -> Sequence[Plan]:
+        plans = choose(kind, size, paths_of, span)
+        if kind is not CollectiveKind.ALL_REDUCE or span.nodes > 1:
+            return plans
+        direct = Direct(size)
+        own = Plan(direct, kind, size, paths_of(direct), OWN, overhead_s=overhead_s, ramp=RAMP)
+        return [*plans, own]
+
+    return compared
 
 
 def named(name: str, tuning: NcclTuning | None = None) -> Choose:

@@ -146,7 +146,7 @@ def calibrate(
         tables: The names of their tables.
         command: What the user called, to be written down.
         as_of: The date, likewise.
-        rows_of_a_group: Most rows of a group and metric that the fit looks at, evenly spaced.
+        rows_of_a_group: Most rows of a group, metric, GPU and engine that the fit looks at, evenly spaced.
         jobs: Processes that simulate.
         progress: Told how far a round of simulations is.
 
@@ -164,11 +164,12 @@ def calibrate(
 
 
 def sample(cases: Sequence[Case], most: int) -> list[Case]:
-    """At most so many cases of each group and metric, evenly spaced in the order of their table."""
-    groups: dict[tuple[str, str], list[Case]] = {}
+    """At most so many cases of each group, metric, GPU and engine, evenly spaced in the order of their table."""
+    groups: dict[tuple[str, ...], list[Case]] = {}
     for case in cases:
         if case.run is not None:
-            groups.setdefault((case.group, case.metric), []).append(case)
+            tags = [case.tags.get(name, "") for name in ("gpu", "engine", "collective")]
+            groups.setdefault((case.group, case.metric, *tags), []).append(case)
     chosen: list[Case] = []
     for members in groups.values():
         count = min(most, len(members))

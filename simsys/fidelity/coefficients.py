@@ -85,6 +85,7 @@ FREE = (
     Free("engine", "launch_per_layer", 1e-6, 2e-3, RUNS, SECONDS),
     Free("engine", "per_step", 1e-6, 1e-1, RUNS, SECONDS),
     Free("engine", "per_sequence", 1e-7, 2e-3, SERVING, SECONDS),
+    Free("engine", "per_request", 1e-4, 1.0, SERVING, SECONDS),
     Free("engine", "elementwise", 0.3, 5.0, TRAINING),
     Free("engine", "loss_bytes_per_logit", 4.0, 120.0, TRAINING),
     Free("gpu", "efficiency.gemm", 0.2, 1.0, RUNS, column="compute"),

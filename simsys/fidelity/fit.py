@@ -34,7 +34,7 @@ FARTHEST = 0.2
 """How far a step goes at most, as a share of the way between a coefficient's bounds."""
 LITTLE = 0.005
 """A step that gains less is the last."""
-SLOW_S = 0.5
+SLOW_S = 0.25
 """Runs that take longer are not fitted to, only predicted."""
 LOST = math.log(10.0)
 """The error of a row that can no longer be predicted."""

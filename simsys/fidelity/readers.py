@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from simsys.data import data_folders
 from simsys.errors import UsageError
 from simsys.fidelity import collective_rows, serving_rows, training_rows
 from simsys.fidelity.case import Case
+from simsys.fidelity.nccl_tests import is_nccl_tests, nccl_tests_cases
 from simsys.fidelity.table import Table, read_table
+from simsys.fidelity.vllm_result import is_vllm_result, vllm_cases
 
 
 @dataclass(frozen=True)
@@ -35,13 +38,24 @@ SCHEMAS = (
 )
 
 
-def read_cases(path: Path) -> list[Case]:
-    """The cases of a file.
+def read_cases(path: Path, scenario: Mapping[str, Any] | None = None) -> list[Case]:
+    """The cases of a file: a table, a result of ``vllm bench serve``, or what nccl-tests print.
+
+    Args:
+        path: The file.
+        scenario: The experiment that it was measured on, as nested mappings; vLLM's results need one.
 
     Raises:
         UsageError: If it cannot be read, or its kind is not known.
         ConfigError: With all problems of its rows.
     """
+    text = _beginning(path)
+    if is_nccl_tests(text):
+        return nccl_tests_cases(path, hardware=None if scenario is None else scenario.get("hardware"))
+    if is_vllm_result(text):
+        if scenario is None:
+            raise UsageError(f"{path}: does not say on what it was measured; name an experiment with --on")
+        return vllm_cases(path, scenario)
     return cases_of(read_table(path))
 
 
@@ -59,6 +73,14 @@ def shipped_tables() -> list[Path]:
     """The tables of published figures that come with simsys."""
     folder = data_folders("experiments")[-1] / "measured"
     return sorted(folder.glob("*.csv"))
+
+
+def _beginning(path: Path) -> str:
+    """The file as text, if it is one; else the table's reader says what is wrong."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def _recognised(table: Table) -> Schema:

@@ -23,13 +23,14 @@ NODES: tuple[tuple[str, str], ...] = (
     ("b200", "dgx-b200"),
     ("b300", "dgx-b300"),
     ("v100", "dgx-v100"),
-    ("l40s", "pcie-switch-l40s-8"),
+    ("l40s", "pcie-p2p-l40s-8"),
     ("l4", "pcie-l4-8"),
     ("a6000", "pcie-a6000-4"),
-    ("rtx6000pro", "pcie-rtx-pro-6000-8"),
-    ("rtxpro6000", "pcie-rtx-pro-6000-8"),
+    ("rtx6000pro", "pcie-rtx-pro-8"),
+    ("rtxpro6000", "pcie-rtx-pro-8"),
     ("mi300x", "mi300x-platform"),
     ("mi250", "mi250-8"),
+    ("gaudi2", "gaudi2-8"),
 )
 """Beginnings of names, letters and digits alone, and the node profile; without one, there are only single GPUs."""
 

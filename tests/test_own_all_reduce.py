@@ -9,9 +9,8 @@ import pytest
 from simsys.build.job import build_job
 from simsys.collectives import CollectiveKind, Path
 from simsys.collectives.base import Algorithm, Span
-from simsys.collectives.choose import as_nccl, best
+from simsys.collectives.choose import OWN, as_nccl, best, with_own_all_reduce
 from simsys.collectives.nccl import NcclTuning
-from simsys.collectives.own import PROTOCOL, with_own_all_reduce
 from simsys.config.experiment import SimulationConfig
 
 MIB = 2.0**20
@@ -28,13 +27,13 @@ def paths(algorithm: Algorithm) -> list[Path]:
 def test_measured_times_of_vllm_on_eight_h100(nbytes: float, seconds: float) -> None:
     """ai-dynamo/aiconfigurator, vLLM 0.24 in a CUDA graph."""
     plan = best(choose(CollectiveKind.ALL_REDUCE, 8, paths, Span()), nbytes)
-    assert plan.protocol == PROTOCOL
+    assert plan.protocol == OWN
     assert plan.seconds(nbytes) == pytest.approx(seconds, rel=0.2)
 
 
 def test_other_kinds_and_other_nodes_are_left_to_nccl() -> None:
     for kind, span in ((CollectiveKind.ALL_GATHER, Span()), (CollectiveKind.ALL_REDUCE, Span(2, 4))):
-        assert PROTOCOL not in {plan.protocol for plan in choose(kind, 8, paths, span)}
+        assert OWN not in {plan.protocol for plan in choose(kind, 8, paths, span)}
 
 
 @pytest.mark.parametrize(
@@ -57,4 +56,4 @@ def test_engines_have_it_where_nvlink_joins_the_gpus(engine: str, profile: str, 
         }
     )
     plans = build_job(config).execution_model().algorithm(CollectiveKind.ALL_REDUCE, 2, paths, Span())
-    assert (PROTOCOL in {plan.protocol for plan in plans}) == own
+    assert (OWN in {plan.protocol for plan in plans}) == own
