@@ -53,7 +53,7 @@ def served(requests: RequestTable, limits: Limits, *probes: Probe, **given: Any)
     """A run, and all that is to be equal."""
     runs = Runs()
     found = serve(requests, limits, details=False, probes=(runs, *probes), **given)
-    peaks = [(kv.peak_blocks, kv.free_blocks) for kv in found.kvs]
+    peaks = [(kv.peak_blocks, kv.free_blocks, kv.taken_blocks) for kv in found.kvs]
     return found, (found.history(), found.arrived, found.reasons, found.lookups, found.busy_s, peaks, runs.told)
 
 
@@ -152,7 +152,8 @@ def test_what_is_amended_at_one_module_is_heeded(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("replicas", [1, 2])
 @pytest.mark.parametrize("more", [{}, {"prefix_caching": True}, {"scheduler": "shortest_job_first"}])
-def test_all_figures_are_those_of_the_parts(replicas: int, more: dict[str, Any]) -> None:
+@pytest.mark.parametrize("end", [{}, {"duration": "7.3 s"}])
+def test_all_figures_are_those_of_the_parts(replicas: int, more: dict[str, Any], end: dict[str, str]) -> None:
     scenario = SimulationConfig(
         hardware={"profile": "dgx-a100", "gpus_per_node": replicas},
         model={"name": "Llama-2-7B"},
@@ -162,8 +163,9 @@ def test_all_figures_are_those_of_the_parts(replicas: int, more: dict[str, Any])
             "prompt_tokens": {"kind": "lognormal", "mean": 600, "max": 3000},
             "output_tokens": {"kind": "lognormal", "mean": 100, "max": 900},
             "prefixes": {"groups": 3, "tokens": 100},
-            "num_requests": 150,
+            **({} if end else {"num_requests": 150}),
         },
+        simulation=end,
     )
     fast, parts = (DistributedAISimulator(scenario, probes).run() for probes in ([], [Passes()]))
     assert fast.events <= parts.events
