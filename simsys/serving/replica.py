@@ -75,7 +75,7 @@ class Replica:
         self._running, self._prefilling = scheduler.running, scheduler.prefilling
         self._block_size = self.kv.block_size
         self._capacity_tokens = self.kv.capacity_tokens if decode_tokens is None else decode_tokens
-        self._surely_fits = min(self._capacity_tokens, self.kv.capacity_tokens)  # tokens of a request
+        self._surely_fits = min(self._capacity_tokens, self.kv.capacity_tokens)  # a request of so many tokens
         self._max_context_tokens = max_context_tokens
         self._notes = self.kv.fresh_notes
         self._steps = team.steps(self._boundary)
