@@ -15,6 +15,8 @@ from simsys.framework import Chunk, Scheduler, register
 class ChunkedPrefill(Scheduler):
     """First come, first served under a token budget; preemption by recomputation."""
 
+    inlined = True
+
     class Options(Scheduler.Options):
         """Limits of a step, named as in vLLM."""
 
@@ -24,15 +26,16 @@ class ChunkedPrefill(Scheduler):
 
     def schedule(self) -> list[Chunk]:
         """Share out the budget."""
-        budget = self.options.max_num_batched_tokens - self.decode.size * self.decode.queries
+        options, waiting, running, decode = self.options, self.waiting, self.running, self.decode
+        budget = options.max_num_batched_tokens - decode.size * decode.queries
         chunks = []
-        for request in list(self.prefilling):
+        for request in list(self.prefilling) if self.prefilling else ():
             tokens = self.chunk_tokens(request, budget)
             if tokens and request in self.prefilling and (chunk := self.extend(request, tokens)):
                 chunks.append(chunk)
                 budget -= chunk.tokens
-        waiting, seats = self.waiting, self.options.max_num_seqs
-        while waiting and len(self.running) < seats:
+        seats = options.max_num_seqs
+        while waiting and len(running) < seats:
             request = waiting[0]
             tokens = self.chunk_tokens(request, budget)
             if not tokens or not (chunk := self.admit(request, tokens)):
@@ -43,7 +46,9 @@ class ChunkedPrefill(Scheduler):
 
     def chunk_tokens(self, request: int, budget: int) -> int:
         """How much of a prompt fits into this step."""
-        tokens = self.sequences.remaining_prompt(request)
+        sequences = self.sequences
+        tokens = sequences.prompt_tokens[request] + sequences.generated_tokens[request]
+        tokens -= sequences.computed_tokens[request]
         threshold = self.options.long_prefill_token_threshold
         if 0 < threshold < tokens:
             tokens = threshold

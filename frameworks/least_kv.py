@@ -9,6 +9,8 @@ from simsys.framework import Replica, Router, register
 class LeastKV(Router):
     """The replica with the most KV blocks free; of several, the one with the fewest requests."""
 
+    inlined = True
+
     def route(self, request: int) -> Replica:
         """Compare what is free."""
         return max(self.replicas, key=lambda replica: (replica.free_blocks(), -replica.outstanding))

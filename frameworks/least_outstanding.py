@@ -11,6 +11,8 @@ from simsys.framework import Replica, Router, register
 class LeastOutstanding(Router):
     """The replica with the fewest requests, waiting and running; of several, the first."""
 
+    inlined = True
+
     def route(self, request: int) -> Replica:
         """Count."""
         return min(self.replicas, key=attrgetter("outstanding"))

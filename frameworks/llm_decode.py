@@ -12,10 +12,14 @@ from simsys.framework import DecodePhase, register
 from simsys.framework import Sequences as Requests
 from simsys.serving.kv_cache import PagedKVCache
 
+NOBODY: list[int] = []
+
 
 @register("llm_decode")
 class LLMDecode(DecodePhase):
     """Autoregressive decoding of a batch in lockstep."""
+
+    inlined = True
 
     def __init__(self, sequences: Requests, kv: PagedKVCache) -> None:
         super().__init__(sequences, kv)
@@ -34,8 +38,9 @@ class LLMDecode(DecodePhase):
         self.size += 1
         self.cached_tokens += cached
         kv = self.kv
-        if kv.held[request] * kv.block_size < sequences.prompt_tokens[request] + output - 1:
-            remainder = self.remainder[request] = (step - cached) % kv.block_size
+        block_size = kv.block_size
+        if kv.held[request] * block_size < sequences.prompt_tokens[request] + output - 1:
+            remainder = self.remainder[request] = (step - cached) % block_size
             self.block_due[remainder] += 1
             self.growing += 1
             if kv.growth is not None:
@@ -69,15 +74,19 @@ class LLMDecode(DecodePhase):
 
     def finish(self, steps: int = 1) -> list[int]:
         """One more token each and step; those with their last one leave."""
-        if not self.size:
-            return []
-        missing = self.missing_blocks(steps)
-        if missing:
-            self.kv.take_for_decode(missing)
-        self.cached_tokens += self.size * steps
+        size = self.size
+        if not size:
+            return NOBODY
+        if self.growing:
+            missing = self.block_due[self.step % self.kv.block_size] if steps == 1 else self.missing_blocks(steps)
+            if missing:
+                self.kv.take_for_decode(missing)
+        self.cached_tokens += size * steps
         self.step = step = self.step + steps
-        ended: list[int] = []
         ends = self.ends
+        if ends[0][0] > step:
+            return NOBODY
+        ended: list[int] = []
         while ends and ends[0][0] <= step:
             _, request, joined = heappop(ends)
             if self.joined.get(request) == joined:

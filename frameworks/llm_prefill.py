@@ -12,14 +12,17 @@ from simsys.model.batch import Batch, attention_pairs
 class LLMPrefill(PrefillPhase):
     """Each chunk attends to what is cached of its prompt and to itself; a complete prompt yields a token."""
 
+    inlined = True
+
     def work(self, chunks: Sequence[Chunk]) -> Batch:
         """Tokens, attention and logits of all chunks together."""
         sequences = self.sequences
+        computed, generated, prompts = sequences.computed_tokens, sequences.generated_tokens, sequences.prompt_tokens
         tokens, complete, pairs, context = 0, 0, 0.0, 0
         for request, count in chunks:
-            cached = sequences.computed_tokens[request]
+            cached = computed[request]
             tokens += count
-            complete += count == sequences.remaining_prompt(request)
+            complete += cached + count == prompts[request] + generated[request]
             pairs += attention_pairs(count, context=cached)
             context += cached
         return Batch(tokens, complete, pairs, context)
@@ -27,9 +30,10 @@ class LLMPrefill(PrefillPhase):
     def finish(self, chunks: Sequence[Chunk], steps: int = 1) -> list[int]:
         """Book the chunks; return the requests whose prompt is complete."""
         sequences, complete = self.sequences, []
+        computed, generated, prompts = sequences.computed_tokens, sequences.generated_tokens, sequences.prompt_tokens
         for request, count in chunks:
-            sequences.computed_tokens[request] += count * steps
-            if not sequences.remaining_prompt(request):
-                sequences.generated_tokens[request] += 1
+            computed[request] = cached = computed[request] + count * steps
+            if cached == prompts[request] + generated[request]:
+                generated[request] += 1
                 complete.append(request)
         return complete

@@ -9,6 +9,8 @@ from simsys.framework import Replica, Router, register
 class Random(Router):
     """Any replica, each with the same probability."""
 
+    inlined = True
+
     def route(self, request: int) -> Replica:
         """One that is drawn from the stream `router`."""
         return self.replicas[int(self.draw() * len(self.replicas))]

@@ -11,6 +11,8 @@ from simsys.framework import Replica, Router, register
 class RoundRobin(Router):
     """One replica after another, whatever they have to do."""
 
+    inlined = True
+
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.turn = -1

@@ -54,16 +54,13 @@ class Served(Probe):
     lookups: list[tuple[int, int, int, float]] = field(default_factory=list)
     copies: list[tuple[HostWork, float, float]] = field(default_factory=list)
     spaces: list[SwapSpace] = field(default_factory=list)
+    busy_s: list[float] = field(default_factory=list)
 
     @property
     def kv(self) -> PagedKVCache:
         """The cache of the only replica."""
         (kv,) = self.kvs
         return kv
-
-    def operation(self, op: Operation, started_s: float, ended_s: float) -> None:
-        if isinstance(op, HostWork):
-            self.copies.append((op, started_s, ended_s))
 
     def prefix_lookup(self, request: int, hit_tokens: int, query_tokens: int, now_s: float) -> None:
         self.lookups.append((request, hit_tokens, query_tokens, now_s))
@@ -105,7 +102,7 @@ class Served(Probe):
 
 
 class StepsTold(Probe):
-    """Keeps what probes are told of steps, and of every single one."""
+    """Keeps what probes are told of steps, of every single one, and of copies."""
 
     def __init__(self, served: Served) -> None:
         self.served = served
@@ -113,6 +110,8 @@ class StepsTold(Probe):
     def operation(self, op: Operation, started_s: float, ended_s: float) -> None:
         if isinstance(op, Forward):
             self.served.passes.append((op, started_s, ended_s))
+        elif isinstance(op, HostWork):
+            self.served.copies.append((op, started_s, ended_s))
 
     def steps(self, rank: int, runs: Sequence[float]) -> None:
         self.served.told.append((rank, runs))
@@ -172,6 +171,7 @@ def serve(
     details: bool = True,
     prefix_caching: bool = False,
     swap_blocks: int | None = None,
+    pauses_s: Sequence[float] = (),
 ) -> Served:
     """Serve `requests` on toy GPUs, one for each replica.
 
@@ -188,6 +188,7 @@ def serve(
         details: Whether to keep every step.
         prefix_caching: Whether requests share blocks.
         swap_blocks: Blocks of each host for preempted requests; None to compute these again.
+        pauses_s: Times at which the simulation is interrupted, to go on at once.
     """
     platform = toy_platform(replicas)
     served = Served()
@@ -226,9 +227,12 @@ def serve(
         executor.at_end(engines[-1].check_finished)
     served.kvs = [engine.kv for engine in engines]
     Source(platform.env, requests, router(engines, seed), executor.probes)
+    for time_s in pauses_s:
+        platform.env.run(until=time_s)
     platform.env.run()
     executor.check_finished()
     served.scheduled = platform.env.events_scheduled
+    served.busy_s = [device.busy_s for device in platform.devices]
     return served
 
 

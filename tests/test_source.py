@@ -32,6 +32,9 @@ class Server:
     def route(self, request: int) -> Any:
         return self
 
+    def hasten(self, source: Source) -> None:
+        pass
+
     def submit(self, request: int) -> None:
         self.got.append(request)
         if request in self.refused:

@@ -65,6 +65,8 @@ class ServingJob(ServingSetup):
         workload = self.config.timed_workload
         assert workload is not None
         table = build_requests(workload, self.config.simulation.seed, self.config.folder)
+        if not self.starts_s:
+            return table
         return replace(table, arrival_s=[self.starts_s + time_s for time_s in table.arrival_s])
 
     @cached_property

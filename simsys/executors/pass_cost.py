@@ -60,7 +60,8 @@ class PassCost:
         ]
         self._heads = [(n, segment) for _, n, segments in self._stretches for segment in segments if segment.per_logit]
         self._kept: dict[tuple[float, float, bool], tuple[float, float]] = {}
-        self._steps: dict[tuple[float, float, bool, bool], StepCosts] = {}
+        self.kept: dict[tuple[float, float, bool, bool], StepCosts] = {}
+        """What `step_costs` has put together."""
         self._of_tokens: dict[tuple[float, bool, bool], StepCosts] = {}
         self._of_logits: dict[float, tuple[float, float]] = {}
 
@@ -104,7 +105,7 @@ class PassCost:
         What depends on the tokens and what on the logits have fewer values than both together.
         """
         key = tokens, logits, prompts, alone
-        found = self._steps.get(key)
+        found = self.kept.get(key)
         if found is None:
             of_tokens = self._of_tokens.get((tokens, prompts, alone))
             if of_tokens is None:
@@ -113,25 +114,37 @@ class PassCost:
             head = self._of_logits.get(logits)
             if head is None:
                 head = self._of_logits[logits] = self._logit_costs(logits, collective_s)
-            found = self._steps[key] = of_tokens._replace(
+            found = self.kept[key] = of_tokens._replace(
                 compute_s=of_tokens.compute_s + head[0], exchange_s=of_tokens.exchange_s + head[1]
             )
         return found
 
-    def step_seconds(self, batch: Batch, costs: StepCosts) -> float:
-        """Seconds of a single pass with prompts, without what its `costs` say is no computation."""
-        _, _, pairs, prompt_context, context, decoding, *_ = batch
-        seconds = costs.compute_s
+    def step_seconds(
+        self, costs: StepCosts, pairs: float, prompt_context: float, context: float, decoding: float
+    ) -> float:
+        """Seconds of a single pass with prompts, without what its `costs` say is no computation.
+
+        Args:
+            costs: Of a pass with its tokens.
+            pairs: Query-key pairs of its prompts.
+            prompt_context: Cached tokens that these read.
+            context: Cached tokens that decoding sequences read.
+            decoding: How many of these there are.
+        """
+        seconds, _, prompt_kernels, decode_kernels, steepest_from, steepest_s, per_token_s = costs
         if decoding:
-            if context >= costs.steepest_from:
-                seconds += costs.steepest_s + costs.per_token_s * context
+            if context >= steepest_from:
+                seconds += steepest_s + per_token_s * context
             else:
-                for kernel in costs.decode:
+                for kernel in decode_kernels:
                     seconds += max([fixed_s + token_s * context for fixed_s, token_s in kernel])
-        for bounds in costs.prompt:
-            seconds += max(
-                [fixed_s + pair_s * pairs + token_s * prompt_context for fixed_s, pair_s, token_s in bounds]
-            )
+        for bounds in prompt_kernels:
+            most_s = 0.0
+            for fixed_s, pair_s, token_s in bounds:
+                bound_s = fixed_s + pair_s * pairs + token_s * prompt_context
+                if bound_s > most_s:
+                    most_s = bound_s
+            seconds += most_s
         return seconds
 
     def step_times(self, batch: Batch, more_pairs: float, host_s: float, collective_s: CollectiveSeconds) -> StepTimes:

@@ -90,8 +90,9 @@ class StepTimes:
                 else:
                     low = middle + 1
             return low
-        half_s = self.growth_s * 0.5
-        linear_s = self.first_s - half_s
+        first_s, growth_s = self.first_s, self.growth_s
+        half_s = growth_s * 0.5
+        linear_s = first_s - half_s
         seconds = time_s - anchor_s
         # About how many steps fit into a time: the root of a quadratic. The loops settle what rounding leaves open.
         root_s = linear_s + sqrt(linear_s * linear_s + 4.0 * half_s * seconds)
@@ -100,9 +101,12 @@ class StepTimes:
             steps = last
         if steps < first:
             steps = first
-        while steps > first and anchor_s + self.elapsed(steps - 1) >= time_s:
-            steps -= 1
-        while steps < last and anchor_s + self.elapsed(steps) < time_s:
+        while steps > first:
+            before = steps - 1
+            if anchor_s + (before * first_s + growth_s * (before * (before - 1) * 0.5)) < time_s:
+                break
+            steps = before
+        while steps < last and anchor_s + (steps * first_s + growth_s * (steps * (steps - 1) * 0.5)) < time_s:
             steps += 1
         return steps
 

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heappush
+from heapq import heappop
 from typing import TYPE_CHECKING
 
 from simpy.events import Event
 
+from simsys.executors.express import NEVER_AGAIN, Express, express
+from simsys.executors.step_log import StepLog
 from simsys.executors.step_times import StepTimes
 from simsys.model.batch import Batch
 from simsys.ops import Forward
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
-from simsys.platform.environment import At, Callback, boundary
+from simsys.platform.environment import At, Recurring, boundary
 
 if TYPE_CHECKING:
     from simsys.executors.base import Executor
     from simsys.executors.tally import Tally
-
-NUMBERS = 6 * 512
-"""How many numbers are noted before the probes are told."""
+    from simsys.serving.replica import Replica
+    from simsys.serving.source import Source
 
 NAME = "step"
 """The name of the passes, for observers."""
@@ -28,50 +29,6 @@ NAME = "step"
 
 PassOn = Callable[[Batch, float], Event]
 """Passes a batch through a model, after so many seconds of host work; the event fires at the end."""
-
-
-class StepLog:
-    """What the probes are told of steps: many runs at once, since there are so many.
-
-    Args:
-        executor: Knows the probes.
-        rank: The first rank of the team.
-    """
-
-    def __init__(self, executor: Executor, rank: int) -> None:
-        self._executor, self._rank = executor, rank
-        self._runs: list[float] = []
-        executor.at_result(self.tell)
-
-    def add(self, tokens: float, decoding: float, started_s: float, first: int, steps: int, times: StepTimes) -> None:
-        """Note so many steps of a batch, from `first` on, which began at `started_s`."""
-        runs = self._runs
-        if times.kinks:
-            self._add_stretches(tokens, decoding, started_s, first, first + steps, times)
-        else:
-            growth_s = times.growth_s
-            runs += (started_s, steps, decoding, tokens - decoding, times.first_s + growth_s * first, growth_s)
-        if len(runs) >= NUMBERS:
-            self.tell()
-
-    def tell(self) -> None:
-        """Tell what has been noted."""
-        runs, self._runs = self._runs, []
-        if runs:
-            for hook in self._executor.probes.steps:
-                hook(self._rank, runs)
-
-    def _add_stretches(
-        self, tokens: float, decoding: float, started_s: float, first: int, end: int, times: StepTimes
-    ) -> None:
-        """One entry for each stretch in which durations grow evenly."""
-        begun_s = times.elapsed(first)
-        for stop in times.stretches(first, end):
-            first_s = times.duration(first)
-            growth_s = times.duration(first + 1) - first_s if stop > first + 1 else 0.0
-            offset_s = times.elapsed(first) - begun_s
-            self._runs += (started_s + offset_s, stop - first, decoding, tokens - decoding, first_s, growth_s)
-            first = stop
 
 
 class Passes:
@@ -103,6 +60,9 @@ class Passes:
         if event.callbacks is None:  # it took no time
             event = At(self._env, self._env._now)
         event.callbacks.append(self._ended)
+
+    def hasten(self, replica: Replica, source: Source) -> None:
+        """There is an event for every step anyway."""
 
     def cut(self) -> None:
         """The team is asked after every step anyway."""
@@ -164,38 +124,55 @@ class Jump:
         self._sequences: float = 0  # that decode
         self._context = 0  # of the first step, where there are no prompts
         self._decode_costs: dict[int, tuple[float, float, float, float]] = {}
-        self._times = StepTimes(0.0, 0.0, 0.0)
+        self._even = self._times = StepTimes(0.0, 0.0, 0.0)  # the former of all runs whose durations grow evenly
         self._log = StepLog(executor, team.ranks[0])
         self._anchor_s = 0.0
         # Steps since the anchor: those that have been told, and those under way besides; and when these begin and end.
         self._from = self._to = 0
         self._started_s = self._due_s = -1.0
-        self._callbacks: list[Callback] = [self._fire]
-        self._tick = Event(self._env)
-        self._tick._ok, self._tick._value = True, None
+        self._tick = Recurring(self._env, self._fire)
+        self._express: Express | None = None
+        self._ahead = False  # whether the run that is started next needs no event of its own
+
+    def hasten(self, replica: Replica, source: Source) -> None:
+        """Do what is between the steps in one loop, where all parts are known that take part in it."""
+        self._express = express(self, replica, source) if self._longest > 1 else None
 
     def run(self, batch: Batch, steps: int, host_s: float, more_pairs: float = 0.0) -> None:
         """Start a run of at most so many steps."""
-        if batch.tokens == self._tokens and batch == self._after(self._from) and self._same(host_s, more_pairs):
+        if (
+            batch.tokens == self._tokens
+            and host_s == self._host_s
+            and more_pairs == self._more_pairs
+            and self._due_s == self._env._now
+            and batch == self._after(self._from)
+        ):
             self._go_on(steps)
             return
         self._batch, self._more_pairs, self._host_s = batch, more_pairs, host_s
         self._tokens, self._sequences, self._context = batch.tokens, batch.decode_sequences, 0
         if steps > 1:
-            self._begin(self._cost.step_times(batch, more_pairs, host_s, self._collective_s), steps)
+            self._times = self._cost.step_times(batch, more_pairs, host_s, self._collective_s)
+            self._begin(steps)
             return
         alone = batch.decode_sequences == 1
         costs = self._cost.step_costs(batch.tokens, batch.logits, True, self._collective_s, alone=alone)
-        idle_s = costs.exchange_s + host_s
-        self._begin(StepTimes(self._cost.step_seconds(batch, costs) + idle_s, 0.0, idle_s), 1)
-        self._host_s = -1.0  # no step goes on from here, since how it would grow is not known
+        times = self._times = self._even
+        times.idle_s = idle_s = costs.exchange_s + host_s
+        _, _, pairs, prompt_context, context, decoding, *_ = batch
+        times.first_s = self._cost.step_seconds(costs, pairs, prompt_context, context, decoding) + idle_s
+        times.growth_s = 0.0
+        self._begin(1)
+        self._host_s = NEVER_AGAIN  # since how it would grow is not known
 
     def decode(self, sequences: int, context_tokens: int, steps: int, host_s: float) -> None:
         """Start a run of at most so many steps without prompts."""
         if (
             sequences == self._tokens
             and context_tokens == self._context + self._from * sequences
-            and self._same(host_s, 0.0)
+            and self._due_s == self._env._now
+            and host_s == self._host_s
+            and self._more_pairs == 0.0
         ):
             self._go_on(steps)
             return
@@ -204,37 +181,38 @@ class Jump:
         self._context = context_tokens
         costs = self._decode_costs.get(sequences)
         if costs is None:
-            alone = sequences == 1
-            found = self._cost.step_costs(sequences, sequences, False, self._collective_s, alone=alone)
-            costs = self._decode_costs[sequences] = (
-                found.steepest_from,
-                found.compute_s + found.exchange_s + found.steepest_s,
-                found.per_token_s,
-                found.exchange_s,
-            )
+            costs = self._costs_of(sequences)
         steepest_from, fixed_s, per_token_s, exchange_s = costs
         if context_tokens >= steepest_from:
-            first_s = fixed_s + per_token_s * context_tokens + host_s
-            self._begin(StepTimes(first_s, per_token_s * sequences, exchange_s + host_s), steps)
+            times = self._times = self._even
+            times.first_s = fixed_s + per_token_s * context_tokens + host_s
+            times.growth_s, times.idle_s = per_token_s * sequences, exchange_s + host_s
         else:
-            self._begin(self._cost.step_times(self._after(0), 0.0, host_s, self._collective_s), steps)
+            self._times = self._cost.step_times(self._after(0), 0.0, host_s, self._collective_s)
+        self._begin(steps)
 
-    def _begin(self, times: StepTimes, steps: int) -> None:
-        self._times = times
-        now_s, free_at_s = self._env._now, self._device.free_at_s
-        self._anchor_s = self._started_s = now_s if now_s >= free_at_s else free_at_s
+    def _costs_of(self, sequences: int) -> tuple[float, float, float, float]:
+        """What steps of so many sequences cost from a context on: that, a constant, per token, and for collectives."""
+        found = self._cost.step_costs(sequences, sequences, False, self._collective_s, alone=sequences == 1)
+        fixed_s = found.compute_s + found.exchange_s + found.steepest_s
+        costs = found.steepest_from, fixed_s, found.per_token_s, found.exchange_s
+        self._decode_costs[sequences] = costs
+        return costs
+
+    def _begin(self, steps: int) -> None:
+        """A run whose durations are known now begins."""
+        now_s, free_at_s, times = self._env._now, self._device.free_at_s, self._times
+        self._anchor_s = self._started_s = started_s = now_s if now_s >= free_at_s else free_at_s
         self._from = 0
-        self._to = steps if steps <= self._longest else self._longest
-        self._arm()
+        self._to = to = steps if steps <= self._longest else self._longest
+        self._due_s = due_s = started_s + (times.first_s if to == 1 and not times.kinks else times.elapsed(to))
+        if not self._ahead:
+            self._tick.arm(due_s, self._priority)
 
     def _go_on(self, steps: int) -> None:
         self._started_s = self._due_s
         self._to = self._from + (steps if steps <= self._longest else self._longest)
         self._arm()
-
-    def _same(self, host_s: float, more_pairs: float) -> bool:
-        """Whether a step that follows from those so far begins as the last one has ended."""
-        return self._due_s == self._env._now and host_s == self._host_s and more_pairs == self._more_pairs
 
     def cut(self) -> None:
         """End the run at the first boundary that is not before now."""
@@ -260,11 +238,10 @@ class Jump:
         return end - first
 
     def _arm(self) -> None:
-        """An earlier time that stays in the queue is passed over."""
-        env, tick = self._env, self._tick
-        tick.callbacks = self._callbacks
-        self._due_s = due_s = self._anchor_s + self._times.elapsed(self._to)
-        heappush(env._queue, (due_s, self._priority, next(env._eid), tick))
+        """A time that is in the queue already is passed over."""
+        self._due_s = self._anchor_s + self._times.elapsed(self._to)
+        if not self._ahead:
+            self._tick.arm(self._due_s, self._priority)
 
     def _after(self, steps: int) -> Batch:
         """The batch of a step, counted from the anchor."""
@@ -279,27 +256,64 @@ class Jump:
         )
 
     def _fire(self, _: Event) -> None:
-        self._tick.callbacks = self._callbacks
-        first, end, now_s = self._from, self._to, self._env._now
-        if now_s != self._due_s or first == end:
+        """End the run, and those that follow as long as nothing else comes before they end."""
+        self._tick.callbacks = self._tick.actions
+        first, end = self._from, self._to
+        if self._env._now != self._due_s or first == end:
+            return  # the run was cut
+        if self._longest == 1:
+            self._end()
             return
+        self._ahead = True
+        while first != end:
+            if self._express is None or not self._express.go():
+                self._end()
+            first = self._from
+            if first != self._to and not self._goes_on():
+                self._tick.arm(self._due_s, self._priority)
+                break
+            end = self._to
+        self._ahead = False
+
+    def _end(self) -> None:
+        """The run under way ends now."""
+        first, end = self._from, self._to
         self._from = end
-        self._book(first, end, now_s)
+        self._book(first, end, self._env._now)
         self._done(end - first)
 
     def _book(self, first: int, end: int, ended_s: float) -> None:
         """Note that steps have ended."""
         steps, started_s, times = end - first, self._started_s, self._times
-        device = self._device
+        device, probes = self._device, self._probes
         device.free_at_s = ended_s
         device.busy_s += ended_s - started_s - steps * times.idle_s
         if self._tally is not None:
             self._tally.passed(self._op, self._after(0), steps)
-        probes = self._probes
         if probes.operation:
             self._tell_passes(first, end)
         if probes.steps:
             self._log.add(self._tokens, self._sequences, started_s, first, steps, times)
+
+    def _goes_on(self) -> bool:
+        """Whether the run that has begun can end now, as nothing comes before it; what is brief happens on the way."""
+        env, priority = self._env, self._priority
+        queue, due_s = env._queue, self._due_s
+        while queue:
+            time_s, urgency, _, event = queue[0]
+            if time_s > due_s or (time_s == due_s and urgency > priority):
+                break
+            if event is self._tick:  # a run that was cut
+                heappop(queue)
+            elif type(event) is Recurring and event.brief:
+                heappop(queue)
+                env._now, env.priority = time_s, urgency
+                event.action(event)
+                due_s = self._due_s
+            else:
+                return False
+        env._now, env.priority = due_s, priority
+        return True
 
     def _tell_passes(self, first: int, end: int) -> None:
         started_s = self._started_s

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,31 +10,41 @@ if TYPE_CHECKING:
 
     from simsys.serving.kv_cache import PagedKVCache
 
-NUMBERS = 4
-"""Of each note (`PagedKVCache.fresh_notes`)."""
 
-
-@dataclass(frozen=True)
 class EngineNotes:
-    """Notes of one engine.
+    """Notes of one engine (`PagedKVCache.fresh_notes`); an array is made when it is asked for.
 
     Args:
-        times_s: When each was made; at the end of the run before it, if there was one.
-        used_blocks: Blocks of the KV cache in use when the run began.
-        taken_blocks: Blocks that decoding sequences have taken so far, be they given back.
-        sequences: How many decode in the run; less than 0 if so many wait while it processes prompts alone,
-            or while it waits for copies.
+        cache: The KV cache that they are kept with.
     """
 
-    times_s: np.ndarray
-    used_blocks: np.ndarray
-    taken_blocks: np.ndarray
-    sequences: np.ndarray
+    def __init__(self, cache: PagedKVCache) -> None:
+        self._cache = cache
 
-    @classmethod
-    def of(cls, cache: PagedKVCache) -> EngineNotes:
-        """Read those that are kept with a cache."""
+    @cached_property
+    def times_s(self) -> np.ndarray:
+        """When each was made; at the end of the run before it, if there was one."""
+        return self._column(0)
+
+    @cached_property
+    def used_blocks(self) -> np.ndarray:
+        """Blocks of the KV cache in use when the run began."""
+        return self._cache.num_blocks - self._column(1)
+
+    @cached_property
+    def taken_blocks(self) -> np.ndarray:
+        """Blocks that decoding sequences have taken so far, be they given back."""
+        return self._column(2)
+
+    @cached_property
+    def sequences(self) -> np.ndarray:
+        """How many decode in the run; less than 0 if so many wait while it processes prompts alone.
+
+        Or while it waits for copies.
+        """
+        return self._column(3)
+
+    def _column(self, number: int) -> np.ndarray:
         import numpy as np
 
-        times_s, free, taken, sequences = np.asarray(cache.notes).reshape(-1, NUMBERS).T
-        return cls(times_s.copy(), cache.num_blocks - free, taken.copy(), sequences.astype(np.int64))
+        return np.array(self._cache.notes[number])

@@ -151,7 +151,8 @@ def _statistics(name: str, seconds: np.ndarray) -> dict[str, float | None]:
 
     if not seconds.size:
         return dict.fromkeys(_keys(name))
-    return _figures(name, [seconds.mean(), seconds.std(), *np.percentile(seconds, PERCENTILES)])
+    mean, std = seconds.mean(), seconds.std()
+    return _figures(name, [mean, std, *np.percentile(seconds, PERCENTILES, overwrite_input=True)])
 
 
 def _keys(name: str) -> list[str]:

@@ -162,7 +162,7 @@ class ServingLog:
     @cached_property
     def gaps(self) -> TokenGaps:
         """Gaps between tokens that are not just one step long; to be asked for when the run has ended."""
-        notes = {rank: EngineNotes.of(cache) for rank, cache in self.caches.items()}
+        notes = {rank: EngineNotes(cache) for rank, cache in self.caches.items()}
         first_s = self.first_token_s
         moved = [(rank, first_s[request], joined_s) for request, (rank, joined_s) in self.joined.items()]
         return TokenGaps(self.steps, notes, self.lost, moved)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from simsys.metrics.cache_use import blocks_in_use
-from simsys.metrics.engine_notes import NUMBERS, EngineNotes
+from simsys.metrics.engine_notes import EngineNotes
 from simsys.metrics.step_log import BLOCK
 from simsys.metrics.token_rate import tokens_per_interval
 
@@ -161,10 +161,10 @@ def _batches(log: ServingLog, times: Timeline) -> Mapping[str, np.ndarray]:
         ends_s = np.concatenate([runs.started_s, runs.ended_s]) - log.starts_s
         tokens = runs.decode_tokens.astype(float)
         decoding += times.mean(ends_s, np.concatenate([tokens, -tokens]))
-    worked = {rank: cache for rank, cache in log.caches.items() if len(cache.notes) > NUMBERS}
+    worked = {rank: cache for rank, cache in log.caches.items() if len(cache.notes[0]) > 1}
     engines = Counter(map(log.steps.replica_of, worked))
     for rank, cache in worked.items():
-        notes, replica = EngineNotes.of(cache), log.steps.replica_of(rank)
+        notes, replica = EngineNotes(cache), log.steps.replica_of(rank)
         # Engines that share the stages of a pipeline take one step at a time.
         held = blocks_in_use(notes, cache, log.steps.of(replica) if engines[replica] == 1 else None)
         blocks += times.mean(notes.times_s - log.starts_s, np.diff(held, prepend=0.0))

@@ -16,6 +16,8 @@ BLOCK = 1 << 17
 
 NUMBERS = ("started_s", "steps", "decode_tokens", "prompt_tokens", "first_step_s", "growth_s")
 """What is known of a run of steps (`Probe.steps`)."""
+SECONDS, COUNTS = [0, 4, 5], [1, 2, 3]
+"""Which of them are times, and which are amounts."""
 
 
 class StepRuns:
@@ -24,45 +26,47 @@ class StepRuns:
     Args:
         rank: The first rank of the replica.
         start: The number of the first of these entries among those of the replica.
-        table: The entries, one row each.
+        seconds: By entry, when the first step began, its duration, and by how much each was longer than the one
+            before.
+        counts: By entry, steps, decoding sequences and prompt tokens.
     """
 
-    def __init__(self, rank: int, start: int, table: NDArray[np.float64]) -> None:
+    def __init__(self, rank: int, start: int, seconds: NDArray[np.float64], counts: NDArray[np.int32]) -> None:
         self.rank, self.start = rank, start
-        self._table = table
+        self._seconds, self._counts = seconds, counts
 
     def __len__(self) -> int:
-        return len(self._table)
+        return len(self._seconds)
 
     @cached_property
     def started_s(self) -> NDArray[np.float64]:
         """When the first step of each run began."""
-        return self._table[:, 0].copy()
+        return self._seconds[:, 0].copy()
 
     @cached_property
     def count(self) -> NDArray[np.int64]:
         """Steps of the run."""
-        return self._table[:, 1].astype("int64")
+        return self._counts[:, 0].astype("int64")
 
     @cached_property
     def decode_tokens(self) -> NDArray[np.int64]:
         """Decoding sequences: as many tokens in each of these steps, more only if drafts were accepted."""
-        return self._table[:, 2].astype("int64")
+        return self._counts[:, 1].astype("int64")
 
     @cached_property
     def prompt_tokens(self) -> NDArray[np.int64]:
         """Prompt tokens that each of them has processed, or drafted ones."""
-        return self._table[:, 3].astype("int64")
+        return self._counts[:, 2].astype("int64")
 
     @cached_property
     def first_s(self) -> NDArray[np.float64]:
         """Duration of its first step."""
-        return self._table[:, 4].copy()
+        return self._seconds[:, 1].copy()
 
     @cached_property
     def growth_s(self) -> NDArray[np.float64]:
         """By how much each step was longer than the one before."""
-        return self._table[:, 5].copy()
+        return self._seconds[:, 2].copy()
 
     @cached_property
     def last_s(self) -> NDArray[np.float64]:
@@ -97,20 +101,24 @@ class StepRuns:
 
 
 class StepLog:
-    """Runs of steps: 48 bytes each, however many steps and tokens they are."""
+    """Runs of steps: 36 bytes each, however many steps and tokens they are."""
 
     def __init__(self) -> None:
-        self._told: dict[int, array[float]] = {}
+        self._told: dict[int, tuple[array[float], array[int]]] = {}
 
     def add(self, rank: int, runs: Sequence[float]) -> None:
         """Note runs of steps of the replica with this first rank, as `Probe.steps` tells them."""
+        import numpy as np
+
         told = self._told.get(rank)
         if told is None:
-            told = self._told[rank] = array("d")
-        told.extend(array("d", runs))  # twice as fast as number by number
+            told = self._told[rank] = array("d"), array("i")
+        table = np.array(runs, dtype=float).reshape(-1, len(NUMBERS))
+        told[0].frombytes(table[:, SECONDS].tobytes())
+        told[1].frombytes(table[:, COUNTS].astype(np.int32).tobytes())
 
     def __len__(self) -> int:
-        return sum(map(len, self._told.values())) // len(NUMBERS)
+        return sum(len(seconds) for seconds, _ in self._told.values()) // len(SECONDS)
 
     @property
     def ranks(self) -> list[int]:
@@ -124,13 +132,14 @@ class StepLog:
     def blocks(self) -> Iterator[StepRuns]:
         """The entries, some at a time, replica by replica; of each in the order in which they were told."""
         for rank in self.ranks:
-            table = self._table(rank)
-            for start in range(0, len(table), BLOCK):
-                yield StepRuns(rank, start, table[start : start + BLOCK])
+            seconds, counts = self._table(rank)
+            for start in range(0, len(seconds), BLOCK):
+                part = slice(start, start + BLOCK)
+                yield StepRuns(rank, start, seconds[part], counts[part])
 
     def of(self, rank: int) -> StepRuns:
         """All entries of a replica."""
-        return StepRuns(rank, 0, self._table(rank))
+        return StepRuns(rank, 0, *self._table(rank))
 
     @property
     def ended_s(self) -> float:
@@ -142,8 +151,12 @@ class StepLog:
         parts = [self.of(rank).columns() for rank in self.ranks]
         return {name: [value for part in parts for value in part[name]] for name in (parts[0] if parts else ())}
 
-    def _table(self, rank: int) -> NDArray[np.float64]:
-        """A view, while which nothing can be noted."""
+    def _table(self, rank: int) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+        """Views, while which nothing can be noted."""
         import numpy as np
 
-        return np.frombuffer(self._told.get(rank, array("d")), dtype=float).reshape(-1, len(NUMBERS))
+        seconds, counts = self._told.get(rank, (array("d"), array("i")))
+        return (
+            np.frombuffer(seconds, dtype=float).reshape(-1, len(SECONDS)),
+            np.frombuffer(counts, dtype=np.int32).reshape(-1, len(COUNTS)),
+        )

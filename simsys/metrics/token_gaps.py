@@ -45,7 +45,7 @@ class Pauses:
     """When sequences with tokens waited while steps processed prompts alone, on one engine.
 
     Args:
-        times_s: When each run of steps began, or nothing more was to do.
+        times_s: When each run of steps began, or nothing more was to do; empty if no sequences ever wait.
         group: By run, the first of those in a row in which sequences wait, or -1 where none do.
         since_s: By wait, when the last token before it was.
         until_s: When the step began that had the next one.
@@ -66,11 +66,13 @@ class Pauses:
         """
         import numpy as np
 
-        times_s, sequences = notes.times_s, notes.sequences
+        sequences = notes.sequences
         places = np.flatnonzero(sequences[:-1] < 0)
-        group = np.full(times_s.size, -1)
         if not places.size:
-            return cls(times_s, group, np.empty(0), np.empty(0), np.empty(0, dtype=np.int64))
+            whole = np.empty(0, dtype=np.int64)
+            return cls(np.empty(0), whole, np.empty(0), np.empty(0), whole)
+        times_s = notes.times_s
+        group = np.full(times_s.size, -1)
         first = np.concatenate([[True], np.diff(places) > 1])
         starts = np.flatnonzero(first)
         number = np.cumsum(first) - 1
@@ -88,7 +90,7 @@ class Pauses:
         """When sequences that lose their cache had their last token, if it was told or this engine made them wait."""
         import numpy as np
 
-        if not self.times_s.size:  # it never ran
+        if not self.times_s.size:  # it made nobody wait
             return lost_s
         place = np.searchsorted(self.times_s, lost_s)
         here = (place > 0) & (self.times_s[np.minimum(place, self.times_s.size - 1)] == lost_s)

@@ -47,7 +47,7 @@ def _replicas(log: ServingLog) -> list[tuple[np.ndarray, np.ndarray]]:
 
     replicas = []
     for rank, cache in log.caches.items():
-        begun_s = EngineNotes.of(cache).times_s
+        begun_s = EngineNotes(cache).times_s
         runs = log.steps.of(log.steps.replica_of(rank))
         own = np.flatnonzero(np.isin(runs.started_s, begun_s) & (runs.decode_tokens > 0))
         count = runs.count[own]

@@ -46,6 +46,28 @@ class At(Event):
         heappush(env._queue, (time_s, NORMAL, next(env._eid), self))
 
 
+class Recurring(Event):
+    """An event that fires again and again, each time it is armed.
+
+    Args:
+        env: The environment.
+        action: What it does.
+        brief: Whether that waits for nothing and never goes on to a later moment. Then whoever does so while it is
+            due may let it happen on the way.
+    """
+
+    def __init__(self, env: Environment, action: Callback, *, brief: bool = False) -> None:
+        super().__init__(env)
+        self._ok, self._value = True, None
+        self.action, self.brief = action, brief
+        self.actions: list[Callback] = [action]
+
+    def arm(self, time_s: float, priority: EventPriority) -> None:
+        """Let it fire at an absolute time, and at those for which it was armed before."""
+        self.callbacks = self.actions
+        heappush(self.env._queue, (time_s, priority, next(self.env._eid), self))
+
+
 class Environment(simpy.Environment):
     """A `simpy.Environment` with the event loop inlined.
 

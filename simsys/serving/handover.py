@@ -35,23 +35,22 @@ class DecodingReplica(Replica):
     def __init__(self, scheduler: FetchingScheduler, *given: Any, **named: Any) -> None:
         super().__init__(scheduler, *given, **named)
         self.fetching_scheduler = scheduler
-        self._arrived: list[int] = []
 
     def fetched(self, request: int) -> None:
         """The cache of a request has arrived: it decodes from the next step on."""
-        self._arrived.append(request)
+        self._joining.append(request)
         self.ask_again()
 
     def _decodes(self, request: int) -> bool:
         return super()._decodes(request) and request not in self.fetching_scheduler.fetching
 
     def _next(self) -> None:
-        for request in self._arrived:
+        for request in self._joining:
             del self.fetching_scheduler.fetching[request]
             self._decode.add(request)
             for hook in self._probes.request_joined:
                 hook(request, self.team.group.ranks[0], self._env.now)
-        self._arrived.clear()
+        self._joining.clear()
         super()._next()
 
 

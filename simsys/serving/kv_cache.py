@@ -6,7 +6,7 @@ Without sharing, which block a sequence holds does not matter, so blocks are cou
 from __future__ import annotations
 
 from array import array
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from simsys.errors import InternalError
 
@@ -20,7 +20,7 @@ class PagedKVCache:
     """
 
     __slots__ = (
-        "_notes",
+        "_columns",
         "block_size",
         "chunks",
         "free_blocks",
@@ -52,7 +52,7 @@ class PagedKVCache:
         They are when, `free_blocks`, `taken_blocks`, and how many sequences decode in the run, or, less than 0, how
         many wait while it processes prompts alone or caches are copied.
         """
-        self._notes = array("d")
+        self._columns: tuple[array[Any], ...] = array("d"), array("i"), array("q"), array("i")
         self.growth: array[int] | None = None
         """Where decoding notes which sequences take blocks in which steps, if wanted: ``step * size + remainder``
         for one that takes one in every step of this remainder from then on, and ``~`` of it for one that stops."""
@@ -66,16 +66,18 @@ class PagedKVCache:
         self.growth = array("q")
 
     @property
-    def notes(self) -> array[float]:
-        """All notes so far."""
+    def notes(self) -> tuple[array[Any], ...]:
+        """All notes so far, one array for each of the four numbers."""
         self.store_notes()
-        return self._notes
+        return self._columns
 
     def store_notes(self) -> None:
-        """Put fresh notes into an array, which takes a quarter of the memory of a list."""
-        if self.fresh_notes:
-            self._notes.fromlist(self.fresh_notes)
-            self.fresh_notes.clear()
+        """Put fresh notes into arrays, which take a fifth of the memory of a list."""
+        fresh = self.fresh_notes
+        if fresh:
+            for place, column in enumerate(self._columns):
+                column.fromlist(fresh[place::4])
+            fresh.clear()
 
     @property
     def usage(self) -> float:
@@ -97,13 +99,16 @@ class PagedKVCache:
 
     def grow(self, request: int, tokens: int) -> bool:
         """Let `request` hold `tokens` tokens; False, and no change, if the unreserved free blocks do not suffice."""
-        missing = -(-tokens // self.block_size) - self.held.get(request, 0)
+        held = self.held.get(request, 0)
+        blocks = -(-tokens // self.block_size)
+        missing = blocks - held
         if missing > 0:
-            if missing > self.free_blocks - self.reserved_blocks:
+            free = self.free_blocks
+            if missing > free - self.reserved_blocks:
                 return False
-            self.held[request] = self.held.get(request, 0) + missing
-            self.free_blocks -= missing
-            used = self.num_blocks - self.free_blocks
+            self.held[request] = blocks
+            self.free_blocks = free = free - missing
+            used = self.num_blocks - free
             if used > self.peak_blocks:
                 self.peak_blocks = used
         return True
@@ -135,16 +140,18 @@ class PagedKVCache:
 
     def take_for_decode(self, blocks: int) -> None:
         """Take blocks for decoding sequences; they are attributed when the sequence is released."""
-        if blocks > self.free_blocks:
+        free = self.free_blocks - blocks
+        if free < 0:
             raise InternalError(f"decode takes {blocks} KV blocks, {self.free_blocks} are free")
-        self.free_blocks -= blocks
+        self.free_blocks = free
         self.taken_blocks += blocks
-        used = self.num_blocks - self.free_blocks
+        used = self.num_blocks - free
         if used > self.peak_blocks:
             self.peak_blocks = used
 
     def release(self, request: int, tokens: int) -> None:
         """Give back the blocks of a request that holds `tokens` tokens, and what it took beyond them in this step."""
-        self.free_blocks += max(self.held.pop(request, 0), self.blocks_for(tokens))
-        if self.free_blocks > self.num_blocks:
+        blocks, held = -(-tokens // self.block_size), self.held.pop(request, 0)
+        self.free_blocks = free = self.free_blocks + (held if held > blocks else blocks)
+        if free > self.num_blocks:
             raise InternalError(f"more KV blocks were released than taken, at request {request}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from simpy.events import Event, EventPriority
 
@@ -19,6 +20,9 @@ from simsys.probes import Probes
 from simsys.rank import Team
 from simsys.serving.phases import Chunk
 from simsys.serving.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from simsys.serving.source import Source
 
 
 @dataclass(frozen=True)
@@ -71,38 +75,51 @@ class Replica:
         self._running, self._prefilling = scheduler.running, scheduler.prefilling
         self._block_size = self.kv.block_size
         self._capacity_tokens = self.kv.capacity_tokens if decode_tokens is None else decode_tokens
+        self._surely_fits = min(self._capacity_tokens, self.kv.capacity_tokens)  # a request of so many tokens
         self._max_context_tokens = max_context_tokens
         self._notes = self.kv.fresh_notes
         self._steps = team.steps(self._boundary)
         self._waking = EventPriority(AFTERWARDS + 1 + (team.group.ranks[0] if rank is None else rank))
         overridden = type(scheduler).refusal is not Scheduler.refusal
         self._refuses = scheduler.refusal if overridden else None
-        self._busy = False
+        self._busy = self._stopped = False
         self._copying = False  # while the next run waits for copies
         self._unasked = False  # whether a request has come meanwhile
         self._left = 0  # steps of the run under way, none while it is being changed
         self._tokens = 0  # of each of its steps
         self._chunks: Sequence[Chunk] = ()
         self._decoding = 0
+        self._joining: list[int] = []  # whose caches have come from elsewhere
         self._began_s = 0.0  # when the run did, if it has chunks
-        self._stopped = False
 
     @property
     def outstanding(self) -> int:
         """Requests that wait or run here."""
-        return len(self.scheduler.waiting) + len(self.scheduler.running)
+        return len(self.scheduler.waiting) + len(self._running)
+
+    def hasten(self, source: Source) -> None:
+        """All is there that takes part in a run."""
+        self._steps.hasten(self, source)
 
     def submit(self, request: int) -> None:
         """A request arrives here."""
+        if self.accepts(request):
+            self.scheduler.waiting.append(request)
+            self.notice(request)
+
+    def accepts(self, request: int) -> bool:
+        """Whether a request can be served; if it cannot, that is its end."""
+        sequences, context = self.sequences, self._max_context_tokens
+        total = sequences.prompt_tokens[request] + sequences.output_tokens[request]
+        if not total > context > 0 and total <= self._surely_fits and self._refuses is None:
+            return True
         reason = self._refusal(request)
         if reason:
             for hook in self._probes.request_rejected:
                 hook(request, reason, self._env._now)
             if self.on_end is not None:
                 self.on_end(request)
-        else:
-            self.scheduler.waiting.append(request)
-            self.notice(request)
+        return not reason
 
     def notice(self, request: int) -> None:
         """A request has joined the queue: begin, or end the run at the next step if that may change it."""
@@ -119,8 +136,14 @@ class Replica:
             self._busy = True
             self._left = 0
             wake = Event(self._env)
-            wake.callbacks.append(self._wake)
+            wake.callbacks.append(lambda _: self._next())
             self._env.fire_at(self._env._now, wake, priority=self._waking)
+
+    def rest(self, *, asked: bool) -> None:
+        """Nothing is left to do, unless somebody has come at this moment."""
+        self._busy = False
+        if asked:
+            self.ask_again()
 
     def free_blocks(self) -> int:
         """KV blocks that are free now, in the middle of a run too."""
@@ -142,8 +165,7 @@ class Replica:
         kv, waiting = self.kv, self.scheduler.waiting
         kv.peak_blocks = max(kv.peak_blocks, kv.num_blocks - self.free_blocks())
         kv.release(request, self.sequences.prompt_tokens[request])
-        if self._notes is not None:
-            self._notes += (self._env._now, kv.free_blocks, kv.taken_blocks, 0)
+        self._note(0)
         if waiting:
             self.notice(waiting[0])
 
@@ -156,8 +178,7 @@ class Replica:
             self._prefill.finish(chunks, steps)
             if self._decoding:
                 self._decode.finish(steps)
-        if self._notes is not None:
-            self._notes += (self._env._now, self.kv.free_blocks, self.kv.taken_blocks, 0)
+        self._note(0)
         for request in self._running:
             if self._decodes(request):
                 self._decode.remove(request)
@@ -193,22 +214,24 @@ class Replica:
             return f"its prompt is longer than the KV cache of {self.kv.capacity_tokens} tokens"
         return self._refuses(request) if self._refuses is not None else ""
 
-    def _wake(self, _: Event) -> None:
-        self._next()
-
     def _boundary(self, steps: int) -> None:
         """A run of steps has ended: book what it has done, last tokens first, then prompts; and go on."""
         self._left = 0
         chunks = self._chunks
         if chunks and steps > 1:
             self._hold(chunks, steps)
+        decode, scheduler = self._decode, self.scheduler
         if self._decoding:
-            for request in self._decode.finish(steps):
+            for request in decode.finish(steps):
                 del self._running[request]
                 self._finished(request)
         if chunks:
             self._advance(chunks, steps)
-        self._next()
+        if scheduler.waiting or self._prefilling or self._joining or decode.size > self.kv.free_blocks:
+            self._next()
+        else:
+            scheduler.preempted = False
+            self._start_decoding()
 
     def _hold(self, chunks: Sequence[Chunk], steps: int) -> None:
         """Take the blocks of the chunks of a run; those of the first step were taken when it was scheduled."""
@@ -259,9 +282,7 @@ class Replica:
                 self._start(chunks)
             else:
                 self._copying = True
-                if self._notes is not None:
-                    kv = self.kv
-                    self._notes += (self._env._now, kv.free_blocks, kv.taken_blocks, -decode.size)
+                self._note(-decode.size)
                 copies.callbacks.append(lambda _: self._copied(chunks))
         else:
             scheduler.preempted = False
@@ -278,6 +299,10 @@ class Replica:
             if self._left > 1:
                 self._steps.cut()
 
+    def _note(self, sequences: int) -> None:
+        if self._notes is not None:
+            self._notes += (self._env._now, self.kv.free_blocks, self.kv.taken_blocks, sequences)
+
     def _start(self, chunks: list[Chunk]) -> None:
         if chunks:
             self._start_with_prompts(chunks)
@@ -286,19 +311,18 @@ class Replica:
 
     def _start_decoding(self) -> None:
         """Start a run without prompts, or rest."""
-        scheduler, decode = self.scheduler, self._decode
+        decode, kv = self._decode, self.kv
         self._chunks = ()
         self._decoding = size = decode.size
-        if self._notes is not None:
-            self._notes += (self._env._now, self.kv.free_blocks, self.kv.taken_blocks, size)
+        self._note(size)
         if not size:
             self._busy = False
             return
         steps = decode.steps_left()
         if steps > 1:
-            if scheduler.preempted:
+            if self.scheduler.preempted:
                 steps = 1
-            elif size * (steps // self._block_size + 1) > self.kv.free_blocks:
+            elif size * (steps // self._block_size + 1) > kv.free_blocks:
                 steps = self._that_fit(steps)
         self._left, self._tokens = steps, size
         host_s = self._per_step_s + self._per_sequence_s * size
@@ -309,25 +333,25 @@ class Replica:
 
     def _start_with_prompts(self, chunks: list[Chunk]) -> None:
         """Start a run that lasts until a sequence ends, a prompt is complete or memory runs out."""
-        decode = self._decode
-        decoding = decode.size if self.scheduler.mixes else 0
+        scheduler, decode, kv = self.scheduler, self._decode, self.kv
+        decoding = decode.size if scheduler.mixes else 0
         self._chunks, self._decoding, self._began_s = chunks, decoding, self._env._now
-        if self._notes is not None:
-            kv = self.kv
-            self._notes += (self._env._now, kv.free_blocks, kv.taken_blocks, decoding or -decode.size)
+        self._note(decoding or -decode.size)
         batch = self._prefill.work(chunks)
-        steps = self.scheduler.repeats(chunks)
-        more_pairs = 0.0
-        for _, tokens in chunks:
-            more_pairs += tokens * tokens
+        steps, more_pairs = 1, 0.0
+        if not batch.logits:  # no prompt is complete after one step
+            steps = scheduler.repeats(chunks)
+            for _, tokens in chunks:
+                more_pairs += tokens * tokens
         if decoding:
             batch = decode.beside(batch)
-            steps = min(steps, decode.steps_left())
+            if steps > 1:
+                steps = min(steps, decode.steps_left())
         if steps > 1:
-            steps = 1 if self.scheduler.preempted else self._that_fit(steps)
+            steps = 1 if scheduler.preempted else self._that_fit(steps)
         self._left, self._tokens = steps, int(batch.tokens)
         self._steps.run(batch, steps, self._per_step_s + self._per_sequence_s * batch.logits, more_pairs)
-        if steps > 1 and self.kv.shares:  # what a chunk leaves in the cache may help others
+        if steps > 1 and kv.shares:  # what a chunk leaves in the cache may help others
             self._left = 1
             self._steps.cut()
 

@@ -39,6 +39,8 @@ class Scheduler(Configurable, ABC):
 
     mixes: ClassVar[bool] = True
     """Whether prompts and decoding sequences share a step; if not, a step with chunks runs these alone."""
+    inlined: ClassVar[bool] = False
+    """Whether a replica's loop (`executors/express.py`) may do what this very class does, not one derived from it."""
 
     def __init__(
         self,
@@ -114,11 +116,20 @@ class Scheduler(Configurable, ABC):
         """
         if self.preempted:
             return None
-        found, target = self.found_tokens(request), self.sequences.target_tokens(request)
-        tokens = min(tokens, target - found)
-        swapped = request in self.sequences.on_host
-        if not self.kv.start(request, found + tokens, cached=0 if swapped else found, reserve=reserve):
-            return None
+        sequences, kv = self.sequences, self.kv
+        swapped = False
+        if kv.shares or sequences.on_host:
+            found, target = self.found_tokens(request), sequences.target_tokens(request)
+            tokens = min(tokens, target - found)
+            swapped = request in sequences.on_host
+            if not kv.start(request, found + tokens, cached=0 if swapped else found, reserve=reserve):
+                return None
+        else:
+            found, target = 0, sequences.prompt_tokens[request] + sequences.generated_tokens[request]
+            if tokens > target:
+                tokens = target
+            if not kv.grow(request, tokens if tokens >= reserve else reserve):
+                return None
         waiting = self.waiting
         if waiting[0] == request:
             waiting.popleft()
@@ -129,10 +140,10 @@ class Scheduler(Configurable, ABC):
             hook(request, self._env._now)
         if swapped:
             self._swap_in(request, found)
-        elif self.kv.shares:
+        elif kv.shares:
             for lookup in self._probes.prefix_lookup:
                 lookup(request, found, target, self._env._now)
-        self.sequences.computed_tokens[request] = found
+        sequences.computed_tokens[request] = found
         return Chunk(request, tokens)
 
     def found_tokens(self, request: int) -> int:
@@ -163,9 +174,10 @@ class Scheduler(Configurable, ABC):
 
     def make_room(self) -> None:
         """Preempt requests until the decoding ones can grow."""
-        while (missing := self.decode.missing_blocks()) > self.kv.free_blocks:
+        kv = self.kv
+        while (missing := self.decode.missing_blocks()) > kv.free_blocks:
             self.preempt(self.victim())
-        self.kv.reserved_blocks = missing
+        kv.reserved_blocks = missing
 
     def victim(self) -> int:
         """The running request to preempt; by default the one admitted last."""

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
-from heapq import heappush
+from heapq import heappop
 from itertools import islice
+from math import inf
 from typing import Protocol
 
 from simpy.events import URGENT, Event
 
-from simsys.platform.environment import AFTERWARDS, Callback, Environment
+from simsys.platform.environment import AFTERWARDS, Environment, Recurring
 from simsys.probes import Probes
 from simsys.serving.replica import Replica
 from simsys.serving.requests import RequestTable
+
+
+def inlined(module: object) -> bool:
+    """Whether a module's class says, itself, that what it does may be done in its place, and nothing is amended."""
+    kind = type(module)
+    return bool(vars(kind).get("inlined")) and not any(hasattr(kind, name) for name in vars(module))
 
 
 class Front(Protocol):
@@ -53,7 +61,9 @@ class Source:
     ) -> None:
         self._env, self._requests, self._router, self._probes = env, requests, router, probes
         self._late_s = late_s
-        self._arrival_s = [time_s + late_s for time_s in requests.arrival_s] if late_s else requests.arrival_s
+        self._arrival_s: Sequence[float] = requests.arrival_s
+        if late_s:
+            self._arrival_s = array("d", [time_s + late_s for time_s in requests.arrival_s])
         self.ended = Event(env)
         """Fires when all requests have ended, or when no more are to come."""
         self._left = len(requests)
@@ -66,12 +76,31 @@ class Source:
         on_end = self._let_follow if self._followers or requests.concurrency else self._count
         for replica in (*router.replicas, *elsewhere):
             replica.on_end = on_end
-        self._callbacks: list[Callback] = [self._deliver]
-        self._tick = Event(env)
-        self._tick._ok, self._tick._value = True, None
-        self._stopped = False
+        self._tick = Recurring(env, self._deliver, brief=True)
+        self._handed_over = self._stopped = False
         self._due: dict[int, float] = {}  # followers that are to arrive at known times
         self._arm()
+        for replica in (*router.replicas, *elsewhere):
+            replica.hasten(self)
+
+    def delivers_only_to(self, replica: Replica) -> bool:
+        """Whether all requests go there, whatever happens, each at its own time."""
+        alone = len(self._router.replicas) == 1 and self._router.replicas[0] is replica
+        return alone and inlined(self._router) and not self._followers and not self._requests.concurrency
+
+    def take_over(self) -> float:
+        """Let somebody else deliver: when the next request arrives, infinity if that is not what comes next."""
+        queue = self._env._queue
+        if not (queue and queue[0][3] is self._tick and queue[0][1] == URGENT):
+            return inf
+        self._handed_over = True
+        return heappop(queue)[0]
+
+    def give_back(self) -> None:
+        """Deliver what is left, if that was taken over."""
+        if self._handed_over:
+            self._handed_over = False
+            self._arm()
 
     def stop(self) -> None:
         """No more are to come; observers hear of those that are on their way to the router."""
@@ -87,13 +116,12 @@ class Source:
     def _arm(self) -> None:
         """Wait for the next arrival, if it need not wait for another request's end."""
         if self._next < len(self._order) and self._free > 0:
-            env = self._env
+            now_s = self._env._now
             time_s = self._arrival_s[self._order[self._next]]
-            self._tick.callbacks = self._callbacks
-            if time_s > env._now:
-                heappush(env._queue, (time_s, URGENT, next(env._eid), self._tick))
+            if time_s > now_s:
+                self._tick.arm(time_s, URGENT)
             else:
-                heappush(env._queue, (env._now, AFTERWARDS, next(env._eid), self._tick))
+                self._tick.arm(now_s, AFTERWARDS)
 
     def _deliver(self, _: Event) -> None:
         """Deliver the next request, and in the same event all others that arrive at this moment."""

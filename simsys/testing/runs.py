@@ -280,6 +280,9 @@ class WatchedSteps:
         self._each: tuple[float, float, float] = (0, 0, 0)
         self.cut, self.passed, self.stop = self._stepper.cut, self._stepper.passed, self._stepper.stop
 
+    def hasten(self, replica: Replica, source: Source) -> None:
+        """Every step is to be seen here."""
+
     def run(self, batch: Batch, steps: int, host_s: float, more_pairs: float = 0.0) -> None:
         """As `Stepper.run`."""
         self._each = batch.tokens, batch.logits, batch.decode_sequences

@@ -1,0 +1,59 @@
+"""What the probes are told of the steps of a serving team."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simsys.executors.step_times import StepTimes
+
+if TYPE_CHECKING:
+    from simsys.executors.base import Executor
+
+NUMBERS = 6 * 512
+"""How many numbers are noted before the probes are told."""
+
+
+class StepLog:
+    """What the probes are told of steps: many runs at once, since there are so many.
+
+    Args:
+        executor: Knows the probes.
+        rank: The first rank of the team.
+    """
+
+    def __init__(self, executor: Executor, rank: int) -> None:
+        self._executor, self._rank = executor, rank
+        self.runs: list[float] = []
+        """What has been noted and not been told."""
+        executor.at_result(self.tell)
+
+    def add(self, tokens: float, decoding: float, started_s: float, first: int, steps: int, times: StepTimes) -> None:
+        """Note so many steps of a batch, from `first` on, which began at `started_s`."""
+        runs = self.runs
+        if times.kinks:
+            self._add_stretches(tokens, decoding, started_s, first, first + steps, times)
+        else:
+            growth_s = times.growth_s
+            runs += (started_s, steps, decoding, tokens - decoding, times.first_s + growth_s * first, growth_s)
+        if len(runs) >= NUMBERS:
+            self.tell()
+
+    def tell(self) -> None:
+        """Tell what has been noted."""
+        runs = self.runs.copy()
+        self.runs.clear()
+        if runs:
+            for hook in self._executor.probes.steps:
+                hook(self._rank, runs)
+
+    def _add_stretches(
+        self, tokens: float, decoding: float, started_s: float, first: int, end: int, times: StepTimes
+    ) -> None:
+        """One entry for each stretch in which durations grow evenly."""
+        begun_s = times.elapsed(first)
+        for stop in times.stretches(first, end):
+            first_s = times.duration(first)
+            growth_s = times.duration(first + 1) - first_s if stop > first + 1 else 0.0
+            offset_s = times.elapsed(first) - begun_s
+            self.runs += (started_s + offset_s, stop - first, decoding, tokens - decoding, first_s, growth_s)
+            first = stop
