@@ -165,8 +165,8 @@ def test_newer_fabrics_are_faster() -> None:
 
 def test_engines_are_ordered_as_measured() -> None:
     layer = {name: load_engine(name).per_layer for name in profile_names("engine")}
-    assert layer["tensorrt-llm-cpp"] < layer["gpt-fast"] < layer["vllm"] < layer["pytorch-eager"]
-    assert all(10e-6 < seconds < 500e-6 for seconds in layer.values())
+    assert layer["tensorrt-llm-cpp"] < layer["vllm"] < layer["gpt-fast"] < layer["pytorch-eager"]
+    assert all(5e-6 < seconds < 500e-6 for seconds in layer.values())
     launch = {name: load_engine(name).launch_per_layer or 0.0 for name in layer}
     assert launch["tensorrt-llm-cpp"] < launch["vllm"] < launch["pytorch-eager"] < launch["gpt-fast"]
     recorded = {name for name in layer if load_engine(name).cuda_graphs is not None}
@@ -210,7 +210,7 @@ def test_runtime_form_holds_si_units() -> None:
     assert spec.memory_bytes == pytest.approx(79.11 * 2**30)  # what programs see of 80 GiB
     assert spec.memory_bytes_per_s == 3.35e12
     assert (spec.link_bytes_per_s, spec.link_latency_s, spec.tdp_watt) == (450e9, 0.3e-6, 700.0)
-    assert spec.floor_s == {"decode_attention": {"default": 8e-6}}
+    assert spec.floor_s == {"gemm": {"default": 4e-6}, "decode_attention": {"default": 8e-6}}
     assert spec.usd_per_hour == 6.88
     assert build_device_spec(load_gpu({"extends": "H100-SXM", "price": None})).usd_per_hour == 0.0
 
