@@ -83,7 +83,7 @@ def test_iterations_are_slow_while_a_gpu_is() -> None:
         elif start_s > 0.1 and end_s < 0.3:
             assert seconds == pytest.approx(always, rel=1e-9)
         else:
-            assert plain < seconds < always * (1 + 1e-9)
+            assert plain * (1 - 1e-9) < seconds < always * (1 + 1e-9)
 
 
 def test_a_slowdown_from_beginning_to_end_is_an_exception() -> None:
