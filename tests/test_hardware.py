@@ -210,7 +210,8 @@ def test_runtime_form_holds_si_units() -> None:
     assert spec.memory_bytes == pytest.approx(79.11 * 2**30)  # what programs see of 80 GiB
     assert spec.memory_bytes_per_s == 3.35e12
     assert (spec.link_bytes_per_s, spec.link_latency_s, spec.tdp_watt) == (450e9, 0.3e-6, 700.0)
-    assert spec.floor_s == {"gemm": {"default": 4e-6}, "decode_attention": {"default": 8e-6}}
+    assert 3e-6 < spec.floor_s["gemm"]["bf16"] < 6e-6
+    assert 8e-6 < spec.floor_s["decode_attention"]["default"] < 15e-6
     assert spec.usd_per_hour == 6.88
     assert build_device_spec(load_gpu({"extends": "H100-SXM", "price": None})).usd_per_hour == 0.0
 
@@ -309,7 +310,8 @@ def test_a_changed_number_loses_its_fit_and_a_source_below_it(user_folder: Path)
     assert load_gpu("fitted", [user_folder]).fits["efficiency.gemm"].error == 0.07
     changed = {"extends": "fitted", "link": {"latency": "2 us"}, "sources": {"link": "our ping test"}}
     gpu = load_gpu(changed, [user_folder])
-    assert set(gpu.fits) == {"efficiency.gemm"}
+    assert gpu.fits["efficiency.gemm"].error == 0.07
+    assert "link.latency" not in gpu.fits
     assert "link.latency" not in gpu.sources
     assert gpu.sources["link"] == "our ping test"
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from simsys.build.device import build_device_spec
+from simsys.cli import cli
 from simsys.config.hardware import load_gpu, overlaid
 from simsys.errors import ConfigError, UsageError
 from simsys.fidelity.operator_tables import KernelFit, fit_kernels, is_kernel_table, overlay_of
@@ -99,9 +101,22 @@ def test_tables_of_kernels_are_told_from_runs(tmp_path: Path) -> None:
 
 def test_too_few_kernels_bad_cells_and_missing_columns(tmp_path: Path) -> None:
     head = "system,gemm_dtype,shape,m,n,k,latency_us"
-    with pytest.raises(UsageError, match="no GPU and dtype has 20 kernels or more"):
+    with pytest.raises(UsageError, match="no GPU and dtype has 20 kernels or more that a fit describes"):
         fit_kernels(written(tmp_path, [head, "h100_sxm,bfloat16,a,1,2,3,4"]))
     with pytest.raises(ConfigError, match=r"kernels\.csv:2: latency_us: '0' is not a number above 0"):
         fit_kernels(written(tmp_path, [head, *["h100_sxm,bfloat16,a,1,2,3,0"] * 30]))
     with pytest.raises(ConfigError, match=r"column 'latency_us' is missing, did you mean 'latency'"):
         fit_kernels(written(tmp_path, [head.replace("_us", ""), "h100_sxm,bfloat16,a,1,2,3,4"]))
+
+
+def test_kernels_alone_are_written_as_fits_of_their_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gemm_table(tmp_path)
+    out = tmp_path / "root" / "hardware_profiles"
+    result = CliRunner().invoke(cli, ["calibrate", str(tmp_path / "kernels.csv"), "--out", str(out)])
+    assert result.exit_code == 0, result.output
+    assert "H100-SXM gemm bf16" in result.stdout
+    monkeypatch.setenv("SIMSYS_PATH", str(tmp_path / "root"))
+    gpu = load_gpu("H100")
+    assert gpu.kernel_floor["gemm"]["default"] == pytest.approx(5e-6, rel=0.1)
+    assert gpu.fits["efficiency.gemm.bf16"].fitted_on == "42 kernels"
+    assert "kernels.csv" in gpu.sources["kernel_floor"]

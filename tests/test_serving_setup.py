@@ -176,10 +176,12 @@ def test_both_levels_agree_on_every_request(case: str) -> None:
         for lod in ("high", "medium")
     )
     assert medium.metrics["completed"] == 24
+    # Hidden states on their way to the next stage share links with the all-reduces of that stage at high.
+    within = 1e-4 if "pp_stages" in sections.get("parallelism", {}) else 1e-9
     for column in ("admitted_s", "first_token_s", "finished_s"):
-        assert high.rows[column] == pytest.approx(medium.rows[column], rel=1e-9)
+        assert high.rows[column] == pytest.approx(medium.rows[column], rel=within)
     for name in ("gpu_utilization", "peak_memory_bytes"):
-        assert high.metrics[name] == pytest.approx(medium.metrics[name], rel=1e-9)
+        assert high.metrics[name] == pytest.approx(medium.metrics[name], rel=within)
 
 
 def test_both_levels_agree_on_every_overhead_of_an_engine() -> None:

@@ -123,7 +123,7 @@ def test_a_serving_result() -> None:
     assert result.kind == "serving"
     assert result.metrics["completed"] == 60
     assert set(result.rows["state"]) == {"completed"}
-    assert result.simulated_s == max(result.rows["finished_s"])
+    assert result.simulated_s == pytest.approx(max(result.rows["finished_s"]), rel=1e-12)
     assert result.metrics["total_output_tokens"] == sum(result.rows["output_tokens"])
     times = zip(
         *(result.rows[name] for name in ("arrival_s", "admitted_s", "first_token_s", "finished_s")), strict=True

@@ -74,7 +74,7 @@ EQUAL_LAYERS = {"name": "equal", "layers": [{"forward_flop": 2e11}] * 8}
 """Without weights there is no optimizer; what a layer hands on is nothing."""
 
 
-ROUGHLY = {"zero_bubble": 0.03}
+ROUGHLY = {"zero_bubble": 0.05}
 """Where theory takes forward pass and both halves of the backward pass to be equal; gradients are added up, too."""
 
 

@@ -33,30 +33,33 @@ def calibrate(
     a folder 'hardware_profiles' of a folder in $SIMSYS_PATH are found by all commands.
     """
     from simsys.fidelity.calibrate import calibrate as fit_profiles
+    from simsys.fidelity.calibrate import write_kernel_fits
     from simsys.fidelity.operator_tables import fit_kernels, is_kernel_table
     from simsys.fidelity.readers import cases_of
     from simsys.fidelity.table import read_table
-    from simsys.report.calibration import calibration_dict, calibration_text
+    from simsys.report.calibration import calibration_dict, calibration_text, kernel_dicts, kernel_text
     from simsys.report.fidelity_page import Notes, write_page
 
-    names = [file.name for file in files]
+    names, as_of = [file.name for file in files], datetime.now(UTC).date()
     tables = [read_table(file) for file in files]
-    found = fit_profiles(
-        [case for table in tables if not is_kernel_table(table) for case in cases_of(table)],
-        [fit for table in tables if is_kernel_table(table) for fit in fit_kernels(table)],
-        tables=names,
-        command=shlex.join(["simsys", "calibrate", *names, "--rows", str(rows)]),
-        as_of=datetime.now(UTC).date(),
-        rows_of_a_group=rows,
-        jobs=jobs,
-    )
-    written = found.write(out)
-    if page is not None:
-        known = Notes.read(notes) if notes is not None else Notes()
-        written += write_page(page, found.unseen, command=found.command, notes=known)
-    if as_json:
-        answer_json({"calibration": calibration_dict(found), "files": [str(path) for path in written]})
+    cases = [case for table in tables if not is_kernel_table(table) for case in cases_of(table)]
+    kernels = [fit for table in tables if is_kernel_table(table) for fit in fit_kernels(table)]
+    command = shlex.join(["simsys", "calibrate", *names, *(["--rows", str(rows)] if cases else [])])
+    if cases:
+        found = fit_profiles(
+            cases, kernels, tables=names, command=command, as_of=as_of, rows_of_a_group=rows, jobs=jobs
+        )
+        written = found.write(out)
+        if page is not None:
+            known = Notes.read(notes) if notes is not None else Notes()
+            written += write_page(page, found.unseen, command=command, notes=known)
+        text, facts = calibration_text(found), calibration_dict(found)
     else:
-        answer(calibration_text(found))
+        written = write_kernel_fits(out, kernels, tables=names, command=command, as_of=as_of)
+        text, facts = kernel_text(kernels), {"kernels": kernel_dicts(kernels)}
+    if as_json:
+        answer_json({"calibration": facts, "files": [str(path) for path in written]})
+    else:
+        answer(text)
         for path in written:
             say(f"wrote {path}")

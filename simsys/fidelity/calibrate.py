@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
@@ -15,7 +15,7 @@ from simsys.fidelity.case import Case, Prediction
 from simsys.fidelity.errors import Errors, errors_of
 from simsys.fidelity.expected import errors_to_expect
 from simsys.fidelity.fit import Fit, Problem, fit, unseen
-from simsys.fidelity.operator_tables import KernelFit, overlay_of
+from simsys.fidelity.operator_tables import KernelFit, overlay_of, provenance
 from simsys.fidelity.predict import Progress, Simulations
 from simsys.report.files import write_files
 from simsys.report.yaml_text import yaml_text
@@ -71,10 +71,7 @@ class Calibration:
         Raises:
             OutputError: If that fails.
         """
-        files: list[Path] = []
-        for (kind, name), document in self.documents.items():
-            text = f"# Fitted by `{self.command}`, {self.as_of}: not to be edited.\n{yaml_text(document)}"
-            files += write_files(folder / "fits" / f"{kind}s", {f"{name}.yaml": _writer(text)})
+        files = write_fits(folder, self.documents, self.command, self.as_of)
         expected = yaml_text(errors_to_expect(self.unseen, self.read))
         text = f"# Errors on rows that a fit had not seen, by `{self.command}`, {self.as_of}.\n{expected}"
         return files + write_files(folder / "fits", {EXPECTED: _writer(text)})
@@ -99,13 +96,9 @@ class Calibration:
         ]
         names = ", ".join(self.tables)
         kernels = [fit for fit in self.kernels if ("gpu", fit.gpu) == named]
-        sources = {
-            f"efficiency.{fit.kind}": f"fitted to kernels of {names} ({self.as_of}), {self.command}" for fit in kernels
-        }
-        sources |= {"kernel_floor": f"fitted to kernels of {names} ({self.as_of}), {self.command}"} if kernels else {}
-        fits = {f"efficiency.{fit.kind}.{fit.dtype}": self._kernel_fit(fit) for fit in kernels}
-        sources |= {path: f"fitted to {rows} rows of {names} ({self.as_of}), {self.command}" for path, rows in own}
-        fits |= {
+        told = provenance(kernels, self.tables, self.command, self.as_of) if kernels else {"sources": {}, "fits": {}}
+        sources = {path: f"fitted to {rows} rows of {names} ({self.as_of}), {self.command}" for path, rows in own}
+        fits = {
             path: {
                 "fitted_on": f"{rows} rows of {names}",
                 "error": _share(unseen_),
@@ -115,16 +108,35 @@ class Calibration:
             }
             for path, rows in own
         }
-        return {"sources": sources, "fits": fits}
+        return {"sources": told["sources"] | sources, "fits": told["fits"] | fits}
 
-    def _kernel_fit(self, fit: KernelFit) -> dict[str, Any]:
-        return {
-            "fitted_on": f"{fit.kernels} kernels",
-            "error": round(fit.error_unseen, 4),
-            "error_of_fit": round(fit.error, 4),
-            "command": self.command,
-            "as_of": str(self.as_of),
-        }
+
+def write_kernel_fits(
+    folder: Path, kernels: Sequence[KernelFit], *, tables: Sequence[str], command: str, as_of: date
+) -> list[Path]:
+    """Write what was fitted to kernels alone, as `Calibration.write` does.
+
+    Raises:
+        OutputError: If that fails.
+    """
+    documents = {
+        named: {**values, **provenance([fit for fit in kernels if ("gpu", fit.gpu) == named], tables, command, as_of)}
+        for named, values in overlay_of(kernels).items()
+    }
+    return write_fits(folder, documents, command, as_of)
+
+
+def write_fits(folder: Path, documents: Mapping[Named, Mapping[str, Any]], command: str, as_of: date) -> list[Path]:
+    """Write settings of profiles into ``fits/`` below a folder of hardware profiles.
+
+    Raises:
+        OutputError: If that fails.
+    """
+    files: list[Path] = []
+    for (kind, name), document in documents.items():
+        text = f"# Fitted by `{command}`, {as_of}: not to be edited.\n{yaml_text(dict(document))}"
+        files += write_files(folder / "fits" / f"{kind}s", {f"{name}.yaml": _writer(text)})
+    return files
 
 
 def calibrate(

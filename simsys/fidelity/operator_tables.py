@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -38,6 +39,8 @@ OUTLIER = 0.1
 """Logarithmic error beyond which a kernel counts less and less."""
 FEWEST = 20
 """Kernels, for a curve."""
+WORST = 0.25
+"""Mean error on unseen kernels from which a fit is given up: these kernels follow another law."""
 SMOOTH = 0.05
 """How strongly neighbouring points of a curve are held together, for those that few kernels tell."""
 SHORT_CONTEXT = 128
@@ -72,14 +75,32 @@ class KernelFit:
 def overlay_of(fits: Sequence[KernelFit]) -> dict[Named, dict[str, Any]]:
     """The fits as settings of GPU profiles, for `simsys.config.hardware.overlaid`."""
     found: dict[Named, dict[str, Any]] = {}
-    for fit in fits:
+    for fit in sorted(fits, key=lambda fit: fit.dtype not in ("bf16", "fp16")):  # 16 bit speaks for other dtypes
         own = found.setdefault(("gpu", fit.gpu), {"efficiency": {}, "kernel_floor": {}})
         first = fit.kind not in own["efficiency"]
-        floor = format_quantity(float(f"{fit.floor_s:.2g}"), Dimension.SECONDS)
+        floor = format_quantity(round(fit.floor_s, 8), Dimension.SECONDS)
         for name in ("default", fit.dtype) if first else (fit.dtype,):
             own["efficiency"].setdefault(fit.kind, {})[name] = list(fit.points)
             own["kernel_floor"].setdefault(fit.kind, {})[name] = floor
     return found
+
+
+def provenance(fits: Sequence[KernelFit], tables: Sequence[str], command: str, as_of: date) -> dict[str, Any]:
+    """What the fits of one GPU say of themselves in its profile: ``sources`` and ``fits``."""
+    said = f"fitted to kernels of {', '.join(tables)} ({as_of}), {command}"
+    return {
+        "sources": {**{f"efficiency.{fit.kind}": said for fit in fits}, "kernel_floor": said},
+        "fits": {
+            f"efficiency.{fit.kind}.{fit.dtype}": {
+                "fitted_on": f"{fit.kernels} kernels",
+                "error": round(fit.error_unseen, 4),
+                "error_of_fit": round(fit.error, 4),
+                "command": command,
+                "as_of": str(as_of),
+            }
+            for fit in fits
+        },
+    }
 
 
 def is_kernel_table(table: Table) -> bool:
@@ -107,8 +128,9 @@ def fit_kernels(table: Table) -> list[KernelFit]:
     fit = _fit_gemm if gemm else _fit_attention
     found = [fit(gpu, dtype, rows) for (gpu, dtype), rows in groups.items() if len(rows) >= FEWEST]
     table.check()
+    found = [each for each in found if each.error_unseen < WORST]
     if not found:
-        raise UsageError(f"{table.file}: no GPU and dtype has {FEWEST} kernels or more")
+        raise UsageError(f"{table.file}: no GPU and dtype has {FEWEST} kernels or more that a fit describes")
     return found
 
 

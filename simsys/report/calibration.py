@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from simsys.config.hardware import Named
 from simsys.fidelity.calibrate import Calibration
 from simsys.fidelity.errors import Errors, errors_of
+from simsys.fidelity.operator_tables import KernelFit
 from simsys.report.text import number, percent, wrap
-from simsys.units import pretty
+from simsys.units import Dimension, pretty
 
 
 def calibration_text(found: Calibration) -> str:
@@ -35,6 +37,21 @@ def calibration_dict(found: Calibration) -> dict[str, Any]:
         ],
         "left_alone": dict(found.fit.left_alone),
     }
+
+
+def kernel_text(kernels: Sequence[KernelFit]) -> str:
+    """What was fitted to kernels, a line each: what a kernel takes besides, and the errors."""
+    lines = [f"{'kernels':<44}{'number':>8}{'besides':>10}{'fit':>9}{'unseen':>9}"]
+    for each in kernels:
+        name = f"{each.gpu} {each.kind} {each.dtype}"
+        errors = f"{percent(each.error):>9}{percent(each.error_unseen):>9}"
+        lines.append(f"{name:<44}{each.kernels:>8,}{pretty(round(each.floor_s, 8), Dimension.SECONDS):>10}{errors}")
+    return "\n".join(lines)
+
+
+def kernel_dicts(kernels: Sequence[KernelFit]) -> list[dict[str, Any]]:
+    """The same for programs."""
+    return [asdict(each) for each in kernels]
 
 
 def _error_lines(found: Calibration) -> Iterator[str]:
