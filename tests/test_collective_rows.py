@@ -40,7 +40,7 @@ def microseconds(**cells: str) -> float:
 def test_a_row_becomes_a_collective_with_its_measured_time() -> None:
     case = case_of()
     assert (case.measured, case.unit, case.metric, case.group) == (700.0, "us", "time_us", "DGX A100 (1 node)")
-    assert case.tags == {"collective": "all_reduce", "gpus": "8"}
+    assert case.tags == {"collective": "all_reduce", "gpus": "8", "size": "1 MiB and more"}
     assert 350.0 < microseconds() < 1400.0
 
 

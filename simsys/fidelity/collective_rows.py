@@ -8,6 +8,7 @@ from simsys.fidelity.case import Case, Unsupported
 from simsys.fidelity.collective_run import CollectiveRun
 from simsys.fidelity.hardware_names import hardware_of
 from simsys.fidelity.table import Row, Table
+from simsys.units import MIB
 
 COLUMNS = ("id", "system", "gpus", "nodes", "collective", "bytes", "time_us")
 LARGE_BYTES = 2**20
@@ -63,7 +64,7 @@ def collective_case(
         metric="time_us" if nbytes >= LARGE_BYTES else "time_us below 1 MiB",
         unit="us",
         measured=time_us,
-        tags={"collective": collective, "gpus": str(gpus)},
+        tags={"collective": collective, "gpus": str(gpus), "size": "1 MiB and more" if nbytes >= MIB else "less"},
         run=run,
         figure="time_s",
         scale=1e6,
