@@ -65,7 +65,7 @@ def test_text_says_collective_gpus_and_out_of_place_times(path: Path) -> None:
     path.write_text(text_of(), encoding="utf-8")
     small, large = nccl_tests_cases(path)
     assert (small.measured, large.measured) == (51.44, 711.5)
-    assert large.tags == {"collective": "all_reduce_perf", "gpus": "8"}
+    assert large.tags == {"collective": "all_reduce_perf", "gpus": "8", "size": "1 MiB and more"}
     assert large.run is not None
     assert large.run.figures()[large.figure] * large.scale == pytest.approx(711.5, rel=0.5)
 
