@@ -86,6 +86,7 @@ FREE = (
     Free("engine", "per_step", 1e-6, 1e-1, RUNS, SECONDS),
     Free("engine", "per_sequence", 1e-7, 2e-3, SERVING, SECONDS),
     Free("engine", "per_request", 1e-4, 1.0, SERVING, SECONDS),
+    Free("engine", "all_reduce", 5e-7, 5e-5, SERVING, SECONDS),
     Free("engine", "elementwise", 0.3, 5.0, TRAINING),
     Free("engine", "loss_bytes_per_logit", 4.0, 120.0, TRAINING),
     Free("gpu", "efficiency.gemm", 0.2, 1.0, RUNS, column="compute"),
@@ -94,6 +95,7 @@ FREE = (
     Free("gpu", "efficiency.decode_attention", 0.1, 1.0, SERVING, column="memory"),
     Free("gpu", "efficiency.memory", 0.3, 1.0, RUNS, column="memory"),
     Free("gpu", "efficiency.conv", 0.1, 1.0, TRAINING, column="compute"),
+    Free("node", "host.core_speed", 0.5, 2.5, RUNS),
     Free("node", "interconnect.bandwidth", 1e9, 2e12, COLLECTIVES, Dimension.BYTES_PER_SECOND),
     Free("node", "nics.bandwidth", 1e8, 4e11, COLLECTIVES, Dimension.BYTES_PER_SECOND),
     Free("node", "nics.latency", 1e-7, 1e-4, COLLECTIVES, SECONDS),
@@ -147,9 +149,11 @@ def _beside(own: Mapping[str, Any], coefficient: Coefficient, points: Sequence[M
 
 def _coefficients(named: Named, profile: Profile, free: Free) -> list[Coefficient]:
     path = tuple(free.path.split("."))
-    value: Any = reduce(getattr, path, profile)
+    value: Any = reduce(lambda found, name: getattr(found, name, None), path, profile)
+    if value is None:  # what a profile leaves out has no part in its runs
+        return []
     if not free.column:
-        known = value is not None and value > free.lower
+        known = value > free.lower
         start = min(float(value), free.upper) if known else math.sqrt(free.lower * free.upper)
         return [Coefficient(named, path, free.lower, free.upper, start, free.dimension, families=free.families)]
     curves = {dtype: [point.model_dump() for point in points] for dtype, points in value.items()}

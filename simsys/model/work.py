@@ -27,6 +27,7 @@ class Kernel(NamedTuple):
         inner: GEMM inner dimension k.
         dtype: Compute data type, such as ``bf16``.
         effort: Time that the computing takes, over that of the best kernel for so many FLOP.
+        launches: How many kernels share the FLOP and the bytes, such as the two products of a backward pass.
     """
 
     kind: OperatorKind
@@ -37,6 +38,7 @@ class Kernel(NamedTuple):
     inner: int = 0
     dtype: str = "bf16"
     effort: float = 1.0
+    launches: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,10 +107,15 @@ def backward_work(forward: Work, ratio: float = 2.0) -> Work:
     """The work of the backward pass, `ratio` times the FLOP and bytes of the forward pass.
 
     Gradients with respect to inputs and to weights are two products of the forward's size, so the ratio is 2
-    (Narayanan et al. 2021, appendix) unless a block says otherwise (`Block.backward_flop_ratio`).
+    (Narayanan et al. 2021, appendix) unless a block says otherwise (`Block.backward_flop_ratio`). Each product is a
+    kernel of its own.
     """
-    scaled = tuple(k._replace(flop=ratio * k.flop, nbytes=ratio * k.nbytes) for k in forward.kernels)
-    return Work(scaled, layers=forward.layers)
+    return Work(tuple(_gradient(kernel, ratio) for kernel in forward.kernels), layers=forward.layers)
+
+
+def _gradient(kernel: Kernel, ratio: float) -> Kernel:
+    launches = ratio * kernel.launches if kernel.kind is OperatorKind.GEMM else kernel.launches
+    return kernel._replace(flop=ratio * kernel.flop, nbytes=ratio * kernel.nbytes, launches=launches)
 
 
 def training_work(work: Work, *, attention: float, scores: float, memory: float) -> Work:

@@ -116,7 +116,7 @@ class DeviceSpec:
 
 
 def kernel_seconds(spec: DeviceSpec, kernel: Kernel) -> float:
-    """How long one kernel takes: ``floor + max(flop / (peak · e_c), bytes / (bandwidth · e_m))``.
+    """How long one kernel takes: ``launches · floor + max(flop / (peak · e_c), bytes / (bandwidth · e_m))``.
 
     Args:
         spec: The device.
@@ -151,7 +151,7 @@ def kernel_bounds(spec: DeviceSpec, kernel: Kernel) -> tuple[float, float]:
             raise InfeasibleError(f"{spec.name} has no {dtype} arithmetic; it has {', '.join(spec.peak_flop_per_s)}")
         compute_s = kernel.flop * kernel.effort / (peak * compute)
     floors = spec.floor_s.get(kind)
-    floor_s = 0.0 if floors is None else floors.get(dtype, floors["default"])
+    floor_s = 0.0 if floors is None else floors.get(dtype, floors["default"]) * kernel.launches
     return (floor_s + memory_s) / spec.speed, (floor_s + compute_s) / spec.speed
 
 
