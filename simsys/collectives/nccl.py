@@ -10,10 +10,11 @@ NCCL's latency of a step is from one GPU to the next, the wire's included. So a 
 it: a step takes the larger of the two, never the sum. Where only some transfers of a step leave the node, the mean
 counts, as a chunk meets them one after another.
 
-`RAMP` is the one number that is not NCCL's: the weight of the square root in `Plan`, without which messages of 1 to
-64 MiB come out a third too fast, because their chunks are too few to fill the links. It was set to 1 on 296 published
-nccl-tests figures of A100 to B200 systems, 1 to 8 nodes. Median error below 1 MiB, up to 64 MiB and beyond, for some
-weights: 47, 29 and 13 % (0), 41, 17 and 9 % (0.5), 34, 17 and 6 % (1), 29, 20 and 8 % (1.5).
+`RAMP` and `CALL_S` are not NCCL's: the weight of the square root in `Plan`, without which messages of 1 to 64 MiB come
+out too fast, because their chunks are too few to fill the links, and what a call takes beside NCCL's own count. They
+were set on 296 published nccl-tests figures of A100 to B200 systems, 1 to 8 nodes. Median error below 1 MiB, up to 64
+MiB and beyond: 40, 26 and 12 % without both; 26, 16 and 7 % with a weight of 0.7, 24, 17 and 7 % with 4 us besides,
+which takes the mean error below 1 MiB from 34 to 27 %; 20, 19 and 5 % with a weight of 1.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ Generation: TypeAlias = Literal["volta", "ampere", "hopper", "blackwell"]
 Inside: TypeAlias = Literal["nvlink", "pci"]
 
 PROTOCOLS = ("LL", "LL128", "Simple")
-RAMP = 1.0
+RAMP = 0.7
+CALL_S = 4e-6
 
 BASE_S = {
     "ring": {"LL": 6.6e-6, "LL128": 14.0e-6, "Simple": 8.4e-6},
@@ -128,7 +130,7 @@ class NcclTuning:
 
     def overhead_s(self, pattern: str, protocol: str) -> float:
         """Seconds per call."""
-        return BASE_S[pattern][protocol]
+        return CALL_S + BASE_S[pattern][protocol]
 
     def over(self, path: Path, protocol: str, nodes: int) -> Path:
         """What a protocol makes of a path, in a group on so many nodes.

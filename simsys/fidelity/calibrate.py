@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from simsys.config.expected_errors import FILENAME as EXPECTED
 from simsys.config.hardware import Named
-from simsys.fidelity.case import Case, Prediction
+from simsys.fidelity.case import Case, Prediction, Run
 from simsys.fidelity.errors import Errors, errors_of
 from simsys.fidelity.expected import errors_to_expect
 from simsys.fidelity.fit import Fit, Problem, fit, unseen
@@ -158,7 +158,7 @@ def calibrate(
         tables: The names of their tables.
         command: What the user called, to be written down.
         as_of: The date, likewise.
-        rows_of_a_group: Most rows of a group, metric, GPU and engine that the fit looks at, evenly spaced.
+        rows_of_a_group: Most runs of a group, GPU and engine that the fit looks at, evenly spaced.
         jobs: Processes that simulate.
         progress: Told how far a round of simulations is.
 
@@ -168,24 +168,24 @@ def calibrate(
     chosen = sample(cases, rows_of_a_group)
     with Simulations(jobs, progress) as simulations:
         problem = Problem(chosen, simulations, overlay_of(kernels))
-        tested = unseen(problem, cases, simulations)
         fitted = fit(problem)
+        tested = unseen(problem, cases, simulations)
         before, after = simulations.predict(problem.cases), simulations.predict(problem.cases, fitted.overlay)
         read = [simulations.profiles(case.run) if case.run is not None else frozenset() for case in cases]
     return Calibration(problem, fitted, before, after, tested, read, kernels, tables, command, as_of)
 
 
 def sample(cases: Sequence[Case], most: int) -> list[Case]:
-    """At most so many cases of each group, metric, GPU and engine, evenly spaced in the order of their table."""
-    groups: dict[tuple[str, ...], list[Case]] = {}
+    """All cases of at most so many runs of each group, GPU and engine, evenly spaced in the order of their table."""
+    groups: dict[tuple[str, ...], dict[Run, list[Case]]] = {}
     for case in cases:
         if case.run is not None:
-            tags = [case.tags.get(name, "") for name in ("gpu", "engine", "collective")]
-            groups.setdefault((case.group, case.metric, *tags), []).append(case)
+            groups.setdefault((case.group, *case.setting), {}).setdefault(case.run, []).append(case)
     chosen: list[Case] = []
-    for members in groups.values():
+    for runs in groups.values():
+        members = list(runs.values())
         count = min(most, len(members))
-        chosen += [members[index * len(members) // count] for index in range(count)]
+        chosen += [case for index in range(count) for case in members[index * len(members) // count]]
     return chosen
 
 

@@ -63,6 +63,11 @@ class Case:
     scale: float = 1.0
     reason: str = ""
 
+    @property
+    def setting(self) -> tuple[str, ...]:
+        """What tells sets of cases of one group apart: GPU, engine, collective."""
+        return tuple(self.tags.get(name, "") for name in ("gpu", "engine", "collective"))
+
 
 @dataclass(frozen=True)
 class Prediction:

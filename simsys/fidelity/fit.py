@@ -30,6 +30,8 @@ FEWEST_ROWS = 3
 """A coefficient that fewer rows feel is left alone."""
 FELT = 1e-4
 """A row feels a coefficient whose `STEP` changes it by this share."""
+NEAR = 0.1
+"""How far derivatives hold, as a share of the way between a coefficient's bounds."""
 FARTHEST = 0.2
 """How far a step goes at most, as a share of the way between a coefficient's bounds."""
 LITTLE = 0.005
@@ -88,7 +90,7 @@ class Problem:
         if not self.coefficients:
             raise UsageError("no coefficient can be told from these rows: they do not vary in what would show it")
         self.colours = _colours(self.coefficients, self.read)
-        self._slopes: dict[bytes, Vector] = {}
+        self._slopes: list[tuple[Vector, Vector]] = []
         self.start = np.array([to_unit(each, each.start) for each in self.coefficients])
 
     def overlay(self, coefficients: Sequence[Coefficient], values: Sequence[float]) -> Overlay:
@@ -103,11 +105,12 @@ class Problem:
         return np.concatenate([self.weights * self._errors(self.coefficients, places), PULL * (places - self.start)])
 
     def jacobian(self, places: Vector) -> Vector:
-        """Derivatives of the residuals; coefficients that share no row are moved together."""
-        key = places.tobytes()
-        if key not in self._slopes:
-            self._slopes[key] = self._slopes_at(places)
-        return self._slopes[key]
+        """Derivatives of the residuals, here or `NEAR`; coefficients that share no row are moved together."""
+        for known, slopes in self._slopes:
+            if np.max(np.abs(known - places)) <= NEAR:
+                return slopes
+        self._slopes.append((places, self._slopes_at(places)))
+        return self._slopes[-1][1]
 
     def _slopes_at(self, places: Vector) -> Vector:
         base = self._errors(self.coefficients, places)
@@ -165,7 +168,7 @@ def fit(problem: Problem, *, steps: int = 4, rows: Sequence[bool] | None = None)
 
     Args:
         problem: What is to be fitted.
-        steps: Most steps; each takes a set of derivatives, of which the first is the same for all fits of a problem.
+        steps: Most steps; derivatives that a fit of the same problem has found are taken again.
         rows: Which of the rows count; all if left out.
 
     Raises:
@@ -177,7 +180,7 @@ def fit(problem: Problem, *, steps: int = 4, rows: Sequence[bool] | None = None)
     places, residuals = start, kept * problem.residuals(start)
     for _ in range(steps):
         step = _step(kept[:, None] * problem.jacobian(places), residuals, places, scale)
-        for share in (1.0, 0.4):
+        for share in (1.0, 0.4, 0.15):
             tried = kept * problem.residuals(places + share * step)
             gain = 1.0 - _cost(tried, scale) / _cost(residuals, scale)
             if gain > 0.0:
@@ -211,7 +214,7 @@ def _cost(residuals: Vector, scale: float) -> float:
 
 
 def unseen(
-    problem: Problem, cases: Sequence[Case], simulations: Simulations, *, folds: int = 5, steps: int = 2
+    problem: Problem, cases: Sequence[Case], simulations: Simulations, *, folds: int = 5, steps: int = 4
 ) -> list[Prediction]:
     """Predict each case by a fit that has not seen its fold; in their order.
 
@@ -239,9 +242,17 @@ def unseen(
 
 
 def _weights(cases: Sequence[Case]) -> Vector:
-    """Every group of a metric counts once, whatever its rows; squared, the weights add up to one."""
-    sizes = Counter((case.group, case.metric) for case in cases)
-    return np.array([1.0 / math.sqrt(len(sizes) * sizes[case.group, case.metric]) for case in cases])
+    """The squared weights of a metric of a group are as the root of its settings, evenly divided; their sum is one."""
+    sizes = Counter((case.group, case.metric, case.setting) for case in cases)
+    settings_of = Counter((group, metric) for group, metric, _ in sizes)
+    squared = np.array(
+        [
+            settings_of[case.group, case.metric] ** -0.5 / sizes[case.group, case.metric, case.setting]
+            for case in cases
+        ]
+    )
+    weights: Vector = np.sqrt(squared / np.sum(squared))
+    return weights
 
 
 def _log_error(prediction: Prediction) -> float:
