@@ -38,6 +38,7 @@ def calibrate(
     from simsys.fidelity.readers import cases_of
     from simsys.fidelity.table import read_table
     from simsys.report.calibration import calibration_dict, calibration_text, kernel_dicts, kernel_text
+    from simsys.report.counting import counting
     from simsys.report.fidelity_page import Notes, write_page
 
     names, as_of = [file.name for file in files], datetime.now(UTC).date()
@@ -46,9 +47,17 @@ def calibrate(
     kernels = [fit for table in tables if is_kernel_table(table) for fit in fit_kernels(table)]
     command = shlex.join(["simsys", "calibrate", *names, *(["--rows", str(rows)] if cases else [])])
     if cases:
-        found = fit_profiles(
-            cases, kernels, tables=names, command=command, as_of=as_of, rows_of_a_group=rows, jobs=jobs
-        )
+        with counting("runs of this round") as progress:
+            found = fit_profiles(
+                cases,
+                kernels,
+                tables=names,
+                command=command,
+                as_of=as_of,
+                rows_of_a_group=rows,
+                jobs=jobs,
+                progress=progress,
+            )
         written = found.write(out)
         if page is not None:
             known = Notes.read(notes) if notes is not None else Notes()

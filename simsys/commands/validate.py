@@ -32,12 +32,14 @@ def validate(
     from simsys.config.experiment import SimulationConfig
     from simsys.fidelity.predict import predict
     from simsys.fidelity.readers import read_cases, shipped_tables
+    from simsys.report.counting import counting
     from simsys.report.validation import Validation
 
     config = SimulationConfig.from_yaml(on, scenario) if on is not None else None
     where = config.model_dump(mode="json", exclude_unset=True) if config is not None else None
     cases = [case for file in files or shipped_tables() for case in read_cases(file, where)]
-    found = Validation(predict(cases, jobs=jobs))
+    with counting("runs") as progress:
+        found = Validation(predict(cases, jobs=jobs, progress=progress))
     written = found.write(out) if out is not None else []
     if as_json:
         answer_json({"validation": found.as_dict(), "files": [str(path) for path in written]})

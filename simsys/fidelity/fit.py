@@ -246,10 +246,7 @@ def _weights(cases: Sequence[Case]) -> Vector:
     sizes = Counter((case.group, case.metric, case.setting) for case in cases)
     settings_of = Counter((group, metric) for group, metric, _ in sizes)
     squared = np.array(
-        [
-            settings_of[case.group, case.metric] ** -0.5 / sizes[case.group, case.metric, case.setting]
-            for case in cases
-        ]
+        [settings_of[case.group, case.metric] ** -0.5 / sizes[case.group, case.metric, case.setting] for case in cases]
     )
     weights: Vector = np.sqrt(squared / np.sum(squared))
     return weights

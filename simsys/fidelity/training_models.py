@@ -14,6 +14,8 @@ _BY_SIZES = {"gpt": "gpt", "llama": "llama", "bert": "bert", "transformer-xl": "
 _BY_NAME = {"moe": "a mixture of experts", "cnn": "a CNN", "enc-dec": "an encoder-decoder"}
 UNPADDED = 0.5
 """Tokens of Wikipedia's sequences that are no padding, at a length of 512 (Krell et al. 2021, §2)."""
+_BINNED = {"dle_bert": 512}
+"""Sources whose batches hold sequences of like length, and the length from which they do (NVIDIA/LDDL, README)."""
 HEAD_SIZE = 128
 """Where a table does not say how many heads there are."""
 
@@ -26,7 +28,9 @@ def model_of(row: Row) -> dict[str, Any]:
     """
     arch = row.text("arch")
     length = {"sequence_length": row.whole("seq_len")} if row.text("seq_len") else {}
-    if "unpadded" in row.text("attn_kernel") and length:
+    if length and (
+        "unpadded" in row.text("attn_kernel") or length["sequence_length"] == _BINNED.get(row.text("group"))
+    ):
         length["sequence_length"] = round(UNPADDED * length["sequence_length"])
     if arch in _BY_SIZES and row.text("layers"):
         return {"model_type": _BY_SIZES[arch], **_sizes(row), **length}
@@ -38,6 +42,10 @@ def model_of(row: Row) -> dict[str, Any]:
             length["decoder_sequence_length"] = length["sequence_length"]
         return {"name": name, **length}
     raise Unsupported(f"no model of kind {arch!r}")
+
+
+def _has_no_padding(row: Row, length: int) -> bool:
+    return "unpadded" in row.text("attn_kernel") or length == _BINNED.get(row.text("group"))
 
 
 def layers_of(row: Row) -> int:
