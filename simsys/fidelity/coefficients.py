@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 from simsys.config.hardware import (
@@ -148,8 +147,7 @@ def _beside(own: Mapping[str, Any], coefficient: Coefficient, points: Sequence[M
 
 
 def _coefficients(named: Named, profile: Profile, free: Free) -> list[Coefficient]:
-    path = tuple(free.path.split("."))
-    value: Any = reduce(lambda found, name: getattr(found, name, None), path, profile)
+    path, value = tuple(free.path.split(".")), _value(profile, free.path)
     if value is None:  # what a profile leaves out has no part in its runs
         return []
     if not free.column:
@@ -170,6 +168,13 @@ def _coefficients(named: Named, profile: Profile, free: Free) -> list[Coefficien
         )
         for dtype, points in curves.items()
     ]
+
+
+def _value(profile: Profile, path: str) -> Any:
+    found: Any = profile
+    for name in path.split("."):
+        found = getattr(found, name, None)
+    return found
 
 
 def _nested(path: Sequence[str], value: Any) -> dict[str, Any]:
