@@ -119,6 +119,8 @@ class JobRun:
             requests=collector.requests,
             assumptions=job.assumptions(),
             simulated_s=seconds,
+            world_size=job.layout.world_size,
+            simulated_ranks=len(executor.ranks()),
             events=executor.env.events_scheduled,
         )
 

@@ -10,8 +10,6 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from simsys.build.job import build_job
-from simsys.build.serving import ServingJob
 from simsys.comparison.amounts import amount, with_amount
 from simsys.comparison.variants import MEDIUM, as_variant
 from simsys.config.experiment import SimulationConfig
@@ -111,7 +109,6 @@ def measure(config: SimulationConfig, variant: str, repeats: int = 1) -> Measure
         counts.add(result.events)
     if len(counts) > 1:
         raise InternalError(f"{config.name}: the same scenario took {' and '.join(map(str, sorted(counts)))} events")
-    stand_ins, ranks = _ranks(scenario)
     return Measurement(
         variant,
         tuple(wall_s),
@@ -120,8 +117,8 @@ def measure(config: SimulationConfig, variant: str, repeats: int = 1) -> Measure
         None if before is None else (_peak_bytes() or 0.0) - before,
         result.simulated_s,
         result.contention,
-        stand_ins,
-        ranks,
+        result.simulated_ranks,
+        result.world_size,
         result.metrics.get("steps", 0),
         figures(result),
     )
@@ -144,17 +141,6 @@ def _difference(found: float, true: float) -> float:
     if found == true:
         return 0.0
     return found / true - 1.0 if true else float("inf")
-
-
-def _ranks(config: SimulationConfig) -> tuple[int, int]:
-    """How many ranks are simulated, and how many there are."""
-    if config.jobs is not None:
-        return 0, 0
-    job = build_job(config)
-    ranks = job.layout.world_size
-    if config.simulation.lod != MEDIUM:
-        return ranks, ranks
-    return len(job.teams(0)) * job.layout.data if isinstance(job, ServingJob) else len(job.roles()), ranks
 
 
 def _peak_bytes() -> float | None:

@@ -43,6 +43,8 @@ class RunResult:
         jobs: The result of each job, if several share the cluster.
         assumptions: Defaults and data that the figures rest on, for people.
         simulated_s: Simulated time.
+        world_size: Ranks of the job; 0 of several jobs.
+        simulated_ranks: Those that run processes of their own, as stand-ins or each for itself.
         events: SimPy events scheduled.
         wall_s: Wall-clock time of the simulation.
         cpu_s: CPU time of the simulation.
@@ -66,6 +68,8 @@ class RunResult:
     jobs: Sequence[RunResult] = ()
     assumptions: Sequence[str] = ()
     simulated_s: float = 0.0
+    world_size: int = 0
+    simulated_ranks: int = 0
     events: int = 0
     wall_s: float = 0.0
     cpu_s: float = 0.0
