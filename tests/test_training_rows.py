@@ -110,7 +110,7 @@ def test_what_the_degrees_leave_is_data_parallel() -> None:
     [
         ({"dp": "4"}, "do not make the number of GPUs"),
         ({"dp": "0"}, "not stated"),
-        ({"gpu": "TPU-v4"}, "no profile of GPU 'TPU-v4'"),
+        ({"gpu": "TPU-v4"}, "no profile of GPU TPU-v4"),
         ({"gpu": "A100-PCIE-40GB"}, "no profile of GPU"),
         ({"arch": "rwkv"}, "no model of kind 'rwkv'"),
         ({"arch": "moe"}, "a number of layers of its own"),

@@ -15,9 +15,9 @@ from typing import Any
 
 from simsys.errors import UnknownNameError
 from simsys.fidelity.case import Case, Unsupported
+from simsys.fidelity.hardware_names import machine_of, node_of
 from simsys.fidelity.scenario_run import ScenarioRun
 from simsys.fidelity.serving_engines import engine_setup
-from simsys.fidelity.serving_hardware import gpus_of_node, hardware
 from simsys.fidelity.serving_load import LOADS, Load
 from simsys.fidelity.serving_precision import precisions
 from simsys.fidelity.table import Row, Table
@@ -130,7 +130,7 @@ def _scenario(row: Row, load: Load) -> dict[str, Any]:
     return {
         "simulation": {"lod": "medium"},
         "model": {"name": model.name},
-        "hardware": dict(hardware(row.text("gpu"), gpus)),
+        "hardware": node_of(row.text("gpu"), gpus),
         "parallelism": parallelism,
         "serving": {
             "engine": setup.profile,
@@ -155,7 +155,7 @@ def _parallelism(row: Row) -> dict[str, int]:
     replicas = re.search(r"attention_dp (\d+)", row.text("notes"))
     if replicas is not None and int(replicas.group(1)) > 1:
         raise Unsupported("attention in data parallelism")
-    if tensor > gpus_of_node(row.text("gpu")) and tensor % experts == 0 and experts > 1:
+    if tensor > machine_of(row.text("gpu")).domain and tensor % experts == 0 and experts > 1:
         tensor //= experts
     if tensor % experts:
         raise Unsupported("experts divided among other ranks than tensor parallelism has")
