@@ -9,10 +9,13 @@ from scipy.stats import spearmanr
 
 from simsys.fidelity.case import Case, Prediction
 from simsys.fidelity.ranking import ranking_of, spearman
+from simsys.fidelity.scenario_run import ScenarioRun
 
 
 def row(layouts: str, predicted: float | None, measured: float, metric: str = "iteration_s") -> Prediction:
-    return Prediction(Case("x", "training", "g", metric, "s", measured, layouts=layouts), predicted)
+    """A row whose layout is told by what is predicted of it."""
+    run = ScenarioRun.of({"takes": predicted})
+    return Prediction(Case("x", "training", "g", metric, "s", measured, layouts=layouts, run=run), predicted)
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=3, max_size=12))
@@ -41,6 +44,15 @@ def test_more_throughput_is_better() -> None:
 def test_sets_of_two_unset_or_unpredicted_rows_do_not_count() -> None:
     rows = [row("a", 1.0, 1.0), row("a", 2.0, 2.0), row("a", None, 3.0), *[row("", 1.0, 1.0)] * 5]
     assert ranking_of(rows) is None
+
+
+def test_a_layout_that_was_measured_twice_counts_once() -> None:
+    rows = [row("a", 1.0, 10.0), row("a", 1.0, 14.0), row("a", 2.0, 11.0), row("a", 3.0, 15.0)]
+    found = ranking_of(rows)
+    assert found is not None
+    assert (found.sets, found.rows, found.spearman) == (1, 4, 0.5)
+    assert found.regret == pytest.approx(12.0 / 11.0 - 1.0)
+    assert ranking_of(rows[:3]) is None
 
 
 def test_a_set_measured_alike_has_no_order() -> None:

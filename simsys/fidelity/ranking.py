@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simsys.fidelity.case import Prediction
+from simsys.fidelity.case import Prediction, Run
 
 FEWEST = 3
 """A set of fewer layouts has no order to speak of."""
@@ -21,7 +21,7 @@ class Ranking:
     """How well layouts are told apart.
 
     Args:
-        sets: Sets of rows that differ in nothing but their layout.
+        sets: Sets of rows that differ in nothing but their layout, of which there are at least three.
         rows: Rows in them.
         spearman: Mean rank correlation of predicted and measured values over the sets.
         regret: Mean over the sets of what is lost by taking the predicted best: its measured value against that of
@@ -35,20 +35,42 @@ class Ranking:
 
 
 def ranking_of(predictions: Sequence[Prediction]) -> Ranking | None:
-    """How well the layouts of all sets are told apart; none if there is no set of at least three."""
-    sets: dict[Any, list[Prediction]] = {}
+    """How well the layouts of all sets are told apart; none if there is no set of at least three.
+
+    A layout that was measured several times counts once, with the mean of its measurements.
+    """
+    sets: dict[Any, dict[Run, list[Prediction]]] = {}
     for each in predictions:
-        if each.case.layouts and each.predicted is not None:
-            sets.setdefault((each.case.metric, each.case.layouts), []).append(each)
-    found = [members for members in sets.values() if _varies(members)]
+        if each.case.layouts and each.case.run is not None and each.predicted is not None:
+            sets.setdefault((each.case.metric, each.case.layouts), {}).setdefault(each.case.run, []).append(each)
+    found = [[_Layout.of(repeats) for repeats in runs.values()] for runs in sets.values()]
+    found = [layouts for layouts in found if _varies(layouts)]
     if not found:
         return None
     return Ranking(
         sets=len(found),
-        rows=sum(map(len, found)),
-        spearman=fmean(spearman(_predicted(members), _measured(members)) for members in found),
-        regret=fmean(_regret(members) for members in found),
+        rows=sum(each.rows for layouts in found for each in layouts),
+        spearman=fmean(
+            spearman([each.predicted for each in layouts], [each.measured for each in layouts]) for layouts in found
+        ),
+        regret=fmean(_regret(layouts) for layouts in found),
     )
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """One layout: what is predicted of it, and the mean of its measurements."""
+
+    predicted: float
+    measured: float
+    rows: int
+    more_is_better: bool
+
+    @classmethod
+    def of(cls, repeats: Sequence[Prediction]) -> _Layout:
+        first = repeats[0]
+        measured = fmean(each.case.measured for each in repeats)
+        return cls(first.predicted or 0.0, measured, len(repeats), "_per_s" in first.case.metric)
 
 
 def spearman(left: Sequence[float], right: Sequence[float]) -> float:
@@ -71,21 +93,11 @@ def _ranks(values: Sequence[float]) -> NDArray[np.float64]:
     return mean
 
 
-def _varies(members: Sequence[Prediction]) -> bool:
-    return len(members) >= FEWEST and len({each.case.measured for each in members}) > 1
+def _varies(layouts: Sequence[_Layout]) -> bool:
+    return len(layouts) >= FEWEST and len({each.measured for each in layouts}) > 1
 
 
-def _regret(members: Sequence[Prediction]) -> float:
-    more_is_better = "_per_s" in members[0].case.metric
-    measured = _measured(members)
-    sign = -1.0 if more_is_better else 1.0
-    chosen = measured[int(np.argmin(sign * np.asarray(_predicted(members))))]
-    return max(measured) / chosen - 1.0 if more_is_better else chosen / min(measured) - 1.0
-
-
-def _predicted(members: Sequence[Prediction]) -> list[float]:
-    return [each.predicted for each in members if each.predicted is not None]
-
-
-def _measured(members: Sequence[Prediction]) -> list[float]:
-    return [each.case.measured for each in members]
+def _regret(layouts: Sequence[_Layout]) -> float:
+    if layouts[0].more_is_better:
+        return max(each.measured for each in layouts) / max(layouts, key=lambda each: each.predicted).measured - 1.0
+    return min(layouts, key=lambda each: each.predicted).measured / min(each.measured for each in layouts) - 1.0
