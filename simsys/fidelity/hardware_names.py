@@ -56,6 +56,7 @@ _MACHINES: tuple[tuple[str, Machine], ...] = (
 """By what names contain."""
 _CARDS = re.compile(r"(\d+)\s*x\s*(?:HDR|EDR|NDR|XDR)?\s*(\d+)\s*G", re.IGNORECASE)
 _OF_NODE = re.compile(r"(\d+)\s*Gbps/node", re.IGNORECASE)
+_NOT_STATED = re.compile(r"speed not", re.IGNORECASE)
 _DGX2 = re.compile(r"dgx-?2\b", re.IGNORECASE)
 
 PROTOCOL = 0.96
@@ -108,7 +109,7 @@ def hardware_of(gpu: str, gpus: int, nodes: int, interconnect: str) -> dict[str,
         "gpus_per_node": per_node,
         "fabric": machine.fabric,
     }
-    stated = _node_gb_per_s(interconnect)
+    stated = _node_gb_per_s(interconnect, machine)
     if stated is not None and gpus > per_node and machine.domain <= 8 and stated != machine.nics_gb_per_s:
         hardware["network_bandwidth"] = f"{stated:g} GB/s"
         hardware["nics_per_node"] = per_node  # GPUs that send at once have their shares
@@ -127,10 +128,14 @@ def _gpus_per_node(machine: Machine, gpus: int, nodes: int, interconnect: str) -
     return gpus // nodes
 
 
-def _node_gb_per_s(interconnect: str) -> float | None:
-    """What the network cards of a node carry together in GB/s; none if it is not said."""
+def _node_gb_per_s(interconnect: str, machine: Machine) -> float | None:
+    """What the network cards of a node carry together in GB/s; none if it is not said.
+
+    Where a source says that it does not know the speed, a node counts as having one card for all its GPUs, which is
+    what the runs of the one such source show: the more a node sends, the slower they are.
+    """
     if cards := _CARDS.search(interconnect):
         return int(cards[1]) * int(cards[2]) * PROTOCOL / 8.0
     if node := _OF_NODE.search(interconnect):
         return int(node[1]) * PROTOCOL / 8.0
-    return None
+    return machine.nics_gb_per_s / 8.0 if _NOT_STATED.search(interconnect) else None
