@@ -103,7 +103,7 @@ class Probe:
         They are told many at a time, and the last of them at the end of the job.
 
         Args:
-            rank: The first rank of the replica.
+            rank: The first rank of the engine; a replica has one for each stage of its pipeline.
             runs: Six numbers for every run of steps in a row with the same batch: when the first of them began in
                 seconds; how many steps; decoding sequences; prompt tokens that each step has processed; the duration
                 of the first step in seconds; and by how much each was longer than the one before.
