@@ -35,13 +35,18 @@ FEWEST, MOST = 32, 4096
 class Turn:
     """What the recurrence needs of an engine whose turn comes again and again."""
 
-    __slots__ = ("growth", "host_s", "lines", "lines_at", "number", "until")
+    __slots__ = ("growth", "host_s", "lines_at", "number", "stages", "until")
 
     def __init__(self, engine: PipelineJump) -> None:
         self.host_s, self.growth, self.lines_at = engine.host_s, engine.growth, engine.lines_at
         self.number = engine.number(engine.issued)
-        self.lines: tuple[StageLine, ...] = ()
+        self.stages: list[tuple[list[float], float, float, float]] = []
         self.until = -inf
+
+    def renew(self, columns_s: Sequence[list[float]]) -> None:
+        """Put together, for each stage, when steps end there and how long the next ones take."""
+        lines, self.until = self.lines_at(self.number)
+        self.stages = [(ends_s, *line) for ends_s, line in zip(columns_s, lines, strict=True)]
 
 
 class Pipeline:
@@ -164,9 +169,9 @@ class Pipeline:
         for time_s, turn in islice(zip(columns_s[-1], turns, strict=False), stop):
             number = turn.number
             if number >= turn.until:
-                turn.lines, turn.until = turn.lines_at(number)
+                turn.renew(columns_s)
             ready_s = time_s + turn.host_s
-            for ends_s, (fixed_s, slope_s, hop_s) in zip(columns_s, turn.lines):  # noqa: B905 - strict takes time
+            for ends_s, fixed_s, slope_s, hop_s in turn.stages:
                 free_s = ends_s[-1]
                 if free_s > ready_s:
                     ready_s = free_s
