@@ -107,17 +107,17 @@ class Pipeline:
         """How many steps of a run have ended before what happens now."""
         return engine.issued - 1 + self._under_way(engine)[1]
 
-    def stop(self, engine: PipelineJump) -> list[float]:
-        """End everything now; return when the steps of a run have ended that have not been noted yet."""
-        self._stopped = True
-        step, turns = self._under_way(engine)
-        now_s, engines = self.env._now, len(self._order)
-        compute_s = engine.compute_s(engine.issued - 1 + turns)
+    def stop(self, engine: PipelineJump) -> None:
+        """End everything now, with the stages that an engine's step under way has passed."""
+        if not self._stopped:
+            self._settle(self._left())
+            self._stopped = True
+        place, now_s = self._order.index(engine), self.env._now
+        compute_s = engine.compute_s(engine.issued - 1)
         for device, ends_s, seconds in zip(self.stages.devices, self._ends_s, compute_s, strict=True):
             device.free_at_s = min(device.free_at_s, now_s)
-            if ends_s[step] <= now_s:
+            if ends_s[place] <= now_s:
                 device.busy_s += seconds
-        return self._ends_s[-1][step - turns * engines : step : engines]
 
     def catch_up(self) -> None:
         """Let the devices know until when they have work."""
@@ -281,7 +281,7 @@ class PipelineJump:
 
     def stop(self) -> int:
         """End now, with the steps that have ended; return how many of the run have."""
-        self.ends_s += self._pipeline.stop(self)
+        self._pipeline.stop(self)
         self._book(under_way=1)
         return len(self.ends_s)
 
