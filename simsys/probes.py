@@ -89,7 +89,7 @@ class Probe:
         """The KV cache of a request, `nbytes` on all ranks together, has gone from one replica to another."""
 
     def request_joined(self, request: int, rank: int, now_s: float) -> None:
-        """A request whose prompt was processed elsewhere decodes from now on, on the replica with this first rank."""
+        """A request whose prompt was processed elsewhere decodes from now on, on the engine with this first rank."""
 
     def scaled(self, active: int, paid: int, now_s: float) -> None:
         """From now on so many replicas take requests, and GPUs of so many are paid for; told where they are scaled."""

@@ -16,9 +16,14 @@ from test_steppers import POLICIES, ROUTERS, limits, workload
 
 from frameworks.chunked_prefill import ChunkedPrefill
 from frameworks.round_robin import RoundRobin
+from simsys.check import check_config
+from simsys.config.experiment import SimulationConfig
 from simsys.executors.pipeline_jump import FEWEST
 from simsys.framework import Router, Scheduler
+from simsys.metrics.result import RunResult
+from simsys.metrics.token_times import gaps_by_request
 from simsys.serving.requests import RequestTable
+from simsys.simulation import simulate
 from tests.thorough import cases
 
 AMPLE = Limits(num_blocks=10_000, max_num_seqs=64)
@@ -165,3 +170,63 @@ def test_a_request_that_waits_longer_than_the_run_does_not_end_it() -> None:
     jump, steps = (serve(requests, full, level=level) for level in ("medium", "stepping"))
     equal(jump, steps)
     assert jump.events < 60
+
+
+def simulated(stepping: bool, **settings: Any) -> RunResult:
+    """Replicas of two stages with GPT-2 on a node, from the configuration to the result."""
+    serving = {"stepping": stepping, "max_num_batched_tokens": 256, **settings.pop("serving", {})}
+    gpus = settings.pop("gpus", 2)
+    config = SimulationConfig(
+        hardware={"profile": "dgx-h100", "gpus_per_node": gpus, **settings.pop("hardware", {})},
+        model={"name": "GPT2-Small"},
+        parallelism={"pp_stages": 2},
+        serving=serving,
+        workload={
+            "arrivals": {"kind": "poisson", "rate": "300 req/s"},
+            "prompt_tokens": {"kind": "uniform", "low": 1, "high": 700},
+            "output_tokens": {"kind": "uniform", "low": 1, "high": 200},
+            "num_requests": 50,
+        },
+        simulation=settings,
+    )
+    assert check_config(config) == []
+    return simulate(config)
+
+
+def figures(result: RunResult) -> dict[str, float]:
+    return {name: value for name, value in result.metrics.items() if isinstance(value, int | float)}
+
+
+WHOLE: dict[str, dict[str, Any]] = {
+    "alone": {},
+    "contiguous prompts": {"serving": {"scheduler": "vllm_v0"}},
+    "scarce memory": {"serving": {"gpu_memory_utilization": 0.0242}},
+    "swapping": {"serving": {"gpu_memory_utilization": 0.0242, "preemption": "swap"}},
+    "replicas": {"gpus": 6, "serving": {"router": "least_kv"}},
+    "scaled": {"gpus": 6, "serving": {"autoscaling": {"scale_up_queue": 1, "startup": "20 ms", "interval": "5 ms"}}},
+    "split": {"gpus": 6, "serving": {"disaggregated": {"prefill_replicas": 1, "decode_replicas": 2}}},
+    "ended": {"duration": "90 ms"},
+    "occupied": {"gpus": 4, "occupy_links": True},
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_figures_do_not_depend_on_how_many_steps_are_one_run(name: str) -> None:
+    jump, steps = (simulated(stepping, **WHOLE[name]) for stepping in (False, True))
+    assert jump.events < 0.7 * steps.events
+    assert jump.rows == steps.rows
+    assert figures(jump) == pytest.approx(figures(steps), rel=1e-9)
+    assert jump.requests is not None
+    assert steps.requests is not None
+    gaps_s, expected_s = gaps_by_request(jump.requests), gaps_by_request(steps.requests)
+    assert gaps_s is not None
+    assert gaps_s == expected_s
+
+
+@pytest.mark.parametrize(
+    "hardware",
+    [{"jitter": {"compute": 0.2}}, {"slowdowns": [{"gpus": [0], "speed": 0.5, "from": "10 ms", "until": "50 ms"}]}],
+)
+def test_steps_are_simulated_one_by_one_where_hardware_varies(hardware: dict[str, Any]) -> None:
+    result = simulated(False, hardware=hardware)
+    assert result.events > result.metrics["steps"]
