@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from simsys.serving.replica import Replica
     from simsys.serving.source import Source
 
-FEWEST, MOST = 32, 4096
+FEWEST, MOST = 64, 4096
 """Steps that are foreseen: few after an interruption, twice as many each time if there is none."""
 
 
@@ -75,7 +75,8 @@ class Pipeline:
 
     def enter(self, engine: PipelineJump) -> None:
         """A run begins: its first step waits where one is that has entered before."""
-        self._settle(self._left())
+        if not self._firing:
+            self._settle(self._left())
         now_s, number = self.env._now, engine.number(0)
         time_s = now_s + engine.host_s
         lines, _ = engine.lines_at(number)
