@@ -89,7 +89,7 @@ class Probe:
         """The KV cache of a request, `nbytes` on all ranks together, has gone from one replica to another."""
 
     def request_joined(self, request: int, rank: int, now_s: float) -> None:
-        """A request whose prompt was processed elsewhere decodes from now on, on the replica with this first rank."""
+        """A request whose prompt was processed elsewhere decodes from now on, on the engine with this first rank."""
 
     def scaled(self, active: int, paid: int, now_s: float) -> None:
         """From now on so many replicas take requests, and GPUs of so many are paid for; told where they are scaled."""
@@ -103,7 +103,7 @@ class Probe:
         They are told many at a time, and the last of them at the end of the job.
 
         Args:
-            rank: The first rank of the replica.
+            rank: The first rank of the engine; a replica has one for each stage of its pipeline.
             runs: Six numbers for every run of steps in a row with the same batch: when the first of them began in
                 seconds; how many steps; decoding sequences; prompt tokens that each step has processed; the duration
                 of the first step in seconds; and by how much each was longer than the one before.

@@ -63,6 +63,16 @@ class Starter(Protocol):
     def passes(self, rank: int, forward: Callable[[Batch, float], Event], done: Callable[[int], None]) -> Stepper:
         """What carries out steps that are more than one pass, by calling `forward` with a batch and host seconds."""
 
+    def pipeline(
+        self,
+        stages: Sequence[tuple[Group, ForwardPass]],
+        parts: int,
+        rank: int,
+        forward: Callable[[Batch, float], Event],
+        done: Callable[[int], None],
+    ) -> Stepper:
+        """What carries out steps of one of the engines that share a pipeline: the one with this first rank."""
+
 
 class Stepper(Protocol):
     """Carries out consecutive steps of a team: in as many events as the level of detail wants."""

@@ -36,6 +36,7 @@ class PipelineTeam(Team):
         super().__init__(groups[0], plans[0], executor)
         self.stages = tuple(zip(groups, plans, strict=True))
         self.parts = parts
+        self._engines = 0  # that have been asked for
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -43,8 +44,10 @@ class PipelineTeam(Team):
         return tuple(group for group, _ in self.stages)
 
     def steps(self, done: Callable[[int], None]) -> Stepper:
-        """What carries out consecutive steps of one of the batches in flight."""
-        return self._executor.passes(self.group.ranks[0], _step_of(self), done)
+        """What carries out the steps of the next engine, of which each stage has one."""
+        rank = self.groups[self._engines].ranks[0]
+        self._engines += 1
+        return self._executor.pipeline(self.stages, self.parts, rank, _step_of(self), done)
 
     def forward(self, batch: Batch, *, host_s: float = 0.0, name: str = "forward") -> Event:
         """Pass a batch through all stages, `host_s` seconds of host work first, beside what the GPUs still do."""

@@ -14,11 +14,14 @@ from simsys.metrics.token_times import gaps_by_request
 from simsys.simulation import simulate
 
 
-def served(*, lod: str = "medium", stepping: bool = False, serving: dict[str, Any] | None = None) -> RunResult:
+def served(
+    *, lod: str = "medium", stepping: bool = False, serving: dict[str, Any] | None = None, stages: int = 1
+) -> RunResult:
     return simulate(
         SimulationConfig(
             hardware={"profile": "dgx-h100", "gpus_per_node": 2},
             model={"name": "GPT2-Small"},
+            parallelism={"pp_stages": stages},
             serving={"stepping": stepping, **(serving or {})},
             workload={
                 "arrivals": {"kind": "poisson", "rate": "300 req/s"},
@@ -31,9 +34,10 @@ def served(*, lod: str = "medium", stepping: bool = False, serving: dict[str, An
     )
 
 
+@pytest.mark.parametrize("stages", [1, 2])
 @pytest.mark.parametrize("block_size", [1, 7, 16, 512])
-def test_the_mean_is_that_of_what_each_request_holds_in_each_step(block_size: int) -> None:
-    result = served(serving={"block_size": block_size})
+def test_the_mean_is_that_of_what_each_request_holds_in_each_step(block_size: int, stages: int) -> None:
+    result = served(serving={"block_size": block_size}, stages=stages)
     log = result.requests
     assert log is not None
     gaps = gaps_by_request(log)
@@ -58,13 +62,18 @@ def test_the_mean_is_that_of_what_each_request_holds_in_each_step(block_size: in
         {"disaggregated": {"prefill_replicas": 1, "decode_replicas": 1}, "max_num_batched_tokens": 256},
     ],
 )
-def test_it_does_not_depend_on_how_many_steps_are_one_run(serving: dict[str, Any]) -> None:
-    jumping, stepping = (served(serving=serving, stepping=stepping) for stepping in (False, True))
+@pytest.mark.parametrize("stages", [1, 2])
+def test_it_does_not_depend_on_how_many_steps_are_one_run(serving: dict[str, Any], stages: int) -> None:
+    if stages > 1 and "disaggregated" in serving:
+        pytest.skip("needs a node for each pipeline")
+    jumping, stepping = (served(serving=serving, stepping=stepping, stages=stages) for stepping in (False, True))
     assert jumping.events < stepping.events
     mean = jumping.metrics["mean_kv_cache_usage"]
     assert mean == pytest.approx(stepping.metrics["mean_kv_cache_usage"], rel=1e-10)
     if "disaggregated" not in serving:  # at high, caches that are sent hold blocks for longer where they contend
-        assert served(serving=serving, lod="high").metrics["mean_kv_cache_usage"] == pytest.approx(mean, rel=1e-9)
+        assert served(serving=serving, lod="high", stages=stages).metrics["mean_kv_cache_usage"] == pytest.approx(
+            mean, rel=1e-9
+        )
 
 
 def test_closed_forms_are_the_sums_over_steps() -> None:

@@ -13,17 +13,17 @@ from simsys.simulation import simulate
 REQUESTS = 20
 
 
-def serving(lod: str, model: str, tensor: int = 1) -> RunResult:
+def serving(lod: str, model: str, tensor: int = 1, stages: int = 1, output_tokens: int = 128) -> RunResult:
     return simulate(
         SimulationConfig(
-            hardware={"profile": "dgx-b200", "gpus_per_node": tensor},
+            hardware={"profile": "dgx-b200", "gpus_per_node": tensor * stages},
             model={"name": model},
-            parallelism={"tp_degree": tensor},
+            parallelism={"tp_degree": tensor, "pp_stages": stages},
             serving={},
             workload={
                 "arrivals": {"kind": "constant", "rate": "4 req/s"},
                 "prompt_tokens": 512,
-                "output_tokens": 128,
+                "output_tokens": output_tokens,
                 "num_requests": REQUESTS,
             },
             simulation={"lod": lod},
@@ -58,6 +58,13 @@ def test_medium_serving_takes_two_events_per_request_or_less_whatever_the_model_
         result = serving("medium", model, tensor)
         counts.add(result.events <= 2 * REQUESTS < result.metrics["steps"])
     assert counts == {True}
+
+
+@pytest.mark.parametrize("stages", [2, 4])
+def test_medium_pipelines_take_a_few_events_per_request_however_many_tokens_it_gets(stages: int) -> None:
+    for output_tokens in (128, 512):
+        result = serving("medium", "Llama3-70B", 2, stages, output_tokens)
+        assert result.events <= 7 * REQUESTS < 0.2 * result.metrics["steps"]
 
 
 @pytest.mark.parametrize("tensor", [2, 4, 8])

@@ -37,8 +37,8 @@ def _speed(row: Row) -> Iterator[str]:
     steps, events = medium["steps"], medium["events"]
     if steps and events > 0.5 * steps:
         yield (
-            f"medium takes {events / steps:.2g} events per step here: runs of steps are not one event where a "
-            "pipeline has several batches under way, links are occupied, hardware varies, or each step brings a batch"
+            f"medium takes {events / steps:.2g} events per step here: runs of steps are not one event where links are "
+            "occupied, hardware varies, or each step brings a batch"
         )
     if fixed <= 0.4:
         each_s, cheap_s = (level["median_cpu_s"] / max(level["events"], 1) for level in (medium, high))

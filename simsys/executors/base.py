@@ -168,6 +168,25 @@ class Executor(Clocks, ABC):
         """
         return Passes(self, rank, forward, done)
 
+    def pipeline(
+        self,
+        stages: Sequence[tuple[Group, ForwardPass]],
+        parts: int,
+        rank: int,
+        forward: PassOn,
+        done: Callable[[int], None],
+    ) -> Stepper:
+        """What carries out consecutive steps of one of the engines that share the stages of a pipeline.
+
+        Args:
+            stages: The ranks and one rank's share of each stage.
+            parts: Into how many parts hidden states are divided.
+            rank: The first rank of the engine.
+            forward: Carries out a step.
+            done: Called after a run of steps, with their number.
+        """
+        return self.passes(rank, forward, done)
+
     def program(self, op: Program) -> Event:
         """Run the passes one by one."""
         return self.env.process(self._play(op))

@@ -22,7 +22,8 @@ class ClosedForms(Executor):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._tally = Tally(self)
+        self.tally = Tally(self)
+        """What has been sent."""
         self._lanes: dict[tuple[Group, Group, int], tuple[float, float]] = {}
 
     def run_collective(self, meeting: Meeting, ready_s: float) -> None:
@@ -39,7 +40,7 @@ class ClosedForms(Executor):
     def send(self, op: Send) -> Event:
         """One event when the message has arrived over an idle route."""
         event = self.mail.event(op.rank, op.dst, op.tag, receiving=False)
-        self._tally.sent(op)
+        self.tally.sent(op)
         start_s = self.now(op.rank)
         latency_s, bytes_per_s = self.platform.network.steady(start_s).idle_path([(op.rank, op.dst)])
         end_s = start_s + latency_s + op.nbytes / bytes_per_s
@@ -63,15 +64,26 @@ class ClosedForms(Executor):
         latency_s, bytes_per_s = self._lane(op.source, op.target, op.pairs, self.env._now)
         return latency_s + op.nbytes / bytes_per_s
 
-    def _hand_on_seconds(self, op: Pipelined, stage: int, start_s: float) -> float:
+    def hand_on_seconds(self, op: Pipelined, stage: int, start_s: float = 0.0) -> float:
         """How long the hidden states need to the next stage, all ranks sending at once."""
-        nbytes = self.handed_on_bytes(op, stage)
-        if not nbytes:
+        send = self.handed_on(op, stage)
+        if send is None:
             return 0.0
         pairs = op.transfers(stage)
         latency_s, bytes_per_s = self._lane(op.passes[stage].team, op.passes[stage + 1].team, pairs, start_s)
-        self._tally.sent(Send(*pairs[0], nbytes, None, op.name))
-        return latency_s + nbytes / bytes_per_s
+        return latency_s + send.nbytes / bytes_per_s
+
+    def handed_on(self, op: Pipelined, stage: int) -> Send | None:
+        """What the first rank of a stage sends to the next one."""
+        nbytes = self.handed_on_bytes(op, stage)
+        return Send(*op.transfers(stage)[0], nbytes, None, op.name) if nbytes else None
+
+    def _hand_on(self, op: Pipelined, stage: int, start_s: float) -> float:
+        """Count what a stage hands on; return how long that takes."""
+        send = self.handed_on(op, stage)
+        if send is not None:
+            self.tally.sent(send)
+        return self.hand_on_seconds(op, stage, start_s)
 
     def _lane(self, source: Group, target: Group, pairs: Pairs, start_s: float) -> tuple[float, float]:
         """Latency and bytes/s from the ranks of one team to those of another, all sending at once on idle links."""

@@ -14,10 +14,13 @@ from simsys.executors.ahead import ComputeAhead
 from simsys.executors.closed_forms import ClosedForms
 from simsys.executors.memory_use import MemoryUse, memory_use
 from simsys.executors.pass_times import PassTimes
+from simsys.executors.pipeline_cost import Stages
+from simsys.executors.pipeline_jump import Pipeline, PipelineJump
 from simsys.executors.programs import Course, Outcome, ProgramMeeting, StuckError, longest_paths
-from simsys.executors.steppers import Jump
+from simsys.executors.step_log import StepLog
+from simsys.executors.steppers import Jump, PassOn
 from simsys.model.work import Work
-from simsys.ops import Collective, Compute, Forward, Operation, Pass, PassOperation, Pipelined, Program, Send
+from simsys.ops import Collective, Compute, Forward, HostWork, Operation, Pass, PassOperation, Pipelined, Program, Send
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
 from simsys.platform.device import Device
@@ -39,6 +42,7 @@ class MediumDetail(ComputeAhead, ClosedForms):
         self._times_of: dict[Pass, PassTimes] = {}
         self._uses: dict[int, tuple[object, MemoryUse]] = {}  # by identity of the passes, which it holds
         self._meets: dict[int, tuple[object, bool]] = {}  # likewise
+        self._pipelines: dict[int, Pipeline] = {}  # by rank
         self._hops_s: dict[tuple[int, int, float], float] = {}
         self._latest: deque[tuple[Device, float, float]] = deque(maxlen=MOST_UNDER_WAY)  # passes: when they end, work
         self._as_of_s, self._epoch = 0.0, 0  # when the programs began whose passes are being timed
@@ -52,7 +56,7 @@ class MediumDetail(ComputeAhead, ClosedForms):
         """The whole pass as one event."""
         device = self.platform.devices[op.rank]
         if op.team.size > 1:
-            self._tally.passed(op, op.batch)
+            self.tally.passed(op, op.batch)
         start_s = max(self.env._now, device.free_at_s)
         collective_s = self.communicator(op.team).seconds_from(start_s)
         compute_s, exchange_s = self.pass_cost(op).seconds(op.batch, collective_s)
@@ -78,14 +82,14 @@ class MediumDetail(ComputeAhead, ClosedForms):
         for stage, each in enumerate(op.passes):
             end_s = self._pass_after(each, end_s)
             if stage + 1 < len(op.passes):
-                end_s += self._hand_on_seconds(op, stage, end_s)
+                end_s += self._hand_on(op, stage, end_s)
         return At(self.env, end_s)
 
     def _pass_after(self, op: Forward, ready_s: float) -> float:
         """When a stage has finished with a batch that reaches it at `ready_s`."""
         device = self.platform.devices[op.rank]
         if op.team.size > 1:
-            self._tally.passed(op, op.batch)
+            self.tally.passed(op, op.batch)
         start_s = max(ready_s, device.free_at_s)
         collective_s = self.communicator(op.team).seconds_from(start_s)
         compute_s, exchange_s = self.pass_cost(op).seconds(op.batch, collective_s)
@@ -101,7 +105,32 @@ class MediumDetail(ComputeAhead, ClosedForms):
         """A run of steps as one event, if the hardware stays as it is."""
         if self.conditions.iterations_vary or self.platform.next_change_s(0.0) < math.inf:
             return super().stepper(team, plan, done)
-        return Jump(self, team, plan, done, self._tally, 1 if self.model.stepping else sys.maxsize)
+        return Jump(self, team, plan, done, self.tally, 1 if self.model.stepping else sys.maxsize)
+
+    def pipeline(
+        self,
+        stages: Sequence[tuple[Group, ForwardPass]],
+        parts: int,
+        rank: int,
+        forward: PassOn,
+        done: Callable[[int], None],
+    ) -> Stepper:
+        """A run of steps as one event, if the hardware stays as it is."""
+        if self.conditions.iterations_vary or self.platform.next_change_s(0.0) < math.inf:
+            return super().pipeline(stages, parts, rank, forward, done)
+        pipeline = self._pipelines.get(stages[0][0].ranks[0])
+        if pipeline is None:
+            pipeline = Pipeline(self, Stages(self, stages, parts))
+            self._pipelines |= {each: pipeline for group, _ in stages for each in group.ranks}
+        log = StepLog(self, rank) if self.probes.steps else None
+        return PipelineJump(pipeline, done, 1 if self.model.stepping else sys.maxsize, log)
+
+    def host_work(self, op: HostWork, after: Event | None = None) -> Event:
+        """It comes after the passes that have been issued, also where these are foreseen."""
+        pipeline = self._pipelines.get(op.rank)
+        if pipeline is not None:
+            pipeline.catch_up()
+        return super().host_work(op, after)
 
     def program(self, op: Program) -> Event:
         """All programs of a group at once, as a recurrence over the ends of passes: no event for any pass."""
@@ -130,7 +159,7 @@ class MediumDetail(ComputeAhead, ClosedForms):
             device.free_at_s = course.end_s
             device.busy_s += course.times.compute_s
             self._tell(op, meeting.ready_s[op.rank], course)
-            self._tally.ran(course.passes)
+            self.tally.ran(course.passes)
             self._hold(op, meeting.ready_s[op.rank], course.end_s)
         for (src, dst, tag), (sent_s, arrived_s) in outcome.undelivered.items():
             self.env.fire_at(arrived_s, self.mail.event(src, dst, tag, receiving=False), sent_s)

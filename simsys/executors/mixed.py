@@ -85,7 +85,7 @@ class AnalyticalCollectives(ClosedForms, MixedDetail):
 
     def phases(self, op: Forward, stretches: Stretches) -> list[Phase]:
         """Layer by layer."""
-        self._tally.passed(op, op.batch)
+        self.tally.passed(op, op.batch)
         seconds, phases = self.communicator(op.team).seconds_from(self.env._now), list[Phase]()
         for repeat, segments in stretches:
             phases += [
@@ -96,7 +96,7 @@ class AnalyticalCollectives(ClosedForms, MixedDetail):
 
     def hand_on(self, op: Pipelined, stage: int, arrived: Callback) -> None:
         """The time of idle links."""
-        At(self.env, self.env._now + self._hand_on_seconds(op, stage, self.env._now), arrived)
+        At(self.env, self.env._now + self._hand_on(op, stage, self.env._now), arrived)
 
 
 class BothAbstractions(ComputeAhead, AnalyticalCollectives):

@@ -43,7 +43,7 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
     def send(self, op: Send) -> Event:
         """Occupy the route from when the rank's computation is done."""
         delivered = self.mail.event(op.rank, op.dst, op.tag, receiving=False)
-        self._tally.sent(op)
+        self.tally.sent(op)
         start_s = self.now(op.rank)
         latency_s, bytes_per_s = self.platform.network.steady(start_s).idle_path([(op.rank, op.dst)])
 
@@ -80,7 +80,7 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
         """Occupy the team's links all the time, with what its collectives need spread over the pass."""
         if op.team.size == 1:
             return super().forward(op)
-        self._tally.passed(op, op.batch)
+        self.tally.passed(op, op.batch)
         communicator, cost = self.communicator(op.team), self.pass_cost(op)
         device = self.platform.devices[op.rank]
         start_s = max(self.env._now, device.free_at_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from simsys.executors.step_times import StepTimes
@@ -35,6 +36,15 @@ class StepLog:
         else:
             growth_s = times.growth_s
             runs += (started_s, steps, decoding, tokens - decoding, times.first_s + growth_s * first, growth_s)
+        if len(runs) >= NUMBERS:
+            self.tell()
+
+    def add_each(self, tokens: float, decoding: float, started_s: float, ends_s: Sequence[float]) -> None:
+        """Note steps of a batch, each of which begins at the end of the one before, whatever their durations."""
+        runs, prompts = self.runs, tokens - decoding
+        for end_s in ends_s:
+            runs += (started_s, 1, decoding, prompts, end_s - started_s, 0.0)
+            started_s = end_s
         if len(runs) >= NUMBERS:
             self.tell()
 

@@ -66,6 +66,15 @@ class StepTimes:
                 seconds += more_s + growth_s * step
         return seconds
 
+    def line(self, step: int) -> Line:
+        """The durations from a step on, up to the next kink, as a line."""
+        fixed_s, slope_s = self.first_s, self.growth_s
+        for kink, more_s, growth_s in self.kinks:
+            if kink <= step:
+                fixed_s += more_s
+                slope_s += growth_s
+        return fixed_s, slope_s
+
     def stretches(self, first: int, end: int) -> Sequence[int]:
         """The ends of stretches of the steps from `first` up to `end` within which durations grow evenly."""
         if not self.kinks:

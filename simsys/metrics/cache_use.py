@@ -22,20 +22,20 @@ CELLS = 1 << 21
 """Runs times remainders that are looked at together."""
 
 
-def blocks_in_use(notes: EngineNotes, cache: PagedKVCache, runs: StepRuns | None) -> np.ndarray:
+def blocks_in_use(notes: EngineNotes, cache: PagedKVCache, runs: StepRuns) -> np.ndarray:
     """From each note to the next, the mean.
 
     Args:
         notes: Of the engine.
         cache: Its cache.
-        runs: Its runs of steps; None if each is a single step.
+        runs: Its runs of steps.
     """
     import numpy as np
 
     span_s = np.diff(notes.times_s, append=notes.times_s[-1:])
     taken = np.diff(notes.taken_blocks, append=notes.taken_blocks[-1:])
     blocks = (notes.used_blocks + taken).astype(float)
-    if runs is not None and len(runs):
+    if len(runs):
         block_s = _taken_by_prompts(notes, cache, runs) - _not_yet_taken(notes, cache, runs)
         blocks += np.divide(block_s, span_s, out=np.zeros(block_s.size), where=span_s > 0.0)
     return blocks

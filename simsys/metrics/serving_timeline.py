@@ -7,7 +7,6 @@ give the mean of the run, and Little's law holds for them exactly.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -161,12 +160,11 @@ def _batches(log: ServingLog, times: Timeline) -> Mapping[str, np.ndarray]:
         ends_s = np.concatenate([runs.started_s, runs.ended_s]) - log.starts_s
         tokens = runs.decode_tokens.astype(float)
         decoding += times.mean(ends_s, np.concatenate([tokens, -tokens]))
-    worked = {rank: cache for rank, cache in log.caches.items() if len(cache.notes[0]) > 1}
-    engines = Counter(map(log.steps.replica_of, worked))
-    for rank, cache in worked.items():
-        notes, replica = EngineNotes(cache), log.steps.replica_of(rank)
-        # Engines that share the stages of a pipeline take one step at a time.
-        held = blocks_in_use(notes, cache, log.steps.of(replica) if engines[replica] == 1 else None)
+    for rank, cache in log.caches.items():
+        notes = EngineNotes(cache)
+        if len(notes.times_s) < 2:
+            continue
+        held = blocks_in_use(notes, cache, log.steps.of(rank))
         blocks += times.mean(notes.times_s - log.starts_s, np.diff(held, prepend=0.0))
     columns = {"batch_size": _clean(decoding)}
     return columns | {"kv_cache_usage": _clean(blocks) / log.kv_blocks} if log.kv_blocks else columns

@@ -125,10 +125,6 @@ class StepLog:
         """The first ranks of the replicas that have made steps, in order."""
         return sorted(self._told)
 
-    def replica_of(self, rank: int) -> int:
-        """The first rank of the replica that the ranks of one of its engines belong to."""
-        return max((each for each in self.ranks if each <= rank), default=rank)
-
     def blocks(self) -> Iterator[StepRuns]:
         """The entries, some at a time, replica by replica; of each in the order in which they were told."""
         for rank in self.ranks:

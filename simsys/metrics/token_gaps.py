@@ -142,11 +142,10 @@ class TokenGaps:
             joined.setdefault(rank, Counter())[joined_s] += 1
         waits = []
         for rank, each in self._pauses.items():
-            replica = steps.replica_of(rank)
-            weight, new = each.weight, joined.get(replica)
+            weight, new = each.weight, joined.get(rank)
             if new:  # those that joined as a pause began have waited for longer
                 weight = weight - np.array([new[since_s] for since_s in each.since_s.tolist()], dtype=np.int64)
-            waits.append((replica, each.since_s, each.until_s, weight, False))
+            waits.append((rank, each.since_s, each.until_s, weight, False))
         for rank in joined:
             first_s, joined_s = np.array([times_s for where, *times_s in moved if where == rank]).T
             waits.append((rank, first_s, joined_s, np.ones(first_s.size, dtype=np.int64), True))

@@ -48,10 +48,10 @@ def _replicas(log: ServingLog) -> list[tuple[np.ndarray, np.ndarray]]:
     replicas = []
     for rank, cache in log.caches.items():
         begun_s = EngineNotes(cache).times_s
-        runs = log.steps.of(log.steps.replica_of(rank))
-        own = np.flatnonzero(np.isin(runs.started_s, begun_s) & (runs.decode_tokens > 0))
-        count = runs.count[own]
-        which = np.repeat(own, count)
+        runs = log.steps.of(rank)
+        decoding = np.flatnonzero(runs.decode_tokens > 0)
+        count = runs.count[decoding]
+        which = np.repeat(decoding, count)
         place = np.arange(which.size) - np.repeat(np.cumsum(count) - count, count) + 1
         replicas.append((begun_s, np.sort(runs.ends_s(place, which))))
     return replicas

@@ -49,7 +49,7 @@ class DecodingReplica(Replica):
             del self.fetching_scheduler.fetching[request]
             self._decode.add(request)
             for hook in self._probes.request_joined:
-                hook(request, self.team.group.ranks[0], self._env.now)
+                hook(request, self.rank, self._env.now)
         self._joining.clear()
         super()._next()
 

@@ -79,7 +79,8 @@ class Replica:
         self._max_context_tokens = max_context_tokens
         self._notes = self.kv.fresh_notes
         self._steps = team.steps(self._boundary)
-        self._waking = EventPriority(AFTERWARDS + 1 + (team.group.ranks[0] if rank is None else rank))
+        self.rank = team.group.ranks[0] if rank is None else rank
+        self._waking = EventPriority(AFTERWARDS + 1 + self.rank)
         overridden = type(scheduler).refusal is not Scheduler.refusal
         self._refuses = scheduler.refusal if overridden else None
         self._busy = self._stopped = False

@@ -1,0 +1,127 @@
+"""What steps cost in the stages of a pipeline, and from each stage to the next."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
+
+from simsys.executors.step_times import StepTimes
+from simsys.executors.steppers import NAME
+from simsys.model.batch import Batch
+from simsys.ops import Forward, Pipelined, Send
+from simsys.parallel.layout import Group
+from simsys.parallel.passes import ForwardPass
+
+if TYPE_CHECKING:
+    from simsys.executors.medium import MediumDetail
+
+StageLine = tuple[float, float, float]
+"""What a step takes in a stage: a constant, and by a number that grows evenly; and how long to the next stage."""
+Lines = tuple[tuple[StageLine, ...], float]
+"""The line of each stage, and from which number on they are others."""
+
+
+class DecodeLines(NamedTuple):
+    """Durations of steps without prompts by the context of their sequences, in pieces that are linear in all stages.
+
+    Args:
+        begins: The least context of each piece; that of the first one is 0.
+        lines: By piece, the line of each stage.
+        exchange_s: What of a step is communication, by stage.
+    """
+
+    begins: list[int]
+    lines: list[tuple[StageLine, ...]]
+    exchange_s: list[float]
+
+    def at(self, context: int) -> Lines:
+        """The piece of a context."""
+        place = bisect_right(self.begins, context)
+        return self.lines[place - 1], self.begins[place] if place < len(self.begins) else inf
+
+
+class Hops(NamedTuple):
+    """What the stages hand on in a step.
+
+    Args:
+        seconds: How long that takes after each stage; 0 after the last.
+        sends: What one rank of each stage sends.
+    """
+
+    seconds: list[float]
+    sends: list[Send]
+
+
+class Stages:
+    """The stages of a pipeline on hardware that stays as it is.
+
+    Args:
+        executor: Knows what passes and transfers cost.
+        stages: The ranks and one rank's share of each stage.
+        parts: Into how many parts hidden states are divided.
+    """
+
+    def __init__(self, executor: MediumDetail, stages: Sequence[tuple[Group, ForwardPass]], parts: int) -> None:
+        self._executor, self._parts = executor, parts
+        self.passes = tuple(Forward(group, plan, Batch(), 0.0, NAME) for group, plan in stages)
+        """One through each stage."""
+        self.devices = [executor.platform.devices[op.rank] for op in self.passes]
+        self._costs = [(executor.pass_cost(op), executor.communicator(op.team).seconds) for op in self.passes]
+        self._decoding: dict[int, DecodeLines] = {}
+        self._hops: dict[float, Hops] = {}
+
+    def decoding(self, sequences: int) -> DecodeLines:
+        """Durations of steps in which so many sequences decode, and nothing else."""
+        found = self._decoding.get(sequences)
+        if found is None:
+            found = self._decoding[sequences] = self._lines_of(sequences)
+        return found
+
+    def _lines_of(self, sequences: int) -> DecodeLines:
+        """The pieces of all stages, divided where any of them is."""
+        times = list[StepTimes]()
+        for cost, collective_s in self._costs:
+            costs = cost.step_costs(sequences, sequences, False, collective_s, alone=sequences == 1)
+            times.append(StepTimes(costs.compute_s + costs.exchange_s, 0.0, costs.exchange_s))
+            for kernel in costs.decode:
+                times[-1].add(kernel)
+        begins = sorted({0, *(kink for each in times for kink, _, _ in each.kinks)})
+        hops_s = self.hops(sequences).seconds
+        lines = [
+            tuple((*each.line(begin), hop_s) for each, hop_s in zip(times, hops_s, strict=True)) for begin in begins
+        ]
+        return DecodeLines(begins, lines, [each.idle_s for each in times])
+
+    def seconds(self, batch: Batch) -> list[tuple[float, float]]:
+        """What a step takes in each stage: computation, and communication."""
+        if batch.verified_pairs:
+            return [cost.seconds(batch, collective_s) for cost, collective_s in self._costs]
+        tokens, logits, pairs, prompt_context, context, decoding, *_ = batch
+        found = []
+        for cost, collective_s in self._costs:
+            costs = cost.step_costs(tokens, logits, pairs > 0.0, collective_s, alone=decoding == 1)
+            compute_s = cost.step_seconds(costs, pairs, prompt_context, context, decoding)
+            found.append((compute_s, costs.exchange_s))
+        return found
+
+    def hops(self, tokens: float) -> Hops:
+        """What stages hand on in a step with so many tokens."""
+        found = self._hops.get(tokens)
+        if found is None:
+            batch, executor, stages = Batch(tokens), self._executor, range(len(self.passes) - 1)
+            op = Pipelined(tuple(Forward(each.team, each.plan, batch, 0.0, NAME) for each in self.passes), self._parts)
+            seconds = [executor.hand_on_seconds(op, stage) for stage in stages]
+            sends = [send for stage in stages if (send := executor.handed_on(op, stage)) is not None]
+            found = self._hops[tokens] = Hops([*seconds, 0.0], sends)
+        return found
+
+    def count(self, batch: Batch, steps: int) -> None:
+        """Count what so many steps of a batch send."""
+        tally = self._executor.tally
+        for op in self.passes:
+            if op.team.size > 1:
+                tally.passed(op, batch, steps)
+        for send in self.hops(batch.tokens).sends:
+            tally.sent(send, steps)

@@ -1,0 +1,351 @@
+"""Consecutive steps of the engines that share a pipeline: runs of them as one event, foreseen by a recurrence.
+
+A step enters a stage when it has come there and the step before it has left, so steps leave in the order in which they
+have entered, and an engine whose run goes on enters again at that moment. As long as no run begins or ends, when steps
+leave the stages is a recurrence over floats, which a loop computes ahead of time without events. How far it goes
+changes no bit of what it finds, so it may be forgotten and computed again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from itertools import cycle, islice
+from math import ceil, inf
+from typing import TYPE_CHECKING
+
+from simpy.events import Event
+
+from simsys.executors.pipeline_cost import Lines, StageLine, Stages
+from simsys.executors.step_log import StepLog
+from simsys.executors.steppers import NAME
+from simsys.model.batch import Batch
+from simsys.ops import Forward
+from simsys.platform.environment import Recurring, boundary
+
+if TYPE_CHECKING:
+    from simsys.executors.base import Executor
+    from simsys.serving.replica import Replica
+    from simsys.serving.source import Source
+
+FEWEST, MOST = 64, 4096
+"""Steps that are foreseen: few after an interruption, twice as many each time if there is none."""
+
+
+class Turn:
+    """What the recurrence needs of an engine whose turn comes again and again."""
+
+    __slots__ = ("growth", "host_s", "lines_at", "number", "stages", "until")
+
+    def __init__(self, engine: PipelineJump) -> None:
+        self.host_s, self.growth, self.lines_at = engine.host_s, engine.growth, engine.lines_at
+        self.number = engine.number(engine.issued)
+        self.stages: list[tuple[list[float], float, float, float]] = []
+        self.until = -inf
+
+    def renew(self, columns_s: Sequence[list[float]]) -> None:
+        """Put together, for each stage, when steps end there and how long the next ones take."""
+        lines, self.until = self.lines_at(self.number)
+        self.stages = [(ends_s, *line) for ends_s, line in zip(columns_s, lines, strict=True)]
+
+
+class Pipeline:
+    """The steps that are under way in the stages of a replica.
+
+    There is one of each engine that has work, in the order in which they have entered, and so leave. Steps have
+    numbers in this order, from 0 for the one that leaves first. As n engines take turns, step j + n is the one that
+    enters when step j leaves, of the same engine.
+
+    Args:
+        executor: Knows the time and the probes.
+        stages: What steps cost.
+    """
+
+    def __init__(self, executor: Executor, stages: Stages) -> None:
+        self.env, self.stages = executor.env, stages
+        self._probes = executor.probes
+        self._priority = boundary(stages.passes[0].rank)
+        self._order: list[PipelineJump] = []
+        self._ends_s: list[list[float]] = [[] for _ in stages.devices]  # by stage, of each step
+        self._stop = 0  # the step at whose end the loop has to be asked again, or an engine
+        self._most = FEWEST
+        self._tick = Recurring(self.env, self._fire)
+        self._due_s = -1.0
+        self._firing = self._stopped = False
+
+    def enter(self, engine: PipelineJump) -> None:
+        """A run begins: its first step waits where one is that has entered before."""
+        if not self._firing:
+            self._settle(self._left())
+        now_s, number = self.env._now, engine.number(0)
+        time_s = now_s + engine.host_s
+        lines, _ = engine.lines_at(number)
+        for device, ends_s, (fixed_s, slope_s, hop_s) in zip(self.stages.devices, self._ends_s, lines, strict=True):
+            if device.free_at_s > time_s:
+                time_s = device.free_at_s
+            time_s += fixed_s + slope_s * number
+            ends_s.append(time_s)
+            time_s += hop_s
+        if self._probes.operation:
+            self._tell(engine, 0, now_s, len(self._order))
+        for device, ends_s in zip(self.stages.devices, self._ends_s, strict=True):
+            device.free_at_s = ends_s[-1]
+        self._order.append(engine)
+        if not self._firing:
+            self._most = FEWEST
+            self._foresee()
+
+    def cut(self, engine: PipelineJump) -> None:
+        """A run ends with the step that is under way."""
+        step, turns = self._under_way(engine)
+        if engine.issued + turns < engine.steps:
+            engine.steps = engine.issued + turns
+            if step < self._stop:
+                self._stop, self._most = step, FEWEST
+                self._arm()
+
+    def passed(self, engine: PipelineJump) -> int:
+        """How many steps of a run have ended before what happens now."""
+        return engine.issued - 1 + self._under_way(engine)[1]
+
+    def stop(self, engine: PipelineJump) -> None:
+        """End everything now, with the stages that an engine's step under way has passed."""
+        if not self._stopped:
+            self._settle(self._left())
+            self._stopped = True
+        place, now_s = self._order.index(engine), self.env._now
+        compute_s = engine.compute_s(engine.issued - 1)
+        for device, ends_s, seconds in zip(self.stages.devices, self._ends_s, compute_s, strict=True):
+            device.free_at_s = min(device.free_at_s, now_s)
+            if ends_s[place] <= now_s:
+                device.busy_s += seconds
+
+    def catch_up(self) -> None:
+        """Let the devices know until when they have work."""
+        last = self._left() + len(self._order)
+        if self._order and not self._stopped:
+            for device, ends_s in zip(self.stages.devices, self._ends_s, strict=True):
+                device.free_at_s = ends_s[last - 1]
+
+    def _left(self) -> int:
+        """How many steps have left, and are followed by others, before what happens now."""
+        ends_s, now_s = self._ends_s[-1], self.env._now
+        left = bisect_right(ends_s, now_s) if self.env.priority >= self._priority else bisect_left(ends_s, now_s)
+        return min(left, self._stop)
+
+    def _under_way(self, engine: PipelineJump) -> tuple[int, int]:
+        """The step of an engine that is under way now, and how often the engine had its turn before."""
+        place, engines = self._order.index(engine), len(self._order)
+        turns = max(0, -((place - self._left()) // engines))
+        return place + turns * engines, turns
+
+    def _settle(self, left: int) -> None:
+        """So many steps have left, and others have entered in turn; what has been foreseen beyond is forgotten."""
+        order, engines = self._order, len(self._order)
+        if self._probes.operation:
+            for step in range(left):
+                engine = order[step % engines]
+                self._tell(engine, engine.issued + step // engines, self._ends_s[-1][step], step + engines)
+        for place, engine in enumerate(order):
+            ended_s = self._ends_s[-1][place:left:engines]
+            engine.issued += len(ended_s)
+            engine.ends_s += ended_s
+        for stage, device in enumerate(self.stages.devices):
+            self._ends_s[stage] = ends_s = self._ends_s[stage][left : left + engines]
+            if ends_s:
+                device.free_at_s = ends_s[-1]
+        if left:
+            first = left % engines
+            self._order = order[first:] + order[:first]
+        self._stop = 0
+
+    def _foresee(self) -> None:
+        """Find out when steps end, up to the first that ends a run."""
+        order, columns_s = self._order, self._ends_s
+        engines = len(order)
+        ends = (place + engines * (engine.steps - engine.issued) for place, engine in enumerate(order))
+        self._stop = stop = min(self._most, *ends)
+        turns = cycle([Turn(engine) for engine in order] if stop else ())
+        # The ends of the last stage, at which the next steps enter, become more in every round.
+        for time_s, turn in islice(zip(columns_s[-1], turns, strict=False), stop):
+            number = turn.number
+            if number >= turn.until:
+                turn.renew(columns_s)
+            ready_s = time_s + turn.host_s
+            for ends_s, fixed_s, slope_s, hop_s in turn.stages:
+                free_s = ends_s[-1]
+                if free_s > ready_s:
+                    ready_s = free_s
+                ready_s += fixed_s + slope_s * number
+                ends_s.append(ready_s)
+                ready_s += hop_s
+            turn.number = number + turn.growth
+        self._arm()
+
+    def _arm(self) -> None:
+        """A time that is in the queue already is passed over."""
+        self._due_s = self._ends_s[-1][self._stop]
+        self._tick.arm(self._due_s, self._priority)
+
+    def _fire(self, _: Event) -> None:
+        """A step ends, and its run unless it is just the last that was foreseen."""
+        self._tick.callbacks = self._tick.actions
+        if self.env._now != self._due_s or self._stopped:
+            return
+        self._due_s = -1.0
+        self._settle(self._stop)
+        engine = self._order[0]
+        if engine.issued < engine.steps:
+            self._most = min(2 * self._most, MOST)
+        else:
+            del self._order[0]
+            engine.ends_s += [ends_s.pop(0) for ends_s in self._ends_s][-1:]
+            self._firing = True
+            engine.ended()
+            self._firing = False
+        if self._order:
+            self._foresee()
+
+    def _tell(self, engine: PipelineJump, step: int, issued_s: float, place: int) -> None:
+        """Tell of the passes of a step of an engine's run, which has this number among all."""
+        ready_s, batch, host_s = issued_s + engine.host_s, engine.after(step), engine.host_s
+        lines, _ = engine.lines_at(engine.number(step))
+        for op, device, ends_s, line in zip(self.stages.passes, self.stages.devices, self._ends_s, lines, strict=True):
+            start_s = max(ready_s, ends_s[place - 1] if place else device.free_at_s)
+            for hook in self._probes.operation:
+                hook(Forward(op.team, op.plan, batch, host_s, NAME), start_s, ends_s[place])
+            ready_s, host_s = ends_s[place] + line[2], 0.0
+
+
+class PipelineJump:
+    """The steps of one of the engines that share a pipeline.
+
+    Args:
+        pipeline: What all of them have under way.
+        done: Called at the end of a run of steps, with their number.
+        longest: Longest run that is one event: 1 to step through all of them, with the same times.
+        log: Tells the probes.
+    """
+
+    def __init__(self, pipeline: Pipeline, done: Callable[[int], None], longest: int, log: StepLog | None) -> None:
+        self._pipeline, self._stages, self._done, self._longest = pipeline, pipeline.stages, done, longest
+        self._log = log
+        self._batch, self._more_pairs = Batch(), 0.0
+        self._first = 0
+        self._exchange_s: Sequence[float] = ()  # of each stage
+        self._known = -1  # the step that the lines are of which are kept
+        self._lines: tuple[StageLine, ...] = ()
+        self._started_s = self.host_s = 0.0
+        self.growth = 1
+        """By how much the number grows from step to step that decides how long they take."""
+        self.lines_at: Callable[[int], Lines] = self._exactly
+        """How long they take, by this number."""
+        self.steps = 0
+        """Of the run."""
+        self.issued = 0
+        """Those of them that have begun, as far as the pipeline has noted it."""
+        self.ends_s: list[float] = []
+        """When those have ended of which it has noted it."""
+
+    def hasten(self, replica: Replica, source: Source) -> None:
+        """What is between the steps is left to the replica."""
+
+    def decode(self, sequences: int, context_tokens: int, steps: int, host_s: float) -> None:
+        """Start a run of at most so many steps without prompts."""
+        found = self._stages.decoding(sequences)
+        self._batch, self._more_pairs = Batch(sequences, sequences, 0.0, 0, context_tokens, sequences), 0.0
+        self._first, self.growth = context_tokens, sequences
+        self.lines_at, self._exchange_s = found.at, found.exchange_s
+        self._begin(steps, host_s)
+
+    def run(self, batch: Batch, steps: int, host_s: float, more_pairs: float = 0.0) -> None:
+        """Start a run of at most so many steps."""
+        self._batch, self._more_pairs = batch, more_pairs
+        self._first, self.growth = 0, 1
+        self.lines_at, self._known = self._exactly, -1
+        self.lines_at(0)
+        self._begin(steps, host_s)
+
+    def _begin(self, steps: int, host_s: float) -> None:
+        self.steps, self.host_s = min(steps, self._longest), host_s
+        self._started_s = self._pipeline.env._now
+        self.issued, self.ends_s = 1, []
+        self._pipeline.enter(self)
+
+    def cut(self) -> None:
+        """End the run at the first boundary that is not before now."""
+        self._pipeline.cut(self)
+
+    def passed(self) -> int:
+        """How many steps of the run have ended before what happens now."""
+        return self._pipeline.passed(self)
+
+    def stop(self) -> int:
+        """End now, with the steps that have ended; return how many of the run have."""
+        self._pipeline.stop(self)
+        self._book(under_way=1)
+        return len(self.ends_s)
+
+    def ended(self) -> None:
+        """The run has ended now."""
+        self._book()
+        self._done(self.steps)
+
+    def number(self, step: int) -> int:
+        """What decides how long a step takes, counted from the first of the run."""
+        return self._first + step * self.growth
+
+    def after(self, steps: int) -> Batch:
+        """The batch of a step."""
+        first = self._batch
+        return first._replace(
+            attention_pairs=first.attention_pairs + steps * self._more_pairs,
+            prompt_context_tokens=first.prompt_context_tokens + steps * (first.tokens - first.decode_sequences),
+            decode_context_tokens=first.decode_context_tokens + steps * first.decode_sequences,
+        )
+
+    def compute_s(self, step: int) -> list[float]:
+        """How long a step computes in each stage."""
+        return self._compute_s(step, 1)
+
+    def _exactly(self, step: int) -> Lines:
+        """How long one step takes, whatever it processes."""
+        if step != self._known:
+            batch = self.after(step)
+            seconds, hops_s = self._stages.seconds(batch), self._stages.hops(batch.tokens).seconds
+            self._exchange_s = [exchange_s for _, exchange_s in seconds]
+            self._lines = tuple(
+                (compute_s + exchange_s, 0.0, hop_s)
+                for (compute_s, exchange_s), hop_s in zip(seconds, hops_s, strict=True)
+            )
+            self._known = step
+        return self._lines, step + 1
+
+    def _book(self, *, under_way: int = 0) -> None:
+        """Note the steps that have ended, and that others are under way, which send what they send all the same."""
+        steps = len(self.ends_s)
+        self._stages.count(self._batch, steps + under_way)
+        for device, compute_s in zip(self._stages.devices, self._total_s(steps), strict=True):
+            device.busy_s += compute_s
+        if self._log is not None:
+            batch = self._batch
+            self._log.add_each(batch.tokens, batch.decode_sequences, self._started_s, self.ends_s)
+
+    def _total_s(self, steps: int) -> list[float]:
+        """How long the first steps compute in each stage: sums of arithmetic series."""
+        total_s, step = [0.0] * len(self._exchange_s), 0
+        while step < steps:
+            _, until = self.lines_at(self.number(step))
+            count = min(steps - step, ceil((until - self.number(step)) / self.growth)) if until < inf else steps - step
+            total_s = [sum(each) for each in zip(total_s, self._compute_s(step, count), strict=True)]
+            step += count
+        return total_s
+
+    def _compute_s(self, first: int, count: int) -> list[float]:
+        """How long so many steps with the same lines compute in each stage."""
+        number = self.number(first)
+        numbers = count * number + self.growth * (count * (count - 1) // 2)
+        return [
+            count * (fixed_s - exchange_s) + slope_s * numbers
+            for (fixed_s, slope_s, _), exchange_s in zip(self.lines_at(number)[0], self._exchange_s, strict=True)
+        ]
