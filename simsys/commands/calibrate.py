@@ -16,7 +16,9 @@ from simsys.report.console import answer, say
 @click.command()
 @click.argument("files", type=click.Path(path_type=Path), nargs=-1, required=True)
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of hardware profiles to write to.")
-@click.option("--rows", type=click.IntRange(1), default=12, show_default=True, help="Most rows of a group to look at.")
+@click.option(
+    "--rows", type=click.IntRange(1), default=10, show_default=True, help="Runs to look at of a group that has 100."
+)
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes that simulate.")
 @click.option("--page", type=click.Path(path_type=Path), help="Write a page on the errors, as Markdown.")
 @click.option("--notes", type=click.Path(path_type=Path), help="YAML with causes of errors for the page, by group.")

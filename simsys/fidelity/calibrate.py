@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
+from math import ceil, sqrt
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -146,7 +147,7 @@ def calibrate(
     tables: Sequence[str],
     command: str,
     as_of: date,
-    rows_of_a_group: int = 12,
+    rows_of_a_group: int = 10,
     jobs: int = 1,
     progress: Progress | None = None,
 ) -> Calibration:
@@ -158,7 +159,7 @@ def calibrate(
         tables: The names of their tables.
         command: What the user called, to be written down.
         as_of: The date, likewise.
-        rows_of_a_group: Most runs of a group, GPU and engine that the fit looks at, evenly spaced.
+        rows_of_a_group: How many of a hundred runs of a group, GPU and engine the fit looks at (`sample`).
         jobs: Processes that simulate.
         progress: Told how far a round of simulations is.
 
@@ -175,8 +176,13 @@ def calibrate(
     return Calibration(problem, fitted, before, after, tested, read, kernels, tables, command, as_of)
 
 
-def sample(cases: Sequence[Case], most: int) -> list[Case]:
-    """All cases of at most so many runs of each group, GPU and engine, evenly spaced in the order of their table."""
+def sample(cases: Sequence[Case], of_hundred: int) -> list[Case]:
+    """All cases of some runs of each group, GPU and engine, evenly spaced in the order of their table.
+
+    Args:
+        cases: What to choose from.
+        of_hundred: How many of a hundred runs; of more or fewer, as the root of their number.
+    """
     groups: dict[tuple[str, ...], dict[Run, list[Case]]] = {}
     for case in cases:
         if case.run is not None:
@@ -184,7 +190,7 @@ def sample(cases: Sequence[Case], most: int) -> list[Case]:
     chosen: list[Case] = []
     for runs in groups.values():
         members = list(runs.values())
-        count = min(most, len(members))
+        count = min(len(members), ceil(of_hundred * sqrt(len(members) / 100.0)))
         chosen += [case for index in range(count) for case in members[index * len(members) // count]]
     return chosen
 

@@ -30,7 +30,7 @@ FEWEST_ROWS = 3
 """A coefficient that fewer rows feel is left alone."""
 FELT = 1e-4
 """A row feels a coefficient whose `STEP` changes it by this share."""
-NEAR = 0.1
+NEAR = 0.15
 """How far derivatives hold, as a share of the way between a coefficient's bounds."""
 FARTHEST = 0.2
 """How far a step goes at most, as a share of the way between a coefficient's bounds."""
@@ -163,7 +163,7 @@ class Problem:
         return np.array([_log_error(each) for each in found])
 
 
-def fit(problem: Problem, *, steps: int = 4, rows: Sequence[bool] | None = None) -> Fit:
+def fit(problem: Problem, *, steps: int = 3, rows: Sequence[bool] | None = None) -> Fit:
     """Fit the coefficients of a problem: damped Gauss-Newton steps between their bounds.
 
     Args:
@@ -214,7 +214,7 @@ def _cost(residuals: Vector, scale: float) -> float:
 
 
 def unseen(
-    problem: Problem, cases: Sequence[Case], simulations: Simulations, *, folds: int = 5, steps: int = 4
+    problem: Problem, cases: Sequence[Case], simulations: Simulations, *, folds: int = 5, steps: int = 3
 ) -> list[Prediction]:
     """Predict each case by a fit that has not seen its fold; in their order.
 
