@@ -137,18 +137,20 @@ def test_both_columns_of_a_curve_can_be_set() -> None:
     assert len({point.compute for point in points}) > 1, "the shape of the curve stays"
 
 
-def test_a_sample_takes_as_many_of_each_group() -> None:
-    table = [
-        Case(f"{group}{i}", "training", group, "iteration_s", "s", 1.0, run=Toy(i))
-        for group in "ab"
-        for i in range(30)
-    ]
-    chosen = sample([*table, Case("n", "training", "a", "iteration_s", "s", 1.0)], 4)
-    assert [case.id for case in chosen] == ["a0", "a7", "a15", "a22", "b0", "b7", "b15", "b22"]
+def test_a_sample_takes_the_root_of_each_groups_runs_with_all_their_cases() -> None:
+    def of(group: str, metric: str, runs: int) -> list[Case]:
+        return [Case(f"{group}{i}{metric}", "serving", group, metric, "s", 1.0, run=Toy(i)) for i in range(runs)]
+
+    table = [*of("a", "x", 16), *of("a", "y", 16), *of("b", "x", 1), Case("n", "serving", "a", "x", "s", 1.0)]
+    chosen = sample(table, 10)
+    assert [case.id for case in chosen] == ["a0x", "a0y", "a4x", "a4y", "a8x", "a8y", "a12x", "a12y", "b0x"]
+    assert len(sample(table, 1000)) == 33
 
 
 def calibration() -> Calibration:
-    return calibrate(cases(VARIED), tables=["mine.csv"], command="simsys calibrate mine.csv", as_of=date(2026, 11, 22))
+    as_of = date(2026, 11, 22)
+    command = "simsys calibrate mine.csv"
+    return calibrate(cases(VARIED), tables=["mine.csv"], command=command, as_of=as_of, rows_of_a_group=100)
 
 
 def test_a_calibration_is_written_with_where_it_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
