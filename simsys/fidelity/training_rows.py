@@ -37,6 +37,7 @@ def cases(table: Table) -> list[Case]:
 
 def _case(row: Row) -> Case:
     run, reason, measured = None, "", math.nan
+    arch = "moe" if row.text("arch") == "moe" else "dense"
     if row.text("iter_time_s_derived"):
         measured = row.number("iter_time_s_derived")
         try:
@@ -57,8 +58,8 @@ def _case(row: Row) -> Case:
             "gpu": row.text("gpu"),
             "engine": engine_of(row.text("engine"), row.text("group"), row.text("source")),
             "model": row.text("model"),
-            "quality": row.text("quality"),
-            "arch": "moe" if row.text("arch") == "moe" else "dense",
+            "arch": arch,
+            "quality": f"{arch}, {row.text('quality') or 'unstated'}",
             "precision": row.text("precision"),
         },
         layouts="|".join(row.text(column) for column in _SAME),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -113,10 +114,12 @@ def _family(name: str, found: Sequence[Prediction], notes: Notes) -> Iterator[st
             [key, f"{e.balanced_mape:.0%}", f"{e.bias:+.0%}", notes.causes.get(key, "not known")] for key, e in worst
         )
         yield from _table(("group", "error", "bias", "cause, as far as known"), rows)
-    reasons = unsupported(found)
+    reasons = Counter[str]()
+    for reason, count in unsupported(found).items():
+        reasons[reason.split(" does not fit: ")[0]] += count  # how much memory is missing is not told
     if reasons:
         yield from ["Not predicted:", ""]
-        yield from _table(("values", "reason"), ([f"{rows:,}", reason] for reason, rows in reasons.items()))
+        yield from _table(("values", "reason"), ([f"{rows:,}", reason] for reason, rows in reasons.most_common()))
 
 
 def _worst(found: Sequence[Prediction]) -> list[tuple[str, Errors]]:

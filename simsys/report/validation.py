@@ -16,7 +16,7 @@ from simsys.report.files import write_files
 from simsys.report.text import WIDTH, number, percent
 
 TAGS = {
-    "training": ("group", "strategy", "gpu"),
+    "training": ("arch", "quality", "group", "strategy", "gpu"),
     "serving": ("metric", "group", "engine", "gpu"),
     "collectives": ("group", "collective", "size"),
 }
