@@ -110,6 +110,13 @@ class RequestTable:
     def __len__(self) -> int:
         return len(self.arrival_s)
 
+    def tenant_name(self, request: int) -> str:
+        """Whom a request belongs to: a name, or its number where tenants have none; empty without tenants."""
+        if not self.tenant:
+            return ""
+        tenant = self.tenant[request]
+        return self.tenant_names[tenant] if self.tenant_names else str(tenant)
+
     @property
     def span_s(self) -> float:
         """Seconds between the first and the last arrival; 0 for an empty table."""
