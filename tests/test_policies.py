@@ -169,7 +169,7 @@ def test_a_users_own_policy_is_named_in_a_scenario_and_serves_who_pays_sooner_at
     waits: dict[str, list[float]] = {"free": [], "paid": []}
     for tenant, arrival_s, admitted_s in zip(found["tenant"], found["arrival_s"], found["admitted_s"], strict=True):
         waits[tenant].append(admitted_s - arrival_s)
-    assert mean(waits["paid"]) < 0.7 * mean(waits["free"])
+    assert mean(waits["paid"]) < 0.8 * mean(waits["free"])
 
 
 def test_a_users_own_policy_conforms_at_all_levels() -> None:
