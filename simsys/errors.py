@@ -18,8 +18,10 @@
 from __future__ import annotations
 
 import difflib
+import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 
 class SimsysError(Exception):
@@ -116,6 +118,13 @@ class InternalError(SimsysError):
 
 def _in_file_order(problems: Sequence[Problem]) -> tuple[Problem, ...]:
     return tuple(sorted(problems, key=lambda p: (p.file, p.line, p.column)))
+
+
+def described(error: Exception) -> str:
+    """An error that nobody raised on purpose, with where it was raised, which may be a module of the user's."""
+    text = str(error) or type(error).__name__
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{text} in {frames[-1].name} ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else text
 
 
 def did_you_mean(given: object, known: Iterable[str]) -> str:

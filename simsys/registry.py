@@ -102,6 +102,9 @@ class Registry:
         module_name, _, class_name = place.partition(":")
         try:
             found = getattr(importlib.import_module(module_name), class_name)
+        except ModuleNotFoundError as error:
+            where = "it is looked for beside the experiment file, in the current folder and in $PYTHONPATH"
+            raise UsageError(f"no {self.noun} at {place!r}: {error}; {where}") from error
         except (ImportError, AttributeError, ValueError) as error:
             raise UsageError(f"no {self.noun} at {place!r}: {error}") from error
         if not isinstance(found, type):

@@ -741,6 +741,13 @@ def test_what_is_drawn_is_checked(file: Path, prompt_tokens: str, expected: str)
     assert not found or found[0].startswith(expected)
 
 
+def test_a_rate_that_takes_ages_is_a_slip_of_the_keyboard(file: Path) -> None:
+    assert problems(file, DRAWN.replace("0.001", "1e-8") % "9") == []
+    (found,) = problems(file, DRAWN.replace("0.001", "1e-12") % "9")
+    assert found.startswith("6:35: workload.arrivals.rate: 20 requests arrive for 2e+13 s")
+    assert "write 2e-09 req/s or more" in found
+
+
 @pytest.mark.parametrize(
     ("content", "expected"),
     [

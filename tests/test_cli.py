@@ -269,7 +269,7 @@ def failing(error: BaseException) -> Callable[..., Any]:
     ("error", "code", "message"),
     [
         (DeadlockError("rank 0 waits for rank 1"), 4, "internal error: rank 0 waits for rank 1"),
-        (ZeroDivisionError(), 4, "internal error: ZeroDivisionError: this is a bug; run again with --debug"),
+        (ZeroDivisionError(), 4, "internal error: ZeroDivisionError in fail (test_cli.py:"),
         (KeyboardInterrupt(), 130, "interrupted; finished: none"),
     ],
 )
@@ -496,3 +496,34 @@ def test_a_short_run_shows_no_progress() -> None:
     with Progress(SimulationConfig(**TRAINING), terminal):
         pass
     assert terminal.getvalue() == ""
+
+
+# --- modules of one's own ------------------------------------------------------------------------------------------
+
+LAST_COME = """
+from frameworks.chunked_prefill import ChunkedPrefill
+from simsys.framework import OrderedQueue
+
+
+class LastCome(ChunkedPrefill):
+    def make_queue(self):
+        return OrderedQueue(lambda request: -request)
+"""
+
+
+@pytest.mark.parametrize("folder", ["beside", "."])
+def test_a_module_beside_the_experiment_file_or_in_the_current_folder_is_found(folder: str) -> None:
+    Path("beside").mkdir()
+    Path(folder, "last_come.py").write_text(LAST_COME, encoding="utf-8")
+    file = write({**SERVING, "serving": {"scheduler": "last_come:LastCome"}}, name="beside/e.yaml")
+    for command in ("run", "lod"):
+        result = process(command, file, "--no-files", "--json")
+        assert result.returncode == 0, result.stderr
+        assert json.loads(result.stdout)["scenarios"]
+
+
+def test_a_module_that_is_nowhere_is_looked_for_in_places_that_are_named() -> None:
+    result = run("check", write({**SERVING, "serving": {"scheduler": "nowhere:Scheduler"}}))
+    assert result.exit_code == 2
+    assert "No module named 'nowhere'; it is looked for beside the experiment file" in result.stderr
+    assert os.getcwd() not in sys.path

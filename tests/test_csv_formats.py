@@ -71,6 +71,23 @@ def test_vidur(tmp_path: Path) -> None:
     assert (trace.table.prompt_tokens, trace.table.output_tokens) == ([100, 200], [20, 30])
 
 
+def test_lengths_of_vidur_have_no_arrivals(tmp_path: Path) -> None:
+    trace = read(
+        tmp_path, "num_prefill_tokens,num_decode_tokens,num_total_tokens,pd_ratio\n3772,54,3826,69.85\n1,9,10,0.1\n"
+    )
+    assert (trace.format, trace.timed, trace.table.arrival_s) == ("vidur-lengths", False, [0.0, 0.0])
+    assert (trace.table.prompt_tokens, trace.table.output_tokens) == ([3772, 1], [54, 9])
+    timed = read(tmp_path, "arrived_at,num_prefill_tokens,num_decode_tokens,pd_ratio\n0.5,100,20,5\n")
+    assert (timed.format, timed.timed) == ("vidur", True)
+
+
+@pytest.mark.parametrize(("end", "remarks"), [("\n", 0), ("\r\n", 0), ("", 1)])
+def test_a_last_number_that_may_be_cut_off_is_remarked(tmp_path: Path, end: str, remarks: int) -> None:
+    trace = read(tmp_path, VIDUR.strip() + end)
+    assert (len(trace.table), len(trace.remarks)) == (2, remarks)
+    assert all("the last row has no line end" in remark for remark in trace.remarks)
+
+
 def test_splitwise(tmp_path: Path) -> None:
     trace = read(tmp_path, SPLITWISE)
     assert (trace.format, trace.table.arrival_s) == ("splitwise", [0.0, 0.125, 0.25])

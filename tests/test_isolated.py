@@ -8,7 +8,7 @@ import time
 import pytest
 
 from simsys.comparison.isolated import TooSlowError, isolated
-from simsys.errors import InfeasibleError, SimsysError, UnknownNameError, UsageError
+from simsys.errors import InfeasibleError, InternalError, SimsysError, UnknownNameError, UsageError
 
 
 def doubled(value: int, *, more: int = 0) -> int:
@@ -21,6 +21,10 @@ def unknown() -> None:
 
 def too_large() -> None:
     raise InfeasibleError("does not fit")
+
+
+def divided() -> float:
+    return 1 / 0
 
 
 def killed() -> None:
@@ -44,6 +48,12 @@ def test_errors_come_back_with_their_exit_code() -> None:
         isolated(unknown, 30.0)
     with pytest.raises(InfeasibleError, match="does not fit"):
         isolated(too_large, 30.0)
+
+
+def test_a_bug_comes_back_with_its_place_and_without_a_traceback(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(InternalError, match=r"division by zero in divided \(test_isolated\.py:\d+\)"):
+        isolated(divided, 30.0)
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_a_process_that_dies_says_so() -> None:

@@ -77,7 +77,7 @@ def test_high_that_would_take_too_long_is_asked_about_before_it_runs(
 ) -> None:
     """Measured in processes of their own, as users do it."""
     monkeypatch.chdir(tmp_path)
-    result = lod(tmp_path, CHAT.replace("num_requests: 5", "num_requests: 3000"), "--limit", "1")
+    result = lod(tmp_path, CHAT.replace("num_requests: 5", "num_requests: 20000"), "--limit", "1")
     assert result.exit_code == 2
     assert "high would take about" in result.stderr
     assert "--yes" in result.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import pytest
@@ -17,8 +18,10 @@ from frameworks.priority import Priority
 from frameworks.shortest_job_first import ShortestJobFirst
 from frameworks.static_batching import StaticBatching
 from frameworks.vllm_v0 import VLLMv0
+from simsys.config.experiment import SimulationConfig
 from simsys.framework import FRAMEWORKS, Scheduler
 from simsys.serving.requests import RequestTable
+from simsys.simulation import simulate
 from simsys.testing import check_framework
 
 AMPLE = Limits(num_blocks=1000, max_num_seqs=4, max_num_batched_tokens=64)
@@ -121,7 +124,7 @@ def test_tenants_share_by_weight_under_a_users_own_policy_of_forty_lines() -> No
     assert len(Path(weighted_fair_queueing.__file__).read_text().splitlines()) <= 40
     count = 60
     tenants = [0] * (count // 2) + [1] * (count // 2)  # the first tenant comes first with all it has
-    requests = RequestTable([0.0] * count, [8] * count, [8] * count, tenant=tenants)
+    requests = RequestTable([0.0] * count, [8] * count, [8] * count, tenant=tenants, tenant_names=("free", "paid"))
     limits = Limits(1000, max_num_seqs=1)
     shares: dict[str, list[int]] = {}
     for name, policy in (("fcfs", ChunkedPrefill), ("fair", WeightedFairQueueing), ("weighted", Weighted)):
@@ -134,7 +137,39 @@ class Weighted(WeightedFairQueueing):
     """The second tenant counts twice."""
 
     def __init__(self, options: Any, *args: Any) -> None:
-        super().__init__(options.model_copy(update={"weights": {1: 2.0}}), *args)
+        super().__init__(options.model_copy(update={"weights": {"paid": 2.0}}), *args)
+
+
+def test_a_users_own_policy_is_named_in_a_scenario_and_serves_who_pays_sooner_at_both_levels() -> None:
+    rows = {}
+    for name, lod, stepping in (("jumps", "medium", False), ("steps", "medium", True), ("layers", "high", False)):
+        config = SimulationConfig(
+            hardware={"gpu": "A100-SXM-80GB"},
+            model={"name": "GPT2-Small"},
+            serving={
+                "scheduler": "weighted_fair_queueing:WeightedFairQueueing",
+                "max_num_seqs": 4,
+                "stepping": stepping,
+                "api_overhead": "0 s",
+                "options": {"weights": {"paid": 4}},
+            },
+            workload={
+                "arrivals": {"kind": "poisson", "rate": "2000 req/s"},
+                "prompt_tokens": 64,
+                "output_tokens": {"kind": "uniform", "low": 1, "high": 40},
+                "num_requests": 80,
+                "tenants": {"free": 3, "paid": 1},
+            },
+            simulation={"lod": lod},
+        )
+        rows[name] = {column: list(values) for column, values in simulate(config).rows.items()}
+    assert rows["jumps"] == rows["steps"]
+    assert rows["layers"]["finished_s"] == pytest.approx(rows["jumps"]["finished_s"], rel=1e-9)
+    found = rows["jumps"]
+    waits: dict[str, list[float]] = {"free": [], "paid": []}
+    for tenant, arrival_s, admitted_s in zip(found["tenant"], found["arrival_s"], found["admitted_s"], strict=True):
+        waits[tenant].append(admitted_s - arrival_s)
+    assert mean(waits["paid"]) < 0.8 * mean(waits["free"])
 
 
 def test_a_users_own_policy_conforms_at_all_levels() -> None:

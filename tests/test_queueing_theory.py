@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import factorial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,10 +13,12 @@ from serving_harness import Served, StepSeconds, serve
 
 from frameworks.central_queue import CentralQueue
 from frameworks.round_robin import RoundRobin
+from simsys.config.experiment import SimulationConfig
 from simsys.model.batch import Batch
 from simsys.rng import stream
 from simsys.serving.replica import HostCosts
 from simsys.serving.requests import RequestTable
+from simsys.simulation import simulate
 from simsys.testing import toy_requests
 
 ONE_AT_A_TIME = Limits(num_blocks=100_000, max_num_seqs=1)
@@ -97,3 +100,34 @@ def test_littles_law(replicas: int) -> None:
     sojourns_s = [time_s - requests.arrival_s[r] for r, time_s in finished.items()]
     rate_per_s, mean_s = len(finished) / end_s, sum(sojourns_s) / len(sojourns_s)
     assert area / end_s == pytest.approx(rate_per_s * mean_s, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "serving",
+    [
+        {"gpu_memory_utilization": 0.2},  # preempts
+        {"disaggregated": {"prefill_replicas": 1, "decode_replicas": 1}},
+        {"router": "central_queue", "api_overhead": "20 ms"},
+    ],
+)
+def test_littles_law_of_the_figures_of_a_scenario(serving: dict[str, Any]) -> None:
+    """What a user reads: requests that wait and run on average, times the run, are all their times since the API."""
+    config = SimulationConfig(
+        hardware={"profile": "dgx-a100", "gpus_per_node": 2},
+        model={"name": "Llama-2-7B"},
+        serving={"api_overhead": "0 s", **serving},
+        workload={
+            "arrivals": {"kind": "gamma", "rate": "40 req/s", "burstiness": 0.3},
+            "prompt_tokens": {"kind": "lognormal", "mean": 500, "max": 2000},
+            "output_tokens": {"kind": "lognormal", "mean": 200, "max": 2000},
+            "num_requests": 150,
+        },
+    )
+    result = simulate(config)
+    rows, figures = result.rows, result.metrics
+    assert figures["completed"] == 150
+    assert bool(figures["preemptions"]) == ("gpu_memory_utilization" in serving)
+    api_s = 0.02 if "api_overhead" in serving else 0.0
+    times_s = sum(rows["finished_s"]) - sum(rows["arrival_s"]) - 150 * api_s
+    number = figures["mean_waiting"] + figures["mean_running"]
+    assert number * figures["duration"] == pytest.approx(times_s, rel=1e-12)

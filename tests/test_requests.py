@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from simsys.errors import UsageError
-from simsys.serving.requests import OPTIONAL_COLUMNS, RequestTable
+from simsys.serving.requests import LONGEST_S, OPTIONAL_COLUMNS, RequestTable
 
 
 def test_figures_of_a_table() -> None:
@@ -37,6 +37,12 @@ def test_an_empty_table_has_zero_means() -> None:
 def test_impossible_times_are_refused(times: list[float]) -> None:
     with pytest.raises(UsageError, match="arrival_s must"):
         RequestTable(times, [1] * len(times), [1] * len(times))
+
+
+def test_times_beyond_what_can_be_simulated_are_refused() -> None:
+    assert len(RequestTable([0.0, LONGEST_S], [1, 1], [1, 1])) == 2
+    with pytest.raises(UsageError, match=r"requests arrive for 2e\+10 s, at most 1e\+10 s \(300 years\)"):
+        RequestTable([0.0, 2 * LONGEST_S], [1, 1], [1, 1])
 
 
 def test_columns_of_different_length_are_refused() -> None:

@@ -40,7 +40,7 @@ ENGINE = st.fixed_dictionaries(
         "max_num_batched_tokens": st.sampled_from([256, 1024]),
         "block_size": st.sampled_from([1, 16]),
         "gpu_memory_utilization": st.sampled_from([0.0232, 0.0242, 0.5]),
-        "router": st.sampled_from(["round_robin", "random", "least_kv", "least_outstanding"]),
+        "router": st.sampled_from(["round_robin", "random", "least_kv", "least_outstanding", "central_queue"]),
     },
     optional={
         "prefix_caching": st.just(True),

@@ -42,6 +42,14 @@ CASES = {
         serving({"gpu": "A100"}, "Llama3-70B"),
         {"parallelism.tp_degree": 2, "hardware.gpus_per_node": 2},
     ),
+    "more GPUs of a node of which one is used": (
+        serving({"profile": "dgx-a100", "gpus_per_node": 1}, "Llama3-70B"),
+        {"parallelism.tp_degree": 2, "hardware.gpus_per_node": 2},
+    ),
+    "more of the memory": (
+        serving({"gpu": "A100"}, "Llama-2-7B", serving={"gpu_memory_utilization": 0.1}),
+        {"serving.gpu_memory_utilization": 0.9},
+    ),
     "fewer bytes and more GPUs": (
         serving({"gpu": "H100", "gpus_per_node": 2}, "Mixtral-8x22B", parallelism={"tp_degree": 2}),
         {"serving.precision": "fp8"},

@@ -40,6 +40,16 @@ def test_rows_can_be_kept_and_sent_to_another_process() -> None:
     assert rows["reason"] == ["", "too long", ""]
 
 
+def test_rows_say_whose_requests_they_are_where_the_workload_does() -> None:
+    plain = RequestTable([0.0, 1.0], [4, 4], [1, 1])
+    assert not {"priority", "tenant", "session", "turn"} & ServingLog(plain).rows().keys()
+    table = replace(plain, priority=[2, 0], tenant=[1, 0], tenant_names=("free", "paid"), session=[0, 0], turn=[0, 1])
+    rows = ServingLog(table).rows()
+    assert list(rows["tenant"]) == ["paid", "free"]
+    assert (rows["priority"], rows["session"], rows["turn"]) == ([2, 0], [0, 0], [0, 1])
+    assert list(ServingLog(replace(table, tenant_names=())).rows()["tenant"]) == ["1", "0"]
+
+
 def test_arrivals_are_those_of_the_table_unless_requests_follow_others() -> None:
     table = RequestTable([0.0, 1.0], [4, 4], [1, 1])
     assert ServingLog(table).arrival_s is table.arrival_s

@@ -16,6 +16,7 @@ from simsys.metrics.serving import serving_metrics
 from simsys.metrics.serving_log import ServingLog
 from simsys.metrics.token_times import gaps_by_request
 from simsys.serving.requests import RequestTable
+from simsys.simulation import simulate
 
 MS = 1e-3
 
@@ -342,3 +343,26 @@ def test_accepted_drafts_are_counted_as_tokens() -> None:
     length_s = np.diff(result.timeline["time_s"], append=result.simulated_s)
     tokens = (np.array(result.timeline["output_tokens_per_s"]) * length_s).sum()
     assert tokens == pytest.approx(result.metrics["total_output_tokens"])
+
+
+def test_years_between_requests_take_no_memory() -> None:
+    """A request a year, as a slip of the keyboard makes them: the figures of a second are those of a busy one."""
+    seldom, often = (
+        simulate(
+            SimulationConfig(
+                hardware={"gpu": "H100-SXM"},
+                model={"name": "GPT2-Small"},
+                serving={},
+                workload={
+                    "arrivals": {"kind": "constant", "rate": rate},
+                    "prompt_tokens": 64,
+                    "output_tokens": 16,
+                    "num_requests": 20,
+                },
+            )
+        ).metrics
+        for rate in ("3e-8 req/s", "0.5 req/s")
+    )
+    assert seldom["duration"] > 6e8
+    for name in ("max_output_tokens_per_s", "max_concurrent_requests"):
+        assert seldom[name] == often[name] > 0

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from simsys.check import check_file
+from simsys.config.experiment import ServingConfig, SimulationConfig, SimulationSettings, SloConfig
+from simsys.config.workload import WorkloadConfig
 from simsys.errors import ConfigError, InfeasibleConfigError
 
 SCENARIO = """\
@@ -182,3 +185,25 @@ def test_a_model_that_does_not_fit_is_infeasible_and_the_smallest_degree_that_do
     assert caught.value.exit_code == 3
     (problem,) = caught.value.problems
     assert str(problem).partition("\n")[0].endswith("parallelism.tp_degree: 2 would fit")
+
+
+@pytest.mark.parametrize(
+    ("serving", "message"),
+    [
+        ("kv_cache_dtype: fp8", "4:11: serving.kv_cache_dtype: unknown key"),
+        ("kv_cache_dtype: fp8", "did you mean 'kv_precision'?"),
+        ("tensor_parallel_size: 8", "did you mean 'parallelism.tp_degree'?"),
+        ("enable_prefix_caching: true", "did you mean 'prefix_caching'?"),
+    ],
+)
+def test_names_of_vllm_lead_to_those_here(tmp_path: Path, serving: str, message: str) -> None:
+    (found,) = problems(tmp_path, serving=serving)
+    assert message in found
+
+
+@pytest.mark.parametrize("section", [ServingConfig, WorkloadConfig, SloConfig, SimulationSettings])
+def test_names_of_others_lead_to_settings_that_exist(section: Any) -> None:
+    for other, name in section.other_names.items():
+        assert other not in section.model_fields
+        first = name.partition(".")[0]
+        assert first in section.model_fields or first in SimulationConfig.model_fields

@@ -218,7 +218,9 @@ def test_memory_is_what_is_held_of_what_there_is() -> None:
 def test_a_run_without_completed_requests_has_an_answer() -> None:
     scenario = {**SERVING, "serving": {"max_model_len": 100}}
     run = DistributedAISimulator(SimulationConfig(**scenario)).run()
-    assert headline(run) == "llama: no request was completed, 20 rejected"
+    assert (
+        headline(run) == "llama: no request was completed, 20 rejected: longer than the model's context of 100 tokens"
+    )
     assert "  TTFT                       -" in summary_text(run)
 
 

@@ -7,7 +7,7 @@ import pytest
 from played_serving import play
 
 from simsys.metrics.serving_log import ServingLog
-from simsys.metrics.token_rate import max_per_second, tokens_per_interval
+from simsys.metrics.token_rate import BusySeconds, max_per_second, tokens_per_interval
 from simsys.serving.requests import RequestTable
 
 
@@ -41,4 +41,25 @@ def test_the_busiest_second_is_counted_from_the_first_arrival() -> None:
     log = ServingLog(RequestTable([0.25, 0.25], [1, 1], [9, 9]))
     log.first_token_s[0], log.first_token_s[1] = 1.0, 1.5
     log.steps.add(0, [1.5, 3, 2, 0, 0.5, 0.0])
-    assert max_per_second(log, 0.25, 3.0) == 4  # at 2.5 and 3.0 s, both after 2.25 s
+    seconds = BusySeconds(np.array([0.25, 0.25]), np.array([3.0, 3.0]), 0.25)
+    assert max_per_second(log, seconds) == 4  # at 2.5 and 3.0 s, both after 2.25 s
+
+
+def test_idle_seconds_take_no_room() -> None:
+    arrival_s, ended_s = np.array([10.0, 12.5, 1e9, 1e9 + 0.5]), np.array([11.5, 13.2, 1e9 + 2.2, 1e9 + 0.7])
+    seconds = BusySeconds(arrival_s, ended_s, 10.0)
+    assert seconds.count == 9
+    weights = seconds.counted(np.floor(np.concatenate([arrival_s, ended_s]) - 10.0))
+    assert weights.tolist() == [1, 1, 1, 1, 0, 3, 0, 1, 0]
+    assert seconds.counted(np.array([-1.0, 5.0, 5e8, 2e9])).sum() == 0, "nothing happens in between"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_busiest_second_is_that_of_all_seconds(seed: int) -> None:
+    log = play(seed).collector.log
+    arrival_s, finished_s = np.asarray(log.arrival_s, dtype=float), np.asarray(log.finished_s)
+    done = finished_s >= 0.0
+    origin_s = float(arrival_s[done].min())
+    seconds = BusySeconds(arrival_s[done], finished_s[done], origin_s)
+    dense = tokens_per_interval(log, 1.0, int(finished_s.max() - origin_s) + 2, origin_s=origin_s)
+    assert max_per_second(log, seconds) == int(dense.max())

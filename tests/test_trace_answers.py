@@ -72,7 +72,7 @@ def same(one: RequestTable, other: RequestTable) -> bool:
 
 def test_facts_of_a_plain_trace() -> None:
     rows = [f"2026-01-05 00:00:{second:02},{tokens},{tokens * 2}" for second, tokens in [(1, 10), (2, 20), (5, 60)]]
-    found = facts("\n".join([HEADER, *rows]))
+    found = facts("\n".join([HEADER, *rows, ""]))
     assert found == {
         "file": "trace",
         "format": "azure",
@@ -126,7 +126,7 @@ def test_skipped_and_unsorted_rows_are_counted_with_reasons() -> None:
         "example": "0",
     }
     text = run("trace").stdout
-    assert "num_prefill_tokens of 0 or less: 2" in text
+    assert "- reason: num_prefill_tokens of 0 or less\n  rows: 2\n  first_row: 4\n" in text
     assert "1 of 2 rows were earlier than the row before" in text
 
 

@@ -153,7 +153,7 @@ def test_a_trace_of_broken_rows_only_is_refused_with_the_reasons(trace: Path) ->
 
 
 def test_rows_out_of_order_are_sorted_and_counted(trace: Path) -> None:
-    trace.write_text("\n".join([HEADER, ROWS[2], ROWS[0], ROWS[1], ROWS[1]]))
+    trace.write_text("\n".join([HEADER, ROWS[2], ROWS[0], ROWS[1], ROWS[1], ""]))
     read = read_trace(trace)
     assert read.table.prompt_tokens == [374, 396, 396, 879]
     assert read.table.arrival_s == [0.0, 1e-7, 1e-7, 2.5000002]  # equal times are fine

@@ -246,7 +246,10 @@ def test_a_time_without_requests_is_refused() -> None:
 def test_a_time_with_too_many_requests_is_refused(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setattr(simsys.build.workload, "MOST_REQUESTS", 1000)
     timed = {key: value for key, value in DRAWN.items() if key != "num_requests"} | {"duration": "1 h"}
-    with pytest.raises(UsageError, match="1000 requests or more arrive within 1 h"):
+    with pytest.raises(
+        UsageError,
+        match=r"1000 requests or more arrive within 1 h; .* lower the rate or the duration, or give num_requests",
+    ):
         build(timed)
     assert len(build(timed | {"num_requests": 900})) == 900
     with pytest.raises(UsageError, match="17280 requests are more than there can be, 1000"):

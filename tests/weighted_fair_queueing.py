@@ -14,18 +14,18 @@ class WeightedFairQueueing(ChunkedPrefill):
     """Tenants share the tokens by weight, whoever sends more."""
 
     class Options(ChunkedPrefill.Options):
-        weights: dict[int, float] = Field(default_factory=dict)
+        weights: dict[str, float] = Field(default_factory=dict)
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.virtual_time = 0.0
-        self.last_finish: dict[int, float] = {}
+        self.last_finish: dict[str, float] = {}
 
     def make_queue(self) -> Queue:
         return OrderedQueue(self.finish)
 
     def finish(self, request: int) -> float:
-        tenant = self.sequences.tenant[request]
+        tenant = self.sequences.tenant_name(request)
         start = max(self.virtual_time, self.last_finish.get(tenant, 0.0))
         tokens = self.sequences.final_cache_tokens(request)
         self.last_finish[tenant] = start + tokens / self.options.weights.get(tenant, 1.0)
@@ -34,5 +34,5 @@ class WeightedFairQueueing(ChunkedPrefill):
     def admit(self, request: int, tokens: int, **more: Any) -> Chunk | None:
         chunk = super().admit(request, tokens, **more)
         if chunk is not None:
-            self.virtual_time = max(self.virtual_time, self.last_finish.get(self.sequences.tenant[request], 0.0))
+            self.virtual_time = max(self.virtual_time, self.last_finish.get(self.sequences.tenant_name(request), 0.0))
         return chunk

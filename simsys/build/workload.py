@@ -76,8 +76,11 @@ def _drawn(workload: WorkloadConfig, seed: int, folder: Path) -> RequestTable:
 def _in_time(workload: WorkloadConfig, starts: list[float]) -> list[float]:
     """Arrivals within the duration, if there are any and not too many."""
     if workload.duration is not None and (not starts or (len(starts) == MOST_REQUESTS and not workload.num_requests)):
-        number = f"{MOST_REQUESTS} requests or more arrive" if starts else "no request arrives"
-        raise UsageError(f"{number} within {pretty(workload.duration, Dimension.SECONDS)}")
+        within = f"within {pretty(workload.duration, Dimension.SECONDS)}"
+        if not starts:
+            raise UsageError(f"no request arrives {within}")
+        advice = "that are as many as can be simulated, so lower the rate or the duration, or give num_requests"
+        raise UsageError(f"{MOST_REQUESTS} requests or more arrive {within}; {advice}")
     return starts
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from simsys.build.serving import ServingJob
 from simsys.check.levers import MAX_TENSOR_DEGREE, Lever
 from simsys.check.parallelism import split_problem
+from simsys.config.hardware import load_node
 from simsys.model.precision import WEIGHT_ONLY
 from simsys.parallel.passes import forward_pass
 from simsys.parallel.stages import layer_count
@@ -17,7 +18,13 @@ MAX_NODES = 16
 
 
 def serving_levers(job: ServingJob) -> Iterator[Lever]:
-    """More of the GPUs there are, then a smaller precision, smaller steps, more GPUs, at last quantised weights."""
+    """More of the memory, more of the GPUs there are, then a smaller precision, smaller steps, more GPUs.
+
+    At last come quantised weights.
+    """
+    usual = job.engine.gpu_memory_utilization
+    if (job.settings.gpu_memory_utilization or usual) < usual:
+        yield {"serving.gpu_memory_utilization": usual}
     gpus, precision = job.cluster.num_gpus, job.settings.precision
     within = range(job.layout.tensor + 1, min(gpus, MAX_TENSOR_DEGREE) + 1)
     yield from _tensor_levers(job, within)
@@ -35,8 +42,9 @@ def serving_levers(job: ServingJob) -> Iterator[Lever]:
             yield {**lever, **fp8}
     drawn = job.config.network.topology_type == "custom"  # for just these GPUs
     hardware = job.config.hardware
-    if hardware.profile is None and hardware.nodes is None and hardware.num_nodes == 1 and not drawn:
-        yield from _tensor_levers(job, range(gpus + 1, MAX_TENSOR_DEGREE + 1))
+    if hardware.nodes is None and hardware.num_nodes == 1 and not drawn:
+        whole = MAX_TENSOR_DEGREE if hardware.profile is None else load_node(hardware.profile).gpus_per_node
+        yield from _tensor_levers(job, range(gpus + 1, min(whole, MAX_TENSOR_DEGREE) + 1))
     if not drawn:
         for num_nodes in range(job.config.hardware.num_nodes + 1, MAX_NODES + 1):
             yield from _pipeline_levers(job, num_nodes)

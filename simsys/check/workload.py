@@ -10,7 +10,7 @@ from simsys.config.lengths import EmpiricalLength, FixedLength, Length, TraceLen
 from simsys.config.workload import WorkloadConfig
 from simsys.errors import TraceError, UsageError
 from simsys.model.model import Model
-from simsys.serving.requests import RequestTable
+from simsys.serving.requests import LONGEST_S, RequestTable
 
 
 def check_workload(config: SimulationConfig, model: Model | None, found: Findings) -> int:
@@ -25,12 +25,28 @@ def check_workload(config: SimulationConfig, model: Model | None, found: Finding
     if workload.missing:
         found.error(("workload",), workload.missing)
         return 1
+    if _takes_ages(workload, found):
+        return 1
     uncertain = workload.trace is not None or workload.duration is not None
     requests = _build(config, workload, found) if uncertain or _files(workload) else None
     shortest = _shortest_request(workload, requests)
     if model is not None:
         _check_context(config, model, shortest, found)
     return shortest
+
+
+def _takes_ages(workload: WorkloadConfig, found: Findings) -> bool:
+    """Whether the rate is a slip of the keyboard: requests arrive for longer than can be simulated."""
+    rate = getattr(workload.arrivals, "rate", None)
+    if rate is None or workload.num_requests is None or workload.num_requests / rate <= LONGEST_S:
+        return False
+    lasts_s = workload.num_requests / rate
+    message = f"{workload.num_requests} requests arrive for {lasts_s:.3g} s, at most {LONGEST_S:g} s (300 years) are"
+    found.error(
+        ("workload", "arrivals", "rate"),
+        f"{message} simulated; write {workload.num_requests / LONGEST_S:g} req/s or more",
+    )
+    return True
 
 
 def _build(config: SimulationConfig, workload: WorkloadConfig, found: Findings) -> RequestTable | None:

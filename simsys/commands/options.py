@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +19,18 @@ SCHEMA_VERSION = 1
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-FILE = click.argument("file", type=click.Path(path_type=Path))
+
+def _with_modules(ctx: click.Context, _: click.Parameter, file: Path) -> Path:
+    """Find modules that lie beside the file or in the current folder, after all others, so that none is hidden."""
+    with suppress(OSError):  # there may be no current folder any more
+        for folder in (os.path.abspath(file.parent), os.getcwd()):
+            if folder not in sys.path:
+                sys.path.append(folder)
+                ctx.call_on_close(partial(sys.path.remove, folder))
+    return file
+
+
+FILE = click.argument("file", type=click.Path(path_type=Path), callback=_with_modules)
 SCENARIO = click.option("--scenario", "names", metavar="NAME", multiple=True, help="Only this scenario. Repeatable.")
 SET = click.option("--set", "assignments", metavar="PATH=VALUE", multiple=True, help="Change a setting. Repeatable.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any, ParamSpec, TypeVar
 
-from simsys.errors import InfeasibleError, SimsysError, UsageError
+from simsys.errors import InfeasibleError, InternalError, SimsysError, UsageError, described
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -71,5 +71,7 @@ def _call(sender: Connection, function: Callable[..., Any], args: Any, options: 
     except SimsysError as error:
         kinds = (UsageError, InfeasibleError)
         answer = next((kind for kind in kinds if isinstance(error, kind)), SimsysError), str(error)
+    except Exception as error:  # such as of a user's module, which need not be one that can be pickled
+        answer = InternalError, described(error)
     sender.send(answer)
     sender.close()

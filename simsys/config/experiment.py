@@ -8,8 +8,9 @@ they are the only places where a bare number may stand for a quantity.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveInt, PrivateAttr, model_validator
 
@@ -77,6 +78,24 @@ class ServingConfig(FrozenModel):
     has to make room: it is computed again, or swapped to the host, where each GPU has `swap_space`, by default 4 GiB.
     """
 
+    other_names: ClassVar[Mapping[str, str]] = {
+        "tensor_parallel_size": "parallelism.tp_degree",
+        "pipeline_parallel_size": "parallelism.pp_stages",
+        "data_parallel_size": "parallelism.dp_degree",
+        "dtype": "precision",
+        "quantization": "precision",
+        "kv_cache_dtype": "kv_precision",
+        "enable_prefix_caching": "prefix_caching",
+        "enable_chunked_prefill": "scheduler",
+        "scheduling_policy": "scheduler",
+        "enforce_eager": "cuda_graphs",
+        "max_batch_size": "max_num_seqs",
+        "max_num_tokens": "max_num_batched_tokens",
+        "long_prefill_token_threshold": "options.long_prefill_token_threshold",
+        "speculative_config": "speculative",
+        "num_speculative_tokens": "speculative.draft_tokens",
+    }
+
     engine: str = "vllm"
     scheduler: str = "chunked_prefill"
     max_num_seqs: PositiveInt = 256
@@ -142,6 +161,8 @@ class ServingConfig(FrozenModel):
 class SloConfig(FrozenModel):
     """Latency targets; a request counts towards goodput if it meets all of them."""
 
+    other_names: ClassVar[Mapping[str, str]] = {"itl": "tpot", "e2e": "e2el"}
+
     ttft: Seconds | None = None
     tpot: Seconds | None = None
     e2el: Seconds | None = None
@@ -155,6 +176,8 @@ class SimulationSettings(FrozenModel):
     serving run are written, as ``vllm bench serve`` calls it. With `duration`, a serving run ends so long after its
     start at the latest, and says which requests were in flight then.
     """
+
+    other_names: ClassVar[Mapping[str, str]] = {"level_of_detail": "lod", "detail": "lod"}
 
     lod: Literal["high", "medium"] = "medium"
     seed: NonNegativeInt = 42

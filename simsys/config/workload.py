@@ -5,7 +5,8 @@ Each part is a mapping whose ``kind`` says which distribution it is; a bare numb
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
@@ -87,6 +88,16 @@ class WorkloadConfig(Part):
     `hash_block_size` is the granularity, in tokens, at which shared prefixes of sessions and system prompts are told
     apart.
     """
+
+    other_names: ClassVar[Mapping[str, str]] = {
+        "num_prompts": "num_requests",
+        "request_rate": "arrivals.rate",
+        "burstiness": "arrivals.burstiness",
+        "max_concurrency": "arrivals.concurrency",
+        "input_len": "prompt_tokens",
+        "random_input_len": "prompt_tokens",
+        "random_output_len": "output_tokens",
+    }
 
     arrivals: Arrivals
     prompt_tokens: Length

@@ -7,7 +7,6 @@ divides by n (vllm/benchmarks/serve.py). Goodput counts requests that meet all t
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from simsys.metrics.gaps import Gaps
 from simsys.metrics.latencies import Latencies
 from simsys.metrics.saturation import backlog, saturation
 from simsys.metrics.serving_log import ServingLog
-from simsys.metrics.token_rate import max_per_second
+from simsys.metrics.token_rate import BusySeconds, max_per_second
 
 if TYPE_CHECKING:
     import numpy as np
@@ -99,13 +98,18 @@ def _peaks(log: ServingLog, times: Latencies) -> dict[str, int]:
 
     if not times.completed:
         return {"max_output_tokens_per_s": 0, "max_concurrent_requests": 0}
-    started_s, ended_s = float(times.arrival_s.min()), float(times.finished_s.max())
-    seconds = math.ceil(ended_s - started_s) + 2
-    came = np.bincount((times.arrival_s - started_s).astype(np.int64), minlength=seconds)
-    left = np.bincount((times.finished_s - started_s).astype(np.int64) + 1, minlength=seconds)
+    started_s, last_s = float(times.arrival_s.min()), float(times.finished_s.max())
+    arrival_s, finished_s = np.asarray(log.arrival_s, dtype=float), np.asarray(log.finished_s)
+    finished_s = np.where(finished_s < 0.0, last_s, finished_s)  # what is in flight has tokens too
+    rejected = list(log.rejected)
+    finished_s[rejected] = arrival_s[rejected]
+    came = (arrival_s >= 0.0) & (arrival_s <= last_s)
+    seconds = BusySeconds(np.maximum(arrival_s[came], started_s), finished_s[came], started_s)
+    began = seconds.counted(np.floor(times.arrival_s - started_s))
+    ended = seconds.counted(np.floor(times.finished_s - started_s) + 1.0)
     return {
-        "max_output_tokens_per_s": max_per_second(log, started_s, ended_s),
-        "max_concurrent_requests": int(np.cumsum(came - left).max()),
+        "max_output_tokens_per_s": max_per_second(log, seconds),
+        "max_concurrent_requests": int(np.cumsum(began - ended).max()),
     }
 
 

@@ -209,7 +209,11 @@ class ServingLog:
         return max(max(self.finished_s, default=0.0), self.steps.ended_s, self.starts_s)
 
     def rows(self) -> Mapping[str, Sequence[Any]]:
-        """One row per request; empty where it did not get that far."""
+        """One row per request; empty where it did not get that far. Whose they are is told where anything says so."""
+        requests = self.requests
+        of = {name: getattr(requests, name) for name in ("priority", "session", "turn") if getattr(requests, name)}
+        if requests.tenant:
+            of["tenant"] = Texts(len(requests), requests.tenant_name)
         return {
             "request": range(len(self.requests)),
             "arrival_s": Times(self.arrival_s),
@@ -221,6 +225,7 @@ class ServingLog:
             "preemptions": self.preemptions,
             "state": Texts(len(self.requests), self._state),
             "reason": Texts(len(self.requests), self._reason),
+            **of,
         }
 
     def _state(self, request: int) -> str:

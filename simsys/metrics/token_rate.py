@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from simsys.metrics.step_log import BLOCK, StepRuns
@@ -22,38 +21,96 @@ def tokens_per_interval(log: ServingLog, width_s: float, count: int, *, origin_s
         count: Intervals.
         origin_s: Where the first one begins.
     """
+    return _tokens(log, Places(count), width_s, origin_s)
+
+
+def max_per_second(log: ServingLog, seconds: BusySeconds) -> int:
+    """Most output tokens in a second, counted from the first arrival, as vLLM does (``max_output_tokens_per_s``)."""
+    return int(_tokens(log, seconds, 1.0, seconds.origin_s).max())
+
+
+class Places:
+    """Intervals from 0 on, in which something is counted.
+
+    Args:
+        count: How many.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        """Length of an array with a number for each."""
+
+    def of(self, interval: np.ndarray) -> np.ndarray:
+        """Where in such an array an interval is; outside of it if it does not count."""
+        return interval
+
+    def counted(self, interval: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
+        """The sum of the weights, 1 each if none are given, in each of them."""
+        import numpy as np
+
+        place = self.of(interval)
+        inside = (place >= 0) & (place < self.count)
+        weights = None if weight is None else weight[inside]
+        return np.bincount(place[inside].astype(np.int64), weights, self.count).astype(float)
+
+
+class BusySeconds(Places):
+    """The seconds of a run in which requests are under way; idle ones, which may be very many, take no room.
+
+    Args:
+        arrival_s: When requests came, not before `origin_s`.
+        ended_s: When each ended.
+        origin_s: Where the first second begins.
+    """
+
+    def __init__(self, arrival_s: np.ndarray, ended_s: np.ndarray, origin_s: float) -> None:
+        import numpy as np
+
+        self.origin_s = origin_s
+        order = np.argsort(arrival_s, kind="stable")
+        begin = np.floor(arrival_s[order] - origin_s)
+        end = np.maximum.accumulate(np.floor(ended_s[order] - origin_s) + 2.0)  # one more, for what ends at a limit
+        idle_before = begin[1:] > end[:-1]
+        self._begin = begin[np.append(True, idle_before)]
+        length = end[np.append(idle_before, True)] - self._begin
+        self._end, self._place = self._begin + length, np.cumsum(length) - length
+        super().__init__(int(length.sum()))
+
+    def of(self, interval: np.ndarray) -> np.ndarray:
+        """Where a second is, once the idle ones are left out; -1 for an idle one."""
+        import numpy as np
+
+        place: np.ndarray
+        if self._begin.size == 1:
+            place = interval - self._begin[0]
+            return place
+        period = np.maximum(np.searchsorted(self._begin, interval, side="right") - 1, 0)
+        inside = (interval >= self._begin[period]) & (interval < self._end[period])
+        place = np.where(inside, interval - self._begin[period] + self._place[period], -1)
+        return place
+
+
+def _tokens(log: ServingLog, places: Places, width_s: float, origin_s: float) -> np.ndarray:
     import numpy as np
 
-    tokens = np.zeros(count)
+    tokens = np.zeros(places.count)
     first_s = np.asarray(log.first_token_s)
     first_s = first_s[first_s >= 0.0]
     resumed_s = np.array([time_s for *_, time_s in log.gaps.resumed], dtype=float)
     for times_s in (*(first_s[start : start + BLOCK] for start in range(0, first_s.size, BLOCK)), resumed_s):
-        tokens += _counted(np.floor((times_s - origin_s) / width_s), np.ones(times_s.size), count)
+        tokens += places.counted(np.floor((times_s - origin_s) / width_s))
     for runs in log.steps.blocks():
-        tokens += log.tokens_per_sequence * _of_runs(runs, width_s, count, origin_s)
+        tokens += log.tokens_per_sequence * _of_runs(runs, places, width_s, origin_s)
     return tokens
 
 
-def max_per_second(log: ServingLog, started_s: float, ended_s: float) -> int:
-    """Most output tokens in a second, counted from the first arrival, as vLLM does (``max_output_tokens_per_s``)."""
-    return int(tokens_per_interval(log, 1.0, math.ceil(ended_s - started_s) + 1, origin_s=started_s).max())
-
-
-def _counted(place: np.ndarray, weight: np.ndarray, count: int) -> np.ndarray:
-    import numpy as np
-
-    inside = (place >= 0) & (place < count)
-    return np.bincount(place[inside].astype(np.int64), weight[inside], count).astype(float)
-
-
-def _of_runs(runs: StepRuns, width_s: float, count: int, origin_s: float) -> np.ndarray:
+def _of_runs(runs: StepRuns, places: Places, width_s: float, origin_s: float) -> np.ndarray:
     """Each run's tokens; those of a run that reaches over limits are divided by how many steps ended before each."""
     import numpy as np
 
     start = np.floor((runs.started_s + runs.first_s - origin_s) / width_s).astype(np.int64)
     end = np.floor((runs.ended_s - origin_s) / width_s).astype(np.int64)
-    tokens = _counted(end, (runs.count * runs.decode_tokens).astype(float), count)
+    tokens = places.counted(end, (runs.count * runs.decode_tokens).astype(float))
     crossing = np.flatnonzero(end > start)
     limits = end[crossing] - start[crossing]
     which = np.repeat(crossing, limits)
@@ -61,7 +118,7 @@ def _of_runs(runs: StepRuns, width_s: float, count: int, origin_s: float) -> np.
     limit += np.arange(which.size) - np.repeat(np.cumsum(limits) - limits, limits)
     before = (_steps_before(runs, which, origin_s + limit * width_s) * runs.decode_tokens[which]).astype(float)
     # What came before a limit belongs to the interval before it, and not to the one after it.
-    tokens += _counted(limit - 1, before, count) - _counted(limit, before, count)
+    tokens += places.counted(limit - 1, before) - places.counted(limit, before)
     return tokens
 
 

@@ -14,7 +14,15 @@ from typing import Any, NoReturn
 
 import click
 
-from simsys.errors import ConfigError, InfeasibleConfigError, OutputError, Problem, SimsysError, did_you_mean
+from simsys.errors import (
+    ConfigError,
+    InfeasibleConfigError,
+    OutputError,
+    Problem,
+    SimsysError,
+    described,
+    did_you_mean,
+)
 
 INTERNAL, INTERRUPTED = 4, 130
 DEBUG = "simsys.debug"
@@ -106,7 +114,8 @@ def _report(error: Exception) -> int:
     if isinstance(error, SimsysError) and error.exit_code != INTERNAL:
         say(f"error: {error}")
         return error.exit_code
-    say(f"internal error: {str(error) or type(error).__name__}: this is a bug; run again with --debug to see where")
+    text = str(error) if isinstance(error, SimsysError) else described(error)
+    say(f"internal error: {text}: this is a bug; run again with --debug to see how it came about")
     return INTERNAL
 
 

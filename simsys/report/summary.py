@@ -48,7 +48,8 @@ def headline(result: RunResult) -> str:
             f"communication exposed {percent(metrics['communication_ratio'])}"
         )
     if not metrics["completed"]:
-        return f"{result.name}: no request was completed, {metrics['failed']:,} rejected"
+        why = f": {max(metrics['rejected'], key=metrics['rejected'].__getitem__)}" if metrics["rejected"] else ""
+        return f"{result.name}: no request was completed, {metrics['failed']:,} rejected{why}"
     p50, p99 = milliseconds(metrics["p50_ttft_ms"]), milliseconds(metrics["p99_ttft_ms"])
     return (
         f"{result.name}: {number(metrics['request_throughput'])} req/s, TTFT p50 {p50} / p99 {p99}, "

@@ -55,7 +55,6 @@ class TraceAnswer:
         facts = self.as_dict()
         if facts.get("request_rate"):
             facts["request_rate"] = pretty(facts["request_rate"], Dimension.REQUESTS_PER_SECOND)
-        facts["skipped"] = {each.reason: each.rows for each in self.trace.skipped}
         if not facts["unsorted_rows"]:
             del facts["unsorted_rows"]
         return description({key: _rounded(value) for key, value in facts.items() if value not in (None, [], {})})

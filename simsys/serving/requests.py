@@ -13,6 +13,10 @@ OPTIONAL_COLUMNS = ("priority", "tenant", "session", "turn", "after", "think_s",
 """Columns of a `RequestTable` that may be empty."""
 
 
+LONGEST_S = 1e10
+"""The last arrival is no later: at 300 years, times are exact to microseconds."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class RequestTable:
     """Requests in order of arrival, one list per column.
@@ -85,6 +89,10 @@ class RequestTable:
             raise UsageError("arrival_s must never decrease")
         if times and not (times[0] >= 0 and math.isfinite(times[-1])):
             raise UsageError(f"arrival_s must be finite and >= 0, not {times[0]} to {times[-1]}")
+        if times and times[-1] > LONGEST_S:
+            raise UsageError(
+                f"requests arrive for {times[-1]:.3g} s, at most {LONGEST_S:g} s (300 years) are simulated"
+            )
 
     def _check_sequence(self) -> None:
         for index, before in enumerate(self.after):
@@ -109,6 +117,13 @@ class RequestTable:
 
     def __len__(self) -> int:
         return len(self.arrival_s)
+
+    def tenant_name(self, request: int) -> str:
+        """Whom a request belongs to: a name, or its number where tenants have none; empty without tenants."""
+        if not self.tenant:
+            return ""
+        tenant = self.tenant[request]
+        return self.tenant_names[tenant] if self.tenant_names else str(tenant)
 
     @property
     def span_s(self) -> float:

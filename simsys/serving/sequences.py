@@ -22,6 +22,7 @@ class Sequences:
         "priority",
         "prompt_tokens",
         "tenant",
+        "tenant_name",
     )
 
     def __init__(self, requests: RequestTable) -> None:
@@ -30,6 +31,9 @@ class Sequences:
         self.output_tokens = requests.output_tokens
         self.priority = requests.priority
         self.tenant = requests.tenant
+        self.tenant_name = requests.tenant_name
+        """Tells, by request, the name that the experiment file gives its tenant."""
+
         self.computed_tokens = [0] * len(requests)
         """Tokens whose keys and values are in the cache, while the prompt is being processed."""
         self.generated_tokens = [0] * len(requests)

@@ -31,7 +31,7 @@ class CsvFormat:
 
     Args:
         name: What the format is called.
-        time: Column of the arrivals.
+        time: Column of the arrivals; empty if the format has none.
         prompt: Column of the prompt tokens.
         output: Column of the output tokens.
         read_time: Makes, of the name of that column, the function that reads a time in ticks.
@@ -50,9 +50,9 @@ class CsvFormat:
     others: tuple[str, ...] = ()
 
     @property
-    def needed(self) -> tuple[str, str, str]:
+    def needed(self) -> tuple[str, ...]:
         """Columns that it must have."""
-        return self.time, self.prompt, self.output
+        return (self.time, self.prompt, self.output) if self.time else (self.prompt, self.output)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -112,6 +112,8 @@ def _ids(name: str) -> Reader:
     return read
 
 
+_VIDUR_OTHERS = ("num_total_tokens", "pd_ratio")
+
 CSV_FORMATS = (
     # What `import-trace --out` writes; the names are those of `RequestTable`.
     CsvFormat(
@@ -141,8 +143,9 @@ CSV_FORMATS = (
         extra={"Session ID": ("session", _label)},
         others=("Elapsed time", "Model", "Total tokens", "Log Type"),
     ),
-    # The simulator Vidur (Agrawal et al. 2024).
-    CsvFormat("vidur", "arrived_at", "num_prefill_tokens", "num_decode_tokens"),
+    # The simulator Vidur (Agrawal et al. 2024), whose traces of lengths have no arrivals.
+    CsvFormat("vidur", "arrived_at", "num_prefill_tokens", "num_decode_tokens", others=_VIDUR_OTHERS),
+    CsvFormat("vidur-lengths", "", "num_prefill_tokens", "num_decode_tokens", others=_VIDUR_OTHERS),
     # The simulator splitwise-sim (Patel et al. 2024).
     CsvFormat(
         "splitwise",
@@ -171,7 +174,7 @@ def read_csv(path: str, lines: Iterator[Line], limit: int | None) -> tuple[str, 
     """
     number, line = next(lines)
     known, header = _recognise(f"{path}:{number}", line.strip())
-    rows = Rows(known.ticks_per_s)
+    rows = Rows(known.ticks_per_s, timed=bool(known.time))
     read_row = _row_reader(known, header, rows)
     extra = [rows.extra.setdefault(to, []) for name, (to, _) in known.extra.items() if name in header]
     for place, (number, line) in enumerate(lines):
@@ -185,6 +188,8 @@ def read_csv(path: str, lines: Iterator[Line], limit: int | None) -> tuple[str, 
             column.append(value)
         if len(rows.times) == limit:
             break
+    if not line.endswith(("\n", "\r")) and rows.places and rows.places[-1] == place:
+        rows.notes.append("the last row has no line end; if the file was cut off, its last number is too")
     return known.name, rows
 
 
@@ -236,7 +241,9 @@ def _recognise(place: str, found: str) -> tuple[CsvFormat, list[str]]:
 def _row_reader(known: CsvFormat, header: list[str], rows: Rows) -> Callable[[str], tuple[Any, ...]]:
     """Make the function that reads one line as time, prompt, output and the optional columns, in this order."""
     width = len(header)
-    readers = [(header.index(known.time), known.read_time(known.time))]
+    readers: list[tuple[int, Reader]] = [(0, lambda _: 0.0)]
+    if known.time:
+        readers = [(header.index(known.time), known.read_time(known.time))]
     readers += [(header.index(name), tokens_text(name)) for name in (known.prompt, known.output)]
     readers += [(header.index(name), make(name)) for name, (_, make) in known.extra.items() if name in header]
     block_at = header.index(HASH_BLOCK) if HASH_BLOCK in header else None

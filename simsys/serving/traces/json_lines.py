@@ -12,6 +12,8 @@ from simsys.serving.traces.rows import BadRow, Rows, brief, time_value, tokens_v
 
 Line = tuple[int, str]
 
+_value_at_start = json.JSONDecoder().raw_decode
+
 
 @dataclass(frozen=True)
 class LineFormat:
@@ -87,10 +89,13 @@ def read_lines(known: LineFormat, first: Line, lines: Iterator[Line], limit: int
 
 
 def _object(line: str) -> dict[str, object]:
+    text = line.strip()
     try:
-        found = json.loads(line)
+        found, end = _value_at_start(text)  # json.loads takes half as long again
     except (ValueError, RecursionError):
-        raise BadRow("text that is not JSON", line.strip()) from None
+        raise BadRow("text that is not JSON", text) from None
+    if end != len(text):
+        raise BadRow("text that is not JSON", text)
     if not isinstance(found, dict):
         raise BadRow("a value that is no object", brief(found))
     return found
