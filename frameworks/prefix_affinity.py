@@ -17,6 +17,8 @@ from simsys.framework import Replica, Router, register
 class PrefixAffinity(Router):
     """The replica with the longest cached prefix; of several, the one with the fewest requests."""
 
+    inlined = True
+
     class Options(Router.Options):
         """How much busier than the least loaded replica that one may be.
 

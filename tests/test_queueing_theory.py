@@ -14,7 +14,7 @@ from frameworks.central_queue import CentralQueue
 from frameworks.round_robin import RoundRobin
 from simsys.model.batch import Batch
 from simsys.rng import stream
-from simsys.serving.replica import HostCosts
+from simsys.serving.host_costs import HostCosts
 from simsys.serving.requests import RequestTable
 from simsys.testing import toy_requests
 
