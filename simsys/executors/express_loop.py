@@ -19,6 +19,7 @@ from simpy.events import URGENT
 from simsys.executors.step_log import NUMBERS
 from simsys.model.batch import Batch
 from simsys.serving.phases import Chunk
+from simsys.serving.prefix_cache import PrefixCache
 
 if TYPE_CHECKING:
     from simsys.executors.express import Express
@@ -56,6 +57,7 @@ def loop(express: Express) -> Generator[int, Any, None]:
     prompts, outputs = sequences.prompt_tokens, sequences.output_tokens
     computed, generated = sequences.computed_tokens, sequences.generated_tokens
     held, block_size, num_blocks, shares, grown = kv.held, kv.block_size, kv.num_blocks, kv.shares, kv.growth
+    tree: Any = kv.tree if isinstance(kv, PrefixCache) else None
     per_step_s, per_sequence_s, on_end = replica._per_step_s, replica._per_sequence_s, replica.on_end
     longest_context, most_tokens = replica._max_context_tokens or inf, replica._surely_fits
     log, runs, logs, notes = jump._log, jump._log.runs, bool(probes.steps), replica._notes
@@ -172,11 +174,9 @@ def loop(express: Express) -> Generator[int, Any, None]:
                         if last > block_size:
                             missing += sum(block_due[: last - block_size])
                     if missing:
+                        kv.free_blocks = free = free - missing
                         if shares:
-                            kv.take_for_decode(missing)
-                            free = kv.free_blocks
-                        else:
-                            kv.free_blocks = free = free - missing
+                            tree.unused -= missing
                         taken += missing
                         if num_blocks - free > peak:
                             peak = num_blocks - free
@@ -291,28 +291,34 @@ def loop(express: Express) -> Generator[int, Any, None]:
                         count = budget - total
                         if count <= 0:
                             break
+                    length = 0
                     if shares:
-                        kv.reserved_blocks = reserved
-                        chunk = scheduler.admit(request, count)
-                        if chunk is None:
-                            break
-                        free, peak, count, length = kv.free_blocks, kv.peak_blocks, chunk.tokens, computed[request]
+                        kv.reserved_blocks, kv.peak_blocks = reserved, peak
+                        length, target = kv.cached_tokens(request), remaining
                         remaining -= length
+                        if count > remaining:
+                            count = remaining
+                        if not kv.start(request, length + count, cached=length):
+                            break
+                        free, peak = kv.free_blocks, kv.peak_blocks
                         pairs += count * length
                         prompt_context += length
                     else:
                         blocks = -(-count // block_size)
                         if blocks > free - reserved:
                             break
-                        waiting.popleft()
                         held[request] = blocks
                         kv.free_blocks = free = free - blocks
                         if num_blocks - free > peak:
                             peak = num_blocks - free
-                        running[request] = prefilling[request] = None
-                        for hook in probes.request_admitted:
-                            hook(request, now_s)
-                        computed[request] = 0
+                    waiting.popleft()
+                    running[request] = prefilling[request] = None
+                    for hook in probes.request_admitted:
+                        hook(request, now_s)
+                    if shares:
+                        for lookup in probes.prefix_lookup:
+                            lookup(request, length, target, now_s)
+                    computed[request] = length
                     chunks.append((request, count))
                     total += count
                     pairs += count * (count + 1) / 2
