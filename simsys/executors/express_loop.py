@@ -18,6 +18,7 @@ from simpy.events import URGENT
 
 from simsys.executors.step_log import NUMBERS
 from simsys.model.batch import Batch
+from simsys.serving.kv_cache import blocks_due
 from simsys.serving.phases import Chunk
 from simsys.serving.prefix_cache import PrefixCache
 
@@ -81,7 +82,7 @@ def loop(express: Express) -> Generator[int, Any, None]:
     grown_blocks, ahead, settled, armed_s, number, serial = 0, True, False, inf, 0, env._eid
     coming_s = source.take_over() if delivers else inf
     scheduler.preempted = False
-    then: Callable[[], None] | None
+    then: Callable[[], None] | None = None
     event: Any = tick  # what has come
 
     while True:
@@ -118,18 +119,14 @@ def loop(express: Express) -> Generator[int, Any, None]:
                         continue
                     if event is None:
                         break
-                    if event is GROWN:  # as Jump.passed and LLMDecode.missing_blocks
+                    if event is GROWN:  # as Replica._grown_blocks and Jump.passed
                         grown_blocks = 0
                         if growing and decoding and end - first > 1:
                             to = times.boundary(anchor_s, now_s, first + 1, end)
                             steps = to - 1 - first
                             if env.priority >= priority and anchor_s + times.elapsed(to) == now_s:
                                 steps += 1
-                            place = step % block_size
-                            last = place + steps % block_size
-                            grown_blocks = steps // block_size * growing + sum(block_due[place:last])
-                            if last > block_size:
-                                grown_blocks += sum(block_due[: last - block_size])
+                            grown_blocks = blocks_due(block_due, step, steps, growing)
                         continue
                     settled = False
                 length = prompts[event] + outputs[event]
@@ -145,7 +142,6 @@ def loop(express: Express) -> Generator[int, Any, None]:
                             due_s = anchor_s + times.elapsed(to)
                         end = to
             if event is None:
-                then = None
                 break
             event, now_s, ahead, settled, armed_s = -1, due_s, True, False, inf
 
@@ -165,14 +161,7 @@ def loop(express: Express) -> Generator[int, Any, None]:
             # Every decoding sequence has its tokens: as LLMDecode.finish and PagedKVCache.release.
             if decoding:
                 if growing:
-                    place = step % block_size
-                    if steps == 1:
-                        missing = block_due[place]
-                    else:
-                        last = place + steps % block_size
-                        missing = steps // block_size * growing + sum(block_due[place:last])
-                        if last > block_size:
-                            missing += sum(block_due[: last - block_size])
+                    missing = blocks_due(block_due, step, steps, growing)
                     if missing:
                         kv.free_blocks = free = free - missing
                         if shares:
@@ -315,9 +304,8 @@ def loop(express: Express) -> Generator[int, Any, None]:
                     running[request] = prefilling[request] = None
                     for hook in probes.request_admitted:
                         hook(request, now_s)
-                    if shares:
-                        for lookup in probes.prefix_lookup:
-                            lookup(request, length, target, now_s)
+                    for lookup in probes.prefix_lookup if shares else ():
+                        lookup(request, length, target, now_s)
                     computed[request] = length
                     chunks.append((request, count))
                     total += count
@@ -329,6 +317,7 @@ def loop(express: Express) -> Generator[int, Any, None]:
                         single = True
 
             # The next run begins: as Replica._start_with_prompts and Jump.run …
+            decoding = size
             if chunks:
                 if not (complete or single):
                     then = partial(replica._start_with_prompts, [Chunk(*each) for each in chunks])
@@ -344,12 +333,9 @@ def loop(express: Express) -> Generator[int, Any, None]:
                 times.idle_s = idle_s = costs.exchange_s + (per_step_s + per_sequence_s * logits)
                 begun_s = first_s = step_seconds(costs, pairs, prompt_context, length, size) + idle_s
                 times.first_s, times.growth_s = first_s, growth_s
-                tokens, context, host_s = total, 0, NEVER_AGAIN
+                tokens, sharing, context, host_s = total, size, 0, NEVER_AGAIN
                 anchor_s = started_s = now_s
-                first = 0
-                end = left = 1
-                sharing = decoding = size
-                due_s = now_s + first_s
+                first, end, left, due_s = 0, 1, 1, now_s + first_s
             # … or _start_decoding and Jump.decode.
             elif size:
                 if len(ends) != size:
@@ -377,10 +363,8 @@ def loop(express: Express) -> Generator[int, Any, None]:
                     growth_s, idle_s = times.growth_s, times.idle_s
                     mixed, context, host_s = None, length, own_s
                     sharing = tokens = size
-                    anchor_s = now_s
-                    first = 0
+                    anchor_s, first = now_s, 0
                 end = first + left
-                decoding = size
                 if times.kinks:
                     due_s = anchor_s + times.elapsed(end)
                 else:
@@ -389,7 +373,7 @@ def loop(express: Express) -> Generator[int, Any, None]:
             else:
                 if notes is not None:
                     notes += (now_s, free, taken, 0)
-                decoding, left, due_s = 0, 0, inf
+                left, due_s = 0, inf
 
         event = -1
         if settled:
@@ -405,8 +389,7 @@ def loop(express: Express) -> Generator[int, Any, None]:
         jump._tokens, jump._sequences, jump._context, jump._host_s = tokens, sharing, context, host_s
         jump._batch, jump._more_pairs = Batch(*mixed) if mixed else None, 0.0
         if then is not None:
-            if delivers:
-                source.give_back()
+            source.give_back()
             env.priority = priority
             replica._left = 0
             express.close()

@@ -79,7 +79,7 @@ class PrefixCache(PagedKVCache):
 
     def cached_tokens(self, request: int) -> int:
         """Tokens of a waiting request that are found here: whole blocks, and never its last token."""
-        chain = self._chain(request)
+        chain = self._chain(request) if self._longer else self._chains[request]
         if not chain or chain[0] not in self.tree.index:
             return 0
         limit = (self._sequences.target_tokens(request) - 1) // self.block_size

@@ -60,28 +60,23 @@ class Replica:
         """Called with every request that has its first token, if it is to get the others elsewhere."""
         self.express: Express | None = None
         """What does the replica's work in its place, as long as it does."""
-        self.team = team
-        self._env, self._probes = env, probes
+        self.team, self._env, self._probes = team, env, probes
         self._per_step_s, self._per_sequence_s = host.per_step_s, host.per_sequence_s
         self._prefill, self._decode = scheduler.prefill, scheduler.decode
         self._running, self._prefilling = scheduler.running, scheduler.prefilling
         self._block_size = self.kv.block_size
         self._capacity_tokens = self.kv.capacity_tokens if decode_tokens is None else decode_tokens
         self._surely_fits = min(self._capacity_tokens, self.kv.capacity_tokens)  # a request of so many tokens
-        self._max_context_tokens = max_context_tokens
-        self._notes = self.kv.fresh_notes
+        self._max_context_tokens, self._notes = max_context_tokens, self.kv.fresh_notes
         self._steps = team.steps(self._boundary)
         self.rank = team.group.ranks[0] if rank is None else rank
         self._waking = EventPriority(AFTERWARDS + 1 + self.rank)
-        overridden = type(scheduler).refusal is not Scheduler.refusal
-        self._refuses = scheduler.refusal if overridden else None
+        self._refuses = None if type(scheduler).refusal is Scheduler.refusal else scheduler.refusal
         self._busy = self._stopped = False
-        self._copying = False  # while the next run waits for copies
-        self._unasked = False  # whether a request has come meanwhile
+        self._copying = self._unasked = False  # while the next run waits for copies; if a request has come meanwhile
         self._left = 0  # steps of the run under way, none while it is being changed
-        self._tokens = 0  # of each of its steps
+        self._tokens = self._decoding = 0  # of each of its steps
         self._chunks: Sequence[Chunk] = ()
-        self._decoding = 0
         self._joining: list[int] = []  # whose caches have come from elsewhere
         self._began_s = 0.0  # when the run did, if it has chunks
 
@@ -123,9 +118,8 @@ class Replica:
 
     def notice(self, request: int) -> None:
         """A request has joined the queue: begin, or end the run at the next step if that may change it."""
-        if self.express is not None:
-            self.express.leave()
-        if not self._busy or self._copying or (self._left > 1 and self.scheduler.wants(request, self._tokens)):
+        idle = self.express is not None or not self._busy or self._copying
+        if idle or (self._left > 1 and self.scheduler.wants(request, self._tokens)):
             self.ask_again()
 
     def ask_again(self) -> None:
