@@ -161,7 +161,9 @@ def loop(express: Express) -> Generator[int, Any, None]:
             # Every decoding sequence has its tokens: as LLMDecode.finish and PagedKVCache.release.
             if decoding:
                 if growing:
-                    missing = blocks_due(block_due, step, steps, growing)
+                    missing = block_due[step % block_size]
+                    if steps > 1:
+                        missing = blocks_due(block_due, step, steps, growing)
                     if missing:
                         kv.free_blocks = free = free - missing
                         if shares:
@@ -382,8 +384,7 @@ def loop(express: Express) -> Generator[int, Any, None]:
         device.free_at_s, device.busy_s = ended_s, busy_s
         jump._from, jump._to, jump._times = first, end, times
         jump._anchor_s, jump._started_s, jump._due_s = anchor_s, started_s, due_s
-        replica._chunks, replica._decoding = chunks, decoding
-        replica._left, replica._tokens = left, tokens
+        replica._chunks, replica._decoding, replica._left, replica._tokens = chunks, decoding, left, tokens
         decode.size, decode.cached_tokens, decode.step, decode.growing = size, cached, step, growing
         kv.taken_blocks, kv.peak_blocks, kv.reserved_blocks = taken, peak, reserved
         jump._tokens, jump._sequences, jump._context, jump._host_s = tokens, sharing, context, host_s

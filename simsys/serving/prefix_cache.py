@@ -140,7 +140,8 @@ class PrefixCache(PagedKVCache):
         self.held[request] = blocks = blocks if blocks > held else held
         if node is not None and node.end > full:
             node = self._nodes[request] = tree.forget(node, full)
-        if chain:
+        end = 0 if node is None else node.end
+        if end < full and end < len(chain) * self._id_tokens // self.block_size:
             self._hold(request, chain, tokens, blocks)
             node = self._nodes[request]
         del self._nodes[request], self.held[request]

@@ -52,8 +52,7 @@ class Replica:
         max_context_tokens: int = 0,
         decode_tokens: int | None = None,
     ) -> None:
-        self.scheduler = scheduler
-        self.sequences, self.kv = scheduler.sequences, scheduler.kv
+        self.scheduler, self.sequences, self.kv = scheduler, scheduler.sequences, scheduler.kv
         self.on_end: Callable[[int], None] | None = None
         """Called with every request that has ended, be it refused."""
         self.hand_over: Callable[[int], None] | None = None
