@@ -32,22 +32,17 @@ GROWN = "grown"
 NEVER_AGAIN = -1.0
 """Host time of a step that no other follows evenly."""
 
-PARTS = ("jump", "replica", "source", "tick", "delivers")
 LIMITS = ("max_num_seqs", "max_num_batched_tokens", "long_prefill_token_threshold")
 
 
 def loop(express: Express) -> Generator[int, Any, None]:
     """The loop. When something else comes before a run ends, it yields, and is sent what has come.
 
-    That is the tick, a request or, to settle, None. It yields `LEFT` when others have to go on.
+    That is the tick, a request, `GROWN` or, to settle, None. It yields `LEFT` when others have to go on. What it has
+    not written back costs nothing, so it is written back only when somebody asks.
     """
-    jump, replica, source, delivers, tick = (
-        express.jump,
-        express.replica,
-        express.source,
-        express.delivers,
-        express.tick,
-    )
+    jump, replica, source = express.jump, express.replica, express.source
+    delivers, tick = express.delivers, express.tick
     env, probes, device, tally, cost = jump._env, jump._probes, jump._device, jump._tally, jump._cost
     even, priority, waking, queue = jump._even, jump._priority, replica._waking, env._queue
     scheduler, kv, sequences = replica.scheduler, replica.kv, replica.sequences

@@ -259,7 +259,7 @@ class Jump:
         )
 
     def _fire(self, _: Event) -> None:
-        """End the run, and those that follow as long as nothing else comes before they end."""
+        """End the run, unless that has happened."""
         self._tick.callbacks = self._tick.actions
         if self._env._now != self._due_s or self._from == self._to or (self._express and self._express.open):
             return  # the run was cut, or has ended
@@ -269,6 +269,7 @@ class Jump:
         self._end_runs()
 
     def _end_runs(self) -> None:
+        """End the run that is due now, and those that follow as long as nothing else comes before they end."""
         self._ahead = True
         express = self._express
         while True:
