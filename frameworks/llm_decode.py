@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 
 from simsys.framework import DecodePhase, register
 from simsys.framework import Sequences as Requests
-from simsys.serving.kv_cache import PagedKVCache
+from simsys.serving.kv_cache import PagedKVCache, blocks_due
 
 NOBODY: list[int] = []
 
@@ -62,15 +62,12 @@ class LLMDecode(DecodePhase):
 
     def missing_blocks(self, steps: int = 1) -> int:
         """Sequences whose last block is full, in each of the steps."""
-        due, size = self.block_due, self.kv.block_size
-        first = self.step % size
+        due = self.block_due
         if steps == 1:
-            return due[first]
+            return due[self.step % self.kv.block_size]
         if not self.growing:
             return 0
-        last = first + steps % size
-        missing = steps // size * self.growing + sum(due[first:last])
-        return missing + sum(due[: last - size]) if last > size else missing
+        return blocks_due(due, self.step, steps, self.growing)
 
     def finish(self, steps: int = 1) -> list[int]:
         """One more token each and step; those with their last one leave."""

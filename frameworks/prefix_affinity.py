@@ -17,6 +17,8 @@ from simsys.framework import Replica, Router, register
 class PrefixAffinity(Router):
     """The replica with the longest cached prefix; of several, the one with the fewest requests."""
 
+    inlined = True
+
     class Options(Router.Options):
         """How much busier than the least loaded replica that one may be.
 
@@ -30,8 +32,11 @@ class PrefixAffinity(Router):
     def route(self, request: int) -> Replica:
         """Compare what they have cached, then how busy they are."""
         replicas, options = self.replicas, self.options
-        idlest = min(replicas, key=lambda replica: replica.outstanding)
-        best = max(replicas, key=lambda replica: (replica.cached_tokens(request), -replica.outstanding))
-        more = best.outstanding - idlest.outstanding
-        busy = best.outstanding > options.balance_rel_threshold * idlest.outstanding
-        return idlest if busy and more > options.balance_abs_threshold else best
+        found = [replica.cached_tokens(request) for replica in replicas]
+        loads = [replica.outstanding for replica in replicas]
+        longest, idlest = max(found), min(loads)
+        load = min(load for load, tokens in zip(loads, found, strict=True) if tokens == longest)
+        busy = load > options.balance_rel_threshold * idlest
+        if busy and load - idlest > options.balance_abs_threshold:
+            return replicas[loads.index(idlest)]
+        return replicas[list(zip(loads, found, strict=True)).index((load, longest))]

@@ -22,9 +22,10 @@ from simsys.ops import Forward, HostWork, Operation
 from simsys.parallel.layout import Layout
 from simsys.parallel.passes import forward_pass
 from simsys.probes import Probe, Probes
+from simsys.serving.host_costs import HostCosts
 from simsys.serving.kv_cache import PagedKVCache
 from simsys.serving.prefix_cache import PrefixCache, block_chains
-from simsys.serving.replica import HostCosts, Replica
+from simsys.serving.replica import Replica
 from simsys.serving.requests import RequestTable
 from simsys.serving.sequences import Sequences
 from simsys.serving.source import Source

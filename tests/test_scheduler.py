@@ -14,7 +14,7 @@ from serving_harness import serve
 from frameworks.chunked_prefill import ChunkedPrefill
 from simsys.errors import UsageError
 from simsys.framework import Chunk, Scheduler
-from simsys.serving.replica import HostCosts
+from simsys.serving.host_costs import HostCosts
 from simsys.serving.requests import RequestTable
 from simsys.testing import toy_requests
 

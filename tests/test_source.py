@@ -35,6 +35,9 @@ class Server:
     def hasten(self, source: Source) -> None:
         pass
 
+    def settle(self) -> None:
+        pass
+
     def submit(self, request: int) -> None:
         self.got.append(request)
         if request in self.refused:

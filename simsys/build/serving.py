@@ -35,10 +35,11 @@ from simsys.parallel.layout import Layout
 from simsys.rank import Team
 from simsys.serving.deadline import Deadline
 from simsys.serving.handover import DecodingReplica
+from simsys.serving.host_costs import HostCosts
 from simsys.serving.kv_cache import PagedKVCache
 from simsys.serving.prefix_cache import block_chains
 from simsys.serving.prefix_tree import Chain
-from simsys.serving.replica import HostCosts, Replica
+from simsys.serving.replica import Replica
 from simsys.serving.requests import RequestTable
 from simsys.serving.sequences import Sequences
 from simsys.teams import DraftingTeam, PipelineTeam

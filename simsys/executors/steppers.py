@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from simpy.events import Event
 
-from simsys.executors.express import NEVER_AGAIN, Express, express
+from simsys.executors.express import Express, express
+from simsys.executors.express_loop import NEVER_AGAIN
 from simsys.executors.step_log import StepLog
 from simsys.executors.step_times import StepTimes
 from simsys.model.batch import Batch
@@ -112,7 +113,7 @@ class Jump:
         self._env, self._probes = executor.env, executor.probes
         self._team, self._plan, self._done = team, plan, done
         self._tally = tally if team.size > 1 else None
-        self._longest = longest
+        self._longest, self._at_result = longest, executor.at_result
         self._op = Forward(team, plan, Batch(), 0.0, NAME)
         self._cost = executor.pass_cost(self._op)
         self._device = executor.platform.devices[team.ranks[0]]
@@ -137,6 +138,8 @@ class Jump:
     def hasten(self, replica: Replica, source: Source) -> None:
         """Do what is between the steps in one loop, where all parts are known that take part in it."""
         self._express = express(self, replica, source) if self._longest > 1 else None
+        if self._express is not None:
+            self._at_result(self._express.leave)
 
     def run(self, batch: Batch, steps: int, host_s: float, more_pairs: float = 0.0) -> None:
         """Start a run of at most so many steps."""
@@ -256,23 +259,38 @@ class Jump:
         )
 
     def _fire(self, _: Event) -> None:
-        """End the run, and those that follow as long as nothing else comes before they end."""
+        """End the run, unless that has happened."""
         self._tick.callbacks = self._tick.actions
-        first, end = self._from, self._to
-        if self._env._now != self._due_s or first == end:
-            return  # the run was cut
+        if self._env._now != self._due_s or self._from == self._to or (self._express and self._express.open):
+            return  # the run was cut, or has ended
         if self._longest == 1:
             self._end()
             return
+        self._end_runs()
+
+    def _end_runs(self) -> None:
+        """End the run that is due now, and those that follow as long as nothing else comes before they end."""
         self._ahead = True
-        while first != end:
-            if self._express is None or not self._express.go():
+        express = self._express
+        while True:
+            if express is None or not express.fits():
                 self._end()
-            first = self._from
-            if first != self._to and not self._goes_on():
+            elif express.go():
+                break
+            if self._from == self._to:
+                break
+            if not self._goes_on():
                 self._tick.arm(self._due_s, self._priority)
                 break
-            end = self._to
+        self._ahead = False
+
+    def follow(self) -> None:
+        """Go on after the loop, with the run that has been begun, if any."""
+        if self._from != self._to:
+            if self._goes_on():
+                self._end_runs()
+                return
+            self._tick.arm(self._due_s, self._priority)
         self._ahead = False
 
     def _end(self) -> None:

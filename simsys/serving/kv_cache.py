@@ -6,9 +6,26 @@ Without sharing, which block a sequence holds does not matter, so blocks are cou
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from simsys.errors import InternalError
+
+
+def blocks_due(due: Sequence[int], step: int, steps: int, growing: int) -> int:
+    """How many blocks decoding takes in so many steps from `step` on.
+
+    Args:
+        due: By remainder of a step modulo the tokens of a block, how many sequences take a block in it.
+        step: The first step.
+        steps: How many.
+        growing: The sum of `due`.
+    """
+    size = len(due)
+    first = step % size
+    last = first + steps % size
+    blocks = steps // size * growing + sum(due[first:last])
+    return blocks + sum(due[: last - size]) if last > size else blocks
 
 
 class PagedKVCache:

@@ -58,7 +58,7 @@ class PrefixCache(PagedKVCache):
         id_tokens: Tokens that an id stands for, at least `block_size`.
     """
 
-    __slots__ = ("_chains", "_id_tokens", "_longer", "_nodes", "_returning", "_sequences", "_tree")
+    __slots__ = ("_chains", "_id_tokens", "_longer", "_nodes", "_returning", "_sequences", "tree")
 
     shares: ClassVar[bool] = True
 
@@ -70,36 +70,37 @@ class PrefixCache(PagedKVCache):
         self._longer: dict[int, Chain] = {}  # of requests that were preempted
         self._returning = -1
         self._nodes: dict[int, Node | None] = {}  # by request, the end of what it shares
-        self._tree = PrefixTree(num_blocks, block_size, id_tokens)
+        self.tree = PrefixTree(num_blocks, block_size, id_tokens)
 
     @property
     def cached_blocks(self) -> int:
         """Blocks that nobody uses, but somebody could find."""
-        return self._tree.cached_blocks
+        return self.tree.cached_blocks
 
     def cached_tokens(self, request: int) -> int:
         """Tokens of a waiting request that are found here: whole blocks, and never its last token."""
-        chain = self._chain(request)
-        if not chain:
+        chain = self._chain(request) if self._longer else self._chains[request]
+        if not chain or chain[0] not in self.tree.index:
             return 0
         limit = (self._sequences.target_tokens(request) - 1) // self.block_size
-        return self._tree.match(chain, limit) * self.block_size
+        return self.tree.match(chain, limit) * self.block_size
 
     def admission_blocks(self, request: int, tokens: int) -> int:
         """Free blocks that a waiting request takes if it is to hold `tokens` tokens."""
         shared = self.cached_tokens(request) // self.block_size
-        return self.blocks_for(tokens) - shared + self._tree.idle(self._chain(request), shared)
+        return self.blocks_for(tokens) - shared + self.tree.idle(self._chain(request), shared)
 
     def start(self, request: int, tokens: int, *, cached: int = 0, reserve: int = 0) -> bool:
         """Let a request hold `tokens` tokens, the first `cached` of which are found here; False if they do not fit."""
-        tree, chain, shared = self._tree, self._chain(request), cached // self.block_size
-        blocks = self.blocks_for(max(tokens, reserve))
-        if blocks - shared + tree.idle(chain, shared) > self.free_blocks - self.reserved_blocks:
+        tree, chain, block_size = self.tree, self._chain(request), self.block_size
+        shared, blocks = cached // block_size, -(-(tokens if tokens > reserve else reserve) // block_size)
+        free = self.free_blocks - self.reserved_blocks
+        if blocks > free and blocks - shared + tree.idle(chain, shared) > free:
             return False
-        self._nodes[request], idle = tree.hold(chain, shared)
-        self.held[request] = shared
+        node, idle = tree.hold(chain, shared) if shared else (None, 0)
+        self._nodes[request], self.held[request] = node, shared
         self.free_blocks -= idle
-        self._hold(request, tokens, blocks)
+        self._hold(request, chain, tokens, blocks)
         return True
 
     def grow(self, request: int, tokens: int) -> bool:
@@ -108,17 +109,17 @@ class PrefixCache(PagedKVCache):
         blocks = max(self.blocks_for(tokens), held)
         if blocks - held > self.free_blocks - self.reserved_blocks:
             return False
-        self._hold(request, tokens, blocks)
+        self._hold(request, self._chain(request), tokens, blocks)
         return True
 
     def take_for_decode(self, blocks: int) -> None:
         """Take blocks for decoding sequences; they are attributed when the sequence is released."""
         super().take_for_decode(blocks)
-        self._tree.unused -= blocks
+        self.tree.unused -= blocks
 
     def foresee(self, blocks: int) -> None:
         """Give up what blocks have cost that decoding sequences hold already, though they are not taken yet."""
-        self._tree.reclaim(blocks)
+        self.tree.reclaim(blocks)
 
     def expect_back(self, request: int) -> None:
         """The request that is released next will come again, and then find all its blocks."""
@@ -134,16 +135,20 @@ class PrefixCache(PagedKVCache):
             self._returning = -1
         elif self._longer:
             self._longer.pop(request, None)
-        tree, blocks = self._tree, max(self.held[request], self.blocks_for(tokens))
-        self.held[request] = blocks
-        if self._nodes[request] is not None or self._chain(request):
-            self._nodes[request] = tree.forget(self._nodes[request], tokens // self.block_size)
-            self._hold(request, tokens, blocks)
-        node = self._nodes.pop(request)
-        own = self.held.pop(request) - (0 if node is None else node.end)
+        tree, node, chain = self.tree, self._nodes[request], self._chain(request)
+        blocks, held, full = -(-tokens // self.block_size), self.held[request], tokens // self.block_size
+        self.held[request] = blocks = blocks if blocks > held else held
+        if node is not None and node.end > full:
+            node = self._nodes[request] = tree.forget(node, full)
+        end = 0 if node is None else node.end
+        if end < full and end < len(chain) * self._id_tokens // self.block_size:
+            self._hold(request, chain, tokens, blocks)
+            node = self._nodes[request]
+        del self._nodes[request], self.held[request]
+        own = blocks - (0 if node is None else node.end)
         tree.scrap(own)
-        self.free_blocks += own + tree.release(node)
-        if self.free_blocks > self.num_blocks:
+        self.free_blocks = free = self.free_blocks + own + tree.release(node)
+        if free > self.num_blocks:
             raise InternalError(f"more KV blocks were released than taken, at request {request}")
 
     def _chain(self, request: int) -> Chain:
@@ -151,12 +156,14 @@ class PrefixCache(PagedKVCache):
             return self._longer[request]
         return self._chains[request]
 
-    def _hold(self, request: int, tokens: int, blocks: int) -> None:
+    def _hold(self, request: int, chain: Chain, tokens: int, blocks: int) -> None:
         """Let a request hold `blocks` blocks, and let the full ones among its first `tokens` tokens be found."""
-        tree, chain, node = self._tree, self._chain(request), self._nodes[request]
+        tree, node = self.tree, self._nodes[request]
         shared = 0 if node is None else node.end
         own = self.held[request] - shared
-        full = min(tokens // self.block_size, len(chain) * self._id_tokens // self.block_size) if chain else 0
+        full, known = tokens // self.block_size, len(chain) * self._id_tokens // self.block_size
+        if full > known:
+            full = known
         if full > shared:
             found = tree.match(chain, full, shared)
             if found > shared:
@@ -164,12 +171,13 @@ class PrefixCache(PagedKVCache):
                 tree.release(node)
                 node, shared = further, found
                 self.free_blocks -= idle
+            self._nodes[request] = tree.add(chain, node, full) if full > shared else node
         missing = blocks - shared - own
-        self.free_blocks -= missing
+        self.held[request] = blocks
+        self.free_blocks = free = self.free_blocks - missing
         if missing > 0:
             tree.unused -= missing
-        else:
+        elif missing:
             tree.scrap(-missing)
-        self._nodes[request] = tree.add(chain, node, full) if full > shared else node
-        self.held[request] = blocks
-        self.peak_blocks = max(self.peak_blocks, self.num_blocks - self.free_blocks)
+        if self.num_blocks - free > self.peak_blocks:
+            self.peak_blocks = self.num_blocks - free

@@ -50,7 +50,8 @@ class PrefixTree:
         self.unused = num_blocks
         """Blocks that hold nothing; below 0, how many are to be given up before anything is looked up."""
         self._block_size, self._id_tokens = block_size, id_tokens
-        self._index: dict[Hashable, Node] = {}  # by id, the node with the last of its blocks that is cached
+        self.index: dict[Hashable, Node] = {}
+        """By id, the node with the last of its blocks that is cached."""
         self._queue: OrderedDict[Node, None] = OrderedDict()
         self._scrap = NO_SCRAP  # what was put into the queue last, if it is scrap
 
@@ -69,8 +70,13 @@ class PrefixTree:
         """How many of the first `limit` blocks are cached, up to the first that is not; the first `known` ones are."""
         if self.unused < 0:
             self.reclaim(0)
-        index, first, ids = self._index, self._id_of(known), min(len(chain), self._id_of(limit - 1) + 1)
-        if limit <= known or ids <= first or chain[first] not in index:
+        if limit <= known:
+            return known
+        index, block_size, id_tokens, ids = self.index, self._block_size, self._id_tokens, len(chain)
+        first, last = ((known + 1) * block_size - 1) // id_tokens, (limit * block_size - 1) // id_tokens
+        if last < ids:
+            ids = last + 1
+        if ids <= first or chain[first] not in index:
             return known
         if chain[ids - 1] not in index:
             found, missing = first + 1, ids
@@ -81,7 +87,7 @@ class PrefixTree:
                 else:
                     missing = middle
             ids = found
-        return min(index[chain[ids - 1]].end, ids * self._id_tokens // self._block_size, limit)
+        return min(index[chain[ids - 1]].end, ids * id_tokens // block_size, limit)
 
     def idle(self, chain: Chain, blocks: int) -> int:
         """How many of the first `blocks` blocks, all of which are cached, nobody uses."""
@@ -167,13 +173,13 @@ class PrefixTree:
 
     def _at(self, chain: Chain, blocks: int) -> Node | None:
         """The node with the last of so many blocks."""
-        node = self._index[chain[self._id_of(blocks - 1)]] if blocks else None
+        node = self.index[chain[self._id_of(blocks - 1)]] if blocks else None
         while node is not None and node.begin >= blocks:
             node = node.parent
         return node
 
     def _point(self, node: Node, first: int, end: int) -> None:
-        self._index.update(zip(node.chain[first:end], repeat(node)))
+        self.index.update(zip(node.chain[first:end], repeat(node)))
 
     def _cut(self, node: Node, end: int) -> Node:
         """Cut a node in two; return the first part, whose recency is to be that of whom it is cut for."""
@@ -190,9 +196,9 @@ class PrefixTree:
         first = self._id_of(end)
         if first * self._id_tokens // self._block_size < end:  # the first blocks of this id remain
             if end == node.begin and node.parent is not None:
-                self._index[node.chain[first]] = node.parent
+                self.index[node.chain[first]] = node.parent
             first += 1
-        index = self._index
+        index = self.index
         for each in node.chain[first : self._id_of(node.end - 1) + 1]:
             del index[each]
         node.end = end

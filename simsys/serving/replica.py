@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simpy.events import Event, EventPriority
@@ -18,22 +17,13 @@ from simsys.model.batch import Batch
 from simsys.platform.environment import AFTERWARDS, Environment
 from simsys.probes import Probes
 from simsys.rank import Team
+from simsys.serving.host_costs import HostCosts
 from simsys.serving.phases import Chunk
 from simsys.serving.scheduler import Scheduler
 
 if TYPE_CHECKING:
+    from simsys.executors.express import Express
     from simsys.serving.source import Source
-
-
-@dataclass(frozen=True)
-class HostCosts:
-    """Host time that an engine spends around a step, in seconds."""
-
-    per_step_s: float = 0.0
-    per_sequence_s: float = 0.0
-
-
-NO_PROMPTS = Batch()
 
 
 class Replica:
@@ -62,34 +52,30 @@ class Replica:
         max_context_tokens: int = 0,
         decode_tokens: int | None = None,
     ) -> None:
-        self.scheduler = scheduler
-        self.sequences, self.kv = scheduler.sequences, scheduler.kv
+        self.scheduler, self.sequences, self.kv = scheduler, scheduler.sequences, scheduler.kv
         self.on_end: Callable[[int], None] | None = None
         """Called with every request that has ended, be it refused."""
         self.hand_over: Callable[[int], None] | None = None
         """Called with every request that has its first token, if it is to get the others elsewhere."""
-        self.team = team
-        self._env, self._probes = env, probes
+        self.express: Express | None = None
+        """What does the replica's work in its place, as long as it does."""
+        self.team, self._env, self._probes = team, env, probes
         self._per_step_s, self._per_sequence_s = host.per_step_s, host.per_sequence_s
         self._prefill, self._decode = scheduler.prefill, scheduler.decode
         self._running, self._prefilling = scheduler.running, scheduler.prefilling
         self._block_size = self.kv.block_size
         self._capacity_tokens = self.kv.capacity_tokens if decode_tokens is None else decode_tokens
         self._surely_fits = min(self._capacity_tokens, self.kv.capacity_tokens)  # a request of so many tokens
-        self._max_context_tokens = max_context_tokens
-        self._notes = self.kv.fresh_notes
+        self._max_context_tokens, self._notes = max_context_tokens, self.kv.fresh_notes
         self._steps = team.steps(self._boundary)
         self.rank = team.group.ranks[0] if rank is None else rank
         self._waking = EventPriority(AFTERWARDS + 1 + self.rank)
-        overridden = type(scheduler).refusal is not Scheduler.refusal
-        self._refuses = scheduler.refusal if overridden else None
+        self._refuses = None if type(scheduler).refusal is Scheduler.refusal else scheduler.refusal
         self._busy = self._stopped = False
-        self._copying = False  # while the next run waits for copies
-        self._unasked = False  # whether a request has come meanwhile
+        self._copying = self._unasked = False  # while the next run waits for copies; if a request has come meanwhile
         self._left = 0  # steps of the run under way, none while it is being changed
-        self._tokens = 0  # of each of its steps
+        self._tokens = self._decoding = 0  # of each of its steps
         self._chunks: Sequence[Chunk] = ()
-        self._decoding = 0
         self._joining: list[int] = []  # whose caches have come from elsewhere
         self._began_s = 0.0  # when the run did, if it has chunks
 
@@ -104,7 +90,9 @@ class Replica:
 
     def submit(self, request: int) -> None:
         """A request arrives here."""
-        if self.accepts(request):
+        if self.express is not None:
+            self.express.submit(request)
+        elif self.accepts(request):
             self.scheduler.waiting.append(request)
             self.notice(request)
 
@@ -122,13 +110,21 @@ class Replica:
                 self.on_end(request)
         return not reason
 
+    def settle(self) -> None:
+        """Let all be known here that others do in the replica's place."""
+        if self.express is not None:
+            self.express.settle()
+
     def notice(self, request: int) -> None:
         """A request has joined the queue: begin, or end the run at the next step if that may change it."""
-        if not self._busy or self._copying or (self._left > 1 and self.scheduler.wants(request, self._tokens)):
+        idle = self.express is not None or not self._busy or self._copying
+        if idle or (self._left > 1 and self.scheduler.wants(request, self._tokens)):
             self.ask_again()
 
     def ask_again(self) -> None:
         """Begin, or end the run at the next step, since the policy may choose something else now."""
+        if self.express is not None:
+            self.express.leave()
         if self._busy:
             if self._left > 1:
                 self._steps.cut()
@@ -140,26 +136,27 @@ class Replica:
             wake.callbacks.append(lambda _: self._next())
             self._env.fire_at(self._env._now, wake, priority=self._waking)
 
-    def rest(self, *, asked: bool) -> None:
-        """Nothing is left to do, unless somebody has come at this moment."""
-        self._busy = False
-        if asked:
-            self.ask_again()
-
     def free_blocks(self) -> int:
         """KV blocks that are free now, in the middle of a run too."""
-        if not self._left:
-            return self.kv.free_blocks
-        passed = self._steps.passed()
-        return self.kv.free_blocks - self._decode_blocks(passed) - self._chunk_blocks(passed + 1)
+        return self.kv.free_blocks - self._grown_blocks()
 
     def cached_tokens(self, request: int) -> int:
         """Tokens at the beginning of a request that are in the KV cache now, in the middle of a run too."""
         found = self.kv.cached_tokens(request)
-        if found and self._left > 1:
-            self.kv.foresee(self._decode_blocks(self._steps.passed()))
-            return self.kv.cached_tokens(request)
-        return found
+        grown = self._grown_blocks() if found else 0
+        if not grown:
+            return found
+        self.kv.foresee(grown)
+        return self.kv.cached_tokens(request)
+
+    def _grown_blocks(self) -> int:
+        """Blocks that the steps of the run under way that have ended have taken."""
+        if self.express is not None:
+            return self.express.grown_blocks()
+        if not self._left:
+            return 0
+        passed = self._steps.passed()
+        return self._decode_blocks(passed) + self._chunk_blocks(passed + 1)
 
     def give_back(self, request: int) -> None:
         """Release the cache of a request that has been handed over, in the middle of a run too."""
@@ -172,6 +169,8 @@ class Replica:
 
     def stop(self) -> None:
         """The run ends now: book the steps that have ended, and begin no others."""
+        if self.express is not None:
+            self.express.leave()
         steps = self._steps.stop() if self._left else 0
         if steps:
             chunks = self._chunks
@@ -330,7 +329,7 @@ class Replica:
         if decode.plain:
             self._steps.decode(size, decode.cached_tokens + size, steps, host_s)
         else:
-            self._steps.run(decode.beside(NO_PROMPTS), steps, host_s)
+            self._steps.run(decode.beside(Batch()), steps, host_s)
 
     def _start_with_prompts(self, chunks: list[Chunk]) -> None:
         """Start a run that lasts until a sequence ends, a prompt is complete or memory runs out."""

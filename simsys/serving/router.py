@@ -26,7 +26,8 @@ class Router(Configurable, ABC):
     scales: ClassVar[bool] = True
     """Whether replicas may come and go; not if it treats those it is given at first differently."""
     inlined: ClassVar[bool] = False
-    """Whether this very class, not one derived from it, need not be asked where there is one replica."""
+    """Whether this very class, not one derived from it, need not be asked where there is one replica, and asks several
+    for nothing but `outstanding`, `free_blocks` and `cached_tokens`."""
 
     def __init__(self, replicas: Sequence[Replica], seed: int, options: Any = None) -> None:
         self.replicas = replicas

@@ -76,6 +76,7 @@ class Source:
         on_end = self._let_follow if self._followers or requests.concurrency else self._count
         for replica in (*router.replicas, *elsewhere):
             replica.on_end = on_end
+        self._discreet = inlined(router)
         self._tick = Recurring(env, self._deliver, brief=True)
         self._handed_over = self._stopped = False
         self._due: dict[int, float] = {}  # followers that are to arrive at known times
@@ -140,6 +141,9 @@ class Source:
     def _arrive(self, request: int) -> None:
         for hook in self._probes.request_arrived:
             hook(request, self._env._now - self._late_s)
+        if not self._discreet:
+            for replica in self._router.replicas:
+                replica.settle()
         self._router.route(request).submit(request)
 
     def _count(self, request: int) -> None:

@@ -34,8 +34,9 @@ from simsys.parallel.training import training_plan
 from simsys.platform.environment import Environment
 from simsys.probes import Probe, Probes
 from simsys.rank import Stepper
+from simsys.serving.host_costs import HostCosts
 from simsys.serving.kv_cache import PagedKVCache
-from simsys.serving.replica import HostCosts, Replica
+from simsys.serving.replica import Replica
 from simsys.serving.requests import RequestTable
 from simsys.serving.source import Source
 from simsys.testing.schedules import accepted

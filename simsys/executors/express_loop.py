@@ -1,0 +1,394 @@
+"""The loop of a replica's steps: run after run, with all that ends, begins and arrives between them.
+
+It does what `Jump`, `Replica`, `Source` and the modules that say so (`inlined`) do, in the same order and with the
+same arithmetic, so that all times are equal to the last bit; what is rare, it leaves to them. It may exist since the
+work of a request, some additions, cost less than the hundred calls on the way to it. Here all is in local variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from functools import partial
+from heapq import heappop, heappush
+from math import inf
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from simpy.events import URGENT
+
+from simsys.executors.step_log import NUMBERS
+from simsys.model.batch import Batch
+from simsys.serving.kv_cache import blocks_due
+from simsys.serving.phases import Chunk
+from simsys.serving.prefix_cache import PrefixCache
+
+if TYPE_CHECKING:
+    from simsys.executors.express import Express
+
+LEFT = -1
+"""What the loop yields when others have to go on."""
+GROWN = "grown"
+"""Sent to be told how many blocks decoding has taken in the middle of a run."""
+NEVER_AGAIN = -1.0
+"""Host time of a step that no other follows evenly."""
+
+LIMITS = ("max_num_seqs", "max_num_batched_tokens", "long_prefill_token_threshold")
+
+
+def loop(express: Express) -> Generator[int, Any, None]:
+    """The loop. When something else comes before a run ends, it yields, and is sent what has come.
+
+    That is the tick, a request, `GROWN` or, to settle, None. It yields `LEFT` when others have to go on. What it has
+    not written back costs nothing, so it is written back only when somebody asks.
+    """
+    jump, replica, source = express.jump, express.replica, express.source
+    delivers, tick = express.delivers, express.tick
+    env, probes, device, tally, cost = jump._env, jump._probes, jump._device, jump._tally, jump._cost
+    even, priority, waking, queue = jump._even, jump._priority, replica._waking, env._queue
+    scheduler, kv, sequences = replica.scheduler, replica.kv, replica.sequences
+    decode: Any = replica._decode
+    seats, budget, threshold = attrgetter(*LIMITS)(scheduler.options)
+    waiting, running, prefilling = scheduler.waiting, scheduler.running, scheduler.prefilling
+    ends, joined, remainder, block_due = decode.ends, decode.joined, decode.remainder, decode.block_due
+    prompts, outputs = sequences.prompt_tokens, sequences.output_tokens
+    computed, generated = sequences.computed_tokens, sequences.generated_tokens
+    held, block_size, num_blocks, shares, grown = kv.held, kv.block_size, kv.num_blocks, kv.shares, kv.growth
+    tree: Any = kv.tree if isinstance(kv, PrefixCache) else None
+    per_step_s, per_sequence_s, on_end = replica._per_step_s, replica._per_sequence_s, replica.on_end
+    longest_context, most_tokens = replica._max_context_tokens or inf, replica._surely_fits
+    log, runs, logs, notes = jump._log, jump._log.runs, bool(probes.steps), replica._notes
+    step_costs, decode_costs, step_seconds = cost.kept, jump._decode_costs, cost.step_seconds
+    arrival_s, requests, late_s = source._arrival_s, len(source._arrival_s), source._late_s
+
+    # What changes, which is written back before others act; `kv.free_blocks` at once, as probes may look at it.
+    now_s, first, end = env._now, jump._from, jump._to
+    anchor_s, started_s, due_s, ended_s = jump._anchor_s, jump._started_s, now_s, now_s
+    times = jump._times
+    first_s, growth_s, idle_s = times.first_s, times.growth_s, times.idle_s
+    begun_s = first_s + growth_s * first
+    tokens: Any = jump._tokens
+    sharing, context, host_s = jump._sequences, jump._context, jump._host_s
+    mixed: Any = jump._batch
+    chunks: Any = replica._chunks
+    complete = [each for each, count in chunks if computed[each] + count == prompts[each] + generated[each]]
+    decoding, left, busy_s = replica._decoding, 0, device.busy_s
+    size, cached, step, growing = decode.size, decode.cached_tokens, decode.step, decode.growing
+    free, taken, peak, reserved = kv.free_blocks, kv.taken_blocks, kv.peak_blocks, kv.reserved_blocks
+    grown_blocks, ahead, settled, armed_s, number, serial = 0, True, False, inf, 0, env._eid
+    coming_s = source.take_over() if delivers else inf
+    scheduler.preempted = False
+    then: Callable[[], None] | None = None
+    event: Any = tick  # what has come
+
+    while True:
+        while True:
+            # Until the run ends: as Jump._goes_on, Source._deliver, Replica.submit and ChunkedPrefill.wants.
+            while event is not tick:
+                if inf > coming_s <= due_s and (now_s == coming_s or not queue or queue[0][0] > coming_s):
+                    env._now = now_s = coming_s
+                    env.priority = URGENT
+                    event = source._next
+                    source._next = event + 1
+                    source._free -= 1
+                    for hook in probes.request_arrived:
+                        hook(event, now_s - late_s)
+                    coming_s = arrival_s[event + 1] if event + 1 < requests else inf
+                elif ahead and due_s < coming_s and (not queue or queue[0][0] > due_s) and due_s < inf:
+                    env._now = due_s
+                    break
+                else:
+                    if due_s != armed_s:
+                        if armed_s == inf:
+                            number = next(serial)
+                        armed_s = due_s
+                        heappush(queue, (due_s, priority if end > first else waking, number, tick))
+                    if delivers:
+                        source.give_back()
+                    event = yield grown_blocks
+                    now_s = env._now
+                    ahead = event is tick
+                    coming_s = source.take_over() if delivers and ahead else inf
+                    if ahead:
+                        if now_s != due_s:
+                            event = -1  # the run was cut
+                        continue
+                    if event is None:
+                        break
+                    if event is GROWN:  # as Replica._grown_blocks and Jump.passed
+                        grown_blocks = 0
+                        if growing and decoding and end - first > 1:
+                            to = times.boundary(anchor_s, now_s, first + 1, end)
+                            steps = to - 1 - first
+                            if env.priority >= priority and anchor_s + times.elapsed(to) == now_s:
+                                steps += 1
+                            grown_blocks = blocks_due(block_due, step, steps, growing)
+                        continue
+                    settled = False
+                length = prompts[event] + outputs[event]
+                if (length <= longest_context and length <= most_tokens) or replica.accepts(event):
+                    waiting.append(event)
+                    if end == first:
+                        due_s = now_s
+                    elif left > 1 and waiting[0] == event and len(running) < seats and tokens < budget:
+                        to = times.boundary(anchor_s, now_s, first + 1, end)
+                        due_s = anchor_s + times.elapsed(to)
+                        if due_s == now_s and to < end and env.priority >= priority:
+                            to += 1
+                            due_s = anchor_s + times.elapsed(to)
+                        end = to
+            if event is None:
+                break
+            event, now_s, ahead, settled, armed_s = -1, due_s, True, False, inf
+
+            # The run ends: as Jump._end; without steps, it was a rest.
+            steps = end - first
+            if steps:
+                ended_s = now_s
+                busy_s += now_s - started_s - steps * idle_s
+                if tally is not None:
+                    tally.passed(jump._op, Batch(*mixed[:2]) if mixed else Batch(tokens, tokens), steps)
+                if times.kinks and logs:
+                    log.add(tokens, sharing, started_s, first, steps, times)
+                elif logs:
+                    runs += (started_s, steps, sharing, tokens - sharing, begun_s, growth_s)
+                first = end
+
+            # Every decoding sequence has its tokens: as LLMDecode.finish and PagedKVCache.release.
+            if decoding:
+                if growing:
+                    missing = block_due[step % block_size]
+                    if steps > 1:
+                        missing = blocks_due(block_due, step, steps, growing)
+                    if missing:
+                        kv.free_blocks = free = free - missing
+                        if shares:
+                            tree.unused -= missing
+                        taken += missing
+                        if num_blocks - free > peak:
+                            peak = num_blocks - free
+                cached += size * steps
+                step += steps
+                if ends[0][0] <= step:
+                    ended = []
+                    while ends and ends[0][0] <= step:
+                        _, request, since = heappop(ends)
+                        if joined.get(request) != since:
+                            continue  # it was preempted
+                        ended.append(request)
+                        del joined[request]
+                        due = remainder.pop(request, None)
+                        if due is not None:
+                            block_due[due] -= 1
+                            growing -= 1
+                            if grown is not None:
+                                grown.append(~(step * block_size + due))
+                        size -= 1
+                        generated[request] += step - since
+                        length = computed[request] + step - since
+                        cached -= length
+                        if shares:
+                            kv.release(request, length)
+                            free = kv.free_blocks
+                        else:
+                            blocks, own = -(-length // block_size), held.pop(request, 0)
+                            kv.free_blocks = free = free + (own if own > blocks else blocks)
+                    for request in ended:
+                        del running[request]
+                        for hook in probes.request_finished:
+                            hook(request, now_s)
+                        if on_end is not None:
+                            on_end(request)
+
+            # Prompts get on: as LLMPrefill.finish, Replica._advance and LLMDecode.add.
+            if chunks:
+                for request, count in chunks:
+                    computed[request] += count
+                for request in complete:
+                    del prefilling[request]
+                    generated[request] = made = generated[request] + 1
+                    output, length = outputs[request], computed[request]
+                    if made == 1:
+                        computed[request] = prompts[request]  # equal, but one number less in memory
+                    for hook in probes.request_first_token if made == 1 else probes.request_resumed:
+                        hook(request, now_s)
+                    if made < output:
+                        joined[request] = step
+                        size += 1
+                        cached += length
+                        if held[request] * block_size < prompts[request] + output - 1:
+                            remainder[request] = due = (step - length) % block_size
+                            block_due[due] += 1
+                            growing += 1
+                            if grown is not None:
+                                grown.append(step * block_size + due)
+                        heappush(ends, (step + output - made, request, step))
+                    else:
+                        kv.release(request, length)
+                        free = kv.free_blocks
+                        del running[request]
+                        replica._finished(request)
+                if len(runs) >= NUMBERS:
+                    log.tell()
+
+            # The policy chooses: as Scheduler.make_room, ChunkedPrefill.schedule, Scheduler.extend and admit.
+            chunks = []
+            if waiting or prefilling or size > free:
+                reserved = block_due[step % block_size]
+                if reserved > free or (shares and prefilling):
+                    then = replica._next  # somebody may have to be preempted
+                    break
+                total, logits, pairs, prompt_context, single = size, size, 0.0, 0, False
+                complete, scarce = [], False
+                for request in prefilling:
+                    length = computed[request]
+                    count = remaining = prompts[request] + generated[request] - length
+                    if 0 < threshold < count:
+                        count = threshold
+                    if count > budget - total:
+                        count = budget - total
+                    if count > 0:
+                        blocks = -(-(length + count) // block_size) - held[request]
+                        if blocks > 0:
+                            if blocks > free - reserved:
+                                scarce = True
+                                break
+                            held[request] += blocks
+                            kv.free_blocks = free = free - blocks
+                            if num_blocks - free > peak:
+                                peak = num_blocks - free
+                        chunks.append((request, count))
+                        total += count
+                        pairs += count * length + count * (count + 1) / 2
+                        prompt_context += length
+                        if count == remaining:
+                            complete.append(request)
+                            logits += 1
+                        elif (remaining - 1) // count <= 1:
+                            single = True
+                if scarce:
+                    then = replica._next  # likewise; the blocks that have been taken here stand
+                    break
+                while waiting and len(running) < seats:
+                    request = waiting[0]
+                    count = remaining = prompts[request] + generated[request]
+                    if 0 < threshold < count:
+                        count = threshold
+                    if count > budget - total:
+                        count = budget - total
+                        if count <= 0:
+                            break
+                    length = 0
+                    if shares:
+                        kv.reserved_blocks, kv.peak_blocks = reserved, peak
+                        length, target = kv.cached_tokens(request), remaining
+                        remaining -= length
+                        if count > remaining:
+                            count = remaining
+                        if not kv.start(request, length + count, cached=length):
+                            break
+                        free, peak = kv.free_blocks, kv.peak_blocks
+                        pairs += count * length
+                        prompt_context += length
+                    else:
+                        blocks = -(-count // block_size)
+                        if blocks > free - reserved:
+                            break
+                        held[request] = blocks
+                        kv.free_blocks = free = free - blocks
+                        if num_blocks - free > peak:
+                            peak = num_blocks - free
+                    waiting.popleft()
+                    running[request] = prefilling[request] = None
+                    for hook in probes.request_admitted:
+                        hook(request, now_s)
+                    for lookup in probes.prefix_lookup if shares else ():
+                        lookup(request, length, target, now_s)
+                    computed[request] = length
+                    chunks.append((request, count))
+                    total += count
+                    pairs += count * (count + 1) / 2
+                    if count == remaining:
+                        complete.append(request)
+                        logits += 1
+                    elif (remaining - 1) // count <= 1:
+                        single = True
+
+            # The next run begins: as Replica._start_with_prompts and Jump.run …
+            decoding = size
+            if chunks:
+                if not (complete or single):
+                    then = partial(replica._start_with_prompts, [Chunk(*each) for each in chunks])
+                    break
+                if notes is not None:
+                    notes += (now_s, free, taken, size)
+                length = cached + size
+                mixed = total, logits, pairs, prompt_context, length, size
+                costs = step_costs.get((total, logits, True, size == 1))
+                if costs is None:
+                    costs = cost.step_costs(total, logits, True, jump._collective_s, alone=size == 1)
+                times, growth_s = even, 0.0
+                times.idle_s = idle_s = costs.exchange_s + (per_step_s + per_sequence_s * logits)
+                begun_s = first_s = step_seconds(costs, pairs, prompt_context, length, size) + idle_s
+                times.first_s, times.growth_s = first_s, growth_s
+                tokens, sharing, context, host_s = total, size, 0, NEVER_AGAIN
+                anchor_s = started_s = now_s
+                first, end, left, due_s = 0, 1, 1, now_s + first_s
+            # … or _start_decoding and Jump.decode.
+            elif size:
+                if len(ends) != size:
+                    decode.steps_left()  # takes out who was preempted
+                left = ends[0][0] - step
+                own_s, length = per_step_s + per_sequence_s * size, cached + size
+                steepest_from, fixed_s, per_token_s, exchange_s = decode_costs.get(size) or jump._costs_of(size)
+                if left > 1 and size * (left // block_size + 1) > free:
+                    then = replica._start_decoding
+                    break
+                if notes is not None:
+                    notes += (now_s, free, taken, size)
+                started_s = now_s
+                if size == tokens and own_s == host_s and length == context + first * size:
+                    begun_s = first_s + growth_s * first
+                else:
+                    if length >= steepest_from:
+                        times = even
+                        times.first_s = fixed_s + per_token_s * length + own_s
+                        times.growth_s, times.idle_s = per_token_s * size, exchange_s + own_s
+                    else:
+                        batch = Batch(size, size, 0.0, 0, length, size)
+                        times = cost.step_times(batch, 0.0, own_s, jump._collective_s)
+                    begun_s = first_s = times.first_s
+                    growth_s, idle_s = times.growth_s, times.idle_s
+                    mixed, context, host_s = None, length, own_s
+                    sharing = tokens = size
+                    anchor_s, first = now_s, 0
+                end = first + left
+                if times.kinks:
+                    due_s = anchor_s + times.elapsed(end)
+                else:
+                    due_s = anchor_s + (end * first_s + growth_s * (end * (end - 1) * 0.5))
+            # … or it rests until the next request comes.
+            else:
+                if notes is not None:
+                    notes += (now_s, free, taken, 0)
+                left, due_s = 0, inf
+
+        event = -1
+        if settled:
+            continue
+        settled = True
+        device.free_at_s, device.busy_s = ended_s, busy_s
+        jump._from, jump._to, jump._times = first, end, times
+        jump._anchor_s, jump._started_s, jump._due_s = anchor_s, started_s, due_s
+        replica._chunks, replica._decoding, replica._left, replica._tokens = chunks, decoding, left, tokens
+        decode.size, decode.cached_tokens, decode.step, decode.growing = size, cached, step, growing
+        kv.taken_blocks, kv.peak_blocks, kv.reserved_blocks = taken, peak, reserved
+        jump._tokens, jump._sequences, jump._context, jump._host_s = tokens, sharing, context, host_s
+        jump._batch, jump._more_pairs = Batch(*mixed) if mixed else None, 0.0
+        if then is not None:
+            source.give_back()
+            env.priority = priority
+            replica._left = 0
+            express.close()
+            jump._ahead = True
+            then()
+            yield LEFT
