@@ -10,7 +10,8 @@ from simsys.model.speculation import Speculation
 from simsys.ops import Forward, Pipelined
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
-from simsys.rank import Starter, Stepper, Team
+from simsys.rank import Team
+from simsys.starter import Starter, Stepper
 
 if TYPE_CHECKING:
     from simpy.events import Event

@@ -43,7 +43,7 @@ from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
 from simsys.platform.part import Hardware
 from simsys.probes import Probes
-from simsys.rank import Stepper
+from simsys.starter import Stepper
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
 from simsys.platform.device import Device
 from simsys.platform.environment import At
-from simsys.rank import Stepper
+from simsys.starter import Stepper
 
 MOST_UNDER_WAY = 1 << 16
 """Of serving passes, far more than all replicas have under way at a time."""

@@ -17,7 +17,7 @@ from simsys.parallel.passes import ForwardPass
 from simsys.platform.device import Device
 from simsys.platform.environment import At, Callback
 from simsys.platform.occupancy import Footprint
-from simsys.rank import Stepper
+from simsys.starter import Stepper
 
 
 class OccupyingDetail(QueuedCollectives, MediumDetail):

@@ -33,12 +33,12 @@ from simsys.parallel.stages import partition
 from simsys.parallel.training import training_plan
 from simsys.platform.environment import Environment
 from simsys.probes import Probe, Probes
-from simsys.rank import Stepper
 from simsys.serving.host_costs import HostCosts
 from simsys.serving.kv_cache import PagedKVCache
 from simsys.serving.replica import Replica
 from simsys.serving.requests import RequestTable
 from simsys.serving.source import Source
+from simsys.starter import Stepper
 from simsys.testing.schedules import accepted
 from simsys.testing.toys import toy_model, toy_platform, toy_requests
 
