@@ -100,6 +100,8 @@ FREE = (
     Free("node", "nics.latency", 1e-7, 1e-4, COLLECTIVES, SECONDS),
 )
 """What may be fitted, within which bounds, and which runs tell it."""
+SERVING_ENGINES = tuple(each for each in FREE if each.kind == "engine" and "serving" in each.families)
+"""What may be fitted of engines that serve; few rows of others tell it."""
 
 
 def coefficients_of(

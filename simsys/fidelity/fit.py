@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
+from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from simsys.config.hardware import Named, overlaid
 from simsys.config.loader import deep_merge
 from simsys.errors import UsageError
 from simsys.fidelity.case import Case, Prediction
-from simsys.fidelity.coefficients import Coefficient, coefficients_of, from_unit, settings, to_unit
+from simsys.fidelity.coefficients import FREE, Coefficient, Free, coefficients_of, from_unit, settings, to_unit
 from simsys.fidelity.predict import Overlay, Simulations
 
 Vector = NDArray[np.float64]
@@ -68,9 +70,16 @@ class Problem:
         cases: The cases; those that cannot be predicted at the start are left out.
         simulations: Where they are simulated.
         base: Settings of profiles that hold whatever is fitted besides.
+        free: What may be fitted.
     """
 
-    def __init__(self, cases: Sequence[Case], simulations: Simulations, base: Overlay | None = None) -> None:
+    def __init__(
+        self,
+        cases: Sequence[Case],
+        simulations: Simulations,
+        base: Overlay | None = None,
+        free: Sequence[Free] = FREE,
+    ) -> None:
         self._simulations, self._base = simulations, base or {}
         found = simulations.predict(cases, self._base)
         ready = [each.case for each in found if each.predicted is not None]
@@ -79,7 +88,7 @@ class Problem:
             raise UsageError(f"a fit needs at least {FEWEST_ROWS} rows that can be predicted, not {len(self.cases)}")
         self.read = [simulations.profiles(case.run) for case in self.cases if case.run is not None]
         with overlaid(self._base):
-            candidates = coefficients_of(frozenset().union(*self.read), self._base)
+            candidates = coefficients_of(frozenset().union(*self.read), self._base, free)
         self.weights = _weights(self.cases)
         felt = self._felt(candidates)
         self.coefficients = [each for each, rows in zip(candidates, felt, strict=True) if rows >= FEWEST_ROWS]
@@ -92,6 +101,13 @@ class Problem:
         self.colours = _colours(self.coefficients, self.read)
         self._slopes: list[tuple[Vector, Vector]] = []
         self.start = np.array([to_unit(each, each.start) for each in self.coefficients])
+
+    def over(self, overlay: Overlay) -> Problem:
+        """The same coefficients, where others hold; their derivatives are taken to be the same."""
+        own = {each.named for each in self.coefficients}
+        found = copy(self)
+        found._base = {named: values for named, values in overlay.items() if named not in own}
+        return found
 
     def overlay(self, coefficients: Sequence[Coefficient], values: Sequence[float]) -> Overlay:
         """Settings of profiles for some values, over those that hold anyway."""
@@ -213,8 +229,47 @@ def _cost(residuals: Vector, scale: float) -> float:
     return float(np.sum(np.sqrt(1.0 + (residuals / scale) ** 2) - 1.0))
 
 
+def fit_in_turn(
+    first: Problem, second: Problem | None, *, steps: int = 3, counts: Callable[[Case], bool] | None = None
+) -> Fit:
+    """Fit a problem, and then another one where the coefficients of the first hold.
+
+    Args:
+        first: What is fitted first.
+        second: What is fitted then; what it shares with the first counts as it is found here.
+        steps: Most steps of each.
+        counts: Which cases count; all if left out.
+
+    Raises:
+        UsageError: If SciPy is not installed.
+    """
+
+    def rows(problem: Problem) -> list[bool] | None:
+        return [counts(case) for case in problem.cases] if counts is not None else None
+
+    before = fit(first, steps=steps, rows=rows(first))
+    if second is None:
+        return before
+    after = fit(second.over(before.overlay), steps=steps, rows=rows(second))
+    own = {each.named for each in after.coefficients}
+    kept = [place for place, each in enumerate(before.coefficients) if each.named not in own]
+    return Fit(
+        [*(before.coefficients[place] for place in kept), *after.coefficients],
+        [*(before.values[place] for place in kept), *after.values],
+        [*(before.rows[place] for place in kept), *after.rows],
+        {**before.left_alone, **after.left_alone},
+        after.overlay,
+    )
+
+
 def unseen(
-    problem: Problem, cases: Sequence[Case], simulations: Simulations, *, folds: int = 5, steps: int = 3
+    problem: Problem,
+    cases: Sequence[Case],
+    simulations: Simulations,
+    *,
+    then: Problem | None = None,
+    folds: int = 5,
+    steps: int = 3,
 ) -> list[Prediction]:
     """Predict each case by a fit that has not seen its fold; in their order.
 
@@ -222,6 +277,7 @@ def unseen(
         problem: What is fitted, with a sample of the cases.
         cases: All cases.
         simulations: Where they are simulated.
+        then: What is fitted after that (`fit_in_turn`).
         folds: In how many parts the cases are divided.
         steps: Most steps of each search.
 
@@ -234,11 +290,15 @@ def unseen(
     number = {name: index % min(folds, len(names)) for index, name in enumerate(names)}
     found: dict[str, Prediction] = {}
     for part in sorted(set(number.values())):
-        kept = [number[case.fold or case.group] != part for case in problem.cases]
-        fitted = fit(problem, steps=steps, rows=kept)
         held_out = [case for case in cases if number[case.fold or case.group] == part]
+        away = {case.id for case in held_out}
+        fitted = fit_in_turn(problem, then, steps=steps, counts=partial(_is_seen, away))
         found.update((each.case.id, each) for each in simulations.predict(held_out, fitted.overlay))
     return [found[case.id] for case in cases]
+
+
+def _is_seen(away: Set[str], case: Case) -> bool:
+    return case.id not in away
 
 
 def _weights(cases: Sequence[Case]) -> Vector:

@@ -18,6 +18,7 @@ class EngineSetup:
         step_tokens: Most tokens of a step.
         sequences: Most sequences of a step, where the load does not say how many there are.
         cache_as_weights: Whether weights in 8 bit or less come with a KV cache in fp8; else it is in 16 bit.
+        tensor_parallel: Whether several GPUs share each layer; else it is not modelled how they share the model.
         beyond_context: Whether it answers beyond the longest sequence of the model; else it refuses, or ends early.
     """
 
@@ -26,6 +27,7 @@ class EngineSetup:
     step_tokens: int = 8192
     sequences: int = 1024
     cache_as_weights: bool = False
+    tensor_parallel: bool = True
     beyond_context: bool = False
 
 
@@ -37,6 +39,7 @@ TENSORRT_LLM = EngineSetup(
 )
 TENSORRT_LLM_CPP = replace(TENSORRT_LLM, profile="tensorrt-llm-cpp", step_tokens=2048)
 SGLANG = EngineSetup("sglang", scheduler="vllm_v0", cache_as_weights=True)
+TRANSFORMERS = EngineSetup("pytorch-eager", scheduler="static_batching", tensor_parallel=False)
 
 ENGINES: tuple[tuple[str, EngineSetup], ...] = (
     ("vllmsplitwise", VLLM_2023),
@@ -50,8 +53,8 @@ ENGINES: tuple[tuple[str, EngineSetup], ...] = (
     ("deepspeedmii", EngineSetup("deepspeed-mii")),
     ("deepspeed", EngineSetup("deepspeed-inference")),
     ("lmdeploy", EngineSetup("lmdeploy")),
-    ("transformers", EngineSetup("pytorch-eager", scheduler="static_batching")),
-    ("huggingface", EngineSetup("pytorch-eager", scheduler="static_batching")),
+    ("transformers", TRANSFORMERS),
+    ("huggingface", TRANSFORMERS),
 )
 """Beginnings of names, letters and digits alone; the first that fits counts."""
 

@@ -127,6 +127,8 @@ def _scenario(row: Row, load: Load) -> dict[str, Any]:
         raise Unsupported(f"prompt and answer exceed the model's context of {longest} tokens")
     parallelism = _parallelism(row)
     gpus = parallelism["tp_degree"] * parallelism["pp_stages"]
+    if gpus > 1 and not setup.tensor_parallel:
+        raise Unsupported(f"{row.text('engine')} has several GPUs work one after another, which is not modelled")
     return {
         "simulation": {"lod": "medium"},
         "model": {"name": model.name},
