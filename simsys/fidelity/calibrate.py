@@ -59,17 +59,19 @@ class Calibration:
     def documents(self) -> dict[Named, dict[str, Any]]:
         """For each profile what was fitted, where it comes from, and how good it is.
 
-        Profiles are left out whose rows were predicted better before than by fits that had not seen them.
+        Coefficients that were fitted together make up for each other, so profiles are kept all together: if unseen
+        rows are predicted better than before, or else those that kernels have told.
         """
-        overlay = {named: values for named, values in self.fit.overlay.items() if self.helps(named)}
+        told = {("gpu", fit.gpu) for fit in self.kernels}
+        overlay = {named: values for named, values in self.fit.overlay.items() if self.helps or named in told}
         return {named: {**values, **self._provenance(named)} for named, values in overlay.items()}
 
-    def helps(self, named: Named) -> bool:
-        """Whether the fit of a profile makes unseen rows better, or was told by kernels."""
-        if any(("gpu", fit.gpu) == named for fit in self.kernels):
-            return True
-        before, _, unseen_ = self.errors(named)
-        return (unseen_.balanced_mape or 0.0) < (before.balanced_mape or 0.0)
+    @cached_property
+    def helps(self) -> bool:
+        """Whether the fit makes the rows that it looked at better where it has not seen them."""
+        unseen_ = {each.case.id: each for each in self.unseen}
+        blind = errors_of([unseen_[each.case.id] for each in self.before])
+        return (blind.balanced_mape or 0.0) < (errors_of(self.before).balanced_mape or 0.0)
 
     def write(self, folder: Path) -> list[Path]:
         """Write the fits into ``fits/`` below a folder of hardware profiles.
