@@ -62,9 +62,9 @@ class Calibration:
         Coefficients that were fitted together make up for each other, so profiles are kept all together: if unseen
         rows are predicted better than before, or else those that kernels have told.
         """
-        told = {("gpu", fit.gpu) for fit in self.kernels}
-        overlay = {named: values for named, values in self.fit.overlay.items() if self.helps or named in told}
-        return {named: {**values, **self._provenance(named)} for named, values in overlay.items()}
+        if not self.helps:
+            return _kernel_documents(self.kernels, self.tables, self.command, self.as_of)
+        return {named: {**values, **self._provenance(named)} for named, values in self.fit.overlay.items()}
 
     @cached_property
     def helps(self) -> bool:
@@ -127,11 +127,17 @@ def write_kernel_fits(
     Raises:
         OutputError: If that fails.
     """
-    documents = {
+    return write_fits(folder, _kernel_documents(kernels, tables, command, as_of), command, as_of)
+
+
+def _kernel_documents(
+    kernels: Sequence[KernelFit], tables: Sequence[str], command: str, as_of: date
+) -> dict[Named, dict[str, Any]]:
+    """What kernels alone have told of each profile."""
+    return {
         named: {**values, **provenance([fit for fit in kernels if ("gpu", fit.gpu) == named], tables, command, as_of)}
         for named, values in overlay_of(kernels).items()
     }
-    return write_fits(folder, documents, command, as_of)
 
 
 def write_fits(folder: Path, documents: Mapping[Named, Mapping[str, Any]], command: str, as_of: date) -> list[Path]:
