@@ -204,7 +204,7 @@ def test_roles_split_where_only_some_groups_pass_a_weak_link(tensor: int, nic: i
             simulation={"lod": lod},
         )
 
-    weak = {"links": {"from": f"gpu {nic} of node 3", "kind": "nic"}, "bandwidth": 0.1}
+    weak = {"links": {"from": f"gpu {nic} of node 3", "kind": "nic"}, "bandwidth": 0.05}
     high, medium = (simulate(config(lod, weak)) for lod in ("high", "medium"))
     assert high.rows["iteration_s"][0] > 1.2 * simulate(config("medium")).rows["iteration_s"][0]
     assert_equal_rows(high, medium)
