@@ -35,7 +35,8 @@ def test_a_fit_of_the_user_replaces_what_the_profile_says_and_nothing_else(root:
     assert fitted.per_layer == 12e-6
     assert fitted.fits["per_layer"].error == 0.11
     assert "40 rows" in fitted.sources["per_layer"]
-    assert fitted.per_request == plain.per_request
+    assert fitted.gpu_memory_utilization == plain.gpu_memory_utilization
+    assert fitted.per_request == 28e-3, "the profile's: parts of two fits do not belong together"
 
 
 def test_who_extends_a_profile_extends_its_fit(root: Path) -> None:
