@@ -371,7 +371,7 @@ def test_a_run_stays_just_below_what_was_asked_for(offload: str) -> None:
 @pytest.mark.parametrize("level", LEVELS)
 def test_waiting_for_the_host_is_exposed_communication(level: str) -> None:
     metrics = simulate(scenario("FSDP", "parameters", lod=level)).metrics
-    assert metrics["exposed_host_s"] > 0.2 * metrics["mean_iteration_s"], "the update alone takes long"
+    assert metrics["exposed_host_s"] > 0.15 * metrics["mean_iteration_s"], "the update alone takes long"
     assert metrics["idle_s"] < 1e-6 * metrics["mean_iteration_s"]
 
 

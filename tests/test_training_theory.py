@@ -57,6 +57,7 @@ def scenario(
             "num_iterations": 2,
             "communication_pattern": "ring",
             "attention": "unfused",
+            "engine": "megatron",  # whose steps take nothing besides their layers
             **training,
         },
         simulation={"lod": lod},

@@ -216,7 +216,7 @@ def test_local_sgd(place: Any) -> None:
     assert figures(medium) == pytest.approx(figures(high), rel=1e-9)
     durations = medium.rows["iteration_s"]
     assert durations[2] == pytest.approx(durations[5])
-    assert durations[2] > 1.05 * durations[0], "only every third iteration communicates"
+    assert durations[2] > 1.03 * durations[0], "only every third iteration communicates"
     assert medium.metrics["exposed_communication_s"] == pytest.approx((durations[2] - durations[0]) / 3)
     check_framework(FRAMEWORKS.get(name, DataParallel), period=2)
 

@@ -116,7 +116,7 @@ def _node_row(name: str) -> Facts:
         "interconnect": node.interconnect.kind,
         "per_gpu_bytes_per_s": node.interconnect.bandwidth,
         "nics": node.nics.count,
-        "per_nic_bytes_per_s": node.nics.bandwidth,
+        "per_nic_bytes_per_s": float(f"{node.nics.bandwidth:.2g}"),  # a list has no room for more
     }
 
 
