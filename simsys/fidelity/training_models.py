@@ -28,9 +28,7 @@ def model_of(row: Row) -> dict[str, Any]:
     """
     arch = row.text("arch")
     length = {"sequence_length": row.whole("seq_len")} if row.text("seq_len") else {}
-    if length and (
-        "unpadded" in row.text("attn_kernel") or length["sequence_length"] == _BINNED.get(row.text("group"))
-    ):
+    if length and _has_no_padding(row, length["sequence_length"]):
         length["sequence_length"] = round(UNPADDED * length["sequence_length"])
     if arch in _BY_SIZES and row.text("layers"):
         return {"model_type": _BY_SIZES[arch], **_sizes(row), **length}
