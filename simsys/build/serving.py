@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, cast
 
 from simpy.events import Event
@@ -29,7 +29,7 @@ from simsys.metrics.collector import ServingMetrics
 from simsys.metrics.economics import IDLE_SHARE, cost, energy
 from simsys.model.model import Model
 from simsys.model.precision import EXPERTS_ONLY, HALF, WEIGHT_ONLY, serving_precision
-from simsys.model.speculation import Speculation
+from simsys.model.speculation import Speculation, own_layers
 from simsys.model.work import Precision
 from simsys.parallel.layout import Layout
 from simsys.rank import Team
@@ -37,6 +37,7 @@ from simsys.serving.deadline import Deadline
 from simsys.serving.handover import DecodingReplica
 from simsys.serving.host_costs import HostCosts
 from simsys.serving.kv_cache import PagedKVCache
+from simsys.serving.polling import PollingReplica
 from simsys.serving.prefix_cache import block_chains
 from simsys.serving.prefix_tree import Chain
 from simsys.serving.replica import Replica
@@ -191,7 +192,9 @@ class ServingJob(ServingSetup):
     def _engine(self, executor: Executor, sequences: Sequences, pool: ServingSetup, team: Team, rank: int) -> Replica:
         """One engine of a replica; of what happens at one moment, that with the lowest `rank` is first."""
         decodes = pool.first_rank > 0
-        kind: type[Replica] = DecodingReplica if decodes else Replica
+        kind: Callable[..., Replica] = DecodingReplica if decodes else Replica
+        if self.settings.scheduler_recv_interval > 1 and not decodes:
+            kind = partial(PollingReplica, interval=self.settings.scheduler_recv_interval)
         scheduler = self._scheduler(executor, sequences, kv_cache(self, pool, sequences, decodes=decodes), decodes)
         scheduler.swap = swap_space(pool, team)
         host_speed = self.cluster.spec.host_speed
@@ -253,7 +256,11 @@ def serving_job(config: SimulationConfig, cluster: Cluster, model: Model) -> Ser
     if problem is not None:
         raise UsageError(problem[1])
     drafted = settings.speculative
-    draft = ModelConfig(name=drafted.draft_model) if drafted is not None and drafted.draft_model else None
+    draft: Model | None = None
+    if drafted is not None and drafted.draft_model:
+        draft = build_model(ModelConfig(name=drafted.draft_model), config.folder)
+    elif drafted is not None and drafted.draft_layers:
+        draft = own_layers(model, drafted.draft_layers)
     return ServingJob(
         config,
         settings,
@@ -262,7 +269,7 @@ def serving_job(config: SimulationConfig, cluster: Cluster, model: Model) -> Ser
         load_engine(settings.engine),
         layout,
         _precision(settings, cluster, model),
-        draft_model=None if draft is None else build_model(draft, config.folder),
+        draft_model=draft,
     )
 
 

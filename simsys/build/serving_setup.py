@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Self
 
 from simsys.build.cluster import Cluster
-from simsys.config.engine_schema import EngineProfile
+from simsys.config.engine_schema import CudaGraphs, EngineProfile
 from simsys.config.experiment import ServingConfig, SimulationConfig
 from simsys.errors import InfeasibleError, UsageError
 from simsys.executors.launches import Launches
@@ -232,16 +232,18 @@ class ServingSetup:
     @property
     def launches(self) -> Launches:
         """How passes reach the GPU."""
-        graphs = self.engine.cuda_graphs if self.cuda_graphs else None
+        graphs = self.graphs
         tokens = 0.0 if graphs is None else float(graphs.max_tokens or "inf")
         per_layer_s = (self.engine.launch_per_layer or 0.0) / self.cluster.spec.host_speed
         return Launches(per_layer_s, tokens, graphs is not None and graphs.prompts)
 
     @property
-    def cuda_graphs(self) -> bool:
-        """Whether steps are replayed as CUDA graphs."""
-        wanted = self.settings.cuda_graphs
-        return self.engine.cuda_graphs is not None if wanted is None else wanted
+    def graphs(self) -> CudaGraphs | None:
+        """Which steps are replayed as CUDA graphs, if any are."""
+        graphs, most = self.engine.cuda_graphs, self.settings.max_cudagraph_capture_size
+        if graphs is None or self.settings.cuda_graphs is False:
+            return None
+        return graphs if most is None else graphs.model_copy(update={"max_tokens": most})
 
     @property
     def api_s(self) -> float:

@@ -33,7 +33,7 @@ def _engine(job: ServingJob) -> Iterator[str]:
         f"{_us(engine.per_sequence / speed)} per sequence and step"
     )
     launch = f"{_us(job.launches.per_layer_s)} a dense layer, as far as kernels are shorter"
-    graphs = engine.cuda_graphs if job.cuda_graphs else None
+    graphs = job.graphs
     if graphs is None:
         yield f"no CUDA graphs: the host launches kernels, {launch}"
     else:
@@ -107,12 +107,15 @@ def _options(job: ServingJob) -> Iterator[str]:
             "figures are those of completed requests, and of all tokens until then where tokens or steps are meant"
         )
     if drafted is not None:
-        by = f"by {drafted.draft_model}" if drafted.draft_model else f"in {_us(drafted.draft_cost or 0.0)} each"
+        by = f"by {job.draft_model.name}" if job.draft_model else f"in {_us(drafted.draft_cost or 0.0)} each"
         yield (
             f"speculative decoding: {drafted.draft_tokens} tokens drafted {by}, accepted at "
             f"{drafted.acceptance_rate:g}: {job.speculation.tokens_per_step:.4g} tokens per step on average, drawn "
             "for each sequence and step"
         )
+    looks = job.settings.scheduler_recv_interval
+    if looks > 1:
+        yield f"new requests are seen {looks} decode steps after the last look, after prompts, and at rest"
     if lora is not None:
         yield f"adapters: {lora.adapters} of rank {lora.rank}, equally popular, all on the GPU"
 

@@ -13,8 +13,9 @@ from simsys.model.model import Model
 from simsys.model.precision import HALF
 from simsys.platform.device_spec import DeviceSpec
 
-KV, GRAPHS = ("serving", "kv_precision"), ("serving", "cuda_graphs")
+KV, GRAPH_SIZE = ("serving", "kv_precision"), ("serving", "max_cudagraph_capture_size")
 DRAFTED, DRAFT = ("serving", "speculative"), ("serving", "speculative", "draft_model")
+DRAFT_LAYERS = ("serving", "speculative", "draft_layers")
 
 
 def check_serving_options(
@@ -39,9 +40,16 @@ def check_serving_options(
 
 def _check_graphs(config: SimulationConfig, engine: EngineProfile, found: Findings) -> None:
     assert config.serving is not None
-    if config.serving.cuda_graphs and engine.cuda_graphs is None:
-        others = [name for name in profile_names("engine") if load_engine(name).cuda_graphs is not None]
-        found.error(GRAPHS, f"{engine.name} has no CUDA graphs, but {', '.join(others)} have; remove cuda_graphs")
+    given = config.serving
+    wanted = [("cuda_graphs", given.cuda_graphs), ("max_cudagraph_capture_size", given.max_cudagraph_capture_size)]
+    for name, value in wanted:
+        if value and engine.cuda_graphs is None:
+            others = [each for each in profile_names("engine") if load_engine(each).cuda_graphs is not None]
+            found.error(
+                ("serving", name), f"{engine.name} has no CUDA graphs, but {', '.join(others)} have; remove {name}"
+            )
+    if given.cuda_graphs is False and given.max_cudagraph_capture_size is not None:
+        found.error(GRAPH_SIZE, "there are no graphs with cuda_graphs: false; remove one of them")
 
 
 def _check_kv_precision(config: SimulationConfig, spec: DeviceSpec, engine: EngineProfile, found: Findings) -> None:
@@ -67,6 +75,8 @@ def _check_speculation(config: SimulationConfig, model: Model | None, found: Fin
         found.error(DRAFTED, message, key=True)
     if config.serving.decode not in ("llm_decode", "speculative_decode"):
         found.error(DRAFTED, f"speculative decoding is a decode module itself; remove decode: {config.serving.decode}")
+    if given.draft_layers is not None and model is not None and given.draft_layers >= model.num_layers:
+        found.error(DRAFT_LAYERS, f"must be less than the {model.num_layers} layers of {model.name}")
     if given.draft_model is None:
         return
     name = given.draft_model

@@ -71,7 +71,9 @@ class ServingConfig(FrozenModel):
     routed experts alone.
     `kv_precision` is that of the KV cache: by default 16 bit, or that of weights in ``fp8`` or ``fp32``, or ``fp8``
     beside weights in ``fp4``.
-    `cuda_graphs` says whether steps are replayed as graphs; by default as the engine does.
+    `cuda_graphs` says whether steps are replayed as graphs, and `max_cudagraph_capture_size` of how many tokens at
+    most; by default as the engine does. With a `scheduler_recv_interval` above 1, the engine looks for new requests
+    only so many decode steps after it last did, after prompts, and when it has nothing to do (as in SGLang).
     `api_overhead` is what a request needs to the scheduler; by default as the engine does.
     With `prefix_caching`, prompts that begin alike share KV blocks, as far as the workload says which do: by its
     sessions and prefixes, or by the hash ids of a trace. `preemption` is what happens to the cache of a request that
@@ -89,6 +91,7 @@ class ServingConfig(FrozenModel):
         "enable_chunked_prefill": "scheduler",
         "scheduling_policy": "scheduler",
         "enforce_eager": "cuda_graphs",
+        "cuda_graph_max_bs": "max_cudagraph_capture_size",
         "max_batch_size": "max_num_seqs",
         "max_num_tokens": "max_num_batched_tokens",
         "long_prefill_token_threshold": "options.long_prefill_token_threshold",
@@ -106,6 +109,8 @@ class ServingConfig(FrozenModel):
     precision: ServingPrecision = "bf16"
     kv_precision: CachePrecision | None = None
     cuda_graphs: bool | None = None
+    max_cudagraph_capture_size: PositiveInt | None = None
+    scheduler_recv_interval: PositiveInt = 1
     api_overhead: NonNegativeSeconds | None = None
     speculative: SpeculativeConfig | None = None
     lora: LoraConfig | None = None

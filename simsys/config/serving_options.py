@@ -17,19 +17,22 @@ class SpeculativeConfig(FrozenModel):
     """Speculative decoding: `draft_tokens` are drafted for each sequence and step, and verified in one pass.
 
     `acceptance_rate` is the probability that a drafted token is accepted if those before it are. They are drafted by
-    `draft_model`, a name of the model DB, or in a time of `draft_cost` a token and step; if neither is given, they
-    cost nothing, as n-gram look-up nearly does.
+    `draft_model`, a name of the model DB, by `draft_layers` more layers of the model's own with its head (multi-token
+    prediction), or in a time of `draft_cost` a token and step; if none is given, they cost nothing, as n-gram look-up
+    nearly does.
     """
 
     draft_tokens: Annotated[int, Field(strict=True, ge=1, le=64)]
     acceptance_rate: Annotated[float, Field(ge=0, le=1)]
     draft_model: str | None = None
+    draft_layers: Annotated[int, Field(strict=True, ge=1, le=64)] | None = None
     draft_cost: NonNegativeSeconds | None = None
 
     @model_validator(mode="after")
     def _one_cost(self) -> Self:
-        if self.draft_model is not None and self.draft_cost is not None:
-            raise invalid("tokens are drafted by draft_model or at draft_cost, not both; remove one of them")
+        ways = [name for name in ("draft_model", "draft_layers", "draft_cost") if getattr(self, name) is not None]
+        if len(ways) > 1:
+            raise invalid(f"tokens are drafted in one way, not by {' and '.join(ways)}; keep one of them")
         return self
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from simsys.errors import UnknownNameError
 from simsys.fidelity.case import Case, Unsupported
+from simsys.fidelity.deployments import deployment
 from simsys.fidelity.hardware_names import machine_of, node_of
 from simsys.fidelity.scenario_run import ScenarioRun
 from simsys.fidelity.serving_engines import engine_setup
@@ -138,6 +139,7 @@ def _scenario(row: Row, load: Load) -> dict[str, Any]:
             "engine": setup.profile,
             **precisions(row.text("precision"), cache_as_weights=setup.cache_as_weights),
             **load.limits(setup),
+            **deployment(row),
         },
         "workload": dict(load.workload()),
     }

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from simsys.model.batch import Batch
+from simsys.model.model import Model
 from simsys.rng import stream
 
 DRAWS = 1 << 16
@@ -87,6 +88,27 @@ class Speculation:
             for token in range(1, queries)
         ]
         return [prompts + passes[0], *passes[1:]]
+
+
+def own_layers(model: Model, layers: int) -> Model:
+    """Further layers like a model's last one, with its head, that draft for it: multi-token prediction.
+
+    As in DeepSeek-V3 (DeepSeek-AI 2024, arXiv 2412.19437, §2.2), whose one such layer drafts token after token.
+
+    Args:
+        model: For which they draft.
+        layers: How many.
+    """
+    heads = [block for block in model.blocks if any(operator.is_head for operator in block.operators)]
+    inner = [block for block in model.blocks if not any(each.is_head or each.lookup for each in block.operators)]
+    return replace(
+        model,
+        name=f"{layers} of {model.name}'s layers",
+        blocks=(*[inner[-1]] * layers, *heads),
+        num_layers=layers,
+        kv_elements_per_token=model.kv_elements_per_token * layers / model.num_layers,
+        tied_parameters=0.0,
+    )
 
 
 @lru_cache(maxsize=8)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from sys import maxsize
 from typing import TYPE_CHECKING
 
 from simpy.events import Event, EventPriority
@@ -73,7 +74,7 @@ class Replica:
         self._refuses = None if type(scheduler).refusal is Scheduler.refusal else scheduler.refusal
         self._busy = self._stopped = False
         self._copying = self._unasked = False  # while the next run waits for copies; if a request has come meanwhile
-        self._left = 0  # steps of the run under way, none while it is being changed
+        self._left, self._longest_run = 0, maxsize  # steps of the run under way, none while it changes; of any decode
         self._tokens = self._decoding = 0  # of each of its steps
         self._chunks: Sequence[Chunk] = ()
         self._joining: list[int] = []  # whose caches have come from elsewhere
@@ -318,7 +319,7 @@ class Replica:
         if not size:
             self._busy = False
             return
-        steps = decode.steps_left()
+        steps = min(decode.steps_left(), self._longest_run)
         if steps > 1:
             if self.scheduler.preempted:
                 steps = 1

@@ -1,0 +1,108 @@
+"""How runs of tables were deployed, as far as those who published them say so elsewhere.
+
+Of InferenceX (SemiAnalysisAI/InferenceX, before that InferenceMAX), scripts and configurations are public: the launch
+scripts under ``benchmarks/single_node/``, which configuration had which image in ``perf-changelog.yaml``, and which
+concurrencies and degrees each was run with in ``.github/configs/nvidia-master.yaml``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from simsys.fidelity.case import Unsupported
+from simsys.fidelity.table import Row
+
+PUBLISHED = re.compile("InferenceX")
+"""In the notes of their rows."""
+POLLED, POLLED_FROM, SELDOM = 10, 16, 30
+"""``--scheduler-recv-interval`` of SGLang on Blackwell: 10, or from that concurrency on 30."""
+ACCEPTANCE = 0.7
+"""Of a drafted token, those before it being accepted.
+
+The layer of DeepSeek-V3 that drafts, used again and again, has 3.1 to 3.2 tokens accepted of 8 on average over
+MT-bench, HumanEval and GSM8K (model card of nebius/MTP-DeepSeek-V3-0324): 0.69 for each. The rows do not say.
+"""
+
+
+@dataclass(frozen=True)
+class Drafts:
+    """Runs with multi-token prediction, which their rows do not say.
+
+    Args:
+        cells: What cells of such rows match, by column.
+        tokens: How many are drafted a step; none if runs without any look the same.
+        source: Who says so.
+    """
+
+    cells: Mapping[str, str]
+    tokens: int
+    source: str
+
+
+DRAFTS = (
+    Drafts(
+        {"engine": "TensorRT-LLM", "model": "deepseek-r1", "engine_version": r"1\.2\.0rc6\.post3"},
+        3,
+        "perf-changelog.yaml: of dsr1-*-b200-trt* only -mtp has this release (pull requests 594, 620, 632, 642)",
+    ),
+    Drafts(
+        {
+            "engine": "TensorRT-LLM",
+            "model": "deepseek-(r1|v3)",
+            "engine_version": r"1\.1\.0rc2\.post2",
+            "notes": "measured 2026-01-14",
+        },
+        3,
+        "nvidia-master.yaml of January 2026: only dsr1-*-trt-mtp has these degrees and concurrencies together",
+    ),
+    Drafts(
+        {"engine": "SGLang", "model": "qwen3.5", "gpu": "B200", "precision": "fp8", "tp": "4$", "ep": "1$"},
+        3,
+        "perf-changelog.yaml, pull requests 898 and 918: at TP 4, qwen3.5-fp8-b200-sglang divides experts, -mtp not",
+    ),
+    Drafts(
+        {
+            "engine": "SGLang",
+            "model": "deepseek-r1",
+            "gpu": "B200",
+            "precision": "fp8",
+            "engine_version": r"0\.5\.9",
+            "notes": "measured 2026-03-25",
+        },
+        0,
+        "perf-changelog.yaml, pull request 943: dsr1-fp8-b200-sglang and -mtp have the same release and degrees",
+    ),
+)
+
+
+def deployment(row: Row) -> dict[str, Any]:
+    """Settings of ``serving`` that are known of a row's run besides what the row says.
+
+    Raises:
+        Unsupported: It is known that what matters is not stated.
+    """
+    if not PUBLISHED.search(row.text("notes")) or row.text("load_kind") != "concurrency":
+        return {}
+    users, engine = row.whole("load_value"), row.text("engine")
+    drafted = _drafted(row)
+    own: dict[str, Any] = {}
+    if engine in ("SGLang", "TensorRT-LLM"):
+        own["max_cudagraph_capture_size"] = users * (1 + drafted)  # of cuda_graph_max_bs and max_batch_size
+    if engine == "SGLang" and re.match("B[23]00", row.text("gpu")) and "glm" not in row.text("model"):
+        own["scheduler_recv_interval"] = POLLED if users < POLLED_FROM else SELDOM
+    if drafted:
+        own["speculative"] = {"draft_tokens": drafted, "acceptance_rate": ACCEPTANCE, "draft_layers": 1}
+    return own
+
+
+def _drafted(row: Row) -> int:
+    """Tokens drafted a step."""
+    for each in DRAFTS:
+        if all(re.search(pattern, row.text(column)) for column, pattern in each.cells.items()):
+            if not each.tokens:
+                raise Unsupported("whether it was with multi-token prediction is not stated")
+            return each.tokens
+    return 0
