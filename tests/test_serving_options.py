@@ -47,6 +47,9 @@ GOOD = [
     {"serving": "speculative: {draft_tokens: 4, acceptance_rate: 0.7, draft_model: Llama3-8B}"},
     {"serving": "speculative: {draft_tokens: 4, acceptance_rate: 0.7, draft_cost: 1 ms}"},
     {"serving": "speculative: {draft_tokens: 4, acceptance_rate: 0}"},
+    {"serving": "speculative: {draft_tokens: 3, acceptance_rate: 0.7, draft_layers: 1}"},
+    {"serving": "max_cudagraph_capture_size: 1024"},
+    {"serving": "engine: sglang, scheduler_recv_interval: 10"},
     {"parallelism": "tp_degree: 8, ep_degree: 8"},
     {"parallelism": "tp_degree: 4, ep_degree: 4, pp_stages: 2, expert_skew: 1.5"},
     {"parallelism": "tp_degree: 8, ep_degree: 8, sequence_parallel: true, strategy: TP_EP"},
@@ -120,7 +123,23 @@ BAD = [
     ),
     (
         {"serving": "speculative: {draft_tokens: 2, acceptance_rate: 0.5, draft_model: GPT2-XL, draft_cost: 1 ms}"},
-        "4:24: serving.speculative: tokens are drafted by draft_model or at draft_cost, not both",
+        "4:24: serving.speculative: tokens are drafted in one way, not by draft_model and draft_cost; keep one",
+    ),
+    (
+        {"serving": "speculative: {draft_tokens: 2, acceptance_rate: 0.5, draft_layers: 32}"},
+        "4:78: serving.speculative.draft_layers: must be less than the 32 layers of Mixtral-8x7B",
+    ),
+    (
+        {"serving": "engine: pytorch-eager, max_cudagraph_capture_size: 64"},
+        "4:62: serving.max_cudagraph_capture_size: pytorch-eager has no CUDA graphs, but deepspeed-inference",
+    ),
+    (
+        {"serving": "cuda_graphs: false, max_cudagraph_capture_size: 64"},
+        "4:59: serving.max_cudagraph_capture_size: there are no graphs with cuda_graphs: false; remove one of them",
+    ),
+    (
+        {"serving": "scheduler_recv_interval: 0"},
+        "4:36: serving.scheduler_recv_interval: must be above 0, not 0",
     ),
     (
         {"serving": "speculative: {draft_tokens: 8, acceptance_rate: 0.5}"},

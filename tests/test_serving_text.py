@@ -70,6 +70,9 @@ DRAFT = {"draft_tokens": 3, "acceptance_rate": 0.5}
         ({"model": "Mixtral-8x7B", "parallelism": {**EP, "sequence_parallel": True}}, "tokens sent by all-to-all"),
         ({"speculative": DRAFT}, "3 tokens drafted in 0 us each, accepted at 0.5: 1.875 tokens per step on average"),
         ({"speculative": {**DRAFT, "draft_model": "GPT2-Small"}}, "3 tokens drafted by GPT2-Small, accepted at 0.5"),
+        ({"speculative": {**DRAFT, "draft_layers": 1}}, "3 tokens drafted by 1 of "),
+        ({"scheduler_recv_interval": 30}, "new requests are seen 30 decode steps after the last look, after prompts"),
+        ({"engine": "sglang", "max_cudagraph_capture_size": 48}, "CUDA graphs for steps without prompts of up to 48"),
         ({"lora": {"adapters": 8, "rank": 16}}, "adapters: 8 of rank 16, equally popular, all on the GPU"),
     ],
 )

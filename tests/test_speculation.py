@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simsys.model.batch import Batch
-from simsys.model.speculation import Speculation
+from simsys.model.model_db import load_model
+from simsys.model.speculation import Speculation, own_layers
 from simsys.rng import stream
 
 
@@ -68,3 +69,12 @@ def test_prompts_go_through_the_draft_model_too() -> None:
     assert (first.tokens, second.tokens) == (54, 4)
     assert (first.attention_pairs, first.prompt_context_tokens) == (1275, 7)
     assert (second.attention_pairs, second.prompt_context_tokens) == (0, 0)
+
+
+def test_a_model_drafts_with_one_more_layer_of_its_own_and_its_head() -> None:
+    model = load_model("DeepSeek-V3")
+    drafts = own_layers(model, 1)
+    assert [block.name for block in drafts.blocks] == ["moe_layer", "head"]
+    assert drafts.parameters == pytest.approx(model.blocks[-2].parameters + model.blocks[-1].parameters)
+    assert drafts.kv_elements_per_token * model.num_layers == pytest.approx(model.kv_elements_per_token)
+    assert len(own_layers(model, 3).blocks) == 4

@@ -26,6 +26,7 @@ def build_device_spec(gpu: GpuProfile) -> DeviceSpec:
         curves=curves,
         floor_s={str(kind): {str(dtype): s for dtype, s in by.items()} for kind, by in gpu.kernel_floor.items()},
         host_update_bytes_per_s=host_update_rate(gpu.host) if gpu.host else 0.0,
+        grouped_gemm=gpu.grouped_gemm or 1.0,
         host_speed=(gpu.host and gpu.host.core_speed) or 1.0,
     )
 

@@ -198,6 +198,8 @@ class GpuProfile(Profile):
         efficiency: Shares of the peaks that kernels reach.
         kernel_floor: What a kernel takes beside computing and moving data, by kind: launch, first loads, tail. One
             time, or one by dtype or ``default``.
+        grouped_gemm: What the products of experts, many small ones in one kernel, reach of a GEMM's efficiency; left
+            out, as much.
     """
 
     vendor: str
@@ -213,6 +215,7 @@ class GpuProfile(Profile):
     price: Price | None = None
     efficiency: Efficiency
     kernel_floor: dict[KernelKind, Floors] = Field(default_factory=dict)
+    grouped_gemm: Annotated[float, Field(strict=True, gt=0, le=2)] | None = None
 
 
 class Interconnect(Link):

@@ -14,7 +14,7 @@ from simsys.config.expected_errors import FILENAME as EXPECTED
 from simsys.config.hardware import Named
 from simsys.errors import UsageError
 from simsys.fidelity.case import Case, Prediction, Run
-from simsys.fidelity.coefficients import SERVING_ENGINES
+from simsys.fidelity.coefficients import SERVED
 from simsys.fidelity.errors import Errors, errors_of
 from simsys.fidelity.expected import errors_to_expect
 from simsys.fidelity.fit import Fit, Problem, fit_in_turn, unseen
@@ -23,8 +23,8 @@ from simsys.fidelity.predict import Overlay, Progress, Simulations
 from simsys.report.files import write_files
 from simsys.report.yaml_text import yaml_text
 
-MORE = 2
-"""How many times the rows of the joint fit the fit of engines that serve looks at."""
+MORE = 3
+"""How many times the rows of the joint fit the fit of what serving alone tells looks at."""
 
 
 @dataclass(frozen=True)
@@ -182,23 +182,22 @@ def calibrate(
     chosen = sample(cases, rows_of_a_group)
     with Simulations(jobs, progress) as simulations:
         problem = Problem(chosen, simulations, overlay_of(kernels))
-        engines = _engines(cases, rows_of_a_group, simulations, overlay_of(kernels))
-        fitted = fit_in_turn(problem, engines)
-        tested = unseen(problem, cases, simulations, then=engines)
+        served = _served(cases, rows_of_a_group, simulations, overlay_of(kernels))
+        fitted = fit_in_turn(problem, served)
+        tested = unseen(problem, cases, simulations, then=served)
         before, after = simulations.predict(problem.cases), simulations.predict(problem.cases, fitted.overlay)
         read = [simulations.profiles(case.run) if case.run is not None else frozenset() for case in cases]
     return Calibration(problem, fitted, before, after, tested, read, kernels, tables, command, as_of)
 
 
-def _engines(cases: Sequence[Case], of_hundred: int, simulations: Simulations, base: Overlay) -> Problem | None:
-    """The engines that serve, with more of their rows; none if there are too few.
+def _served(cases: Sequence[Case], of_hundred: int, simulations: Simulations, base: Overlay) -> Problem | None:
+    """What serving alone tells, with more of its rows; none if there are too few.
 
-    A row of an engine has few coefficients of that alone, so a set of derivatives costs a quarter of what it does with
-    those of the hardware.
+    A row has few coefficients of that alone, so a set of derivatives costs half of what it does with all.
     """
     serving = [case for case in sample(cases, MORE * of_hundred) if case.family == "serving"]
     try:
-        return Problem(serving, simulations, base, SERVING_ENGINES)
+        return Problem(serving, simulations, base, SERVED)
     except UsageError:
         return None
 

@@ -94,33 +94,34 @@ FREE = (
     Free("gpu", "efficiency.decode_attention", 0.1, 1.0, SERVING, column="memory"),
     Free("gpu", "efficiency.memory", 0.3, 1.0, RUNS, column="memory"),
     Free("gpu", "efficiency.conv", 0.1, 1.0, TRAINING, column="compute"),
+    Free("gpu", "grouped_gemm", 0.2, 1.5, RUNS),
     Free("node", "host.core_speed", 0.5, 2.5, RUNS),
     Free("node", "interconnect.bandwidth", 1e9, 2e12, COLLECTIVES, Dimension.BYTES_PER_SECOND),
     Free("node", "nics.bandwidth", 1e8, 4e11, COLLECTIVES, Dimension.BYTES_PER_SECOND),
     Free("node", "nics.latency", 1e-7, 1e-4, COLLECTIVES, SECONDS),
 )
 """What may be fitted, within which bounds, and which runs tell it."""
-SERVING_ENGINES = tuple(each for each in FREE if each.kind == "engine" and "serving" in each.families)
-"""What may be fitted of engines that serve; few rows of others tell it."""
+SERVED = tuple(
+    each for each in FREE if each.families == SERVING or (each.kind == "engine" and "serving" in each.families)
+)
+"""What rows of serving alone tell, but for what engines have in common with training."""
 
 
-def coefficients_of(
-    profiles: Iterable[Named], known: Mapping[Named, Mapping[str, Any]] | None = None, free: Sequence[Free] = FREE
-) -> list[Coefficient]:
+def coefficients_of(profiles: Iterable[Named], free: Sequence[Free] = FREE) -> list[Coefficient]:
     """Everything that may be fitted in some profiles; each curve of a dtype is one of its own.
+
+    Curves that kernels have told are scaled too: a GPU under load for long does not keep its clocks up, and kernels
+    that follow one another in a graph begin before those before them have ended.
 
     Args:
         profiles: The profiles.
-        known: Curves that kernels have told already: of these only the share of the peak compute is free, which a
-            GPU under load for long does not keep up.
         free: What may be fitted.
     """
     found: list[Coefficient] = []
     for named in sorted(profiles):
         profile = LOADERS[named[0]](named[1])
         for each in free:
-            told = (known or {}).get(named, {}).get("efficiency", {})
-            if each.kind == named[0] and not (each.column == "memory" and each.path.split(".")[-1] in told):
+            if each.kind == named[0]:
                 found += _coefficients(named, profile, each)
     return found
 
@@ -153,9 +154,8 @@ def _coefficients(named: Named, profile: Profile, free: Free) -> list[Coefficien
     if value is None:  # what a profile leaves out has no part in its runs
         return []
     if not free.column:
-        known = value > free.lower
-        start = min(float(value), free.upper) if known else math.sqrt(free.lower * free.upper)
-        return [Coefficient(named, path, free.lower, free.upper, start, free.dimension, families=free.families)]
+        by_dtype = value.items() if isinstance(value, Mapping) else [("", value)]
+        return [_number(named, (*path, dtype) if dtype else path, float(each), free) for dtype, each in by_dtype]
     curves = {dtype: [point.model_dump() for point in points] for dtype, points in value.items()}
     return [
         Coefficient(
@@ -172,10 +172,15 @@ def _coefficients(named: Named, profile: Profile, free: Free) -> list[Coefficien
     ]
 
 
+def _number(named: Named, path: tuple[str, ...], value: float, free: Free) -> Coefficient:
+    start = min(value, free.upper) if value > free.lower else math.sqrt(free.lower * free.upper)
+    return Coefficient(named, path, free.lower, free.upper, start, free.dimension, families=free.families)
+
+
 def _value(profile: Profile, path: str) -> Any:
     found: Any = profile
     for name in path.split("."):
-        found = getattr(found, name, None)
+        found = found.get(name) if isinstance(found, Mapping) else getattr(found, name, None)
     return found
 
 

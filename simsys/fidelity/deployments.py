@@ -19,6 +19,8 @@ PUBLISHED = re.compile("InferenceX")
 """In the notes of their rows."""
 POLLED, POLLED_FROM, SELDOM = 10, 16, 30
 """``--scheduler-recv-interval`` of SGLang on Blackwell: 10, or from that concurrency on 30."""
+CHUNK = 16384
+"""``--chunked-prefill-size`` of SGLang; of some models twice that."""
 ACCEPTANCE = 0.7
 """Of a drafted token, those before it being accepted.
 
@@ -91,6 +93,8 @@ def deployment(row: Row) -> dict[str, Any]:
     own: dict[str, Any] = {}
     if engine in ("SGLang", "TensorRT-LLM"):
         own["max_cudagraph_capture_size"] = users * (1 + drafted)  # of cuda_graph_max_bs and max_batch_size
+    if engine == "SGLang":
+        own["max_num_batched_tokens"] = max(CHUNK, users * (1 + drafted))
     if engine == "SGLang" and re.match("B[23]00", row.text("gpu")) and "glm" not in row.text("model"):
         own["scheduler_recv_interval"] = POLLED if users < POLLED_FROM else SELDOM
     if drafted:

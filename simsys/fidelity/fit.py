@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -36,8 +36,13 @@ NEAR = 0.15
 """How far derivatives hold, as a share of the way between a coefficient's bounds."""
 FARTHEST = 0.2
 """How far a step goes at most, as a share of the way between a coefficient's bounds."""
-LITTLE = 0.005
+LITTLE = 0.001
 """A step that gains less is the last."""
+NOISE = {"ttft_ms": 3.0}
+"""How much farther off a metric is than others whatever the coefficients, so that its rows count less.
+
+First tokens hang on what queues and servers do besides; tables do not even say whether they are means or medians.
+"""
 SLOW_S = 0.25
 """Runs that take longer are not fitted to, only predicted."""
 LOST = math.log(10.0)
@@ -88,7 +93,7 @@ class Problem:
             raise UsageError(f"a fit needs at least {FEWEST_ROWS} rows that can be predicted, not {len(self.cases)}")
         self.read = [simulations.profiles(case.run) for case in self.cases if case.run is not None]
         with overlaid(self._base):
-            candidates = coefficients_of(frozenset().union(*self.read), self._base, free)
+            candidates = coefficients_of(frozenset().union(*self.read), free)
         self.weights = _weights(self.cases)
         felt = self._felt(candidates)
         self.coefficients = [each for each, rows in zip(candidates, felt, strict=True) if rows >= FEWEST_ROWS]
@@ -104,9 +109,11 @@ class Problem:
 
     def over(self, overlay: Overlay) -> Problem:
         """The same coefficients, where others hold; their derivatives are taken to be the same."""
-        own = {each.named for each in self.coefficients}
         found = copy(self)
-        found._base = {named: values for named, values in overlay.items() if named not in own}
+        found._base = overlay
+        with overlaid(overlay):
+            now = {str(each): each.points for each in coefficients_of(each.named for each in self.coefficients)}
+        found.coefficients = [replace(each, points=now[str(each)]) for each in self.coefficients]
         return found
 
     def overlay(self, coefficients: Sequence[Coefficient], values: Sequence[float]) -> Overlay:
@@ -251,13 +258,13 @@ def fit_in_turn(
     if second is None:
         return before
     after = fit(second.over(before.overlay), steps=steps, rows=rows(second))
-    own = {each.named for each in after.coefficients}
-    kept = [place for place, each in enumerate(before.coefficients) if each.named not in own]
+    again = {str(each) for each in after.coefficients}
+    kept = [place for place, each in enumerate(before.coefficients) if str(each) not in again]
     return Fit(
         [*(before.coefficients[place] for place in kept), *after.coefficients],
         [*(before.values[place] for place in kept), *after.values],
         [*(before.rows[place] for place in kept), *after.rows],
-        {**before.left_alone, **after.left_alone},
+        before.left_alone,
         after.overlay,
     )
 
@@ -302,11 +309,16 @@ def _is_seen(away: Set[str], case: Case) -> bool:
 
 
 def _weights(cases: Sequence[Case]) -> Vector:
-    """The squared weights of a metric of a group are as the root of its settings, evenly divided; their sum is one."""
+    """The squared weights of a metric of a group are as the root of its settings, evenly divided, less for `NOISE`."""
     sizes = Counter((case.group, case.metric, case.setting) for case in cases)
     settings_of = Counter((group, metric) for group, metric, _ in sizes)
     squared = np.array(
-        [settings_of[case.group, case.metric] ** -0.5 / sizes[case.group, case.metric, case.setting] for case in cases]
+        [
+            settings_of[case.group, case.metric] ** -0.5
+            / sizes[case.group, case.metric, case.setting]
+            / NOISE.get(case.metric, 1.0) ** 2
+            for case in cases
+        ]
     )
     weights: Vector = np.sqrt(squared / np.sum(squared))
     return weights

@@ -28,6 +28,7 @@ class Kernel(NamedTuple):
         dtype: Compute data type, such as ``bf16``.
         effort: Time that the computing takes, over that of the best kernel for so many FLOP.
         launches: How many kernels share the FLOP and the bytes, such as the two products of a backward pass.
+        grouped: Whether it is many small GEMMs at once, those of experts.
     """
 
     kind: OperatorKind
@@ -39,6 +40,7 @@ class Kernel(NamedTuple):
     dtype: str = "bf16"
     effort: float = 1.0
     launches: float = 1.0
+    grouped: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,6 +96,7 @@ def kernel_of(operator: Operator, batch: Batch, precision: Precision) -> Kernel:
         columns=operator.columns,
         inner=operator.inner,
         dtype=precision.dtype(operator),
+        grouped=operator.experts > 1 and operator.kind is OperatorKind.GEMM,
     )
 
 

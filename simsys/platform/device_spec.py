@@ -95,6 +95,7 @@ class DeviceSpec:
         speed: Share of the usual speed at which all kernels run: below 1 for a slow GPU.
         host_update_bytes_per_s: What an optimizer on the host reads and writes for this device: its share of the
             bandwidth of the host's memory, times the part of it that such an optimizer reaches; 0 if unknown.
+        grouped_gemm: Share of a GEMM's efficiency that many small ones in one kernel reach.
         host_speed: How fast a core of the host is, over one of the hosts for which engines' host times are given.
     """
 
@@ -111,6 +112,7 @@ class DeviceSpec:
     curves: Mapping[str, Mapping[str, EfficiencyCurve]] = field(hash=False)
     floor_s: Mapping[str, Mapping[str, float]] = field(hash=False)
     host_update_bytes_per_s: float = 0.0
+    grouped_gemm: float = 1.0
     host_speed: float = 1.0
     speed: float = 1.0
 
@@ -140,6 +142,8 @@ def kernel_bounds(spec: DeviceSpec, kernel: Kernel) -> tuple[float, float]:
     kind, dtype = kernel.kind.value, kernel.dtype
     by_dtype = spec.curves[kind]
     compute, memory = (by_dtype.get(dtype) or by_dtype["default"]).at(kernel.rows)
+    if kernel.grouped:
+        compute, memory = min(1.0, compute * spec.grouped_gemm), min(1.0, memory * spec.grouped_gemm)
     memory_s, compute_s = kernel.nbytes / (spec.memory_bytes_per_s * memory), 0.0
     if _unaligned(kernel.inner):
         compute *= UNALIGNED_INNER
