@@ -48,34 +48,74 @@ class Footprint:
 
 
 class Occupant:
-    """Transfers that are under way together.
+    """Who occupies links, at a rate that changes as others come and go."""
 
-    Args:
-        parts: Footprints, each with the bytes that go over it.
-        seconds: How long they take on idle links.
-        pace: What of the measure of fairness, steps/s or bytes/s, it has at a rate of 1.
-        done: Called at their end.
-    """
+    __slots__ = ("footprints", "key", "loads", "pace", "rate")
 
-    __slots__ = ("done", "end", "footprints", "key", "left_s", "loads", "pace", "rate", "since_s")
+    def __init__(self) -> None:
+        self.footprints: list[Footprint] = []
+        self.loads: list[float] = []
+        """Bytes/s on idle links, by footprint."""
+        self.pace = 1.0
+        """What of the measure of fairness, steps/s or bytes/s, it has at a rate of 1."""
+        self.key: tuple[float, ...] = ()
+        """The same for others that use the same links as much."""
+        self.rate = 0.0
 
-    def __init__(self, parts: Sequence[tuple[Footprint, float]], seconds: float, pace: float, done: Callback) -> None:
-        self.pace = pace
+    def load(self, parts: Sequence[tuple[Footprint, float]], seconds: float, pace: float) -> None:
+        """Say what it does.
+
+        Args:
+            parts: Footprints, each with the bytes that go over it.
+            seconds: Within how long on idle links.
+            pace: See above.
+        """
         self.footprints = [footprint for footprint, _ in parts]
         self.loads = [nbytes / seconds if seconds else 0.0 for _, nbytes in parts]
-        """Bytes/s on idle links, by footprint."""
+        self.pace = pace
         self.key = (*(footprint.number for footprint in self.footprints), *self.loads, pace)
-        """The same for others that use the same links as much."""
-        self.left_s = seconds
-        self.done = done
-        self.rate = self.since_s = 0.0
-        self.end: Event | None = None
+
+    def go_on(self, rate: float) -> None:
+        """Go on at another rate from now on."""
+        self.rate = rate
 
     @property
     def most_busy(self) -> float:
         """A share of time for which no link is busy on its account, at a rate of 1, if nobody else is there."""
         busy = [footprint.busiest_s * load for footprint, load in zip(self.footprints, self.loads, strict=True)]
         return sum(busy)
+
+
+class Transfers(Occupant):
+    """Transfers that are under way together and end when they have arrived.
+
+    Args:
+        env: The environment.
+        seconds: How long they take on idle links.
+        arrived: Called at their end.
+    """
+
+    __slots__ = ("_arrived", "_end", "_end_s", "_env", "_left_s", "_since_s")
+
+    def __init__(self, env: Environment, seconds: float, arrived: Callable[[Transfers, Event], None]) -> None:
+        super().__init__()
+        self._env, self._left_s, self._arrived = env, seconds, arrived
+        self._since_s = self._end_s = 0.0
+        self._end: Event | None = None
+
+    def go_on(self, rate: float) -> None:
+        """End sooner or later than was thought."""
+        now = self._env._now
+        self._left_s = max(0.0, self._left_s - (now - self._since_s) * self.rate)
+        self.rate, self._since_s = rate, now
+        end_s = now + self._left_s / rate
+        if self._end is not None and end_s < self._end_s:
+            self._env.withdraw(self._end)  # else it is passed over on the way
+        self._end, self._end_s = At(self._env, end_s, self._ends), end_s
+
+    def _ends(self, event: Event) -> None:
+        if event is self._end:  # else its rate has changed since
+            self._arrived(self, event)
 
 
 class Occupancy:
@@ -136,13 +176,40 @@ class Occupancy:
             steps: How many of them follow one another.
             nbytes: Bytes of those that follow one another.
         """
-        pace = (steps if self._in_turn else nbytes) / seconds if seconds else 1.0
-        occupant = Occupant(parts, seconds, pace, done)
+
+        def arrived(transfers: Transfers, event: Event) -> None:
+            self.leave(transfers)
+            done(event)
+
+        transfers = Transfers(self._env, seconds, arrived)
+        transfers.load(parts, seconds, self.pace(steps, nbytes, seconds))
         for footprint, part_bytes in parts:
             footprint.account.nbytes += part_bytes
+        self.join(transfers)
+
+    def pace(self, steps: float, nbytes: float, seconds: float) -> float:
+        """That of so many steps with so many bytes, within so many seconds on idle links."""
+        return (steps if self._in_turn else nbytes) / seconds if seconds else 1.0
+
+    def join(self, occupant: Occupant) -> None:
+        """Somebody begins."""
         others = self._met_by(occupant)
         self._under_way[occupant] = None
         self._share([occupant, *others])
+
+    def leave(self, occupant: Occupant) -> None:
+        """Somebody is done."""
+        others = self._met_by(occupant)
+        del self._under_way[occupant]
+        self._share_apart(others)
+
+    def change(
+        self, occupant: Occupant, parts: Sequence[tuple[Footprint, float]], seconds: float, pace: float
+    ) -> None:
+        """Somebody does something else from now on; see `Occupant.load`."""
+        before = self._met_by(occupant)
+        occupant.load(parts, seconds, pace)
+        self._share_apart(dict.fromkeys([occupant, *before, *self._met_by(occupant)]))
 
     def _met_by(self, occupant: Occupant) -> list[Occupant]:
         """Those under way that it shares links with, directly or through others."""
@@ -170,18 +237,15 @@ class Occupancy:
         """Find the rates of all that meet, and when each of them ends if nothing changes."""
         for occupant, rate in zip(occupants, self._rates(occupants), strict=True):
             if rate != occupant.rate:
-                self._go_on(occupant, rate)
+                occupant.go_on(rate)
 
-    def _go_on(self, occupant: Occupant, rate: float) -> None:
-        now = self._env._now
-        occupant.left_s = max(0.0, occupant.left_s - (now - occupant.since_s) * occupant.rate)
-        occupant.rate, occupant.since_s = rate, now
-
-        def ended(event: Event) -> None:
-            if event is occupant.end:  # else its rate has changed since
-                self._end(occupant, event)
-
-        occupant.end = At(self._env, now + occupant.left_s / rate, ended)
+    def _share_apart(self, occupants: Iterable[Occupant]) -> None:
+        """The same for some who may not all meet."""
+        left = list(occupants)
+        while left:
+            together = [left[0], *self._met_by(left[0])]
+            self._share(together)
+            left = [occupant for occupant in left if occupant not in together]
 
     def _rates(self, occupants: Sequence[Occupant]) -> Sequence[float]:
         if len(occupants) == 1 and occupants[0].most_busy <= 1.0 + _ROUNDINGS:
@@ -209,16 +273,6 @@ class Occupancy:
             rows = [[footprint.busy_s.get(link, 0.0) for link in links] for footprint in footprints]
             found = self._busy[key] = np.unique(np.array(rows), axis=1)
         return found
-
-    def _end(self, occupant: Occupant, event: Event) -> None:
-        others = self._met_by(occupant)
-        del self._under_way[occupant]
-        others = [other for other in others if other is not occupant]
-        while others:  # without it, they may not all meet
-            together = [others[0], *self._met_by(others[0])]
-            self._share(together)
-            others = [other for other in others if other not in together]
-        occupant.done(event)
 
 
 def max_min_rates(
