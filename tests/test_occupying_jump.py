@@ -20,8 +20,10 @@ from frameworks.priority import Priority
 from frameworks.round_robin import RoundRobin
 from frameworks.static_batching import StaticBatching
 from frameworks.vllm_v0 import VLLMv0
+from simsys.config.experiment import SimulationConfig
 from simsys.framework import Router, Scheduler
 from simsys.platform.topology import LinkSpec, Topology, both_ways
+from simsys.simulation import simulate
 from simsys.testing.toys import TOY_LINK_BYTES_PER_S, TOY_LINK_LATENCY_S
 from tests.thorough import cases
 
@@ -107,3 +109,36 @@ def test_a_jump_is_bit_identical_to_its_steps(
     for column in ("nbytes", "utilization"):
         assert carried[column] == pytest.approx(expected[column], rel=1e-9)
     assert set(steps.served.runs) <= {1}
+
+
+@pytest.mark.parametrize(("bandwidth", "within"), [("5 GB/s", 0.01), ("1 GB/s", 0.02), ("0.3 GB/s", 0.05)])
+def test_teams_slow_each_other_as_at_high(bandwidth: str, within: float) -> None:
+    """Prompts of one team hold up the tokens of the other, whether or not the cable is full."""
+    levels = ("high", False), ("medium", True), ("medium", False)
+    high, occupied, idle = (shared_cable(lod, occupy, bandwidth) for lod, occupy in levels)
+    for name in ("mean_ttft_ms", "mean_tpot_ms", "mean_e2el_ms"):
+        assert occupied[name] == pytest.approx(high[name], rel=within)
+    assert idle["mean_tpot_ms"] < occupied["mean_tpot_ms"]
+
+
+def shared_cable(lod: str, occupy: bool, bandwidth: str) -> dict[str, float]:
+    ends = [("gpu0", "left"), ("gpu1", "right"), ("gpu2", "left"), ("gpu3", "right"), ("left", "right")]
+    config = SimulationConfig(
+        hardware={"gpu": "A100-SXM-80GB", "num_nodes": 4, "gpus_per_node": 1, "network_bandwidth": bandwidth},
+        network={
+            "topology_type": "custom",
+            "edges": [{"from": src, "to": dst} for src, dst in ends],
+        },
+        model={"name": "GPT2-Small"},
+        parallelism={"strategy": "TP", "tp_degree": 2, "dp_degree": 2},
+        serving={},
+        workload={
+            "arrivals": {"kind": "poisson", "rate": "6 req/s"},
+            "prompt_tokens": 512,
+            "output_tokens": 64,
+            "num_requests": 20,
+        },
+        simulation={"lod": lod, "occupy_links": occupy},
+    )
+    found: dict[str, float] = simulate(config).metrics
+    return found

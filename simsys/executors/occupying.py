@@ -99,7 +99,8 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
 
         parts, steps, sent_bytes = communicator.loads(cost.exchanges(op.batch))
         seconds = op.host_s + compute_s + exchange_s
-        self.platform.network.occupancy.start(parts, seconds, done, steps=steps, nbytes=sent_bytes)
+        burst = exchange_s / seconds
+        self.platform.network.occupancy.start(parts, seconds, done, steps=steps, nbytes=sent_bytes, burst=burst)
         return ended
 
     def stop(self) -> None:

@@ -93,11 +93,12 @@ class OccupyingJump(Jump):
             found = self._loads[key] = self._communicator.loads(self._cost.exchanges(batch))
         self._parts, steps, sent_bytes = found
         pace = self._occupancy.pace(steps, sent_bytes, seconds)
+        burst = (self._times.idle_s - self._host_s) / seconds
         if self._there:
-            self._occupancy.change(self._presence, self._parts, seconds, pace)
+            self._occupancy.change(self._presence, self._parts, seconds, pace, burst)
         else:
             self._there = True
-            self._presence.load(self._parts, seconds, pace)
+            self._presence.load(self._parts, seconds, pace, burst)
             self._occupancy.join(self._presence)
 
     def _leave(self) -> None:

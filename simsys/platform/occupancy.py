@@ -5,7 +5,8 @@ share of its time, and no link can be busy for more than all of the time; latenc
 meanwhile. Of those that meet on a link, all go faster together until some link is full, those on it keep their pace,
 and the others go on: max-min fairness (Bertsekas & Gallager 1992, "Data Networks", §6.5.2). What is fair depends on
 how links are shared. Where they serve in turn, everybody gets one transfer through before anybody gets the next, so
-all take as many steps per second, however large these are. Where they share bandwidth, all get as many bytes/s.
+all take as many steps per second, however large these are, and wait for each other also where links are not full
+(`taking_turns.py`). Where they share bandwidth, all get as many bytes/s.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 from simpy.events import Event
 
 from simsys.platform.environment import At, Callback, Environment
+from simsys.platform.taking_turns import waiting
 from simsys.platform.traffic import Account, Traffic
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ class Footprint:
 class Occupant:
     """Who occupies links, at a rate that changes as others come and go."""
 
-    __slots__ = ("footprints", "key", "loads", "pace", "rate")
+    __slots__ = ("burst", "footprints", "key", "loads", "pace", "rate")
 
     def __init__(self) -> None:
         self.footprints: list[Footprint] = []
@@ -58,22 +60,25 @@ class Occupant:
         """Bytes/s on idle links, by footprint."""
         self.pace = 1.0
         """What of the measure of fairness, steps/s or bytes/s, it has at a rate of 1."""
+        self.burst = 1.0
+        """The share of its time on idle links in which it communicates."""
         self.key: tuple[float, ...] = ()
         """The same for others that use the same links as much."""
         self.rate = 0.0
 
-    def load(self, parts: Sequence[tuple[Footprint, float]], seconds: float, pace: float) -> None:
+    def load(self, parts: Sequence[tuple[Footprint, float]], seconds: float, pace: float, burst: float = 1.0) -> None:
         """Say what it does.
 
         Args:
             parts: Footprints, each with the bytes that go over it.
             seconds: Within how long on idle links.
             pace: See above.
+            burst: Likewise.
         """
         self.footprints = [footprint for footprint, _ in parts]
         self.loads = [nbytes / seconds if seconds else 0.0 for _, nbytes in parts]
-        self.pace = pace
-        self.key = (*(footprint.number for footprint in self.footprints), *self.loads, pace)
+        self.pace, self.burst = pace, burst
+        self.key = (*(footprint.number for footprint in self.footprints), *self.loads, pace, burst)
 
     def go_on(self, rate: float) -> None:
         """Go on at another rate from now on."""
@@ -166,6 +171,7 @@ class Occupancy:
         *,
         steps: float = 1.0,
         nbytes: float = 0.0,
+        burst: float = 1.0,
     ) -> None:
         """Begin transfers now.
 
@@ -175,6 +181,7 @@ class Occupancy:
             done: Called at their end.
             steps: How many of them follow one another.
             nbytes: Bytes of those that follow one another.
+            burst: In what share of the time they take place.
         """
 
         def arrived(transfers: Transfers, event: Event) -> None:
@@ -182,7 +189,7 @@ class Occupancy:
             done(event)
 
         transfers = Transfers(self._env, seconds, arrived)
-        transfers.load(parts, seconds, self.pace(steps, nbytes, seconds))
+        transfers.load(parts, seconds, self.pace(steps, nbytes, seconds), burst)
         for footprint, part_bytes in parts:
             footprint.account.nbytes += part_bytes
         self.join(transfers)
@@ -204,11 +211,11 @@ class Occupancy:
         self._share_apart(others)
 
     def change(
-        self, occupant: Occupant, parts: Sequence[tuple[Footprint, float]], seconds: float, pace: float
+        self, occupant: Occupant, parts: Sequence[tuple[Footprint, float]], seconds: float, pace: float, burst: float
     ) -> None:
         """Somebody does something else from now on; see `Occupant.load`."""
         before = self._met_by(occupant)
-        occupant.load(parts, seconds, pace)
+        occupant.load(parts, seconds, pace, burst)
         self._share_apart(dict.fromkeys([occupant, *before, *self._met_by(occupant)]))
 
     def _met_by(self, occupant: Occupant) -> list[Occupant]:
@@ -253,13 +260,24 @@ class Occupancy:
         key = tuple([occupant.key for occupant in occupants])
         found = self._known_rates.get(key)
         if found is None:
-            counts = [len(occupant.footprints) for occupant in occupants]
-            loads = [load for occupant in occupants for load in occupant.loads]
-            found = max_min_rates(self._busy_seconds(occupants), loads, counts, [each.pace for each in occupants])
+            found = self._find_rates(occupants)
             if len(self._known_rates) == _KNOWN:
                 self._known_rates.clear()
             self._known_rates[key] = found
         return found
+
+    def _find_rates(self, occupants: Sequence[Occupant]) -> list[float]:
+        import numpy as np
+
+        loads = np.array([load for occupant in occupants for load in occupant.loads])
+        first = np.cumsum([0, *[len(occupant.footprints) for occupant in occupants[:-1]]])
+        wanted = np.add.reduceat(self._busy_seconds(occupants) * loads[:, None], first, axis=0)
+        paces = np.array([occupant.pace for occupant in occupants])
+        rates = max_min_rates(wanted, paces)
+        if self._in_turn and len(occupants) > 1:
+            bursts = np.array([occupant.burst for occupant in occupants])
+            rates = np.minimum(rates, 1.0 / (1.0 + waiting(wanted, paces, bursts)))
+        return [float(rate) for rate in rates]
 
     def _busy_seconds(self, occupants: Sequence[Occupant]) -> np.ndarray:
         """One row per footprint and one column per link, those of links that are used alike only once."""
@@ -275,15 +293,12 @@ class Occupancy:
         return found
 
 
-def max_min_rates(
-    busy_s: np.ndarray, loads: Sequence[float], counts: Sequence[int], paces: Sequence[float]
-) -> list[float]:
+def max_min_rates(wanted: np.ndarray, paces: np.ndarray) -> np.ndarray:
     """Rates, at most 1, of occupants whose links are full when their shares of time add up to 1.
 
     Args:
-        busy_s: For every footprint a row and for every link a column: how long a byte keeps the link busy.
-        loads: Bytes/s of every footprint at a rate of 1.
-        counts: How many footprints each occupant has, one after another.
+        wanted: For every occupant a row and for every link a column: the share of time that it keeps it busy at a rate
+            of 1.
         paces: The pace of each occupant at a rate of 1; paces rise together.
 
     Returns:
@@ -291,21 +306,18 @@ def max_min_rates(
     """
     import numpy as np
 
-    first = np.cumsum([0, *counts[:-1]])
-    wanted = np.add.reduceat(busy_s * np.asarray(loads)[:, None], first, axis=0)
-    pace = np.asarray(paces)
-    rates, rising = np.ones(len(counts)), np.ones(len(counts), dtype=bool)
+    rates, rising = np.ones(len(paces)), np.ones(len(paces), dtype=bool)
     while rising.any():
         left = 1.0 - rates[~rising] @ wanted[~rising]
-        wants = (wanted[rising] / pace[rising, None]).sum(axis=0)
+        wants = (wanted[rising] / paces[rising, None]).sum(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             limits = np.where(wants > 0.0, left / wants, np.inf)
-        level, fastest = float(limits.min(initial=np.inf)), float(pace[rising].min())
+        level, fastest = float(limits.min(initial=np.inf)), float(paces[rising].min())
         if level >= fastest * (1.0 - _ROUNDINGS):
-            rising &= pace > fastest
+            rising &= paces > fastest
             continue
         full = limits <= level * (1.0 + _ROUNDINGS)
         stopped = rising & (wanted[:, full] > 0.0).any(axis=1)
-        rates[stopped] = level / pace[stopped]
+        rates[stopped] = level / paces[stopped]
         rising &= ~stopped
-    return [float(rate) for rate in rates]
+    return rates
