@@ -1,4 +1,4 @@
-"""Runs of steps on shared links: one event each, at a rate that changes only when others there do something else."""
+"""Runs of steps on shared links: one event each, at a rate that changes when somebody there does something else."""
 
 from __future__ import annotations
 
@@ -122,8 +122,8 @@ class OccupyingJump(Jump):
     def _ended(self) -> int:
         """How many steps since the anchor have ended before what happens now."""
         now_s, first, last = self._env._now, self._booked + 1, self._to
-        if first > last:
-            return last
+        if first > last or now_s < self._since_s:
+            return self._booked
         worked_s = self._worked_s + (now_s - self._since_s) * self._rate
         steps = self._times.boundary(0.0, worked_s, first, last)
         # Rounding may have left it beside the first boundary that is not before now.
