@@ -14,6 +14,7 @@ from pathlib import Path
 from simsys.errors import UnknownNameError
 
 ENVIRONMENT_VARIABLE = "SIMSYS_PATH"
+_SHIPPED = Path(__file__).resolve().parents[1]
 
 
 def data_folders(kind: str, user_paths: Iterable[str | Path] = ()) -> list[Path]:
@@ -28,8 +29,7 @@ def data_folders(kind: str, user_paths: Iterable[str | Path] = ()) -> list[Path]
         the shipped folder; each once.
     """
     roots = [Path(root) for root in os.environ.get(ENVIRONMENT_VARIABLE, "").split(os.pathsep) if root]
-    shipped = Path(__file__).resolve().parents[1]
-    folders = [Path(path) for path in user_paths] + [root / kind for root in [*roots, shipped]]
+    folders = [Path(path) for path in user_paths] + [root / kind for root in [*roots, _SHIPPED]]
     return list(dict.fromkeys(folders))
 
 

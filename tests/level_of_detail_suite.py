@@ -37,7 +37,7 @@ QUICK = {
         "parallelism.dp_degree=2",
     ],
 }
-SHARED = {"d-contended": 0.035, "g-3d-512": 0.01}
+SHARED = {"d-contended": 0.01, "g-3d-512": 0.01}
 """By what share figures may differ where transfers of several groups meet on links."""
 
 

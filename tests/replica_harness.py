@@ -56,7 +56,7 @@ class Moves(Probe):
 
 
 class Toy:
-    """Replicas of `tensor` toy GPUs each, at a level of detail; ``stepping`` and ``occupied`` are kinds of medium."""
+    """Replicas of `tensor` toy GPUs each, at a level of detail; ``stepping``, ``occupied`` and both are medium."""
 
     def __init__(
         self,
@@ -78,8 +78,8 @@ class Toy:
         self.platform = VirtualHardwarePlatform(
             [toy_device()] * gpus, links, network=NETWORKS[contention, "cut_through"]
         )
-        model = ExecutionModel(cheapest, Precision(), per_layer_s=1e-6, stepping=level == "stepping")
-        kind = executor_class("high" if level == "high" else "medium", occupy_links=level == "occupied")
+        model = ExecutionModel(cheapest, Precision(), per_layer_s=1e-6, stepping="stepping" in level)
+        kind = executor_class("high" if level == "high" else "medium", occupy_links="occupied" in level)
         roles = [self.layout.group(replica * tensor, "tensor").ranks for replica in range(replicas)]
         observers = [self.served, StepsTold(self.served), self.moves, *probes]
         self.executor = kind(self.platform, model, roles, Probes(observers))
@@ -133,6 +133,22 @@ def disaggregated(
     env, probes = toy.env, toy.executor.probes
     Handover(sources, targets, decode_router(targets, 1), env, probes, [token_bytes])
     Source(env, requests, router(sources, 0), probes, elsewhere=targets)
+    return toy.run()
+
+
+def replicated(
+    requests: RequestTable,
+    limits: Limits,
+    *,
+    replicas: int = 2,
+    policy: type[Scheduler] = ChunkedPrefill,
+    router: type[Router] = RoundRobin,
+    **given: Any,
+) -> Toy:
+    """Serve with equal replicas."""
+    toy = Toy(requests, limits, replicas, **given)
+    engines = [toy.engine(number, policy) for number in range(replicas)]
+    Source(toy.env, requests, router(engines, 0), toy.executor.probes)
     return toy.run()
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from comparison_toys import SETTINGS, at_once, contended, jobs, serving, training
 
+from simsys.comparison.amounts import amount
 from simsys.comparison.compare import Settings, compare
 from simsys.comparison.estimate import Estimate, estimate
 from simsys.comparison.isolated import TooSlowError
@@ -55,6 +56,32 @@ def test_shared_links_are_where_the_levels_differ() -> None:
 def test_high_that_would_take_too_long_is_asked_about() -> None:
     with pytest.raises(UsageError, match=r"120,000,000 events and 2 min; add --yes .* --part .* the first 2 requests"):
         compare(serving(), estimated(120.0))
+
+
+def test_what_is_refused_has_been_simulated_once() -> None:
+    measured: list[tuple[str, int]] = []
+
+    def call(function: Any, limit_s: float | None, *args: Any) -> Any:
+        if function is measure:
+            measured.append(args[1:])
+        return estimated(120.0).call(function, limit_s, *args)
+
+    with pytest.raises(UsageError, match="--yes"):
+        compare(serving(), Settings(repeats=5, call=call))
+    assert measured == [(MEDIUM, 1)]
+
+
+def test_of_very_many_requests_the_first_say_what_high_would_cost() -> None:
+    served: list[int] = []
+
+    def call(function: Any, limit_s: float | None, *args: Any) -> Any:
+        served.append(amount(args[0]))
+        return estimated(1.0).call(function, limit_s, *args)
+
+    config = serving(workload={"num_requests": 1_000_000, "output_tokens": 2})
+    with pytest.raises(UsageError, match=r"500,000,000 events and 8.33 min; .* the first 120,000 requests"):
+        compare(config, Settings(repeats=5, call=call))
+    assert served == [2000, 2000]
 
 
 def test_high_that_takes_too_long_runs_if_it_is_wanted() -> None:

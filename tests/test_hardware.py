@@ -21,6 +21,7 @@ from simsys.config.hardware import (
     load_fabric,
     load_gpu,
     load_node,
+    overlaid,
     profile_names,
 )
 from simsys.config.hardware_schema import Profile, leaves, speaks_for
@@ -293,6 +294,28 @@ def test_environment_names_folders(user_folder: Path, monkeypatch: pytest.Monkey
     write_gpu(user_folder / "hardware_profiles", "mine", "extends: L4\n")
     monkeypatch.setenv("SIMSYS_PATH", str(user_folder))
     assert load_gpu("mine").name == "mine"
+
+
+def test_what_has_been_read_counts_until_a_file_that_takes_part_changes(user_folder: Path) -> None:
+    def memory(given: Any = "mine") -> float:
+        return load_gpu(given, [user_folder]).memory
+
+    write_gpu(user_folder, "base", "extends: L4\nmemory: 10 GB\n")
+    write_gpu(user_folder, "mine", "extends: base\n")
+    assert load_gpu("mine", [user_folder]) is load_gpu("mine", [user_folder])
+    assert memory() == 10e9
+    write_gpu(user_folder, "base", "extends: L4\nmemory: 110 GB\n")
+    assert memory() == 110e9
+    (user_folder / "fits" / "gpus").mkdir(parents=True)
+    fit = write_gpu(user_folder / "fits", "base", "memory: 12 GB\n")
+    assert memory() == 12e9
+    with overlaid({("gpu", "base"): {"memory": "13 GB"}}):
+        assert memory() == 13e9
+    assert memory({"extends": "mine", "tdp": "99 W"}) == 12e9
+    fit.unlink()
+    assert memory() == 110e9
+    write_gpu(user_folder, "mine", "extends: base\nmemory: 1100 GB\n")
+    assert memory() == 1100e9
 
 
 def test_a_changed_price_keeps_no_date_or_source_of_the_old_one() -> None:

@@ -119,6 +119,15 @@ def test_a_users_entry_comes_first_and_drives_the_model(tmp_path):
     assert set(model_names(paths)) == {*BUILT, "llama3-8b", "Mine"}
 
 
+def test_an_edited_entry_counts_at_once(tmp_path):
+    entry = entry_of("GPT2-Small")
+    paths = write(tmp_path, {"Mine": entry})
+    assert load_model("mine", paths) is load_model("Mine", paths)
+    write(tmp_path, {"Mine": {**entry, "sequence_length": 12345}, "Other": {**entry, "aliases": ["mine 2"]}})
+    assert load_model("mine", paths).sequence_length == 12345
+    assert load_model("Mine-2", paths).name == "Other"
+
+
 def test_the_environment_names_folders(tmp_path, monkeypatch):
     folder = tmp_path / "model_db"
     folder.mkdir()

@@ -8,6 +8,7 @@ from typing import Any
 
 from simsys.comparison.amounts import amount, drawn, unit, with_amount
 from simsys.comparison.estimate import Estimate, estimate
+from simsys.comparison.folding import check_folding
 from simsys.comparison.isolated import TooSlowError, isolated
 from simsys.comparison.measurement import Measurement, differences, measure
 from simsys.comparison.reasons import reasons
@@ -23,6 +24,8 @@ MINUTE_S = 60.0
 PATIENCE = 10.0
 """How many times longer than estimated and than the limit a run may take before it is given up: machines are busy."""
 TRIAL_LIMIT_S = 30.0
+SAMPLE, SURELY = 2000, 2.0
+"""If high took so many times the limit, going by its first requests, the others are not needed to say so."""
 REPEATS = {HIGH: 3, MEDIUM: 5}
 
 
@@ -102,22 +105,22 @@ def compare(config: SimulationConfig, settings: Settings) -> Comparison:
 
     Raises:
         UsageError: If it has nothing to do, or high would take too long.
+        InfeasibleError: If medium cannot fold its ranks.
         SimsysError: If it cannot be carried out.
     """
+    check_folding(config)
     count, call = amount(config), settings.call
     repeats = settings.repeats or REPEATS[MEDIUM]
-    medium: Measurement = call(measure, None, config, MEDIUM, repeats)
-    _check_answers(config, medium)
-    expected = _expected(config, medium.simulated_s, settings)
+    expected = _expected(config, count, settings)
     whole = None
     if expected.cpu_s > settings.limit_s and not settings.anyway:
         fits = int(count * settings.limit_s / expected.cpu_s)
         if not settings.part or not fits or config.jobs is not None:
             raise UsageError(_too_long(config, expected, fits))
-        whole, share = medium, fits / count
+        whole, share = call(measure, None, config, MEDIUM, repeats), fits / count
         config = with_amount(config, fits)
-        expected = Estimate(expected.events * share, expected.built_s, expected.run_s * share)
-        medium = call(measure, None, config, MEDIUM, repeats)
+        expected = expected.times(share)
+    medium: Measurement = call(measure, None, config, MEDIUM, repeats)
     limit_s = None if settings.anyway else PATIENCE * max(expected.cpu_s, settings.limit_s)
     try:
         high: Measurement = call(measure, limit_s, config, HIGH, settings.repeats or REPEATS[HIGH])
@@ -127,10 +130,21 @@ def compare(config: SimulationConfig, settings: Settings) -> Comparison:
     return Comparison(config, high, medium, least, whole, count if whole else 0)
 
 
-def _expected(config: SimulationConfig, simulated_s: float, settings: Settings) -> Estimate:
+def _expected(config: SimulationConfig, count: int, settings: Settings) -> Estimate:
+    """What high is going to cost, from the beginning of the scenario if that says enough: medium takes time too."""
+    if config.kind == "serving" and count > 4 * SAMPLE:
+        expected = _concluded(with_amount(config, SAMPLE), settings).times(count / SAMPLE)
+        if expected.cpu_s > SURELY * settings.limit_s:
+            return expected
+    return _concluded(config, settings)
+
+
+def _concluded(config: SimulationConfig, settings: Settings) -> Estimate:
     """What high is going to cost; nothing is known if it does not even begin in time."""
+    once: Measurement = settings.call(measure, None, config, MEDIUM, 1)
+    _check_answers(config, once)
     try:
-        found: Estimate = settings.call(estimate, TRIAL_LIMIT_S, config, simulated_s)
+        found: Estimate = settings.call(estimate, TRIAL_LIMIT_S, config, once.simulated_s)
     except TooSlowError:
         return Estimate(float("inf"), 0.0, float("inf"))
     return found

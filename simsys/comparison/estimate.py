@@ -32,6 +32,10 @@ class Estimate(NamedTuple):
         """CPU time of both."""
         return self.built_s + self.run_s
 
+    def times(self, share: float) -> Estimate:
+        """That of so many times as much to do."""
+        return Estimate(self.events * share, self.built_s, self.run_s * share)
+
 
 def estimate(config: SimulationConfig, simulated_s: float, trial_s: float = TRIAL_S) -> Estimate:
     """Simulate the beginning of a scenario at high, and conclude from it on the rest.

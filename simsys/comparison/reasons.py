@@ -38,8 +38,8 @@ def _speed(row: Row) -> Iterator[str]:
     steps, events = medium["steps"], medium["events"]
     if steps and events > 0.5 * steps:
         yield (
-            f"medium takes {events / steps:.2g} events per step here: runs of steps are not one event where links are "
-            "occupied, hardware varies, or each step brings a batch"
+            f"medium takes {events / steps:.2g} events per step here: runs of steps are not one event where hardware "
+            "varies, or each step brings a batch"
         )
     if fixed <= 0.4:
         each_s, cheap_s = (level["median_cpu_s"] / max(level["events"], 1) for level in (medium, high))
@@ -52,7 +52,7 @@ def _speed(row: Row) -> Iterator[str]:
 def _folding(row: Row) -> Iterator[str]:
     medium = row["levels"]["medium"]
     if row["kind"] == "training" and medium["stand_ins"] == medium["ranks"] > 1:
-        yield f"ranks cannot be folded: each of the {medium['ranks']} does its work at other times than the rest"
+        yield f"no ranks are folded: each of the {medium['ranks']} has work of its own"
 
 
 def _differences(row: Row) -> Iterator[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -57,9 +58,9 @@ class Mark:
         return Problem(message, path, self.file, self.line, self.column, self.source)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Document:
-    """A parsed file.
+    """A parsed file; not to be changed, as others may have it too.
 
     Args:
         name: The file's name as the user wrote it.
@@ -105,6 +106,17 @@ def read_document(path: Path) -> Document:
         line = content.count(b"\n", 0, error.start) + 1
         raise ConfigError([whole.problem(f"this is not UTF-8 text (line {line})")]) from None
     return parse_document(text, whole.file)
+
+
+def unchanged_document(path: Path) -> Document:
+    """A file, read again only once it has changed: until then, the same object."""
+    status = path.stat()
+    return _read_version(path, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=256)
+def _read_version(path: Path, mtime_ns: int, nbytes: int) -> Document:
+    return read_document(path)
 
 
 def _why_unreadable(error: Exception) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from simsys.config.document import read_document
+from simsys.config.document import unchanged_document
 from simsys.data import data_folders
 
 FILENAME = "expected_errors.yaml"
@@ -46,5 +46,5 @@ def _known() -> Mapping[str, Any]:
     for folder in data_folders("hardware_profiles"):
         path = folder / "fits" / FILENAME
         if path.is_file():
-            return read_document(path).data
+            return unchanged_document(path).data
     return {}

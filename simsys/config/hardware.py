@@ -9,6 +9,7 @@ lie in ``fits/gpus/`` and so on, in files that `simsys calibrate` writes, beside
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -17,7 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from simsys.config.document import Document, KeyPath, Mark, read_document
+from simsys.config.document import Document, KeyPath, Mark, unchanged_document
 from simsys.config.engine_schema import EngineProfile
 from simsys.config.hardware_schema import (
     UNSOURCED,
@@ -141,6 +142,8 @@ class _Layer:
 
     data: Mapping[str, Any]
     document: Document | None
+    fit: bool = False
+    """Whether they were fitted for the profile of the next layer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,19 +173,38 @@ def _has(data: Any, path: KeyPath) -> bool:
 
 
 def _load(kind: Kind, model_class: type[P], given: Given, paths: Iterable[str | Path]) -> P:
-    """Collect a profile's layers and validate the whole."""
+    """Collect a profile's layers and validate the whole, files that have been validated before only once."""
     files = _files(kind, paths)
-    if isinstance(given, str):
-        return validate(_read(kind, given, files, ()), model_class)
-    return validate(_extended(kind, _Layer(given, None), files, ()), model_class)
+    layers = _named(kind, given, files, ()) if isinstance(given, str) else _given(kind, _Layer(given, None), files, ())
+    written = tuple((layer.document, layer.fit) for layer in layers)
+    if any(document is None for document, _ in written):
+        return validate(_merged(layers), model_class)
+    found: P = _valid(model_class, written)
+    return found
+
+
+@lru_cache(maxsize=256)
+def _valid(model_class: type[P], written: tuple[tuple[Document, bool], ...]) -> P:
+    layers = [_fit(document) if fit else _profile(document) for document, fit in written]
+    return validate(_merged(layers), model_class)
+
+
+def _profile(document: Document) -> _Layer:
+    return _Layer({"name": Path(document.name).stem, **document.data}, document)
+
+
+def _fit(document: Document) -> _Layer:
+    return _Layer(document.data, document, fit=True)
 
 
 def _files(kind: Kind, paths: Iterable[str | Path]) -> dict[str, Path]:
     """Profile files by name in lower case; the first folder that has one wins."""
     found: dict[str, Path] = {}
     for folder in data_folders("hardware_profiles", paths):
-        for path in sorted((folder / f"{kind}s").glob("*.yaml")):
-            found.setdefault(path.stem.lower(), path)
+        below = folder / f"{kind}s"
+        for name in sorted(os.listdir(below)) if below.is_dir() else ():
+            if name.endswith(".yaml"):
+                found.setdefault(name[: -len(".yaml")].lower(), below / name)
     return found
 
 
@@ -196,44 +218,25 @@ def _find(kind: Kind, name: str, files: Mapping[str, Path]) -> Path:
     return path
 
 
-def _read(kind: Kind, name: str, files: Mapping[str, Path], chain: Sequence[Path]) -> _Layers:
-    """Read a named profile; `chain` holds the files that led here."""
+def _named(kind: Kind, name: str, files: Mapping[str, Path], chain: Sequence[Path]) -> tuple[_Layer, ...]:
+    """A profile's layers, nearest first, what was fitted for it before its own; `chain` holds the files that led here.
+
+    A fit is in the profile's own folder or in one before it, or for now.
+    """
     path = _find(kind, name, files)
     if path in chain:
         circle = " extends ".join(file.stem for file in (*chain[chain.index(path) :], path))
         raise UsageError(f"profiles extend each other in a circle: {circle}")
-    document = _document(path)
-    layers = _extended(kind, _Layer({"name": path.stem, **document.data}, document), files, (*chain, path))
-    return _fitted(kind, path, layers)
-
-
-def _document(path: Path) -> Document:
-    """A file, read again only once it has changed."""
-    status = path.stat()
-    return _read_version(path, status.st_mtime_ns, status.st_size)
-
-
-@lru_cache(maxsize=256)
-def _read_version(path: Path, mtime_ns: int, nbytes: int) -> Document:
-    return read_document(path)
-
-
-def _fitted(kind: Kind, path: Path, layers: _Layers) -> _Layers:
-    """A profile with what was fitted for it: in its own folder or one before it, or for now."""
+    layers = _given(kind, _profile(unchanged_document(path)), files, (*chain, path))
     named = kind, path.stem
     read = _READ.get()
     if read is not None:
         read.add(named)
     fit = _fit_file(kind, path)
     if fit is not None:
-        document = _document(fit)
-        layers = _over(_Layer(document.data, document), layers)
+        layers = _fit(unchanged_document(fit)), *layers
     overlay = (_OVERLAYS.get() or {}).get(named)
-    return layers if overlay is None else _over(_Layer(overlay, None), layers)
-
-
-def _over(layer: _Layer, below: _Layers) -> _Layers:
-    return _Layers(_override(below.data, layer.data), (layer, *below.layers))
+    return layers if overlay is None else (_Layer(overlay, None, fit=True), *layers)
 
 
 def _fit_file(kind: Kind, path: Path) -> Path | None:
@@ -247,25 +250,32 @@ def _fit_file(kind: Kind, path: Path) -> Path | None:
     return None
 
 
-def _extended(kind: Kind, layer: _Layer, files: Mapping[str, Path], chain: Sequence[Path]) -> _Layers:
-    """Merge settings over the profile they extend, if any."""
-    own = {key: value for key, value in layer.data.items() if key != "extends"}
-    here = _Layers(own, (layer,))
+def _given(kind: Kind, layer: _Layer, files: Mapping[str, Path], chain: Sequence[Path]) -> tuple[_Layer, ...]:
+    """A layer and those of the profile that it extends, if any."""
     if "extends" not in layer.data:
-        return here
-    parent = layer.data["extends"]
+        return (layer,)
+    here, parent = _Layers(dict(layer.data), (layer,)), layer.data["extends"]
     if not isinstance(parent, str):
         raise ConfigError([problem_at(here, ("extends",), f"'extends' is the name of a {kind} profile")])
     try:
-        base = _read(kind, parent, files, chain)
+        return layer, *_named(kind, parent, files, chain)
     except ConfigError:
         raise
     except UsageError as error:
         if layer.document is None:
             raise
         raise ConfigError([problem_at(here, ("extends",), str(error))]) from None
-    own.setdefault("name", f"{base.data['name']} (changed)")
-    return _Layers(_override(base.data, own), (layer, *base.layers))
+
+
+def _merged(layers: Sequence[_Layer]) -> _Layers:
+    """Each layer over those it extends or was fitted for."""
+    data: dict[str, Any] = {}
+    for layer in reversed(layers):
+        own = dict(layer.data)
+        if not layer.fit and own.pop("extends", None) is not None:
+            own.setdefault("name", f"{data['name']} (changed)")
+        data = _override(data, own) if data else own
+    return _Layers(data, tuple(layers))
 
 
 def _override(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

@@ -198,6 +198,22 @@ class Communicator:
             found = self._footprints[key] = self._network.occupancy.footprint(self._wires(plan), self._network.traffic)
         return found
 
+    def loads(
+        self, collectives: Iterable[tuple[CollectiveKind, float, int]]
+    ) -> tuple[list[tuple[Footprint, float]], int, float]:
+        """What collectives do to links that follow one another, each so many times.
+
+        Returns:
+            Footprints with their bytes, the number of steps, and the bytes of one transfer in each step, added up.
+        """
+        loads, steps, sent_bytes = dict[Footprint, float](), 0, 0.0
+        for kind, nbytes, repeat in collectives:
+            footprint = self.footprint(kind, nbytes)
+            loads[footprint] = loads.get(footprint, 0.0) + nbytes * repeat
+            each, each_bytes = self.steps(kind, nbytes)
+            steps, sent_bytes = steps + repeat * each, sent_bytes + repeat * each_bytes
+        return list(loads.items()), steps, sent_bytes
+
     def _wires(self, plan: Plan) -> Iterator[tuple[Sequence[int], float]]:
         """The links of every transfer and its share of the bytes, with what the protocol adds."""
         shifts, network = self._images.shifts(self.group.ranks), self._network

@@ -105,7 +105,11 @@ class MediumDetail(ComputeAhead, ClosedForms):
         """A run of steps as one event, if the hardware stays as it is."""
         if self.conditions.iterations_vary or self.platform.next_change_s(0.0) < math.inf:
             return super().stepper(team, plan, done)
-        return Jump(self, team, plan, done, self.tally, 1 if self.model.stepping else sys.maxsize)
+        return self._jump(team)(self, team, plan, done, self.tally, 1 if self.model.stepping else sys.maxsize)
+
+    def _jump(self, team: Group) -> type[Jump]:
+        """What carries out a team's runs of steps."""
+        return Jump
 
     def pipeline(
         self,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from simpy.events import Event
@@ -10,14 +9,14 @@ from simpy.events import Event
 from simsys.executors.base import Executor
 from simsys.executors.communicator import Communicator
 from simsys.executors.medium import MediumDetail
+from simsys.executors.occupying_jump import OccupyingJump
 from simsys.executors.queued import QueuedCollectives
+from simsys.executors.steppers import Jump
 from simsys.ops import Collective, Forward, Program, Send, Transfer
 from simsys.parallel.layout import Group
-from simsys.parallel.passes import ForwardPass
 from simsys.platform.device import Device
 from simsys.platform.environment import At, Callback
 from simsys.platform.occupancy import Footprint
-from simsys.starter import Stepper
 
 
 class OccupyingDetail(QueuedCollectives, MediumDetail):
@@ -98,13 +97,10 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
                 hook(op, start_s, self.env._now)
             ended.succeed()
 
-        parts, steps, sent_bytes = list[tuple[Footprint, float]](), 0, 0.0
-        for kind, nbytes, repeat in cost.exchanges(op.batch):
-            parts.append((communicator.footprint(kind, nbytes), nbytes * repeat))
-            each, each_bytes = communicator.steps(kind, nbytes)
-            steps, sent_bytes = steps + repeat * each, sent_bytes + repeat * each_bytes
+        parts, steps, sent_bytes = communicator.loads(cost.exchanges(op.batch))
         seconds = op.host_s + compute_s + exchange_s
-        self.platform.network.occupancy.start(parts, seconds, done, steps=steps, nbytes=sent_bytes)
+        burst = exchange_s / seconds
+        self.platform.network.occupancy.start(parts, seconds, done, steps=steps, nbytes=sent_bytes, burst=burst)
         return ended
 
     def stop(self) -> None:
@@ -114,9 +110,9 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
             device.busy_s -= compute_s
         self._passing.clear()
 
-    def stepper(self, team: Group, plan: ForwardPass, done: Callable[[int], None]) -> Stepper:
-        """One pass after another, since when they end depends on others; a team of one sends nothing."""
-        return super().stepper(team, plan, done) if team.size == 1 else Executor.stepper(self, team, plan, done)
+    def _jump(self, team: Group) -> type[Jump]:
+        """A team of one sends nothing."""
+        return OccupyingJump if team.size > 1 else Jump
 
     def program(self, op: Program) -> Event:
         """Run the passes one by one."""

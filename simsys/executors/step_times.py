@@ -66,6 +66,14 @@ class StepTimes:
                 seconds += more_s + growth_s * step
         return seconds
 
+    def at_rate(self, rate: float) -> StepTimes:
+        """The same steps where everything takes longer: at a rate below 1."""
+        if rate == 1.0:
+            return self
+        slower = StepTimes(self.first_s / rate, self.growth_s / rate, self.idle_s / rate)
+        slower.kinks = [(kink, more_s / rate, growth_s / rate) for kink, more_s, growth_s in self.kinks]
+        return slower
+
     def line(self, step: int) -> Line:
         """The durations from a step on, up to the next kink, as a line."""
         fixed_s, slope_s = self.first_s, self.growth_s

@@ -237,12 +237,16 @@ class Jump:
         first, end = self._from, self._from + self.passed()
         self._to, self._due_s = first, -1.0
         if first < end:
-            self._book(first, end, self._anchor_s + self._times.elapsed(end))
+            self._book(first, end, self._boundary_s(end))
         return end - first
+
+    def _boundary_s(self, steps: int) -> float:
+        """When so many steps since the anchor have ended."""
+        return self._anchor_s + self._times.elapsed(steps)
 
     def _arm(self) -> None:
         """A time that is in the queue already is passed over."""
-        self._due_s = self._anchor_s + self._times.elapsed(self._to)
+        self._due_s = self._boundary_s(self._to)
         if not self._ahead:
             self._tick.arm(self._due_s, self._priority)
 
@@ -336,7 +340,7 @@ class Jump:
     def _tell_passes(self, first: int, end: int) -> None:
         started_s = self._started_s
         for step in range(first, end):
-            ended_s = self._anchor_s + self._times.elapsed(step + 1)
+            ended_s = self._boundary_s(step + 1)
             op = Forward(self._team, self._plan, self._after(step), self._host_s, NAME)
             for hook in self._probes.operation:
                 hook(op, started_s, ended_s)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -33,20 +33,18 @@ def load_model(name: str, paths: Sequence[str | Path] = ()) -> Model:
         UnknownNameError: No DB has it.
         UsageError: A file or the entry is wrong; the message says where.
     """
-    wanted = _key(name)
-    entries = list(_entries(paths))
-    for file, own_name, entry in entries:
-        if wanted == _key(own_name):
-            return model_from_entry(own_name, Fields(entry, own_name, str(file)))
-    for file, own_name, entry in entries:
-        if wanted in {_key(alias) for alias in _aliases(file, own_name, entry)}:
-            return model_from_entry(own_name, Fields(entry, own_name, str(file)))
-    raise UnknownNameError("model", name, {own_name for _, own_name, _ in entries})
+    wanted, versions = _key(name), _versions(paths)
+    for names in (_own_names, _known_aliases):
+        for version in versions:
+            own_name = names(*version).get(wanted)
+            if own_name is not None:
+                return _model(*version, own_name)
+    raise UnknownNameError("model", name, {known for version in versions for known in _entries(*version)})
 
 
 def model_names(paths: Sequence[str | Path] = ()) -> list[str]:
     """Return the names in all model DBs, sorted, without aliases."""
-    return sorted({name for _, name, _ in _entries(paths)})
+    return sorted({name for version in _versions(paths) for name in _entries(*version)})
 
 
 def database_files(paths: Iterable[str | Path] = ()) -> list[Path]:
@@ -63,22 +61,40 @@ def database_files(paths: Iterable[str | Path] = ()) -> list[Path]:
     return [path for path in candidates if path.is_file()]
 
 
-def _entries(paths: Sequence[str | Path]) -> Iterator[tuple[Path, str, Any]]:
-    for file in database_files(paths):
-        for name, entry in Fields(_parsed(file, file.stat().st_mtime_ns), file=str(file)).values.items():
-            if not name.startswith("$"):
-                yield file, name, entry
+def _versions(paths: Sequence[str | Path]) -> list[tuple[Path, int, int]]:
+    """The files as they are now: what is known of one holds until it changes."""
+    return [(file, status.st_mtime_ns, status.st_size) for file in database_files(paths) for status in [file.stat()]]
+
+
+@lru_cache(maxsize=64)
+def _model(file: Path, changed_ns: int, nbytes: int, name: str) -> Model:
+    entry = _entries(file, changed_ns, nbytes)[name]
+    return model_from_entry(name, Fields(entry, name, str(file)))
 
 
 @lru_cache(maxsize=8)
-def _parsed(file: Path, changed_ns: int) -> object:
-    """What a file says; read anew once it has changed."""
+def _own_names(file: Path, changed_ns: int, nbytes: int) -> dict[str, str]:
+    """By how a name is looked for; the first entry counts."""
+    return {_key(name): name for name in reversed(_entries(file, changed_ns, nbytes))}
+
+
+@lru_cache(maxsize=8)
+def _known_aliases(file: Path, changed_ns: int, nbytes: int) -> dict[str, str]:
+    entries = reversed(_entries(file, changed_ns, nbytes).items())
+    return {_key(alias): name for name, entry in entries for alias in _aliases(file, name, entry)}
+
+
+@lru_cache(maxsize=8)
+def _entries(file: Path, changed_ns: int, nbytes: int) -> dict[str, Any]:
+    """What a file says, by name of the model."""
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
+        parsed = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"cannot read model DB {file}: {error.strerror}") from error
     except ValueError as error:
         raise UsageError(f"{file}: not valid JSON: {error}") from error
+    values = Fields(parsed, file=str(file)).values
+    return {name: entry for name, entry in values.items() if not name.startswith("$")}
 
 
 def _aliases(file: Path, name: str, entry: object) -> list[str]:

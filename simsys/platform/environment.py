@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 import simpy
@@ -99,6 +99,11 @@ class Environment(simpy.Environment):
         """Let an untriggered `event` succeed with a value at the absolute `time_s`."""
         event._ok, event._value = True, value
         heappush(self._queue, (time_s, priority, next(self._eid), event))
+
+    def withdraw(self, event: Event) -> None:
+        """Let a scheduled event not happen, so that the clock does not go on for its sake; takes a look at all."""
+        self._queue[:] = [entry for entry in self._queue if entry[3] is not event]
+        heapify(self._queue)
 
     @property
     def events_scheduled(self) -> int:

@@ -74,8 +74,11 @@ class StoreAndForwardNetwork(FifoNetwork):
     def _make_link(spec: LinkSpec) -> StoreAndForwardLink:
         return StoreAndForwardLink(spec)
 
-    def _rate(self, route: Route[CalendarLink], load: Mapping[Link, int]) -> float:
+    def _slowest(self, routes: Sequence[Route[CalendarLink]], load: Mapping[Link, int]) -> float:
         """Every link serialises once; at the worst one, the others that share it come first."""
-        each = [(1.0 / link.spec.bytes_per_s, load[link] - 1) for link in route]
-        seconds_per_byte = sum(own for own, _ in each) + max((own * others for own, others in each), default=0.0)
-        return 1.0 / seconds_per_byte if seconds_per_byte else float("inf")
+        slowest_s = 0.0  # per byte
+        for route in routes:
+            each = [(1.0 / link.spec.bytes_per_s, load[link] - 1) for link in route]
+            shared_s = max((own * others for own, others in each), default=0.0)
+            slowest_s = max(slowest_s, sum(own for own, _ in each) + shared_s)
+        return 1.0 / slowest_s if slowest_s else float("inf")

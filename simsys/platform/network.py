@@ -143,15 +143,13 @@ class Network(ABC, Generic[LinkT]):
         for route in routes:
             for link in route:
                 load[link] = load.get(link, 0) + 1
-        latency_s, bytes_per_s = 0.0, float("inf")
-        for route in routes:
-            latency_s = max(latency_s, sum(link.spec.latency_s for link in route))
-            bytes_per_s = min(bytes_per_s, self._rate(route, load))
-        return latency_s, bytes_per_s
+        latencies_s = {link: link.spec.latency_s for link in load}
+        latency_s = max((sum(map(latencies_s.__getitem__, route), 0.0) for route in routes), default=0.0)
+        return latency_s, self._slowest(routes, load)
 
-    def _rate(self, route: Route[LinkT], load: Mapping[Link, int]) -> float:
-        """Bytes/s of a transfer over links each of which so many equal ones want at once.
+    def _slowest(self, routes: Sequence[Route[LinkT]], load: Mapping[Link, int]) -> float:
+        """Bytes/s of the slowest of transfers over links each of which so many equal ones want at once.
 
         Links that k of them share give each a k-th of their rate.
         """
-        return min((link.spec.bytes_per_s / load[link] for link in route), default=float("inf"))
+        return min((link.spec.bytes_per_s / transfers for link, transfers in load.items()), default=float("inf"))

@@ -5,7 +5,8 @@ share of its time, and no link can be busy for more than all of the time; latenc
 meanwhile. Of those that meet on a link, all go faster together until some link is full, those on it keep their pace,
 and the others go on: max-min fairness (Bertsekas & Gallager 1992, "Data Networks", §6.5.2). What is fair depends on
 how links are shared. Where they serve in turn, everybody gets one transfer through before anybody gets the next, so
-all take as many steps per second, however large these are. Where they share bandwidth, all get as many bytes/s.
+all take as many steps per second, however large these are, and wait for each other also where links are not full
+(`taking_turns.py`). Where they share bandwidth, all get as many bytes/s.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 from simpy.events import Event
 
 from simsys.platform.environment import At, Callback, Environment
+from simsys.platform.taking_turns import waiting
 from simsys.platform.traffic import Account, Traffic
 
 if TYPE_CHECKING:
@@ -48,34 +50,77 @@ class Footprint:
 
 
 class Occupant:
-    """Transfers that are under way together.
+    """Who occupies links, at a rate that changes as others come and go."""
 
-    Args:
-        parts: Footprints, each with the bytes that go over it.
-        seconds: How long they take on idle links.
-        pace: What of the measure of fairness, steps/s or bytes/s, it has at a rate of 1.
-        done: Called at their end.
-    """
+    __slots__ = ("burst", "footprints", "key", "loads", "pace", "rate")
 
-    __slots__ = ("done", "end", "footprints", "key", "left_s", "loads", "pace", "rate", "since_s")
+    def __init__(self) -> None:
+        self.footprints: list[Footprint] = []
+        self.loads: list[float] = []
+        """Bytes/s on idle links, by footprint."""
+        self.pace = 1.0
+        """What of the measure of fairness, steps/s or bytes/s, it has at a rate of 1."""
+        self.burst = 1.0
+        """The share of its time on idle links in which it communicates."""
+        self.key: tuple[float, ...] = ()
+        """The same for others that use the same links as much."""
+        self.rate = 0.0
 
-    def __init__(self, parts: Sequence[tuple[Footprint, float]], seconds: float, pace: float, done: Callback) -> None:
-        self.pace = pace
+    def load(self, parts: Sequence[tuple[Footprint, float]], seconds: float, pace: float, burst: float = 1.0) -> None:
+        """Say what it does.
+
+        Args:
+            parts: Footprints, each with the bytes that go over it.
+            seconds: Within how long on idle links.
+            pace: See above.
+            burst: Likewise.
+        """
         self.footprints = [footprint for footprint, _ in parts]
         self.loads = [nbytes / seconds if seconds else 0.0 for _, nbytes in parts]
-        """Bytes/s on idle links, by footprint."""
-        self.key = (*(footprint.number for footprint in self.footprints), *self.loads, pace)
-        """The same for others that use the same links as much."""
-        self.left_s = seconds
-        self.done = done
-        self.rate = self.since_s = 0.0
-        self.end: Event | None = None
+        self.pace, self.burst = pace, burst
+        self.key = (*(footprint.number for footprint in self.footprints), *self.loads, pace, burst)
+
+    def go_on(self, rate: float) -> None:
+        """Go on at another rate from now on."""
+        self.rate = rate
 
     @property
     def most_busy(self) -> float:
         """A share of time for which no link is busy on its account, at a rate of 1, if nobody else is there."""
         busy = [footprint.busiest_s * load for footprint, load in zip(self.footprints, self.loads, strict=True)]
         return sum(busy)
+
+
+class Transfers(Occupant):
+    """Transfers that are under way together and end when they have arrived.
+
+    Args:
+        env: The environment.
+        seconds: How long they take on idle links.
+        arrived: Called at their end.
+    """
+
+    __slots__ = ("_arrived", "_end", "_end_s", "_env", "_left_s", "_since_s")
+
+    def __init__(self, env: Environment, seconds: float, arrived: Callable[[Transfers, Event], None]) -> None:
+        super().__init__()
+        self._env, self._left_s, self._arrived = env, seconds, arrived
+        self._since_s = self._end_s = 0.0
+        self._end: Event | None = None
+
+    def go_on(self, rate: float) -> None:
+        """End sooner or later than was thought."""
+        now = self._env._now
+        self._left_s = max(0.0, self._left_s - (now - self._since_s) * self.rate)
+        self.rate, self._since_s = rate, now
+        end_s = now + self._left_s / rate
+        if self._end is not None and end_s < self._end_s:
+            self._env.withdraw(self._end)  # else it is passed over on the way
+        self._end, self._end_s = At(self._env, end_s, self._ends), end_s
+
+    def _ends(self, event: Event) -> None:
+        if event is self._end:  # else its rate has changed since
+            self._arrived(self, event)
 
 
 class Occupancy:
@@ -126,6 +171,7 @@ class Occupancy:
         *,
         steps: float = 1.0,
         nbytes: float = 0.0,
+        burst: float = 1.0,
     ) -> None:
         """Begin transfers now.
 
@@ -135,14 +181,42 @@ class Occupancy:
             done: Called at their end.
             steps: How many of them follow one another.
             nbytes: Bytes of those that follow one another.
+            burst: In what share of the time they take place.
         """
-        pace = (steps if self._in_turn else nbytes) / seconds if seconds else 1.0
-        occupant = Occupant(parts, seconds, pace, done)
+
+        def arrived(transfers: Transfers, event: Event) -> None:
+            self.leave(transfers)
+            done(event)
+
+        transfers = Transfers(self._env, seconds, arrived)
+        transfers.load(parts, seconds, self.pace(steps, nbytes, seconds), burst)
         for footprint, part_bytes in parts:
             footprint.account.nbytes += part_bytes
+        self.join(transfers)
+
+    def pace(self, steps: float, nbytes: float, seconds: float) -> float:
+        """That of so many steps with so many bytes, within so many seconds on idle links."""
+        return (steps if self._in_turn else nbytes) / seconds if seconds else 1.0
+
+    def join(self, occupant: Occupant) -> None:
+        """Somebody begins."""
         others = self._met_by(occupant)
         self._under_way[occupant] = None
         self._share([occupant, *others])
+
+    def leave(self, occupant: Occupant) -> None:
+        """Somebody is done."""
+        others = self._met_by(occupant)
+        del self._under_way[occupant]
+        self._share_apart(others)
+
+    def change(
+        self, occupant: Occupant, parts: Sequence[tuple[Footprint, float]], seconds: float, pace: float, burst: float
+    ) -> None:
+        """Somebody does something else from now on; see `Occupant.load`."""
+        before = self._met_by(occupant)
+        occupant.load(parts, seconds, pace, burst)
+        self._share_apart(dict.fromkeys([occupant, *before, *self._met_by(occupant)]))
 
     def _met_by(self, occupant: Occupant) -> list[Occupant]:
         """Those under way that it shares links with, directly or through others."""
@@ -170,18 +244,15 @@ class Occupancy:
         """Find the rates of all that meet, and when each of them ends if nothing changes."""
         for occupant, rate in zip(occupants, self._rates(occupants), strict=True):
             if rate != occupant.rate:
-                self._go_on(occupant, rate)
+                occupant.go_on(rate)
 
-    def _go_on(self, occupant: Occupant, rate: float) -> None:
-        now = self._env._now
-        occupant.left_s = max(0.0, occupant.left_s - (now - occupant.since_s) * occupant.rate)
-        occupant.rate, occupant.since_s = rate, now
-
-        def ended(event: Event) -> None:
-            if event is occupant.end:  # else its rate has changed since
-                self._end(occupant, event)
-
-        occupant.end = At(self._env, now + occupant.left_s / rate, ended)
+    def _share_apart(self, occupants: Iterable[Occupant]) -> None:
+        """The same for some who may not all meet."""
+        left = list(occupants)
+        while left:
+            together = [left[0], *self._met_by(left[0])]
+            self._share(together)
+            left = [occupant for occupant in left if occupant not in together]
 
     def _rates(self, occupants: Sequence[Occupant]) -> Sequence[float]:
         if len(occupants) == 1 and occupants[0].most_busy <= 1.0 + _ROUNDINGS:
@@ -189,13 +260,24 @@ class Occupancy:
         key = tuple([occupant.key for occupant in occupants])
         found = self._known_rates.get(key)
         if found is None:
-            counts = [len(occupant.footprints) for occupant in occupants]
-            loads = [load for occupant in occupants for load in occupant.loads]
-            found = max_min_rates(self._busy_seconds(occupants), loads, counts, [each.pace for each in occupants])
+            found = self._find_rates(occupants)
             if len(self._known_rates) == _KNOWN:
                 self._known_rates.clear()
             self._known_rates[key] = found
         return found
+
+    def _find_rates(self, occupants: Sequence[Occupant]) -> list[float]:
+        import numpy as np
+
+        loads = np.array([load for occupant in occupants for load in occupant.loads])
+        first = np.cumsum([0, *[len(occupant.footprints) for occupant in occupants[:-1]]])
+        wanted = np.add.reduceat(self._busy_seconds(occupants) * loads[:, None], first, axis=0)
+        paces = np.array([occupant.pace for occupant in occupants])
+        rates = max_min_rates(wanted, paces)
+        if self._in_turn and len(occupants) > 1:
+            bursts = np.array([occupant.burst for occupant in occupants])
+            rates = np.minimum(rates, 1.0 / (1.0 + waiting(wanted, paces, bursts)))
+        return [float(rate) for rate in rates]
 
     def _busy_seconds(self, occupants: Sequence[Occupant]) -> np.ndarray:
         """One row per footprint and one column per link, those of links that are used alike only once."""
@@ -210,26 +292,13 @@ class Occupancy:
             found = self._busy[key] = np.unique(np.array(rows), axis=1)
         return found
 
-    def _end(self, occupant: Occupant, event: Event) -> None:
-        others = self._met_by(occupant)
-        del self._under_way[occupant]
-        others = [other for other in others if other is not occupant]
-        while others:  # without it, they may not all meet
-            together = [others[0], *self._met_by(others[0])]
-            self._share(together)
-            others = [other for other in others if other not in together]
-        occupant.done(event)
 
-
-def max_min_rates(
-    busy_s: np.ndarray, loads: Sequence[float], counts: Sequence[int], paces: Sequence[float]
-) -> list[float]:
+def max_min_rates(wanted: np.ndarray, paces: np.ndarray) -> np.ndarray:
     """Rates, at most 1, of occupants whose links are full when their shares of time add up to 1.
 
     Args:
-        busy_s: For every footprint a row and for every link a column: how long a byte keeps the link busy.
-        loads: Bytes/s of every footprint at a rate of 1.
-        counts: How many footprints each occupant has, one after another.
+        wanted: For every occupant a row and for every link a column: the share of time that it keeps it busy at a rate
+            of 1.
         paces: The pace of each occupant at a rate of 1; paces rise together.
 
     Returns:
@@ -237,21 +306,18 @@ def max_min_rates(
     """
     import numpy as np
 
-    first = np.cumsum([0, *counts[:-1]])
-    wanted = np.add.reduceat(busy_s * np.asarray(loads)[:, None], first, axis=0)
-    pace = np.asarray(paces)
-    rates, rising = np.ones(len(counts)), np.ones(len(counts), dtype=bool)
+    rates, rising = np.ones(len(paces)), np.ones(len(paces), dtype=bool)
     while rising.any():
         left = 1.0 - rates[~rising] @ wanted[~rising]
-        wants = (wanted[rising] / pace[rising, None]).sum(axis=0)
+        wants = (wanted[rising] / paces[rising, None]).sum(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             limits = np.where(wants > 0.0, left / wants, np.inf)
-        level, fastest = float(limits.min(initial=np.inf)), float(pace[rising].min())
+        level, fastest = float(limits.min(initial=np.inf)), float(paces[rising].min())
         if level >= fastest * (1.0 - _ROUNDINGS):
-            rising &= pace > fastest
+            rising &= paces > fastest
             continue
         full = limits <= level * (1.0 + _ROUNDINGS)
         stopped = rising & (wanted[:, full] > 0.0).any(axis=1)
-        rates[stopped] = level / pace[stopped]
+        rates[stopped] = level / paces[stopped]
         rising &= ~stopped
-    return [float(rate) for rate in rates]
+    return rates

@@ -1,0 +1,196 @@
+"""Runs of steps on shared links: one event each, at a rate that changes when somebody there does something else."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Any
+
+from simsys.executors.express_loop import NEVER_AGAIN
+from simsys.executors.steppers import Jump
+from simsys.platform.occupancy import Footprint, Occupant
+
+if TYPE_CHECKING:
+    from simsys.serving.replica import Replica
+    from simsys.serving.source import Source
+
+DRIFT = 0.005
+"""By how much steps may take longer than the first of those that occupy their links as much as this one does."""
+
+
+class OccupyingJump(Jump):
+    """Steps whose collectives, spread over each of them, occupy the team's links; takes the arguments of `Jump`.
+
+    What a step does on links, as a share of its time, is what the first step since the anchor does, and the anchor is
+    moved before that is too far off. So the rates of all that meet stay as they are as long as no batch changes, and
+    the end of every step is known: boundary j is where the work of j steps on idle links, less what had been done when
+    the rate last changed, has been done at the present rate. Whether steps are events makes no difference.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        executor, team = args[0], args[1]
+        self._communicator = executor.communicator(team)
+        self._occupancy = executor.platform.network.occupancy
+        self._presence = _Presence(self)
+        self._there = False  # on the links
+        self._loads: dict[tuple[float, float], tuple[list[tuple[Footprint, float]], int, float]] = {}
+        self._parts: list[tuple[Footprint, float]] = []  # of each step
+        self._rate, self._since_s, self._worked_s = 1.0, 0.0, 0.0  # since when, and what had been done by then
+        self._booked = self._last = 0  # steps since the anchor: those that are booked, the last that keeps its load
+
+    def hasten(self, replica: Replica, source: Source) -> None:
+        """The loop knows of no rates."""
+
+    def slow_down(self, rate: float) -> None:
+        """Go on at another rate from now on."""
+        now_s, under_way = self._env._now, self._from < self._to
+        if now_s > self._since_s:
+            if under_way:
+                self._book_until(self._ended())
+            self._worked_s += (now_s - self._since_s) * self._rate
+            self._since_s = now_s
+        self._rate = rate
+        if under_way:
+            self._arm()
+
+    def passed(self) -> int:
+        """How many steps of the run have ended before what happens now."""
+        return self._ended() - self._from
+
+    def stop(self) -> int:
+        """End now, with the steps that have ended, and leave the links; return how many of the run have."""
+        first, end = self._from, self._ended()
+        self._book_until(end)
+        self._from = self._to = end
+        self._due_s = -1.0
+        self._leave()
+        return end - first
+
+    def _begin(self, steps: int) -> None:
+        """A run whose durations are known now begins."""
+        now_s, free_at_s, times = self._env._now, self._device.free_at_s, self._times
+        self._anchor_s = self._started_s = self._since_s = now_s if now_s >= free_at_s else free_at_s
+        self._worked_s = 0.0
+        self._from = self._to = self._booked = 0
+        self._occupy(times.duration(0))
+        most_s = times.duration(0) * (1.0 + DRIFT)
+        self._last = 1 + bisect_right(range(1, steps), most_s, key=times.duration)
+        self._run(steps)
+
+    def _go_on(self, steps: int) -> None:
+        self._run(steps)
+
+    def _run(self, steps: int) -> None:
+        self._to = min(self._from + min(steps, self._longest), self._last)
+        self._arm()
+
+    def _occupy(self, seconds: float) -> None:
+        """Let others on the links know what is done there now, in steps of so many seconds on idle links."""
+        batch = self._after(0)
+        key = batch.tokens, batch.logits
+        found = self._loads.get(key)
+        if found is None:
+            found = self._loads[key] = self._communicator.loads(self._cost.exchanges(batch))
+        self._parts, steps, sent_bytes = found
+        pace = self._occupancy.pace(steps, sent_bytes, seconds)
+        burst = (self._times.idle_s - self._host_s) / seconds
+        if self._there:
+            self._occupancy.change(self._presence, self._parts, seconds, pace, burst)
+        else:
+            self._there = True
+            self._presence.load(self._parts, seconds, pace, burst)
+            self._occupancy.join(self._presence)
+
+    def _leave(self) -> None:
+        if self._there:
+            self._there = False
+            self._occupancy.leave(self._presence)
+            self._host_s = NEVER_AGAIN
+
+    def _arm(self) -> None:
+        due_s = self._boundary_s(self._to)
+        if due_s < self._due_s:
+            self._env.withdraw(self._tick)
+        self._due_s = due_s
+        if not self._ahead:
+            self._tick.arm(due_s, self._priority)
+
+    def _boundary_s(self, steps: int) -> float:
+        left_s = self._times.elapsed(steps) - self._worked_s
+        return self._since_s + (left_s / self._rate if left_s > 0.0 else 0.0)
+
+    def _ended(self) -> int:
+        """How many steps since the anchor have ended before what happens now."""
+        now_s, first, last = self._env._now, self._booked + 1, self._to
+        if first > last or now_s < self._since_s:
+            return self._booked
+        worked_s = self._worked_s + (now_s - self._since_s) * self._rate
+        steps = self._times.boundary(0.0, worked_s, first, last)
+        # Rounding may have left it beside the first boundary that is not before now.
+        while steps > first and self._boundary_s(steps - 1) >= now_s:
+            steps -= 1
+        while steps < last and self._boundary_s(steps) < now_s:
+            steps += 1
+        if self._env.priority >= self._priority and self._boundary_s(steps) == now_s:
+            steps += 1
+        return steps - 1
+
+    def _end(self) -> None:
+        """The run under way ends now."""
+        first, end = self._from, self._to
+        self._from = end
+        self._book_until(end)
+        if end == self._last:
+            self._host_s = NEVER_AGAIN  # what comes next begins at a new anchor
+        self._done(end - first)
+        if self._from == self._to:
+            self._leave()
+
+    def _book_until(self, end: int) -> None:
+        """Book the steps up to one that have not been booked."""
+        if self._booked < end:
+            self._book(self._booked, end, self._boundary_s(end))
+
+    def _book(self, first: int, end: int, ended_s: float) -> None:
+        steps, times = end - first, self._times
+        self._device.free_at_s = ended_s
+        self._device.busy_s += times.elapsed(end) - times.elapsed(first) - steps * times.idle_s
+        for footprint, nbytes in self._parts:
+            footprint.account.nbytes += steps * nbytes
+        if self._tally is not None:
+            self._tally.passed(self._op, self._after(0), steps)
+        if self._probes.operation:
+            self._tell_passes(first, end)
+        if self._probes.steps:
+            self._note(first, end)
+        self._booked, self._started_s = end, ended_s
+
+    def _note(self, first: int, end: int) -> None:
+        """Note that steps have ended, the first of which may have begun at another rate."""
+        started_s, times = self._started_s, self._times
+        if started_s < self._since_s:
+            ended_s = self._boundary_s(first + 1)
+            self._log.add_each(self._tokens, self._sequences, started_s, (ended_s,))
+            first, started_s = first + 1, ended_s
+        if first < end:
+            times = times.at_rate(self._rate)
+            self._log.add(self._tokens, self._sequences, started_s, first, end - first, times)
+
+
+class _Presence(Occupant):
+    """That of a team on its links.
+
+    Args:
+        jump: Its steps.
+    """
+
+    __slots__ = ("_jump",)
+
+    def __init__(self, jump: OccupyingJump) -> None:
+        super().__init__()
+        self._jump = jump
+
+    def go_on(self, rate: float) -> None:
+        """Let the steps under way take longer or less long."""
+        self.rate = rate
+        self._jump.slow_down(rate)

@@ -1,0 +1,38 @@
+"""What transfers wait for each other on links that serve in turn, also where these are not full."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+def waiting(busy: np.ndarray, paces: np.ndarray, bursts: np.ndarray) -> np.ndarray:
+    """How long each occupant waits for the others, as a share of its time on idle links.
+
+    One takes a step every `c` seconds, in which it keeps a link busy for `s`; another does likewise, with `C` and `S`.
+    Whoever finds the link taken waits for it, and then has it for itself until the other one needs it again: where
+    both do not fit into one cycle, it waits for `s + S - c` in every step of the other. So the rates of both are
+    `r = 1 - (s + S - c) / C * R` and, likewise, `R`. None is below that of taking turns all the time, `c / (s + S)`.
+    They meet only while both communicate, and when they do is taken to be independent.
+
+    Args:
+        busy: For every occupant a row and for every link a column: the share of time that it keeps it busy.
+        paces: Steps/s of every occupant.
+        bursts: The share of time in which it takes these steps.
+    """
+    import numpy as np
+
+    service = (busy / paces[:, None])[:, None]
+    cycle = np.maximum((bursts / paces)[:, None, None], service)  # alone, by link
+    theirs, their_cycle = service.transpose(1, 0, 2), cycle.transpose(1, 0, 2)
+    both = service + theirs
+    with np.errstate(divide="ignore", invalid="ignore"):
+        held = np.maximum(0.0, both - cycle) / their_cycle
+        rates = (1.0 - held) / (1.0 - held * held.transpose(1, 0, 2))
+        turns = np.minimum(1.0, cycle / both)
+        slower = np.where((service > 0.0) & (theirs > 0.0), 1.0 / np.fmax(rates, turns) - 1.0, 0.0).max(axis=2)
+    np.fill_diagonal(slower, 0.0)
+    waits: np.ndarray = bursts * (slower @ bursts)
+    return waits
