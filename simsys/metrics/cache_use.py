@@ -33,9 +33,11 @@ def blocks_in_use(cache: PagedKVCache, steps: StepLog, rank: int) -> Iterator[tu
     """
     import numpy as np
 
-    times_s = EngineNotes(cache).times_s
-    block_s = _taken_by_prompts(times_s, cache, steps, rank)
-    block_s -= _not_yet_taken(times_s, cache, steps, rank)
+    times_s = np.asarray(cache.notes[0])
+    block_s = _not_yet_taken(times_s, cache, steps, rank)
+    np.negative(block_s, out=block_s)
+    if cache.chunks:
+        block_s += _taken_by_prompts(times_s, cache, steps, rank)
     for start in range(0, times_s.size, BLOCK):
         notes, here = EngineNotes(cache, slice(start, start + BLOCK + 1)), slice(start, start + BLOCK)
         many = times_s[here].size  # without the note that follows these
@@ -74,7 +76,8 @@ class Growth:
         self._next = end
         step, remainder = np.divmod(np.maximum(noted, ~noted), self._size)
         due = np.zeros((self._size, steps.size), dtype=np.int32)
-        np.add.at(due, (remainder, np.searchsorted(steps, step)), np.where(noted >= 0, 1, -1).astype(np.int32))
+        place = remainder * steps.size + np.searchsorted(steps, step)
+        np.add.at(due.reshape(-1), place, np.where(noted >= 0, 1, -1).astype(np.int32))
         due[:, 0] += self._due
         np.cumsum(due, axis=1, out=due)
         self._due = due[:, -1].copy()
@@ -120,21 +123,26 @@ def _waits(
     """Blocks times seconds from a time `offset_s` before each run's begin until its steps take them, by run."""
     import numpy as np
 
-    total, size = np.zeros(count.size), due.shape[1]
-    reach = np.arange(count.size)
-    for place in range(min(size, int(count.max()))):
-        reach = reach[count[reach] > place]
-        blocks = due[reach, (steps[reach] + place) % size]
-        taken = np.flatnonzero(blocks)
-        which, blocks = reach[taken], blocks[taken]
-        # Steps place, place + size, …: how many, and the sums of their numbers and of their squares.
-        many = (count[which] - 1 - place) // size + 1.0
-        pairs = many * (many - 1.0) / 2.0
-        numbers = many * place + size * pairs
-        squares = many * place**2 + 2.0 * place * size * pairs + size**2 * pairs * (2.0 * many - 1.0) / 3.0
-        waited_s = many * offset_s[which] + numbers * first_s[which] + 0.5 * (squares - numbers) * growth_s[which]
-        total[which] += blocks * waited_s
-    return total
+    waits, size = np.zeros(count.size), due.shape[1]
+    order = np.argsort(-count, kind="stable")
+    steps, count, offset_s, first_s, growth_s = (each[order] for each in (steps, count, offset_s, first_s, growth_s))
+    long = int(np.count_nonzero(count > size))
+    for place in range(min(size, int(count[0]))):
+        reach = int(np.count_nonzero(count > place))
+        blocks = due[order[:reach], (steps[:reach] + place) % size]
+        waited_s = offset_s[:reach] + place * first_s[:reach] + 0.5 * (place**2 - place) * growth_s[:reach]
+        if long:
+            # Steps place, place + size, …: how many, and the sums of their numbers and of their squares.
+            many = (count[:long] - 1 - place) // size + 1.0
+            pairs = many * (many - 1.0) / 2.0
+            numbers = many * place + size * pairs
+            squares = many * place**2 + 2.0 * place * size * pairs + size**2 * pairs * (2.0 * many - 1.0) / 3.0
+            grown_s = 0.5 * (squares - numbers) * growth_s[:long]
+            waited_s[:long] = many * offset_s[:long] + numbers * first_s[:long] + grown_s
+        waits[:reach] += blocks * waited_s
+    by_run = np.empty(waits.size)
+    by_run[order] = waits
+    return by_run
 
 
 def _taken_by_prompts(times_s: np.ndarray, cache: PagedKVCache, steps: StepLog, rank: int) -> np.ndarray:
@@ -143,8 +151,6 @@ def _taken_by_prompts(times_s: np.ndarray, cache: PagedKVCache, steps: StepLog, 
 
     block_s = np.zeros(times_s.size)
     holds = np.asarray(cache.chunks).reshape(-1, 6)
-    if not holds.size:
-        return block_s
     runs = steps.of(rank)
     started_s, ended_s = holds[:, 0], holds[:, 1]
     count, computed, tokens, held = holds[:, 2:].astype(np.int64).T
