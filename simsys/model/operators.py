@@ -122,7 +122,10 @@ class Operator:
         shape `POPULARITY`, so that (1 − k/E)^tokens becomes its mean, a quotient of gamma functions. One token touches
         k experts either way. Adapters are as likely as each other.
         """
-        return 0.0 if self.lookup else self.parameters * self._touched(tokens)
+        if self.lookup:
+            return 0.0
+        dense = self.experts == self.adapters == 1
+        return self.parameters if dense else self.parameters * self._touched(tokens)
 
     def rows(self, tokens: float) -> float:
         """Rows of the matrix product of one pass over `tokens` tokens; of experts, those of each that is touched."""
@@ -133,8 +136,6 @@ class Operator:
 
     def _touched(self, tokens: float) -> float:
         """The share of the experts, or adapters, that some token uses."""
-        if self.experts == self.adapters == 1:
-            return 1.0
         chosen = min(1.0, self.experts_per_token * self.expert_load / (self.experts * self.adapters))
         tokens *= self.expert_ranks
         if self.experts == 1 or chosen == 1.0 or tokens == inf:
