@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from simsys.config.document import read_document
@@ -46,5 +48,12 @@ def _known() -> Mapping[str, Any]:
     for folder in data_folders("hardware_profiles"):
         path = folder / "fits" / FILENAME
         if path.is_file():
-            return read_document(path).data
+            return _read(path, path.stat().st_mtime_ns)
     return {}
+
+
+@lru_cache(maxsize=4)
+def _read(path: Path, changed_ns: int) -> Mapping[str, Any]:
+    """What a file says that was changed last at that time."""
+    data: Mapping[str, Any] = read_document(path).data
+    return data
