@@ -109,8 +109,12 @@ class Probe:
                 of the first step in seconds; and by how much each was longer than the one before.
         """
 
+    def hears(self, hook: str) -> bool:
+        """Whether it is told what the hook of this name tells: by default, if it overrides it."""
+        return getattr(type(self), hook) is not getattr(Probe, hook)
 
-HOOKS = tuple(name for name, value in vars(Probe).items() if callable(value) and not name.startswith("_"))
+
+HOOKS = tuple(name for name, value in vars(Probe).items() if callable(value) and name[0] != "_" and name != "hears")
 
 
 class Probes:
@@ -142,7 +146,7 @@ class Probes:
 
     def _index(self) -> None:
         for hook in HOOKS:
-            heard = [probe for probe in self._probes if getattr(type(probe), hook) is not getattr(Probe, hook)]
+            heard = [probe for probe in self._probes if probe.hears(hook)]
             setattr(self, hook, tuple(self._guarded(probe, hook) for probe in heard))
 
     def _guarded(self, probe: Probe, hook: str) -> Callable[..., None]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from test_pass_cost import GPT, PER_LAYER_S, REAL
 
+from simsys.executors import segment_cost
 from simsys.executors.segment_cost import SegmentCost
 from simsys.model.batch import Batch
-from simsys.model.operators import Operator
 from simsys.model.work import Precision
 from simsys.parallel.passes import forward_pass
 
@@ -23,13 +23,13 @@ def test_only_attention_is_computed_anew_when_the_context_changes(
     layer = forward_pass(GPT).stretches[1].segments[0]
     cost = SegmentCost(layer, REAL, Precision(), PER_LAYER_S)
     asked: list[int] = []
-    computed = SegmentCost._kernels_seconds
+    computed = segment_cost._seconds
 
-    def counted(self: SegmentCost, operators: tuple[Operator, ...], batch: Batch) -> float:
-        asked[-1] += len(operators)
-        return computed(self, operators, batch)
+    def counted(costs: list[segment_cost._OperatorCost], batch: Batch) -> float:
+        asked[-1] += len(costs)
+        return computed(costs, batch)
 
-    monkeypatch.setattr(SegmentCost, "_kernels_seconds", counted)
+    monkeypatch.setattr(segment_cost, "_seconds", counted)
     for context in (10.0, 20.0, 30.0):
         asked.append(0)
         cost.compute_seconds(batch._replace(decode_context_tokens=context))

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from simpy.events import Event
 
-from simsys.executors.express_loop import GROWN, LEFT, NEVER_AGAIN, loop
+from simsys.executors.express_loop import loop
+from simsys.executors.signals import CLOSE, GROWN, LEFT, NEVER_AGAIN
 from simsys.platform.environment import Recurring
 from simsys.serving.kv_cache import PagedKVCache
 from simsys.serving.prefix_cache import PrefixCache
@@ -50,6 +51,8 @@ class Express:
         self.delivers = source.delivers_only_to(replica)
         self.tick = Recurring(jump._env, self._ends)
         self.tick.callbacks = self.tick.actions
+        self.decode_costs: dict[int, tuple[float, ...]] = {}
+        """What `costs_of` has found."""
         self._send: Callable[[Any], int] = _ignore
 
     @property
@@ -61,6 +64,20 @@ class Express:
         """Whether the run that is due now may be ended here."""
         jump = self.jump
         return (not self.replica._chunks or jump._host_s == NEVER_AGAIN) and not jump._probes.operation
+
+    def costs_of(self, sequences: int) -> tuple[float, ...]:
+        """What steps of so many sequences cost.
+
+        Returns:
+            From a context on, a constant, and what each cached token adds; what each step adds to the one before; host
+            time before each; and this with communication.
+        """
+        jump, replica = self.jump, self.replica
+        steepest_from, fixed_s, per_token_s, exchange_s = jump._costs_of(sequences)
+        host_s = replica._per_step_s + replica._per_sequence_s * sequences
+        costs = steepest_from, fixed_s, per_token_s, per_token_s * sequences, host_s, exchange_s + host_s
+        self.decode_costs[sequences] = costs
+        return costs
 
     def go(self) -> bool:
         """End the run that is due now, and those that follow.
@@ -88,13 +105,18 @@ class Express:
         """Let others go on with what is under way."""
         if not self.open:
             return
-        self.settle()
+        self._send(CLOSE)
         self.close()
         jump = self.jump
         if jump._from == jump._to:
             self.replica._busy = False
         else:
             jump._tick.arm(jump._due_s, jump._priority)
+
+    def end(self) -> None:
+        """Nothing more is to come: let everybody know, and the probes too."""
+        self.leave()
+        self.jump._log.tell()
 
     def close(self) -> None:
         """The loop has ended."""

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from simpy.events import URGENT
 
-from simsys.executors.step_log import NUMBERS
+from simsys.executors.signals import CLOSE, GROWN, LEFT, NEVER_AGAIN
+from simsys.executors.step_log import MANY, NO_NOTE, stretches
 from simsys.model.batch import Batch
 from simsys.serving.kv_cache import blocks_due
 from simsys.serving.phases import Chunk
@@ -25,21 +26,14 @@ from simsys.serving.prefix_cache import PrefixCache
 if TYPE_CHECKING:
     from simsys.executors.express import Express
 
-LEFT = -1
-"""What the loop yields when others have to go on."""
-GROWN = "grown"
-"""Sent to be told how many blocks decoding has taken in the middle of a run."""
-NEVER_AGAIN = -1.0
-"""Host time of a step that no other follows evenly."""
-
 LIMITS = ("max_num_seqs", "max_num_batched_tokens", "long_prefill_token_threshold")
 
 
 def loop(express: Express) -> Generator[int, Any, None]:
     """The loop. When something else comes before a run ends, it yields, and is sent what has come.
 
-    That is the tick, a request, `GROWN` or, to settle, None. It yields `LEFT` when others have to go on. What it has
-    not written back costs nothing, so it is written back only when somebody asks.
+    That is the tick, a request, `GROWN` or, to settle, None or `CLOSE`. It yields `LEFT` when others have to go on.
+    What it has not written back costs nothing, so it is written back only when somebody asks.
     """
     jump, replica, source = express.jump, express.replica, express.source
     delivers, tick = express.delivers, express.tick
@@ -52,18 +46,22 @@ def loop(express: Express) -> Generator[int, Any, None]:
     ends, joined, remainder, block_due = decode.ends, decode.joined, decode.remainder, decode.block_due
     prompts, outputs = sequences.prompt_tokens, sequences.output_tokens
     computed, generated = sequences.computed_tokens, sequences.generated_tokens
-    held, block_size, num_blocks, shares, grown = kv.held, kv.block_size, kv.num_blocks, kv.shares, kv.growth
+    held, block_size, num_blocks, shares = kv.held, kv.block_size, kv.num_blocks, kv.shares
+    note_growth: Callable[[int], object] = id if kv.growth is None else kv.growth.append
     tree: Any = kv.tree if isinstance(kv, PrefixCache) else None
     per_step_s, per_sequence_s, on_end = replica._per_step_s, replica._per_sequence_s, replica.on_end
     longest_context, most_tokens = replica._max_context_tokens or inf, replica._surely_fits
-    log, runs, logs, notes = jump._log, jump._log.runs, bool(probes.steps), replica._notes
-    step_costs, decode_costs, step_seconds = cost.kept, jump._decode_costs, cost.step_seconds
+    log, logs, entries = jump._log, bool(probes.steps) or replica._notes is not None, list[float]()
+    step_costs, step_seconds = cost.kept, cost.step_seconds
+    decode_costs, costs_of = express.decode_costs, express.costs_of
     arrival_s, requests, late_s = source._arrival_s, len(source._arrival_s), source._late_s
+    arrived, admitted, lookups = probes.request_arrived, probes.request_admitted, probes.prefix_lookup
+    first_token, resumed, finished = probes.request_first_token, probes.request_resumed, probes.request_finished
 
     # What changes, which is written back before others act; `kv.free_blocks` at once, as probes may look at it.
     now_s, first, end = env._now, jump._from, jump._to
     anchor_s, started_s, due_s, ended_s = jump._anchor_s, jump._started_s, now_s, now_s
-    times = jump._times
+    times, noted = jump._times, True  # what has begun before
     first_s, growth_s, idle_s = times.first_s, times.growth_s, times.idle_s
     begun_s = first_s + growth_s * first
     tokens: Any = jump._tokens
@@ -75,7 +73,7 @@ def loop(express: Express) -> Generator[int, Any, None]:
     size, cached, step, growing = decode.size, decode.cached_tokens, decode.step, decode.growing
     free, taken, peak, reserved = kv.free_blocks, kv.taken_blocks, kv.peak_blocks, kv.reserved_blocks
     grown_blocks, ahead, settled, armed_s, number, serial = 0, True, False, inf, 0, env._eid
-    coming_s = source.take_over() if delivers else inf
+    coming_s, coming = source.take_over() if delivers else inf, source._next
     scheduler.preempted = False
     then: Callable[[], None] | None = None
     event: Any = tick  # what has come
@@ -87,12 +85,10 @@ def loop(express: Express) -> Generator[int, Any, None]:
                 if inf > coming_s <= due_s and (now_s == coming_s or not queue or queue[0][0] > coming_s):
                     env._now = now_s = coming_s
                     env.priority = URGENT
-                    event = source._next
-                    source._next = event + 1
-                    source._free -= 1
-                    for hook in probes.request_arrived:
+                    event, coming = coming, coming + 1
+                    for hook in arrived:
                         hook(event, now_s - late_s)
-                    coming_s = arrival_s[event + 1] if event + 1 < requests else inf
+                    coming_s = arrival_s[coming] if coming < requests else inf
                 elif ahead and due_s < coming_s and (not queue or queue[0][0] > due_s) and due_s < inf:
                     env._now = due_s
                     break
@@ -103,16 +99,19 @@ def loop(express: Express) -> Generator[int, Any, None]:
                         armed_s = due_s
                         heappush(queue, (due_s, priority if end > first else waking, number, tick))
                     if delivers:
-                        source.give_back()
+                        source.give_back(coming)
                     event = yield grown_blocks
                     now_s = env._now
                     ahead = event is tick
-                    coming_s = source.take_over() if delivers and ahead else inf
+                    if delivers:
+                        coming_s, coming = source.take_over() if ahead else inf, source._next
                     if ahead:
-                        if now_s != due_s:
+                        if now_s == due_s:
+                            armed_s = inf
+                        else:
                             event = -1  # the run was cut
                         continue
-                    if event is None:
+                    if event is None or event is CLOSE:
                         break
                     if event is GROWN:  # as Replica._grown_blocks and Jump.passed
                         grown_blocks = 0
@@ -136,22 +135,24 @@ def loop(express: Express) -> Generator[int, Any, None]:
                             to += 1
                             due_s = anchor_s + times.elapsed(to)
                         end = to
-            if event is None:
+            if event is None or event is CLOSE:
                 break
-            event, now_s, ahead, settled, armed_s = -1, due_s, True, False, inf
+            event, now_s, settled = -1, due_s, False
 
             # The run ends: as Jump._end; without steps, it was a rest.
             steps = end - first
             if steps:
-                ended_s = now_s
                 busy_s += now_s - started_s - steps * idle_s
                 if tally is not None:
                     tally.passed(jump._op, Batch(*mixed[:2]) if mixed else Batch(tokens, tokens), steps)
-                if times.kinks and logs:
-                    log.add(tokens, sharing, started_s, first, steps, times)
+                if noted or times.kinks:
+                    for run in stretches(tokens, sharing, started_s, first, steps, times):
+                        entries += (*run, free, NO_NOTE if noted else taken)
+                        noted = True
+                    noted = False
                 elif logs:
-                    runs += (started_s, steps, sharing, tokens - sharing, begun_s, growth_s)
-                first = end
+                    entries += (started_s, steps, sharing, tokens - sharing, begun_s, growth_s, free, taken)
+                first, ended_s = end, now_s
 
             # Every decoding sequence has its tokens: as LLMDecode.finish and PagedKVCache.release.
             if decoding:
@@ -166,8 +167,7 @@ def loop(express: Express) -> Generator[int, Any, None]:
                         taken += missing
                         if num_blocks - free > peak:
                             peak = num_blocks - free
-                cached += size * steps
-                step += steps
+                cached, step = cached + size * steps, step + steps
                 if ends[0][0] <= step:
                     ended = []
                     while ends and ends[0][0] <= step:
@@ -180,8 +180,7 @@ def loop(express: Express) -> Generator[int, Any, None]:
                         if due is not None:
                             block_due[due] -= 1
                             growing -= 1
-                            if grown is not None:
-                                grown.append(~(step * block_size + due))
+                            note_growth(~(step * block_size + due))
                         size -= 1
                         generated[request] += step - since
                         length = computed[request] + step - since
@@ -194,22 +193,25 @@ def loop(express: Express) -> Generator[int, Any, None]:
                             kv.free_blocks = free = free + (own if own > blocks else blocks)
                     for request in ended:
                         del running[request]
-                        for hook in probes.request_finished:
+                        for hook in finished:
                             hook(request, now_s)
                         if on_end is not None:
                             on_end(request)
 
             # Prompts get on: as LLMPrefill.finish, Replica._advance and LLMDecode.add.
             if chunks:
-                for request, count in chunks:
-                    computed[request] += count
+                if len(chunks) > len(complete):
+                    for request, count in chunks:
+                        computed[request] += count
                 for request in complete:
-                    del prefilling[request]
-                    generated[request] = made = generated[request] + 1
-                    output, length = outputs[request], computed[request]
-                    if made == 1:
-                        computed[request] = prompts[request]  # equal, but one number less in memory
-                    for hook in probes.request_first_token if made == 1 else probes.request_resumed:
+                    if prefilling:
+                        prefilling.pop(request, None)
+                    output, length, made = outputs[request], prompts[request], generated[request]
+                    if made:
+                        length += made
+                    computed[request] = length
+                    generated[request] = made = made + 1
+                    for hook in first_token if made == 1 else resumed:
                         hook(request, now_s)
                     if made < output:
                         joined[request] = step
@@ -219,16 +221,15 @@ def loop(express: Express) -> Generator[int, Any, None]:
                             remainder[request] = due = (step - length) % block_size
                             block_due[due] += 1
                             growing += 1
-                            if grown is not None:
-                                grown.append(step * block_size + due)
+                            note_growth(step * block_size + due)
                         heappush(ends, (step + output - made, request, step))
                     else:
                         kv.release(request, length)
                         free = kv.free_blocks
                         del running[request]
                         replica._finished(request)
-                if len(runs) >= NUMBERS:
-                    log.tell()
+                if len(entries) >= MANY:
+                    log.take(entries, kv)
 
             # The policy chooses: as Scheduler.make_room, ChunkedPrefill.schedule, Scheduler.extend and admit.
             chunks = []
@@ -298,20 +299,23 @@ def loop(express: Express) -> Generator[int, Any, None]:
                         if num_blocks - free > peak:
                             peak = num_blocks - free
                     waiting.popleft()
-                    running[request] = prefilling[request] = None
-                    for hook in probes.request_admitted:
+                    running[request] = None
+                    for hook in admitted:
                         hook(request, now_s)
-                    for lookup in probes.prefix_lookup if shares else ():
-                        lookup(request, length, target, now_s)
-                    computed[request] = length
+                    if shares:
+                        for lookup in lookups:
+                            lookup(request, length, target, now_s)
+                        computed[request] = length
                     chunks.append((request, count))
                     total += count
                     pairs += count * (count + 1) / 2
                     if count == remaining:
                         complete.append(request)
                         logits += 1
-                    elif (remaining - 1) // count <= 1:
-                        single = True
+                    else:
+                        prefilling[request] = None
+                        if (remaining - 1) // count <= 1:
+                            single = True
 
             # The next run begins: as Replica._start_with_prompts and Jump.run …
             decoding = size
@@ -319,17 +323,14 @@ def loop(express: Express) -> Generator[int, Any, None]:
                 if not (complete or single):
                     then = partial(replica._start_with_prompts, [Chunk(*each) for each in chunks])
                     break
-                if notes is not None:
-                    notes += (now_s, free, taken, size)
                 length = cached + size
                 mixed = total, logits, pairs, prompt_context, length, size
                 costs = step_costs.get((total, logits, True, size == 1))
                 if costs is None:
                     costs = cost.step_costs(total, logits, True, jump._collective_s, alone=size == 1)
                 times, growth_s = even, 0.0
-                times.idle_s = idle_s = costs.exchange_s + (per_step_s + per_sequence_s * logits)
+                idle_s = costs.exchange_s + (per_step_s + per_sequence_s * logits)
                 begun_s = first_s = step_seconds(costs, pairs, prompt_context, length, size) + idle_s
-                times.first_s, times.growth_s = first_s, growth_s
                 tokens, sharing, context, host_s = total, size, 0, NEVER_AGAIN
                 anchor_s = started_s = now_s
                 first, end, left, due_s = 0, 1, 1, now_s + first_s
@@ -338,29 +339,26 @@ def loop(express: Express) -> Generator[int, Any, None]:
                 if len(ends) != size:
                     decode.steps_left()  # takes out who was preempted
                 left = ends[0][0] - step
-                own_s, length = per_step_s + per_sequence_s * size, cached + size
-                steepest_from, fixed_s, per_token_s, exchange_s = decode_costs.get(size) or jump._costs_of(size)
+                length = cached + size
+                steepest_from, fixed_s, per_token_s, more_s, own_s, others_s = decode_costs.get(size) or costs_of(size)
                 if left > 1 and size * (left // block_size + 1) > free:
                     then = replica._start_decoding
                     break
-                if notes is not None:
-                    notes += (now_s, free, taken, size)
                 started_s = now_s
                 if size == tokens and own_s == host_s and length == context + first * size:
                     begun_s = first_s + growth_s * first
                 else:
                     if length >= steepest_from:
-                        times = even
-                        times.first_s = fixed_s + per_token_s * length + own_s
-                        times.growth_s, times.idle_s = per_token_s * size, exchange_s + own_s
+                        begun_s = first_s = fixed_s + per_token_s * length + own_s
+                        growth_s, idle_s, times = more_s, others_s, even
+                        even.first_s, even.growth_s = first_s, growth_s
                     else:
                         batch = Batch(size, size, 0.0, 0, length, size)
                         times = cost.step_times(batch, 0.0, own_s, jump._collective_s)
-                    begun_s = first_s = times.first_s
-                    growth_s, idle_s = times.growth_s, times.idle_s
-                    mixed, context, host_s = None, length, own_s
-                    sharing = tokens = size
-                    anchor_s, first = now_s, 0
+                        begun_s = first_s = times.first_s
+                        growth_s, idle_s = times.growth_s, times.idle_s
+                    tokens, sharing, context, host_s = size, size, length, own_s
+                    mixed, anchor_s, first = None, now_s, 0
                 end = first + left
                 if times.kinks:
                     due_s = anchor_s + times.elapsed(end)
@@ -368,16 +366,23 @@ def loop(express: Express) -> Generator[int, Any, None]:
                     due_s = anchor_s + (end * first_s + growth_s * (end * (end - 1) * 0.5))
             # … or it rests until the next request comes.
             else:
-                if notes is not None:
-                    notes += (now_s, free, taken, 0)
-                left, due_s = 0, inf
+                if logs:
+                    entries += (now_s, 0, 0, 0, 0.0, 0.0, free, taken)
+                left, due_s, noted = 0, inf, False
 
+        if then is not None or event is CLOSE:
+            log.take(entries, kv)
+            if event is CLOSE and end > first and not noted and replica._notes is not None:
+                replica._notes += (started_s, free, taken, sharing)
         event = -1
         if settled:
             continue
         settled = True
+        prefilling.update(dict.fromkeys(complete if chunks else ()))
         device.free_at_s, device.busy_s = ended_s, busy_s
         jump._from, jump._to, jump._times = first, end, times
+        if times is even:
+            even.first_s, even.growth_s, even.idle_s = first_s, growth_s, idle_s
         jump._anchor_s, jump._started_s, jump._due_s = anchor_s, started_s, due_s
         replica._chunks, replica._decoding, replica._left, replica._tokens = chunks, decoding, left, tokens
         decode.size, decode.cached_tokens, decode.step, decode.growing = size, cached, step, growing
@@ -385,7 +390,7 @@ def loop(express: Express) -> Generator[int, Any, None]:
         jump._tokens, jump._sequences, jump._context, jump._host_s = tokens, sharing, context, host_s
         jump._batch, jump._more_pairs = Batch(*mixed) if mixed else None, 0.0
         if then is not None:
-            source.give_back()
+            source.give_back(coming)
             env.priority = priority
             replica._left = 0
             express.close()

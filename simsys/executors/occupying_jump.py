@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
-from simsys.executors.express_loop import NEVER_AGAIN
+from simsys.executors.signals import NEVER_AGAIN
 from simsys.executors.steppers import Jump
 from simsys.platform.occupancy import Footprint, Occupant
 

@@ -114,8 +114,8 @@ class PassCost:
             head = self._of_logits.get(logits)
             if head is None:
                 head = self._of_logits[logits] = self._logit_costs(logits, collective_s)
-            found = self.kept[key] = of_tokens._replace(
-                compute_s=of_tokens.compute_s + head[0], exchange_s=of_tokens.exchange_s + head[1]
+            found = self.kept[key] = StepCosts(
+                of_tokens.compute_s + head[0], of_tokens.exchange_s + head[1], *of_tokens[2:]
             )
         return found
 
@@ -138,13 +138,10 @@ class PassCost:
             else:
                 for kernel in decode_kernels:
                     seconds += max([fixed_s + token_s * context for fixed_s, token_s in kernel])
-        for bounds in prompt_kernels:
-            most_s = 0.0
-            for fixed_s, pair_s, token_s in bounds:
-                bound_s = fixed_s + pair_s * pairs + token_s * prompt_context
-                if bound_s > most_s:
-                    most_s = bound_s
-            seconds += most_s
+        for (fixed_s, pair_s, token_s), (flop_fixed_s, flop_pair_s, flop_token_s) in prompt_kernels:
+            by_bytes_s = fixed_s + pair_s * pairs + token_s * prompt_context
+            by_flop_s = flop_fixed_s + flop_pair_s * pairs + flop_token_s * prompt_context
+            seconds += by_bytes_s if by_bytes_s > by_flop_s else by_flop_s
         return seconds
 
     def step_times(self, batch: Batch, more_pairs: float, host_s: float, collective_s: CollectiveSeconds) -> StepTimes:
@@ -182,7 +179,7 @@ class PassCost:
     def _token_costs(self, tokens: float, prompts: bool, collective_s: CollectiveSeconds, sequences: int) -> StepCosts:
         batch = Batch(tokens=tokens, attention_pairs=1.0 if prompts else 0.0)
         compute_s, exchange_s = self._token_seconds(batch, collective_s)
-        prompt = [kernel for n, segment in self._attending for kernel in segment.prompt_bounds(tokens, n)]
+        prompt = [kernel for n, segment in self._attending if prompts for kernel in segment.prompt_bounds(tokens, n)]
         decode = [kernel for n, segment in self._attending for kernel in segment.decode_bounds(tokens, n, sequences)]
         steepest = [max(kernel, key=lambda bound: (bound[1], bound[0])) for kernel in decode]
         return StepCosts(

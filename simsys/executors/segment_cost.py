@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from simsys.collectives.base import CollectiveKind
@@ -10,9 +10,9 @@ from simsys.executors.launches import NO_LAUNCHES, Launches
 from simsys.executors.step_times import Line
 from simsys.model.batch import Batch
 from simsys.model.operators import Operator, OperatorKind
-from simsys.model.work import Precision, kernel_of
+from simsys.model.work import ATTENTION, DECODE_ATTENTION, Precision, amounts
 from simsys.parallel.segments import Segment
-from simsys.platform.device_spec import DeviceSpec, kernel_bounds, kernel_seconds
+from simsys.platform.device_spec import DeviceSpec, KernelRates, alignment
 
 UNIT = 2.0**20
 """Of context, for slopes: large, so that what does not depend on it leaves no rounding in the difference."""
@@ -30,15 +30,15 @@ class SegmentCost:
     """
 
     __slots__ = (
+        "_activation_bytes",
         "_attending",
+        "_by_logits",
         "_by_tokens",
         "_decode",
         "_kept",
         "_launches",
         "_layers",
-        "_precision",
         "_prompt",
-        "_spec",
         "exchange",
         "layers_s",
     )
@@ -51,15 +51,18 @@ class SegmentCost:
         per_layer_s: float,
         launches: Launches = NO_LAUNCHES,
     ) -> None:
-        def of_kind(*kinds: OperatorKind) -> tuple[Operator, ...]:
-            return tuple(operator for operator in segment.operators if operator.kind in kinds)
-
-        self._prompt = of_kind(OperatorKind.ATTENTION)
-        self._decode = of_kind(OperatorKind.DECODE_ATTENTION)
+        rates: dict[tuple[OperatorKind, str, float, bool], KernelRates] = {}
+        costs = [_OperatorCost(operator, spec, precision, rates) for operator in segment.operators]
+        self._prompt = [cost for cost in costs if cost.operator.kind is ATTENTION]
+        self._decode = [cost for cost in costs if cost.operator.kind is DECODE_ATTENTION]
         self._attending = self._prompt + self._decode
-        self._by_tokens = tuple(op for op in segment.operators if op not in self._attending)
+        others = [cost for cost in costs if cost.operator.kind not in (ATTENTION, DECODE_ATTENTION)]
+        # Without prompts, what prompt attention does depends on the token counts too.
+        found = {True: others, False: others + self._prompt}
+        self._by_tokens = {key: [each for each in found[key] if not each.operator.per_logit] for key in found}
+        self._by_logits = {key: [each for each in found[key] if each.operator.per_logit] for key in found}
+        self._activation_bytes = precision.activation_bytes
         self._kept: dict[tuple[float, float, bool], float] = {}
-        self._spec, self._precision = spec, precision
         self._launches, self._layers = launches, segment.launches
         self.exchange = segment.exchange
         self.layers_s = segment.layers * per_layer_s
@@ -73,7 +76,7 @@ class SegmentCost:
     def per_logit(self) -> bool:
         """Whether some of it depends on the tokens that go through the head."""
         exchange = self.exchange
-        return any(operator.per_logit for operator in self._by_tokens) or (exchange is not None and exchange.per_logit)
+        return bool(self._by_logits[True]) or (exchange is not None and exchange.per_logit)
 
     def compute_seconds(self, batch: Batch) -> float:
         """Seconds of computation, host overhead of the layers included."""
@@ -85,19 +88,16 @@ class SegmentCost:
         key = batch.tokens, batch.logits, prompts
         seconds = self._kept.get(key)
         if seconds is None:
-            # Without prompts, what prompt attention does depends on the token counts too.
-            operators = self._by_tokens if prompts else self._by_tokens + self._prompt
             # The host launches kernels ahead of the GPU; where they are shorter than their launches, these bind.
             launches_s = self._layers * self._launches.seconds_per_layer(batch)
-            by_tokens_s = self._kernels_seconds([op for op in operators if not op.per_logit], batch)
-            by_logits_s = self._kernels_seconds([op for op in operators if op.per_logit], batch)
+            by_tokens_s = _seconds(self._by_tokens[prompts], batch)
+            by_logits_s = _seconds(self._by_logits[prompts], batch)
             seconds = self._kept[key] = self.layers_s + max(launches_s, by_tokens_s) + by_logits_s
         return seconds
 
     def context_seconds(self, batch: Batch) -> float:
         """The part that depends on the context."""
-        operators = self._attending if batch.attention_pairs > 0.0 else self._decode
-        return self._kernels_seconds(operators, batch) if operators else 0.0
+        return _seconds(self._attending if batch.attention_pairs > 0.0 else self._decode, batch)
 
     def prompt_bounds(self, tokens: float, repeat: int) -> list[list[PromptBound]]:
         """The bounds of the kernels that read the context of prompts, `repeat` times."""
@@ -109,9 +109,9 @@ class SegmentCost:
         return [
             [
                 (repeat * fixed_s, repeat * (pairs_s - fixed_s) / UNIT, repeat * (context_s - fixed_s) / UNIT)
-                for fixed_s, pairs_s, context_s in self._bounds(operator, batches)
+                for fixed_s, pairs_s, context_s in zip(*map(cost.bounds, batches), strict=True)
             ]
-            for operator in self._prompt
+            for cost in self._prompt
         ]
 
     def decode_bounds(self, tokens: float, repeat: int, sequences: int) -> list[list[Line]]:
@@ -124,30 +124,60 @@ class SegmentCost:
         return [
             [
                 (repeat * fixed_s, repeat * (context_s - fixed_s) / UNIT)
-                for fixed_s, context_s in self._bounds(operator, batches)
+                for fixed_s, context_s in zip(*map(cost.bounds, batches), strict=True)
             ]
-            for operator in self._decode
+            for cost in self._decode
         ]
-
-    def _bounds(self, operator: Operator, batches: Iterable[Batch]) -> Iterator[tuple[float, ...]]:
-        """Each bound of a kernel, for all the batches."""
-        kernels = [kernel_bounds(self._spec, kernel_of(operator, batch, self._precision)) for batch in batches]
-        return zip(*kernels, strict=True)
 
     def exchange_bytes(self, batch: Batch) -> float:
         """Bytes of the collective that follows; 0 if none does."""
         if self.exchange is None:
             return 0.0
         tokens = batch.logits if self.exchange.per_logit else batch.tokens
-        return tokens * self.exchange.elements_per_token * self._precision.activation_bytes
+        return tokens * self.exchange.elements_per_token * self._activation_bytes
 
-    def _kernels_seconds(self, operators: Iterable[Operator], batch: Batch) -> float:
-        total_s = 0.0
-        for operator in operators:
-            kernel = kernel_of(operator, batch, self._precision)
-            if kernel.flop or kernel.nbytes:
-                total_s += kernel_seconds(self._spec, kernel)
-        return total_s
+
+class _OperatorCost:
+    """The kernel of an operator for any batch, with what does not depend on the batch worked out beforehand.
+
+    Args:
+        operator: The operator.
+        spec: The device.
+        precision: Of weights, activations and KV cache.
+        rates: Of kernels, some of them found already.
+    """
+
+    __slots__ = ("_bytes_per_weight", "_precision", "_rates", "operator")
+
+    def __init__(
+        self,
+        operator: Operator,
+        spec: DeviceSpec,
+        precision: Precision,
+        rates: dict[tuple[OperatorKind, str, float, bool], KernelRates],
+    ) -> None:
+        aligned = alignment(operator.columns, operator.inner)
+        key = operator.kind, precision.dtype(operator), aligned, operator.grouped
+        if key not in rates:
+            rates[key] = KernelRates(spec, *key)
+        self.operator, self._precision, self._rates = operator, precision, rates[key]
+        self._bytes_per_weight = precision.bytes_per_weight(operator)
+
+    def bounds(self, batch: Batch) -> tuple[float, float]:
+        """The two least times, as `kernel_bounds`."""
+        return self._rates.bounds(*amounts(self.operator, batch, self._precision, self._bytes_per_weight))
+
+    def seconds(self, batch: Batch) -> float:
+        """How long it takes; nothing is launched if there is nothing to do."""
+        flop, nbytes, rows = amounts(self.operator, batch, self._precision, self._bytes_per_weight)
+        return max(self._rates.bounds(flop, nbytes, rows)) if flop or nbytes else 0.0
+
+
+def _seconds(costs: Iterable[_OperatorCost], batch: Batch) -> float:
+    total_s = 0.0
+    for cost in costs:
+        total_s += cost.seconds(batch)
+    return total_s
 
 
 class SegmentTime(NamedTuple):

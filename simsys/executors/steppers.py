@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from simpy.events import Event
 
 from simsys.executors.express import Express, express
-from simsys.executors.express_loop import NEVER_AGAIN
+from simsys.executors.signals import NEVER_AGAIN
 from simsys.executors.step_log import StepLog
 from simsys.executors.step_times import StepTimes
 from simsys.model.batch import Batch
@@ -139,7 +139,7 @@ class Jump:
         """Do what is between the steps in one loop, where all parts are known that take part in it."""
         self._express = express(self, replica, source) if self._longest > 1 else None
         if self._express is not None:
-            self._at_result(self._express.leave)
+            self._at_result(self._express.end)
 
     def run(self, batch: Batch, steps: int, host_s: float, more_pairs: float = 0.0) -> None:
         """Start a run of at most so many steps."""

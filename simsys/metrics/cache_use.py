@@ -7,108 +7,108 @@ prompts take theirs step by step; sums over steps of one remainder are closed fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from simsys.metrics.step_log import StepRuns
+from simsys.metrics.engine_notes import EngineNotes
+from simsys.metrics.step_log import BLOCK, StepLog
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from simsys.metrics.engine_notes import EngineNotes
     from simsys.serving.kv_cache import PagedKVCache
 
-CELLS = 1 << 21
+CELLS = 1 << 20
 """Runs times remainders that are looked at together."""
 
 
-def blocks_in_use(notes: EngineNotes, cache: PagedKVCache, runs: StepRuns) -> np.ndarray:
-    """From each note to the next, the mean.
+def blocks_in_use(cache: PagedKVCache, steps: StepLog, rank: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """When an engine made notes, and from each note to the next, the mean; some notes at a time.
 
     Args:
-        notes: Of the engine.
         cache: Its cache.
-        runs: Its runs of steps.
+        steps: All steps.
+        rank: Its first rank.
     """
     import numpy as np
 
-    span_s = np.diff(notes.times_s, append=notes.times_s[-1:])
-    taken = np.diff(notes.taken_blocks, append=notes.taken_blocks[-1:])
-    blocks = (notes.used_blocks + taken).astype(float)
-    if len(runs):
-        block_s = _taken_by_prompts(notes, cache, runs) - _not_yet_taken(notes, cache, runs)
-        blocks += np.divide(block_s, span_s, out=np.zeros(block_s.size), where=span_s > 0.0)
-    return blocks
+    times_s = np.asarray(cache.notes[0])
+    block_s = _not_yet_taken(times_s, cache, steps, rank)
+    np.negative(block_s, out=block_s)
+    if cache.chunks:
+        block_s += _taken_by_prompts(times_s, cache, steps, rank)
+    for start in range(0, times_s.size, BLOCK):
+        notes, here = EngineNotes(cache, slice(start, start + BLOCK + 1)), slice(start, start + BLOCK)
+        many = times_s[here].size  # without the note that follows these
+        span_s = np.diff(notes.times_s, append=notes.times_s[-1:])[:many]
+        taken = np.diff(notes.taken_blocks, append=notes.taken_blocks[-1:])[:many]
+        blocks = (notes.used_blocks[:many] + taken).astype(float)
+        blocks += np.divide(block_s[here], span_s, out=np.zeros(many), where=span_s > 0.0)
+        yield notes.times_s[:many], blocks
 
 
-@dataclass(frozen=True)
 class Growth:
-    """Sequences that start and stop to take blocks as they decode.
+    """How many sequences take a block in which steps, as they start and stop to decode.
 
     Args:
-        step: How many steps the engine has decoded before each change.
-        remainder: Of the steps in which the sequence takes one.
-        change: 1 if it starts, -1 if it stops.
+        cache: What an engine has noted is kept with it.
     """
 
-    step: np.ndarray
-    remainder: np.ndarray
-    change: np.ndarray
-
-    @classmethod
-    def of(cls, cache: PagedKVCache) -> Growth:
-        """Read what is kept with a cache."""
+    def __init__(self, cache: PagedKVCache) -> None:
         import numpy as np
 
-        noted = np.asarray(cache.growth, dtype=np.int64)
-        change = np.where(noted >= 0, 1, -1)
-        noted = np.where(noted >= 0, noted, ~noted)
-        return cls(noted // cache.block_size, noted % cache.block_size, change)
+        assert cache.growth is not None
+        self._noted, self._size = cache.growth, cache.block_size
+        self._next = 0  # of what is noted, in order of steps
+        self._due = np.zeros(self._size, dtype=np.int32)
 
-    def due(self, steps: np.ndarray, size: int) -> np.ndarray:
-        """By run and remainder, how many sequences take a block; a row for each of some runs that follow each other.
+    def due(self, steps: np.ndarray) -> np.ndarray:
+        """By run and remainder of a step, how many take one; a row for each of the next runs.
 
         Args:
             steps: How many steps have been decoded before each run.
-            size: Tokens of a block.
         """
         import numpy as np
 
-        place = np.searchsorted(steps, self.step)
-        inside = place < steps.size
-        cells = np.bincount(
-            place[inside] * size + self.remainder[inside], self.change[inside], steps.size * size
-        ).reshape(-1, size)
-        due: np.ndarray = cells.cumsum(axis=0)
-        return due
+        end = bisect_right(self._noted, steps[-1], self._next, key=lambda note: max(note, ~note) // self._size)
+        noted = np.array(self._noted[self._next : end])
+        self._next = end
+        step, remainder = np.divmod(np.maximum(noted, ~noted), self._size)
+        due = np.zeros((self._size, steps.size), dtype=np.int32)
+        place = remainder * steps.size + np.searchsorted(steps, step)
+        np.add.at(due.reshape(-1), place, np.where(noted >= 0, 1, -1).astype(np.int32))
+        due[:, 0] += self._due
+        np.cumsum(due, axis=1, out=due)
+        self._due = due[:, -1].copy()
+        return due.T
 
 
-def _not_yet_taken(notes: EngineNotes, cache: PagedKVCache, runs: StepRuns) -> np.ndarray:
+def _not_yet_taken(times_s: np.ndarray, cache: PagedKVCache, steps: StepLog, rank: int) -> np.ndarray:
     """By note, blocks that decoding takes in its run times the seconds from the run's begin until it takes them."""
     import numpy as np
 
-    block_s = np.zeros(notes.times_s.size)
-    decoding = np.flatnonzero(runs.decode_tokens > 0)
-    if not cache.growth or not decoding.size:
+    block_s = np.zeros(times_s.size)
+    if not cache.growth:
         return block_s
-    growth, size = Growth.of(cache), cache.block_size
-    count = runs.count[decoding]
-    steps = np.cumsum(count) - count
-    note = np.searchsorted(notes.times_s, runs.started_s[decoding], side="right") - 1
-    offset_s = runs.started_s[decoding] - notes.times_s[note]
-    late = np.zeros(decoding.size)
-    rows = max(1, CELLS // size)
-    carried = np.zeros(size)
-    for start in range(0, decoding.size, rows):
-        part = slice(start, start + rows)
-        first, last = steps[part][0], steps[part][-1]
-        here = (growth.step > (steps[start - 1] if start else -1)) & (growth.step <= last)
-        own = Growth(np.maximum(growth.step[here], first), growth.remainder[here], growth.change[here])
-        due = own.due(steps[part], size) + carried
-        carried = due[-1]
-        which = decoding[part]
-        late[part] = _waits(due, steps[part], count[part], offset_s[part], runs.first_s[which], runs.growth_s[which])
-    block_s += np.bincount(note, late, block_s.size)
+    growth, passed = Growth(cache), 0
+    for runs in steps.blocks(rank, max(1, CELLS // cache.block_size)):
+        decoding = np.flatnonzero(runs.decode_tokens > 0)
+        if not decoding.size:
+            continue
+        count, started_s = runs.count[decoding], runs.started_s[decoding]
+        after = passed + np.cumsum(count)
+        before, passed = after - count, int(after[-1])
+        note = np.searchsorted(times_s, started_s, side="right") - 1
+        late = _waits(
+            growth.due(before),
+            before,
+            count,
+            started_s - times_s[note],
+            runs.first_s[decoding],
+            runs.growth_s[decoding],
+        )
+        np.add.at(block_s, note, late)
     return block_s
 
 
@@ -123,32 +123,39 @@ def _waits(
     """Blocks times seconds from a time `offset_s` before each run's begin until its steps take them, by run."""
     import numpy as np
 
-    total, size = np.zeros(count.size), due.shape[1]
-    for place in range(min(size, int(count.max()))):
-        which = np.flatnonzero(count > place)
-        blocks = due[which, (steps[which] + place) % size]
-        # Steps place, place + size, …: how many, and the sums of their numbers and of their squares.
-        many = (count[which] - 1 - place) // size + 1.0
-        pairs = many * (many - 1.0) / 2.0
-        numbers = many * place + size * pairs
-        squares = many * place**2 + 2.0 * place * size * pairs + size**2 * pairs * (2.0 * many - 1.0) / 3.0
-        waited_s = many * offset_s[which] + numbers * first_s[which] + 0.5 * (squares - numbers) * growth_s[which]
-        total[which] += blocks * waited_s
-    return total
+    waits, size = np.zeros(count.size), due.shape[1]
+    order = np.argsort(-count, kind="stable")
+    steps, count, offset_s, first_s, growth_s = (each[order] for each in (steps, count, offset_s, first_s, growth_s))
+    long = int(np.count_nonzero(count > size))
+    for place in range(min(size, int(count[0]))):
+        reach = int(np.count_nonzero(count > place))
+        blocks = due[order[:reach], (steps[:reach] + place) % size]
+        waited_s = offset_s[:reach] + place * first_s[:reach] + 0.5 * (place**2 - place) * growth_s[:reach]
+        if long:
+            # Steps place, place + size, …: how many, and the sums of their numbers and of their squares.
+            many = (count[:long] - 1 - place) // size + 1.0
+            pairs = many * (many - 1.0) / 2.0
+            numbers = many * place + size * pairs
+            squares = many * place**2 + 2.0 * place * size * pairs + size**2 * pairs * (2.0 * many - 1.0) / 3.0
+            grown_s = 0.5 * (squares - numbers) * growth_s[:long]
+            waited_s[:long] = many * offset_s[:long] + numbers * first_s[:long] + grown_s
+        waits[:reach] += blocks * waited_s
+    by_run = np.empty(waits.size)
+    by_run[order] = waits
+    return by_run
 
 
-def _taken_by_prompts(notes: EngineNotes, cache: PagedKVCache, runs: StepRuns) -> np.ndarray:
+def _taken_by_prompts(times_s: np.ndarray, cache: PagedKVCache, steps: StepLog, rank: int) -> np.ndarray:
     """By note, blocks that chunks take after the first step of its run times the seconds that they are held in it."""
     import numpy as np
 
-    block_s = np.zeros(notes.times_s.size)
+    block_s = np.zeros(times_s.size)
     holds = np.asarray(cache.chunks).reshape(-1, 6)
-    if not holds.size:
-        return block_s
+    runs = steps.of(rank)
     started_s, ended_s = holds[:, 0], holds[:, 1]
-    steps, computed, tokens, held = holds[:, 2:].astype(np.int64).T
-    which = np.repeat(np.arange(steps.size), steps - 1)
-    step = np.arange(which.size) - np.repeat(np.cumsum(steps - 1) - (steps - 1), steps - 1) + 1  # counted from 0
+    count, computed, tokens, held = holds[:, 2:].astype(np.int64).T
+    which = np.repeat(np.arange(count.size), count - 1)
+    step = np.arange(which.size) - np.repeat(np.cumsum(count - 1) - (count - 1), count - 1) + 1  # counted from 0
     before, after = (
         np.maximum(-(-(computed[which] + tokens[which] * end) // cache.block_size), held[which])
         for end in (step, step + 1)
@@ -157,6 +164,6 @@ def _taken_by_prompts(notes: EngineNotes, cache: PagedKVCache, runs: StepRuns) -
     number = passed[np.searchsorted(runs.started_s, started_s[which], side="right") - 1] + step
     run = np.searchsorted(passed, number, side="right") - 1
     begins_s = runs.ends_s(number - passed[run], run)
-    note = np.searchsorted(notes.times_s, ended_s[which]) - 1
+    note = np.searchsorted(times_s, ended_s[which]) - 1
     block_s += np.bincount(note, (after - before) * (ended_s[which] - begins_s), block_s.size)
     return block_s

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -192,22 +192,32 @@ class ServingMetrics(MetricsCollector):
         self.log.caches[rank] = kv
         kv.watch()
 
+    def hears(self, hook: str) -> bool:
+        """All that it overrides, apart from arrivals that are known beforehand."""
+        known = hook == "request_arrived" and self.log.arrival_s is self.log.requests.arrival_s
+        return super().hears(hook) and not known
+
     def request_arrived(self, request: int, now_s: float) -> None:
-        """When it arrives, if that was not known beforehand."""
-        if self.log.arrival_s is not self.log.requests.arrival_s:
-            self.log.arrival_s[request] = now_s
+        """When it arrives."""
+        self.log.arrival_s[request] = now_s
 
-    def request_admitted(self, request: int, now_s: float) -> None:
+    @property
+    def request_admitted(self) -> Callable[[int, float], None]:
         """A request is scheduled for the first time, or again."""
-        log = self.log
-        if log.admitted_s[request] < 0.0:
-            log.admitted_s[request] = now_s
-        else:
-            log.readmitted_s.append(now_s)
+        admitted_s, readmitted_s = self.log.admitted_s, self.log.readmitted_s
 
-    def request_first_token(self, request: int, now_s: float) -> None:
-        """First output token."""
-        self.log.first_token_s[request] = now_s
+        def note(request: int, now_s: float) -> None:
+            if admitted_s[request] < 0.0:
+                admitted_s[request] = now_s
+            else:
+                readmitted_s.append(now_s)
+
+        return note
+
+    @property
+    def request_first_token(self) -> Callable[[int, float], None]:
+        """First output token: to be written down, which is spared a call."""
+        return self.log.first_token_s.__setitem__
 
     def request_joined(self, request: int, rank: int, now_s: float) -> None:
         """A request decodes where its cache was sent."""
@@ -217,9 +227,10 @@ class ServingMetrics(MetricsCollector):
         """The next output token after the loss of the cache."""
         self.log.resumed(request, now_s)
 
-    def request_finished(self, request: int, now_s: float) -> None:
-        """Last output token."""
-        self.log.finished_s[request] = now_s
+    @property
+    def request_finished(self) -> Callable[[int, float], None]:
+        """Last output token; likewise."""
+        return self.log.finished_s.__setitem__
 
     def request_preempted(self, request: int, now_s: float) -> None:
         """One preemption more."""

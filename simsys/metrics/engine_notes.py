@@ -16,10 +16,11 @@ class EngineNotes:
 
     Args:
         cache: The KV cache that they are kept with.
+        part: Which of them.
     """
 
-    def __init__(self, cache: PagedKVCache) -> None:
-        self._cache = cache
+    def __init__(self, cache: PagedKVCache, part: slice = slice(None)) -> None:
+        self._cache, self._part = cache, part
 
     @cached_property
     def times_s(self) -> np.ndarray:
@@ -47,4 +48,4 @@ class EngineNotes:
     def _column(self, number: int) -> np.ndarray:
         import numpy as np
 
-        return np.array(self._cache.notes[number])
+        return np.asarray(self._cache.notes[number][self._part])  # of a copy, so that more can be noted

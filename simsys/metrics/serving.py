@@ -98,19 +98,28 @@ def _peaks(log: ServingLog, times: Latencies) -> dict[str, int]:
 
     if not times.completed:
         return {"max_output_tokens_per_s": 0, "max_concurrent_requests": 0}
-    started_s, last_s = float(times.arrival_s.min()), float(times.finished_s.max())
-    arrival_s, finished_s = np.asarray(log.arrival_s, dtype=float), np.asarray(log.finished_s)
-    finished_s = np.where(finished_s < 0.0, last_s, finished_s)  # what is in flight has tokens too
-    rejected = list(log.rejected)
-    finished_s[rejected] = arrival_s[rejected]
-    came = (arrival_s >= 0.0) & (arrival_s <= last_s)
-    seconds = BusySeconds(np.maximum(arrival_s[came], started_s), finished_s[came], started_s)
-    began = seconds.counted(np.floor(times.arrival_s - started_s))
-    ended = seconds.counted(np.floor(times.finished_s - started_s) + 1.0)
+    seconds = _busy_seconds(log, times)
+    began = seconds.counted(np.floor(times.arrival_s - seconds.origin_s))
+    ended = seconds.counted(np.floor(times.finished_s - seconds.origin_s) + 1.0)
     return {
         "max_output_tokens_per_s": max_per_second(log, seconds),
         "max_concurrent_requests": int(np.cumsum(began - ended).max()),
     }
+
+
+def _busy_seconds(log: ServingLog, times: Latencies) -> BusySeconds:
+    """In which requests are under way, until the last one is completed."""
+    import numpy as np
+
+    started_s, last_s = float(times.arrival_s.min()), float(times.finished_s.max())
+    arrival_s, finished_s = np.array(log.arrival_s, dtype=float), np.array(log.finished_s)
+    finished_s[finished_s < 0.0] = last_s  # what is in flight has tokens too
+    rejected = list(log.rejected)
+    finished_s[rejected] = arrival_s[rejected]
+    came = (arrival_s >= 0.0) & (arrival_s <= last_s)
+    if not came.all():
+        arrival_s, finished_s = arrival_s[came], finished_s[came]
+    return BusySeconds(np.maximum(arrival_s, started_s, out=arrival_s), finished_s, started_s)
 
 
 def _targets(log: ServingLog, times: Latencies, slo: Mapping[str, float]) -> dict[str, float | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterator, Mapping, MutableSequence, Sequence
 from functools import cached_property
+from itertools import compress
 from operator import eq
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -15,6 +16,7 @@ from simsys.serving.requests import RequestTable
 
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.typing import NDArray
 
     from simsys.serving.kv_cache import PagedKVCache
 
@@ -182,14 +184,26 @@ class ServingLog:
         known = self.stopped_s is not None or not self.in_flight
         if not steps or not known:
             return 1.0
-        tokens = sum(outputs[request] - 1 for request, time_s in enumerate(self.finished_s) if time_s >= 0.0)
+        completed = self.completed
+        tokens = sum(outputs if completed.all() else compress(outputs, completed)) - int(completed.sum())
         going_on = (self.generated_tokens[request] for request in self.in_flight if self.generated_tokens)
         return (tokens + sum(max(0, each - 1) for each in going_on) - len(self.lost)) / steps
+
+    @property
+    def completed(self) -> NDArray[np.bool_]:
+        """Which requests were."""
+        import numpy as np
+
+        done: NDArray[np.bool_] = np.asarray(self.finished_s) >= 0.0
+        return done
 
     @cached_property
     def in_flight(self) -> list[int]:
         """Requests that have arrived and not ended; to be asked for when the run has ended."""
-        return [request for request in range(len(self.requests)) if self._state(request) == IN_FLIGHT]
+        import numpy as np
+
+        rest = np.flatnonzero(~self.completed & (np.asarray(self.arrival_s, dtype=float) >= 0.0))
+        return [request for request in rest.tolist() if request not in self.rejected]
 
     @property
     def in_flight_tokens(self) -> int:

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from simsys.metrics.cache_use import blocks_in_use
-from simsys.metrics.engine_notes import EngineNotes
 from simsys.metrics.step_log import BLOCK
 from simsys.metrics.token_rate import tokens_per_interval
 
@@ -161,11 +160,13 @@ def _batches(log: ServingLog, times: Timeline) -> Mapping[str, np.ndarray]:
         tokens = runs.decode_tokens.astype(float)
         decoding += times.mean(ends_s, np.concatenate([tokens, -tokens]))
     for rank, cache in log.caches.items():
-        notes = EngineNotes(cache)
-        if len(notes.times_s) < 2:
+        if len(cache.notes[0]) < 2:
             continue
-        held = blocks_in_use(notes, cache, log.steps.of(rank))
-        blocks += times.mean(notes.times_s - log.starts_s, np.diff(held, prepend=0.0))
+        in_use, last = np.zeros(times.count), 0.0
+        for times_s, held in blocks_in_use(cache, log.steps, rank):
+            in_use += times.mean(times_s - log.starts_s, np.diff(held, prepend=last))
+            last = held[-1]
+        blocks += in_use
     columns = {"batch_size": _clean(decoding)}
     return columns | {"kv_cache_usage": _clean(blocks) / log.kv_blocks} if log.kv_blocks else columns
 

@@ -113,7 +113,8 @@ class StepLog:
         told = self._told.get(rank)
         if told is None:
             told = self._told[rank] = array("d"), array("i")
-        table = np.array(runs, dtype=float).reshape(-1, len(NUMBERS))
+        numbers = np.frombuffer(runs) if isinstance(runs, array) else np.fromiter(runs, float, len(runs))
+        table = numbers.reshape(-1, len(NUMBERS))
         told[0].frombytes(table[:, SECONDS].tobytes())
         told[1].frombytes(table[:, COUNTS].astype(np.int32).tobytes())
 
@@ -125,13 +126,14 @@ class StepLog:
         """The first ranks of the replicas that have made steps, in order."""
         return sorted(self._told)
 
-    def blocks(self) -> Iterator[StepRuns]:
-        """The entries, some at a time, replica by replica; of each in the order in which they were told."""
-        for rank in self.ranks:
-            seconds, counts = self._table(rank)
-            for start in range(0, len(seconds), BLOCK):
-                part = slice(start, start + BLOCK)
-                yield StepRuns(rank, start, seconds[part], counts[part])
+    def blocks(self, rank: int | None = None, size: int = 0) -> Iterator[StepRuns]:
+        """The entries, some at a time, of one replica or one after another; of each in the order they were told."""
+        size = size or BLOCK
+        for each in self.ranks if rank is None else (rank,):
+            seconds, counts = self._table(each)
+            for start in range(0, len(seconds), size):
+                part = slice(start, start + size)
+                yield StepRuns(each, start, seconds[part], counts[part])
 
     def of(self, rank: int) -> StepRuns:
         """All entries of a replica."""

@@ -114,6 +114,11 @@ class Operator:
         """Whether it computes logits."""
         return self.per_logit and self.split is Split.VOCABULARY and not self.lookup
 
+    @property
+    def grouped(self) -> bool:
+        """Whether it is many small matrix products at once, those of experts."""
+        return self.experts > 1 and self.kind is OperatorKind.GEMM
+
     def parameters_read(self, tokens: float) -> float:
         """Weights that one pass over `tokens` tokens reads.
 
@@ -122,7 +127,10 @@ class Operator:
         shape `POPULARITY`, so that (1 − k/E)^tokens becomes its mean, a quotient of gamma functions. One token touches
         k experts either way. Adapters are as likely as each other.
         """
-        return 0.0 if self.lookup else self.parameters * self._touched(tokens)
+        if self.lookup:
+            return 0.0
+        dense = self.experts == self.adapters == 1
+        return self.parameters if dense else self.parameters * self._touched(tokens)
 
     def rows(self, tokens: float) -> float:
         """Rows of the matrix product of one pass over `tokens` tokens; of experts, those of each that is touched."""
@@ -133,8 +141,6 @@ class Operator:
 
     def _touched(self, tokens: float) -> float:
         """The share of the experts, or adapters, that some token uses."""
-        if self.experts == self.adapters == 1:
-            return 1.0
         chosen = min(1.0, self.experts_per_token * self.expert_load / (self.experts * self.adapters))
         tokens *= self.expert_ranks
         if self.experts == 1 or chosen == 1.0 or tokens == inf:

@@ -13,6 +13,7 @@ from simsys.model.precision import Precision
 __all__ = ["FP32_BYTES", "Kernel", "Precision", "Work", "backward_work", "forward_work", "kernel_of"]
 
 FP32_BYTES = 4.0
+ATTENTION, DECODE_ATTENTION = OperatorKind.ATTENTION, OperatorKind.DECODE_ATTENTION
 
 
 class Kernel(NamedTuple):
@@ -70,12 +71,29 @@ class Work:
 
 def kernel_of(operator: Operator, batch: Batch, precision: Precision) -> Kernel:
     """The kernel that `operator` launches for one forward pass over `batch`."""
-    tokens = batch.logits if operator.per_logit else batch.tokens
+    flop, nbytes, rows = amounts(operator, batch, precision, precision.bytes_per_weight(operator))
+    return Kernel(
+        kind=operator.kind,
+        flop=flop,
+        nbytes=nbytes,
+        rows=rows,
+        columns=operator.columns,
+        inner=operator.inner,
+        dtype=precision.dtype(operator),
+        grouped=operator.grouped,
+    )
+
+
+def amounts(
+    operator: Operator, batch: Batch, precision: Precision, bytes_per_weight: float
+) -> tuple[float, float, float]:
+    """FLOP, bytes and rows of this kernel, of whose weights each has so many bytes."""
+    tokens, kind = batch.logits if operator.per_logit else batch.tokens, operator.kind
     flop = operator.flop_per_token * tokens
     elements_bytes = operator.elements_per_token * tokens * precision.activation_bytes
-    weight_bytes = operator.parameters_read(tokens) * precision.bytes_per_weight(operator) if tokens else 0.0
+    weight_bytes = operator.parameters_read(tokens) * bytes_per_weight if tokens else 0.0
     context_bytes = 0.0
-    if operator.kind is OperatorKind.ATTENTION:
+    if kind is ATTENTION:
         pairs = batch.pairs(operator.pairs)
         elements = operator.elements_per_key_token * batch.tokens
         if batch.unfused_attention:
@@ -83,21 +101,12 @@ def kernel_of(operator: Operator, batch: Batch, precision: Precision) -> Kernel:
         flop += operator.flop_per_pair * pairs
         elements_bytes += elements * precision.activation_bytes
         context_bytes = operator.elements_per_context_token * batch.prompt_context_tokens * precision.kv_bytes
-    elif operator.kind is OperatorKind.DECODE_ATTENTION:
+    elif kind is DECODE_ATTENTION:
         # Of several sequences, the longest holds up the rest; one alone has none to wait for.
         skew = operator.length_skew if batch.decode_sequences != 1.0 else 1.0
         flop += operator.flop_per_pair * (batch.decode_context_tokens + batch.verified_pairs) * skew
         context_bytes = operator.elements_per_context_token * batch.decode_context_tokens * precision.kv_bytes * skew
-    return Kernel(
-        kind=operator.kind,
-        flop=flop,
-        nbytes=weight_bytes + elements_bytes + context_bytes,
-        rows=operator.rows(tokens),
-        columns=operator.columns,
-        inner=operator.inner,
-        dtype=precision.dtype(operator),
-        grouped=operator.experts > 1 and operator.kind is OperatorKind.GEMM,
-    )
+    return flop, weight_bytes + elements_bytes + context_bytes, operator.rows(tokens)
 
 
 def forward_work(operators: Sequence[Operator], batch: Batch, precision: Precision, *, layers: float = 1.0) -> Work:

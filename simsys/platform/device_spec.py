@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from simsys.errors import InfeasibleError, UsageError
+from simsys.model.operators import OperatorKind
 from simsys.model.work import Kernel, Work
 
 ALIGNMENT = 8
@@ -139,24 +140,64 @@ def kernel_bounds(spec: DeviceSpec, kernel: Kernel) -> tuple[float, float]:
     Raises:
         InfeasibleError: As `kernel_seconds`.
     """
-    kind, dtype = kernel.kind.value, kernel.dtype
-    by_dtype = spec.curves[kind]
-    compute, memory = (by_dtype.get(dtype) or by_dtype["default"]).at(kernel.rows)
-    if kernel.grouped:
-        compute, memory = min(1.0, compute * spec.grouped_gemm), min(1.0, memory * spec.grouped_gemm)
-    memory_s, compute_s = kernel.nbytes / (spec.memory_bytes_per_s * memory), 0.0
-    if _unaligned(kernel.inner):
-        compute *= UNALIGNED_INNER
-    elif _unaligned(kernel.columns):
-        compute *= UNALIGNED
-    if kernel.flop:
-        peak = spec.peak_flop_per_s.get(dtype)
-        if peak is None:
-            raise InfeasibleError(f"{spec.name} has no {dtype} arithmetic; it has {', '.join(spec.peak_flop_per_s)}")
-        compute_s = kernel.flop * kernel.effort / (peak * compute)
-    floors = spec.floor_s.get(kind)
-    floor_s = 0.0 if floors is None else floors.get(dtype, floors["default"]) * kernel.launches
-    return (floor_s + memory_s) / spec.speed, (floor_s + compute_s) / spec.speed
+    aligned = alignment(kernel.columns, kernel.inner)
+    rates = KernelRates(spec, kernel.kind, kernel.dtype, aligned, kernel.grouped)
+    return rates.bounds(kernel.flop * kernel.effort, kernel.nbytes, kernel.rows, kernel.launches)
+
+
+class KernelRates:
+    """How fast a device carries out kernels that differ in their amounts only.
+
+    Args:
+        spec: The device.
+        kind: Of the kernels.
+        dtype: In which they compute.
+        alignment: What their alignment leaves of the speed.
+        grouped: Whether each is many small GEMMs at once.
+    """
+
+    __slots__ = ("_alignment", "_curve", "_dtype", "_floor_s", "_grouped", "_known", "_peak", "_spec")
+
+    def __init__(self, spec: DeviceSpec, kind: OperatorKind, dtype: str, alignment: float, grouped: bool) -> None:
+        curves, floors_s = spec.curves[kind.value], spec.floor_s.get(kind.value)
+        self._spec, self._dtype = spec, dtype
+        self._curve = curves.get(dtype) or curves["default"]
+        self._peak = spec.peak_flop_per_s.get(dtype)
+        self._floor_s = 0.0 if floors_s is None else floors_s.get(dtype, floors_s["default"])
+        self._alignment, self._grouped = alignment, spec.grouped_gemm if grouped else 1.0
+        self._known = -1.0, 0.0, 0.0  # rows, and the shares of the peaks that they reach
+
+    def bounds(self, flop: float, nbytes: float, rows: float, launches: float = 1.0) -> tuple[float, float]:
+        """The two least times of a kernel, by its bytes and by its FLOP.
+
+        Raises:
+            InfeasibleError: As `kernel_seconds`.
+        """
+        known, compute, memory = self._known
+        if known != rows:
+            compute, memory = [min(1.0, share * self._grouped) for share in self._curve.at(rows)]
+            self._known = rows, compute, memory
+        spec, floor_s, compute_s = self._spec, self._floor_s * launches, 0.0
+        memory_s = nbytes / (spec.memory_bytes_per_s * memory)
+        if flop:
+            peak = self._peak
+            if peak is None:
+                has = ", ".join(spec.peak_flop_per_s)
+                raise InfeasibleError(f"{spec.name} has no {self._dtype} arithmetic; it has {has}")
+            compute_s = flop / (peak * (compute * self._alignment))
+        return (floor_s + memory_s) / spec.speed, (floor_s + compute_s) / spec.speed
+
+
+def alignment(columns: int, inner: int) -> float:
+    """What of the speed of a matrix product is left by how its rows are aligned.
+
+    Args:
+        columns: Columns n.
+        inner: Inner dimension k.
+    """
+    if _unaligned(inner):
+        return UNALIGNED_INNER
+    return UNALIGNED if _unaligned(columns) else 1.0
 
 
 def _unaligned(elements: int) -> bool:

@@ -97,10 +97,12 @@ class Source:
         self._handed_over = True
         return heappop(queue)[0]
 
-    def give_back(self) -> None:
-        """Deliver what is left, if that was taken over."""
+    def give_back(self, coming: int) -> None:
+        """Deliver what is left, from a request on, if that was taken over."""
         if self._handed_over:
             self._handed_over = False
+            self._free -= coming - self._next
+            self._next = coming
             self._arm()
 
     def stop(self) -> None:
