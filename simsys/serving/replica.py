@@ -184,8 +184,7 @@ class Replica:
             if self._decodes(request):
                 self._decode.remove(request)
         self._stopped = self._busy = True
-        self._copying = False
-        self._left = 0
+        self._copying, self._left = False, 0
 
     def _decodes(self, request: int) -> bool:
         """Whether a running request is not still processing its prompt."""
