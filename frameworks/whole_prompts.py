@@ -10,6 +10,8 @@ from simsys.framework import Chunk, Scheduler
 class WholePrompts(Scheduler):
     """First come, first served, under a limit of sequences and of tokens in a step."""
 
+    cuts_prompts = False
+
     class Options(Scheduler.Options):
         """Limits of a step, named as in vLLM."""
 

@@ -328,6 +328,14 @@ SERVING_MISTAKES = [
         "4:69: workload.prompt_tokens: every request has 8228 tokens or more",
     ),
     ("prompt_tokens: 512", "prompt_tokens: {kind: uniform, low: 512, high: 9000}", None),
+    ("vllm", "vllm, scheduler: vllm_v0, max_num_batched_tokens: 512", None),
+    (
+        "vllm",
+        "vllm, scheduler: vllm_v0, max_num_batched_tokens: 256",
+        "4:69: workload.prompt_tokens: every prompt has 512 tokens or more, which vllm_v0 does not cut: all would be "
+        "rejected; write max_num_batched_tokens: 512 or more",
+    ),
+    ("vllm", "vllm, max_num_batched_tokens: 256", None),
     (
         "prompt_tokens: 512",
         "prompt_tokens: {kind: unifrm, low: 1, high: 2}",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from simsys.build.workload import build_requests
 from simsys.check.findings import Findings
 from simsys.config.document import KeyPath
 from simsys.config.experiment import SimulationConfig
 from simsys.config.lengths import EmpiricalLength, FixedLength, Length, TraceLength, UniformLength
 from simsys.config.workload import WorkloadConfig
-from simsys.errors import TraceError, UsageError
+from simsys.errors import SimsysError, TraceError, UsageError
+from simsys.framework import FRAMEWORKS, Scheduler
 from simsys.model.model import Model
 from simsys.serving.requests import LONGEST_S, RequestTable
 
@@ -30,6 +33,7 @@ def check_workload(config: SimulationConfig, model: Model | None, found: Finding
     uncertain = workload.trace is not None or workload.duration is not None
     requests = _build(config, workload, found) if uncertain or _files(workload) else None
     shortest = _shortest_request(workload, requests)
+    _check_step(config, _shortest_prompt(workload, requests), found)
     if model is not None:
         _check_context(config, model, shortest, found)
     return shortest
@@ -90,8 +94,14 @@ def _files(workload: WorkloadConfig) -> dict[KeyPath, str]:
 def _shortest_request(workload: WorkloadConfig, requests: RequestTable | None) -> int:
     if requests is not None:
         return min(map(sum, zip(requests.prompt_tokens, requests.output_tokens, strict=True)))
+    return _shortest_prompt(workload, requests) + _shortest(workload.output_tokens)
+
+
+def _shortest_prompt(workload: WorkloadConfig, requests: RequestTable | None) -> int:
+    if requests is not None:
+        return min(requests.prompt_tokens)
     prefix = _shortest(workload.prefixes.tokens) if workload.prefixes is not None else 0
-    return prefix + _shortest(workload.prompt_tokens) + _shortest(workload.output_tokens)
+    return prefix + _shortest(workload.prompt_tokens)
 
 
 def _shortest(length: Length) -> int:
@@ -117,3 +127,15 @@ def _check_context(config: SimulationConfig, model: Model, shortest: int, found:
         whose = "max_model_len" if config.serving.max_model_len else f"the context of {model.name}"
         message = f"every request has {shortest} tokens or more (prompt and output), {whose} is {limit}"
         found.error(("workload", "prompt_tokens"), f"{message}: all would be rejected")
+
+
+def _check_step(config: SimulationConfig, shortest: int, found: Findings) -> None:
+    """Where prompts cannot be cut, one beyond a step is rejected and counted; a workload of nothing else is a mistake."""
+    assert config.serving is not None
+    name, limit = config.serving.scheduler, config.serving.max_num_batched_tokens
+    cuts = True
+    with suppress(SimsysError):  # that it is unknown is said elsewhere
+        cuts = FRAMEWORKS.get(name, Scheduler).cuts_prompts
+    if not cuts and shortest > limit:
+        message = f"every prompt has {shortest} tokens or more, which {name} does not cut: all would be rejected"
+        found.error(("workload", "prompt_tokens"), f"{message}; write max_num_batched_tokens: {shortest} or more")

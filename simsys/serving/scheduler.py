@@ -39,6 +39,8 @@ class Scheduler(Configurable, ABC):
 
     mixes: ClassVar[bool] = True
     """Whether prompts and decoding sequences share a step; if not, a step with chunks runs these alone."""
+    cuts_prompts: ClassVar[bool] = True
+    """Whether a prompt may be spread over steps; if not, one beyond the tokens of a step is refused."""
     inlined: ClassVar[bool] = False
     """Whether a replica's loop (`executors/express.py`) may do what this very class does, not one derived from it."""
 
