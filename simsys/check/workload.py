@@ -130,7 +130,7 @@ def _check_context(config: SimulationConfig, model: Model, shortest: int, found:
 
 
 def _check_step(config: SimulationConfig, shortest: int, found: Findings) -> None:
-    """Where prompts cannot be cut, one beyond a step is rejected and counted; a workload of nothing else is a mistake."""
+    """A prompt beyond a step that cannot be cut is rejected and counted; a workload of nothing else is a mistake."""
     assert config.serving is not None
     name, limit = config.serving.scheduler, config.serving.max_num_batched_tokens
     cuts = True
