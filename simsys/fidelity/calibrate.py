@@ -14,7 +14,7 @@ from simsys.config.expected_errors import FILENAME as EXPECTED
 from simsys.config.hardware import Named
 from simsys.errors import UsageError
 from simsys.fidelity.case import Case, Prediction, Run
-from simsys.fidelity.coefficients import SERVED
+from simsys.fidelity.coefficients import LOADERS, SERVED
 from simsys.fidelity.errors import Errors, errors_of
 from simsys.fidelity.expected import errors_to_expect
 from simsys.fidelity.fit import Fit, Problem, fit_in_turn, unseen
@@ -68,10 +68,19 @@ class Calibration:
 
     @cached_property
     def helps(self) -> bool:
-        """Whether the fit makes the rows that it looked at better where it has not seen them."""
+        """Whether the fit makes the rows that it looked at better where it has not seen them.
+
+        If the profiles that it began with were fitted to the same tables, they have seen the rows; so it may too.
+        """
         unseen_ = {each.case.id: each for each in self.unseen}
-        blind = errors_of([unseen_[each.case.id] for each in self.before])
-        return (blind.balanced_mape or 0.0) < (errors_of(self.before).balanced_mape or 0.0)
+        now = self.after if self._began_with_a_fit else [unseen_[each.case.id] for each in self.before]
+        return (errors_of(now).balanced_mape or 0.0) < (errors_of(self.before).balanced_mape or 0.0)
+
+    @property
+    def _began_with_a_fit(self) -> bool:
+        profiles = [LOADERS[named[0]](named[1]) for named in frozenset[Named]().union(*self.problem.read)]
+        told = [fit.fitted_on for profile in profiles for fit in profile.fits.values()]
+        return any(table in rows for rows in told for table in self.tables)
 
     def write(self, folder: Path) -> list[Path]:
         """Write the fits into ``fits/`` below a folder of hardware profiles.
