@@ -45,7 +45,13 @@ ENGINE = st.fixed_dictionaries(
     optional={
         "prefix_caching": st.just(True),
         "preemption": st.just("swap"),
-        "speculative": st.just({"draft_tokens": 2, "acceptance_rate": 0.6}),
+        "speculative": st.sampled_from(
+            [
+                {"draft_tokens": 2, "acceptance_rate": 0.6},
+                {"draft_tokens": 3, "acceptance_rate": 0.7, "draft_layers": 1},
+            ]
+        ),
+        "scheduler_recv_interval": st.sampled_from([2, 25]),
         "api_overhead": st.just("0 s"),
     },
 )
