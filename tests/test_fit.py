@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
@@ -166,3 +166,17 @@ def test_a_calibration_is_written_with_where_it_comes_from(tmp_path: Path, monke
     assert noted.error_of_fit < 0.02
     assert noted.error < 0.2
     assert "mine.csv" in engine.sources["per_layer"]
+
+
+def test_what_has_seen_the_rows_before_is_compared_with_what_sees_them_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A first fit must be better where it has not seen the rows; one that begins with a fit, where both have."""
+    found = calibration()
+    blind = replace(found, unseen=[replace(each, predicted=9.0 * each.case.measured) for each in found.unseen])
+    assert found.helps
+    assert not blind.helps
+    found.write(tmp_path / "hardware_profiles")
+    monkeypatch.setenv("SIMSYS_PATH", str(tmp_path))
+    assert replace(blind).helps
+    assert not replace(blind, tables=["other.csv"]).helps
