@@ -5,6 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from conftest import FIGURES
+
+from simsys.comparison.isolated import isolated
+from simsys.comparison.measurement import Measurement
+from simsys.comparison.measurement import measure as measured
+from simsys.comparison.variants import MEDIUM
+from simsys.config.experiment import SimulationConfig
 
 REQUESTS = 10_000
 OUTPUT_TOKENS = 128
@@ -30,6 +37,17 @@ def test_runs_of_steps_without_events(measure: Any, rate: str) -> None:
     """A handful of events, as nothing but requests comes from outside; stepping takes one for each step."""
     result = measure(scenario(rate), "requests", REQUESTS)
     assert result.events < 0.01 * REQUESTS
+
+
+def test_a_million_requests(benchmark: Any) -> None:
+    """With all metrics, in a process of its own; its memory is what it takes beside what it has imported."""
+    config = scenario("6 req/s")
+    config["workload"]["num_requests"] = 1_000_000
+    arguments = (measured, None, SimulationConfig(**config), MEDIUM)
+    found: Measurement = benchmark.pedantic(isolated, args=arguments, rounds=1)
+    assert found.figures["completed"] == 1_000_000
+    memory = f", {found.peak_bytes / 2**20:,.0f} MiB" if found.peak_bytes else ""
+    FIGURES.append(("a million requests", f"{found.cpu_s[0]:.1f} s of CPU{memory}"))
 
 
 def test_lengths_of_a_chat(measure: Any) -> None:

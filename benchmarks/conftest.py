@@ -70,7 +70,7 @@ def timed(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., Any]:
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Print the table."""
     if FIGURES:
-        terminalreporter.section("levels of detail beside each other (this machine)")
+        terminalreporter.section("other figures (this machine)")
         for name, text in FIGURES:
             terminalreporter.write_line(f"{name:36} {text}")
     if not ROWS:

@@ -154,8 +154,8 @@ def _coefficients(named: Named, profile: Profile, free: Free) -> list[Coefficien
     if value is None:  # what a profile leaves out has no part in its runs
         return []
     if not free.column:
-        by_dtype = value.items() if isinstance(value, Mapping) else [("", value)]
-        return [_number(named, (*path, dtype) if dtype else path, float(each), free) for dtype, each in by_dtype]
+        start = min(float(value), free.upper) if value > free.lower else math.sqrt(free.lower * free.upper)
+        return [Coefficient(named, path, free.lower, free.upper, start, free.dimension, families=free.families)]
     curves = {dtype: [point.model_dump() for point in points] for dtype, points in value.items()}
     return [
         Coefficient(
@@ -172,15 +172,10 @@ def _coefficients(named: Named, profile: Profile, free: Free) -> list[Coefficien
     ]
 
 
-def _number(named: Named, path: tuple[str, ...], value: float, free: Free) -> Coefficient:
-    start = min(value, free.upper) if value > free.lower else math.sqrt(free.lower * free.upper)
-    return Coefficient(named, path, free.lower, free.upper, start, free.dimension, families=free.families)
-
-
 def _value(profile: Profile, path: str) -> Any:
     found: Any = profile
     for name in path.split("."):
-        found = found.get(name) if isinstance(found, Mapping) else getattr(found, name, None)
+        found = getattr(found, name, None)
     return found
 
 
