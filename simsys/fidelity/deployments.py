@@ -65,8 +65,8 @@ DRAFTS = (
     Drafts(
         {"engine": "SGLang", "model": "qwen3.5", "gpu": "^B200", "precision": "fp8", "tp": "^4$", "ep": "^1$"},
         3,
-        "perf-changelog.yaml, pull request 898, adds qwen3.5-fp8-b200-sglang-mtp with 3 drafts a step; that these rows are "
-        "its is read off them: 4 GPUs with undivided experts take 5.1 ms a token where 8 take 7.8",
+        "perf-changelog.yaml, pull request 898, adds qwen3.5-fp8-b200-sglang-mtp with 3 drafts a step; that these "
+        "rows are its is read off them: 4 GPUs with undivided experts take 5.1 ms a token where 8 take 7.8",
     ),
     Drafts(
         {
