@@ -128,6 +128,14 @@ def test_bounds_are_kept_and_places_go_back_and_forth() -> None:
         assert from_unit(each, to_unit(each, each.start)) == pytest.approx(each.start)
 
 
+def test_what_a_kernel_takes_besides_is_fitted_by_dtype() -> None:
+    floors = [each for each in coefficients_of([("gpu", "H100-SXM")]) if each.path[:2] == ("kernel_floor", "gemm")]
+    assert {each.path[2] for each in floors} >= {"default", "bf16", "fp8"}
+    with overlaid(settings(floors, [1e-6 * (1 + place) for place in range(len(floors))])):
+        found = load_gpu("H100").kernel_floor["gemm"]
+    assert [found[each.path[2]] for each in floors] == pytest.approx([1e-6 * (1 + n) for n in range(len(floors))])
+
+
 def test_both_columns_of_a_curve_can_be_set() -> None:
     found = [each for each in coefficients_of([("gpu", "A100-SXM-80GB")]) if each.path[:2] == ("efficiency", "gemm")]
     with overlaid(settings(found, [0.5] * len(found))):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 
 import pytest
@@ -77,12 +78,19 @@ def test_the_time_of_tokens_and_that_of_logits_add_up() -> None:
         assert both - tokens == pytest.approx(logits - nothing)
 
 
+def test_passes_with_prompts_take_more_of_the_host_however_long_their_kernels_are() -> None:
+    for launches in (Launches(), Launches(1.0), Launches(1.0, 64.0, True)):
+        slower = replace(launches, prompt_layer_s=0.25)
+        assert seconds(PROMPT, slower) - seconds(PROMPT, launches) == pytest.approx(LAUNCHED * 0.25)
+        assert seconds(DECODE, slower) == seconds(DECODE, launches)
+
+
 @pytest.mark.parametrize("batch", [DECODE, PROMPT], ids=["decode", "prompt"])
 def test_both_levels_launch_alike(batch: Batch) -> None:
     ends = []
     for level in ("high", "medium"):
         platform = toy_platform(1)
-        model = ExecutionModel(cheapest, Precision(), 1e-6, launches=Launches(3e-6, 16.0))
+        model = ExecutionModel(cheapest, Precision(), 1e-6, launches=Launches(3e-6, 16.0, prompt_layer_s=5e-6))
         executor = LEVELS[level](platform, model, [(0,)])
         Team(Layout().group(0, "tensor"), PLAN, executor).forward(batch)
         platform.env.run()

@@ -94,6 +94,27 @@ def test_a_gpu_with_the_fit_predicts_the_kernels(fitted: KernelFit) -> None:
     assert kernel_seconds(spec, kernel._replace(dtype="fp16")) == kernel_seconds(spec, kernel)
 
 
+def test_of_the_kernels_of_several_frameworks_the_middle_one_counts(fitted: KernelFit, tmp_path: Path) -> None:
+    header, *rows = (tmp_path / gemm_table(tmp_path).file).read_text().splitlines()
+    slower = [",".join([*row.split(",")[:-1], str(60.0 + float(row.split(",")[-1]))]) for row in rows]
+    faster = [",".join([*row.split(",")[:-1], str(0.9 * float(row.split(",")[-1]))]) for row in rows]
+    assert fit_kernels(written(tmp_path, [header, *slower, *rows, *faster])) == [fitted]
+    assert fit_kernels(written(tmp_path, [header, *slower, *rows])) == [fitted]  # of two, the faster one
+
+
+def test_blocks_with_scales_of_their_own_are_a_dtype_with_the_peak_of_fp8(tmp_path: Path) -> None:
+    header, *rows = (tmp_path / gemm_table(tmp_path).file).read_text().splitlines()
+    plain, block = (
+        fit_kernels(written(tmp_path, [header, *(row.replace("bfloat16", name) for row in rows)]))[0]
+        for name in ("fp8", "fp8_block")
+    )
+    assert (block.dtype, block.floor_s, block.points) == ("fp8_block", plain.floor_s, plain.points)
+    with overlaid(overlay_of([plain])):
+        alike = build_device_spec(load_gpu("H100"))
+    assert alike.curves["gemm"]["fp8_block"] == alike.curves["gemm"]["fp8"]
+    assert alike.peak_flop_per_s["fp8_block"] == alike.peak_flop_per_s["fp8"]
+
+
 def test_tables_of_kernels_are_told_from_runs(tmp_path: Path) -> None:
     assert is_kernel_table(gemm_table(tmp_path))
     assert not is_kernel_table(written(tmp_path, ["id,system,gpus,collective,bytes,time_us", "1,a,2,c,3,4"]))

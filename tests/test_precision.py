@@ -33,7 +33,12 @@ def test_group_wise_quantisation_adds_a_scale_of_16_bit_for_each_128_weights() -
 
 @pytest.mark.parametrize(
     ("weights", "compute", "each"),
-    [("fp8", "fp8", 1.0), ("int8", "bf16", 1 + 2 / 128), ("int4", "bf16", 0.5 + 2 / 128)],
+    [
+        ("fp8", "fp8", 1.0),
+        ("fp8_block", "fp8_block", 1 + 4 / 128**2),
+        ("int8", "bf16", 1 + 2 / 128),
+        ("int4", "bf16", 0.5 + 2 / 128),
+    ],
 )
 def test_only_linear_layers_are_quantised(weights: str, compute: str, each: float) -> None:
     precision = serving_precision(weights, "bf16", "bf16")

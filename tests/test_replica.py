@@ -155,6 +155,18 @@ def test_adapters_are_no_experts() -> None:
 # --- lengths ------------------------------------------------------------------------------------------------------
 
 
+def test_gaps_between_kernels_are_as_many_as_the_kernels() -> None:
+    def gaps(model: Model) -> dict[str, float]:
+        (plan,) = replica_stages(model)
+        return {stretch.name: sum(segment.layers for segment in stretch.segments) for stretch in plan.stretches}
+
+    assert gaps(LLAMA) == {"embedding": 1.0, "layer": 1.0, "head": 1.0}
+    found = gaps(DEEPSEEK)
+    # two norms, five products and a norm of latent attention, attention itself; an activation, or experts and the like
+    assert found["dense_layer"] == pytest.approx(11 / 8)
+    assert found["moe_layer"] == pytest.approx(16 / 8)
+
+
 def test_unequal_lengths_slow_down_decode_attention_over_several_sequences() -> None:
     skewed = with_length_skew(forward_pass(LLAMA), 1.3)
     (attention,) = (op for _, op in operators_of(skewed) if op.kind is OperatorKind.DECODE_ATTENTION)

@@ -90,7 +90,7 @@ BAD = [
     ),
     (
         {"serving": "precision: int5"},
-        "4:22: serving.precision: 'int5' is not one of fp32, fp16, bf16, fp8, int8, fp4, mxfp4, int4",
+        "4:22: serving.precision: 'int5' is not one of fp32, fp16, bf16, fp8, fp8_block, int8, fp4, mxfp4, int4",
     ),
     ({"serving": "kv_precision: int8"}, f"4:25: serving.kv_precision: {KV}"),
     (

@@ -173,6 +173,15 @@ def test_precisions(tmp_path: Path, engine: str, text: str, weights: str, cache:
     assert (serving["precision"], serving["kv_precision"]) == (weights, cache)
 
 
+@pytest.mark.parametrize(
+    ("model", "weights"), [("qwen3-32b", "fp8_block"), ("deepseek-v3", "fp8_block"), ("llama3.1-8b", "fp8")]
+)
+def test_models_that_are_published_with_scales_for_blocks_have_these(tmp_path: Path, model: str, weights: str) -> None:
+    serving = scenario(case(tmp_path, model=model, precision="fp8"))["serving"]
+    assert (serving["precision"], serving["kv_precision"]) == (weights, "fp8")
+    assert scenario(case(tmp_path, model=model, precision="bf16"))["serving"]["precision"] == "bf16"
+
+
 def test_gpus_that_were_counted_twice_are_counted_once(tmp_path: Path) -> None:
     """A table has multiplied tensor and expert parallelism, which engines run on the same GPUs."""
     found = scenario(case(tmp_path, model="deepseek-r1", gpu="B200-SXM-180GB", tp="64", ep="8", precision="fp8"))

@@ -289,10 +289,10 @@ def _precision(settings: ServingConfig, cluster: Cluster, model: Model) -> Preci
 def kv_precision(settings: ServingConfig, half: str) -> str:
     """The precision of the KV cache: as asked for, or that of the weights unless only these are quantised.
 
-    Checkpoints in NVFP4 say that the cache is in fp8.
+    Checkpoints in NVFP4 say that the cache is in fp8; it has no blocks of its own.
     """
     if settings.kv_precision is not None:
         return settings.kv_precision
     if settings.precision in WEIGHT_ONLY:
         return half
-    return "fp8" if settings.precision == "fp4" else settings.precision
+    return "fp8" if settings.precision in ("fp4", "fp8_block") else settings.precision

@@ -234,8 +234,10 @@ class ServingSetup:
         """How passes reach the GPU."""
         graphs = self.graphs
         tokens = 0.0 if graphs is None else float(graphs.max_tokens or "inf")
-        per_layer_s = (self.engine.launch_per_layer or 0.0) / self.cluster.spec.host_speed
-        return Launches(per_layer_s, tokens, graphs is not None and graphs.prompts)
+        speed = self.cluster.spec.host_speed
+        per_layer_s = (self.engine.launch_per_layer or 0.0) / speed
+        prompt_layer_s = (self.engine.per_prompt_layer or 0.0) / speed
+        return Launches(per_layer_s, tokens, graphs is not None and graphs.prompts, prompt_layer_s)
 
     @property
     def graphs(self) -> CudaGraphs | None:

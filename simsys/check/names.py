@@ -81,7 +81,7 @@ def check_precision(config: SimulationConfig, spec: DeviceSpec, found: Findings)
     usable = ", ".join(sorted(name for name in peaks if name in known))
     message = f"{spec.name} does not compute in {wanted}; it has {usable}"
     half = next((name for name in ("bf16", "fp16", "fp32") if name in peaks), None)
-    if config.serving is not None and wanted == "fp8" and half:
+    if config.serving is not None and wanted in ("fp8", "fp8_block") and half:
         half = f"int8 for weights in 8 bit, computed in {half}, or precision: {half}"
     found.error(path, f"{message}: write precision: {half}" if half else message)
 

@@ -36,8 +36,8 @@ OWN = "own"
 NCCL_INSIDE: Names = ("ring", "nvls")
 """What NCCL compares within a node."""
 
-NCCL_SPANNING: Names = ("ring/double_tree", "nvls/double_tree", "rail_ring")
-"""And in groups that fill several nodes: stand-ins for its trees and NVLS trees, and its rings."""
+NCCL_SPANNING: Names = ("ring/double_tree", "nvls_tree", "rail_ring")
+"""And in groups that fill several nodes: a stand-in for its trees, its NVLS trees, and its rings."""
 
 NCCL_ELSE: Names = ("ring", "double_tree")
 """And in groups that have one rank in each node, or are spread unevenly."""
@@ -152,7 +152,8 @@ def named(name: str, tuning: NcclTuning | None = None) -> Choose:
             if part not in ALGORITHMS.names():
                 raise UnknownNameError("communication pattern", part, ["auto", *ALGORITHMS.names()])
     wanted = get_algorithm(name)
-    if tuning is not None and not tuning.in_switch_reduction and "nvls" in name.split("/"):
+    in_switch = not {"nvls", "nvls_tree"}.isdisjoint(name.split("/"))
+    if tuning is not None and not tuning.in_switch_reduction and in_switch:
         raise UsageError("nvls needs switches that reduce, as nodes of Hopper and later have (in_switch_reduction)")
 
     def choose(kind: CollectiveKind, size: int, paths_of: PathsOf, span: Span = ONE_NODE) -> Sequence[Plan]:

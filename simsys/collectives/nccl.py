@@ -36,6 +36,7 @@ BASE_S = {
     "ring": {"LL": 6.6e-6, "LL128": 14.0e-6, "Simple": 8.4e-6},
     "tree": {"LL": 6.8e-6, "LL128": 14.0e-6, "Simple": 8.4e-6},
     "nvls": {"Simple": 0.0},
+    "nvls_tree": {"Simple": 8.4e-6},  # that of trees, as are its steps; NCCL has it among those of the steps
 }
 """``baseLat``: seconds per call, the launch of the kernel included, by pattern and protocol."""
 
@@ -124,7 +125,7 @@ class NcclTuning:
 
     def offers(self, pattern: str, protocol: str) -> bool:
         """Whether a pattern can use a protocol here."""
-        if pattern == "nvls":
+        if pattern in ("nvls", "nvls_tree"):
             return protocol == "Simple" and self.in_switch_reduction
         return protocol in self.protocols
 

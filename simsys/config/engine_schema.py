@@ -31,6 +31,8 @@ class EngineProfile(Profile):
         launch_per_layer: How long the host needs to launch the kernels of one layer one by one; it runs ahead of the
             GPU, so a layer takes at least this long. Left out, the time per layer has it. Times of the host are those
             of a DGX A100; faster processors take less (`Host.core_speed`).
+        per_prompt_layer: What a dense layer of a pass with prompts takes besides, of the host, however long its
+            kernels are; left out, nothing.
         cuda_graphs: Which steps need no launches; left out, there are none.
         per_step: Overhead of one engine step: scheduling, sampling.
         per_sequence: Overhead of one sequence in one step: sampling, detokenising.
@@ -51,6 +53,7 @@ class EngineProfile(Profile):
 
     per_layer: NonNegativeSeconds
     launch_per_layer: NonNegativeSeconds | None = None
+    per_prompt_layer: NonNegativeSeconds | None = None
     cuda_graphs: CudaGraphs | None = None
     per_step: NonNegativeSeconds
     per_sequence: NonNegativeSeconds

@@ -23,7 +23,7 @@ from simsys.config.workload import WorkloadConfig
 from simsys.units import Bytes, Fraction, NonNegativeSeconds, Seconds
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
-ServingPrecision = Literal["fp32", "fp16", "bf16", "fp8", "int8", "fp4", "mxfp4", "int4"]
+ServingPrecision = Literal["fp32", "fp16", "bf16", "fp8", "fp8_block", "int8", "fp4", "mxfp4", "int4"]
 CachePrecision = Literal["fp32", "fp16", "bf16", "fp8", "int8", "int4"]
 
 
@@ -67,10 +67,11 @@ class ServingConfig(FrozenModel):
     """An inference engine and its settings, named as in vLLM.
 
     `precision` is that of the weights of linear layers; those in ``int8``, ``int4`` or ``mxfp4`` are computed with in
-    16 bit, as are those in ``fp4`` on GPUs without such arithmetic. Of a mixture of experts, 4 bit are those of the
-    routed experts alone.
+    16 bit, as are those in ``fp4`` on GPUs without such arithmetic. ``fp8`` has a scale for each tensor or channel,
+    ``fp8_block`` one for each block of 128 × 128, as in DeepSeek-V3 and Qwen3. Of a mixture of experts, 4 bit are
+    those of the routed experts alone.
     `kv_precision` is that of the KV cache: by default 16 bit, or that of weights in ``fp8`` or ``fp32``, or ``fp8``
-    beside weights in ``fp4``.
+    beside weights in ``fp8_block`` or ``fp4``.
     `cuda_graphs` says whether steps are replayed as graphs, and `max_cudagraph_capture_size` of how many tokens at
     most; by default as the engine does. With a `scheduler_recv_interval` above 1, the engine looks for new requests
     only so many decode steps after it last did, after prompts, and when it has nothing to do (as in SGLang).

@@ -28,6 +28,8 @@ from simsys.units import (
 )
 
 DType: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "int8", "int4", "fp4"]
+KernelDType: TypeAlias = DType | Literal["fp8_block", "default"]
+"""Of kernels: fp8 with a scale for each block has its own."""
 KernelKind: TypeAlias = Literal["gemm", "conv", "attention", "decode_attention", "memory"]
 Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 
@@ -144,16 +146,14 @@ def _with_default(curves: dict[str, Any]) -> dict[str, Any]:
 
 
 Curve = Annotated[tuple[CurvePoint, ...], Field(min_length=1), AfterValidator(_increasing)]
-Curves = Annotated[dict[DType | Literal["default"], Curve], AfterValidator(_with_default)]
+Curves = Annotated[dict[KernelDType, Curve], AfterValidator(_with_default)]
 
 
 def _by_dtype(given: Any) -> Any:
     return given if isinstance(given, Mapping) else {"default": given}
 
 
-Floors = Annotated[
-    dict[DType | Literal["default"], NonNegativeSeconds], BeforeValidator(_by_dtype), AfterValidator(_with_default)
-]
+Floors = Annotated[dict[KernelDType, NonNegativeSeconds], BeforeValidator(_by_dtype), AfterValidator(_with_default)]
 
 
 class Efficiency(FrozenModel):

@@ -15,11 +15,13 @@ class Launches:
         per_layer_s: How long the host needs to launch the kernels of one layer one by one.
         graph_tokens: Most tokens of a pass that is replayed as a CUDA graph, which needs no such launches; 0 if none.
         graph_prompts: Whether passes with prompts are replayed too.
+        prompt_layer_s: What a layer of a pass with prompts takes besides, however long its kernels are.
     """
 
     per_layer_s: float = 0.0
     graph_tokens: float = 0.0
     graph_prompts: bool = False
+    prompt_layer_s: float = 0.0
 
     def seconds_per_layer(self, batch: Batch) -> float:
         """The least time that a layer of this pass takes, whatever its kernels do."""

@@ -82,6 +82,7 @@ RUNS = TRAINING + SERVING
 FREE = (
     Free("engine", "per_layer", 1e-6, 2e-3, RUNS, SECONDS),
     Free("engine", "launch_per_layer", 1e-6, 2e-3, RUNS, SECONDS),
+    Free("engine", "per_prompt_layer", 1e-6, 2e-3, SERVING, SECONDS),
     Free("engine", "per_step", 1e-6, 1e-1, RUNS, SECONDS),
     Free("engine", "per_sequence", 1e-7, 2e-3, SERVING, SECONDS),
     Free("engine", "per_request", 1e-4, 1.0, SERVING, SECONDS),
@@ -95,6 +96,8 @@ FREE = (
     Free("gpu", "efficiency.memory", 0.3, 1.0, RUNS, column="memory"),
     Free("gpu", "efficiency.conv", 0.1, 1.0, TRAINING, column="compute"),
     Free("gpu", "grouped_gemm", 0.2, 1.5, RUNS),
+    Free("gpu", "kernel_floor.gemm", 5e-7, 3e-5, SERVING, SECONDS),
+    Free("gpu", "kernel_floor.decode_attention", 5e-7, 3e-5, SERVING, SECONDS),
     Free("node", "host.core_speed", 0.5, 2.5, RUNS),
     Free("node", "interconnect.bandwidth", 1e9, 2e12, COLLECTIVES, Dimension.BYTES_PER_SECOND),
     Free("node", "nics.bandwidth", 1e8, 4e11, COLLECTIVES, Dimension.BYTES_PER_SECOND),
@@ -154,8 +157,9 @@ def _coefficients(named: Named, profile: Profile, free: Free) -> list[Coefficien
     if value is None:  # what a profile leaves out has no part in its runs
         return []
     if not free.column:
-        start = min(float(value), free.upper) if value > free.lower else math.sqrt(free.lower * free.upper)
-        return [Coefficient(named, path, free.lower, free.upper, start, free.dimension, families=free.families)]
+        by_dtype = value.items() if isinstance(value, Mapping) else ()
+        numbers = {(*path, dtype): number for dtype, number in by_dtype} or {path: value}
+        return [_number(named, free, place, float(number)) for place, number in numbers.items()]
     curves = {dtype: [point.model_dump() for point in points] for dtype, points in value.items()}
     return [
         Coefficient(
@@ -172,10 +176,15 @@ def _coefficients(named: Named, profile: Profile, free: Free) -> list[Coefficien
     ]
 
 
+def _number(named: Named, free: Free, path: tuple[str, ...], value: float) -> Coefficient:
+    start = min(value, free.upper) if value > free.lower else math.sqrt(free.lower * free.upper)
+    return Coefficient(named, path, free.lower, free.upper, start, free.dimension, families=free.families)
+
+
 def _value(profile: Profile, path: str) -> Any:
     found: Any = profile
     for name in path.split("."):
-        found = getattr(found, name, None)
+        found = found.get(name) if isinstance(found, Mapping) else getattr(found, name, None)
     return found
 
 

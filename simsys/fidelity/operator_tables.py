@@ -29,8 +29,15 @@ GPUS = {
     "l40s": "L40S",
 }
 """Profiles of the systems in such tables; others are looked for by their own name."""
-DTYPES = {"bfloat16": "bf16", "float16": "fp16", "fp8": "fp8", "nvfp4": "fp4", "int8": "int8"}
-BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0, "fp4": 0.5625}
+DTYPES = {
+    "bfloat16": "bf16",
+    "float16": "fp16",
+    "fp8": "fp8",
+    "fp8_block": "fp8_block",
+    "nvfp4": "fp4",
+    "int8": "int8",
+}
+BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "fp8_block": 1.0, "int8": 1.0, "fp4": 0.5625}
 ROWS = (64, 128, 256, 512, 1024, 2048, 8192)
 """Points of a fitted curve: rows of a matrix product."""
 KV_HEADS, HEAD_SIZE = 8, 128
@@ -39,7 +46,7 @@ OUTLIER = 0.1
 """Logarithmic error beyond which a kernel counts less and less."""
 FEWEST = 20
 """Kernels, for a curve."""
-WORST = 0.25
+WORST = 0.2
 """Mean error on unseen kernels from which a fit is given up: these kernels follow another law."""
 SMOOTH = 0.05
 """How strongly neighbouring points of a curve are held together, for those that few kernels tell."""
@@ -126,12 +133,26 @@ def fit_kernels(table: Table) -> list[KernelFit]:
         if dtype is not None:
             groups.setdefault((GPUS.get(row.text("system"), row.text("system")), dtype), []).append(row)
     fit = _fit_gemm if gemm else _fit_attention
+    columns = GEMM_COLUMNS[3:6] if gemm else ATTENTION_COLUMNS[2:4]
+    groups = {key: _middle(rows, columns) for key, rows in groups.items()}
     found = [fit(gpu, dtype, rows) for (gpu, dtype), rows in groups.items() if len(rows) >= FEWEST]
     table.check()
     found = [each for each in found if each.error_unseen < WORST]
     if not found:
         raise UsageError(f"{table.file}: no GPU and dtype has {FEWEST} kernels or more that a fit describes")
     return found
+
+
+def _middle(rows: Sequence[Row], columns: Sequence[str]) -> list[Row]:
+    """Of the kernels that frameworks have for the same work, the middle one, or the faster of two.
+
+    One that lacks a good kernel for a dtype is slower several times over, whatever the shape.
+    """
+    found: dict[tuple[float, ...], list[Row]] = {}
+    for row in rows:
+        found.setdefault(tuple(row.number(column) for column in columns), []).append(row)
+    by_time = (sorted(same, key=lambda row: row.number("latency_us")) for same in found.values())
+    return [same[(len(same) - 1) // 2] for same in by_time]
 
 
 def _fit_gemm(gpu: str, dtype: str, rows: Sequence[Row]) -> KernelFit:
@@ -213,6 +234,7 @@ def _share(place: Any) -> Any:
 
 
 def _peak(peaks: Mapping[Any, Any], dtype: str, gpu: str) -> float:
+    dtype = "fp8" if dtype == "fp8_block" else dtype
     if dtype not in peaks:
         raise UsageError(f"{gpu} has no {dtype} arithmetic, but there are kernels in it")
     return float(peaks[dtype].dense)

@@ -23,15 +23,22 @@ WEIGHTS = {
     "int4": "int4",
 }
 """The first of these words in a table's precision is that of the weights."""
-EIGHT_BIT_OR_LESS = ("fp8", "fp4")
+EIGHT_BIT_OR_LESS = ("fp8", "fp8_block", "fp4")
 """Weights that come with a KV cache in fp8, where the engine has it so."""
 
 
-def precisions(text: str, *, cache_as_weights: bool) -> dict[str, str]:
+BLOCK_SCALED = ("deepseek-v3", "deepseek-r1", "qwen3", "glm-5", "minimax-m2")
+"""Beginnings of models that are published in fp8 with a scale for each block of 128 x 128 (DeepSeek-V3, section 3.3;
+`weight_block_size` of the quantization_config of Qwen3 and MiniMax-M2; assumed of GLM-5). Llama in fp8 is NVIDIA's or
+Meta's, with a scale for each tensor or channel."""
+
+
+def precisions(text: str, *, model: str = "", cache_as_weights: bool) -> dict[str, str]:
     """`precision` and `kv_precision` of a serving scenario.
 
     Args:
         text: As a table has it, such as ``fp8`` or ``bf16 weights, fp8-kv``.
+        model: Whose.
         cache_as_weights: Whether weights in 8 bit or less come with a KV cache in fp8.
 
     Raises:
@@ -41,6 +48,8 @@ def precisions(text: str, *, cache_as_weights: bool) -> dict[str, str]:
     weights = next((WEIGHTS[word] for word in words if word in WEIGHTS), None)
     if weights is None:
         raise Unsupported(f"precision {text or 'not stated'}")
+    if weights == "fp8" and model.startswith(BLOCK_SCALED):
+        weights = "fp8_block"
     half = weights if weights in ("fp32", "fp16", "bf16") else "bf16"
     cache = re.search(r"([a-z]+\d+)-kv", text.casefold())
     if cache is not None and cache.group(1) in WEIGHTS:

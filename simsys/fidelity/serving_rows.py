@@ -137,7 +137,7 @@ def _scenario(row: Row, load: Load) -> dict[str, Any]:
         "parallelism": parallelism,
         "serving": {
             "engine": setup.profile,
-            **precisions(row.text("precision"), cache_as_weights=setup.cache_as_weights),
+            **precisions(row.text("precision"), model=row.text("model"), cache_as_weights=setup.cache_as_weights),
             **load.limits(setup),
             **deployment(row),
         },

@@ -15,6 +15,7 @@ WEIGHT_BYTES = {
     "fp16": 2.0,
     "bf16": 2.0,
     "fp8": 1.0,  # one scale for a tensor or channel: nothing next to the weights
+    "fp8_block": 1.0 + 4.0 / 128**2,  # a 32-bit scale for each block of 128 x 128 (DeepSeek-V3, section 3.3)
     "int8": 1.0 + SCALE_BYTES,
     "fp4": 0.5 + 1.0 / 16,  # NVFP4: an 8-bit scale for each 16
     "mxfp4": 0.5 + 1.0 / 32,  # OCP Microscaling Formats 1.0: an 8-bit scale for each 32

@@ -9,12 +9,8 @@ from simsys.collectives.base import CollectiveKind
 from simsys.model.model import Model
 from simsys.model.operators import OperatorKind
 from simsys.parallel.passes import ForwardPass, Stretch, forward_pass
-from simsys.parallel.segments import Exchange, Experts, Segment
+from simsys.parallel.segments import DENSE_LAUNCHES, Exchange, Experts, Segment
 from simsys.parallel.stages import partition
-
-MANY_KERNELS = 1.5
-"""What layers with routed experts, latent or linear attention lose between their kernels, over dense layers: some 70
-beside 53 us on vLLM and SGLang (ai-dynamo/aiconfigurator silicon samples at up to 8 requests)."""
 
 
 def replica_stages(
@@ -72,13 +68,16 @@ def with_length_skew(plan: ForwardPass, skew: float) -> ForwardPass:
 
 
 def with_wider_gaps(plan: ForwardPass) -> ForwardPass:
-    """The same with more time between the kernels of layers that have more of them than operators."""
+    """The same with more time between the kernels of layers that have more of them than a dense layer.
+
+    Where a graph is replayed too, each kernel waits for the one before, so that routing, latent attention and the like
+    cost what their kernels cost and a gap for each.
+    """
 
     def wider(stretch: Stretch) -> Stretch:
-        if all(operator.launches == 1 for operator in stretch.operators):
-            return stretch
-        segments = (replace(segment, layers=MANY_KERNELS * segment.layers) for segment in stretch.segments)
-        return replace(stretch, segments=tuple(segments))
+        kernels = sum(operator.kind is not OperatorKind.DECODE_ATTENTION for operator in stretch.operators)
+        more = max(1.0, kernels / DENSE_LAUNCHES)
+        return replace(stretch, segments=tuple(replace(each, layers=more * each.layers) for each in stretch.segments))
 
     return replace(plan, stretches=tuple(map(wider, plan.stretches)))
 
