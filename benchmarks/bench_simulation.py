@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import simpy
 
 LLAMA_70B_LAYERS = 80
 
@@ -24,6 +26,23 @@ def serving(model: str, hardware: dict[str, Any], lod: str, requests: int, rate:
         "simulation": {"lod": lod},
         **more,
     }
+
+
+def test_bare_timeouts(timed: Any) -> None:
+    """What SimPy itself does here, by which rates measured on different machines can be compared."""
+    count = 200_000
+
+    def ticks(env: simpy.Environment) -> Iterator[simpy.Event]:
+        for _ in range(count):
+            yield env.timeout(1.0)
+
+    def run() -> float:
+        env = simpy.Environment()
+        env.process(ticks(env))
+        env.run()
+        return float(env.now)
+
+    assert timed(run, "timeouts of SimPy alone", count) == count
 
 
 def test_decode_of_80_layers_high(measure: Any) -> None:
