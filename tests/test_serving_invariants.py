@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
 from simsys.check import check_config
@@ -164,8 +164,36 @@ def _check_steps(config: SimulationConfig, result: RunResult) -> None:
         assert np.isfinite(runs.first_s).all()
 
 
+TIGHT: dict[str, Any] = {
+    "scheduler": "chunked_prefill",
+    "max_num_batched_tokens": 256,
+    "max_num_seqs": 64,
+    "block_size": 1,
+    "gpu_memory_utilization": 0.0232,
+    "router": "central_queue",
+    "scheduler_recv_interval": 2,
+    "api_overhead": "0 s",
+}
+"""Nobody waits in the queue that replicas share, and there is hardly room for the next tokens."""
+
+
+def few(requests: int, longest: int) -> dict[str, Any]:
+    """That many short prompts with answers of up to so many tokens."""
+    return {
+        "arrivals": {"kind": "poisson", "rate": "400 req/s"},
+        "prompt_tokens": {"kind": "uniform", "low": 1, "high": 3},
+        "output_tokens": {"kind": "uniform", "low": 1, "high": longest},
+        "num_requests": requests,
+    }
+
+
+DRAFTED = {"speculative": {"draft_tokens": 2, "acceptance_rate": 0.6}}
+
+
 @quickly
 @scenarios
+@example(workload=few(2, 3), engine=TIGHT, shape=({"pp_stages": 2}, {}), hardware={}, run={"seed": 0})
+@example(workload=few(10, 700), engine={**TIGHT, **DRAFTED}, shape=({}, {}), hardware={}, run={"seed": 1})
 def test_runs_of_steps_change_nothing(**parts: Any) -> None:
     check_runs_against_steps(**parts)
 

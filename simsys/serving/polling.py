@@ -36,6 +36,7 @@ class PollingReplica(Replica):
             self._unseen.append(request)
 
     def _boundary(self, steps: int) -> None:
+        self._left = 0  # a queue that replicas share tells this one too of what it puts there
         self._since += self._interval if self._chunks else steps
         if self._since >= self._interval:
             self._look()

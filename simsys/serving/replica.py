@@ -227,7 +227,12 @@ class Replica:
                 self._finished(request)
         if chunks:
             self._advance(chunks, steps)
-        if scheduler.waiting or self._prefilling or self._joining or decode.size > self.kv.free_blocks:
+        if (
+            scheduler.waiting
+            or self._prefilling
+            or self._joining
+            or decode.size * decode.queries > self.kv.free_blocks
+        ):
             self._next()
         else:
             scheduler.preempted = False
@@ -275,7 +280,7 @@ class Replica:
     def _next(self) -> None:
         """Start the next run of steps, or rest."""
         scheduler, decode = self.scheduler, self._decode
-        if scheduler.waiting or self._prefilling or decode.size > self.kv.free_blocks:
+        if scheduler.waiting or self._prefilling or decode.size * decode.queries > self.kv.free_blocks:
             chunks = self._ask()
             copies = None if scheduler.swap is None else scheduler.swap.copies()
             if copies is None:
