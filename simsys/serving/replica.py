@@ -220,19 +220,14 @@ class Replica:
         chunks = self._chunks
         if chunks and steps > 1:
             self._hold(chunks, steps)
-        decode, scheduler = self._decode, self.scheduler
+        decode, scheduler, each = self._decode, self.scheduler, self._decode.queries
         if self._decoding:
             for request in decode.finish(steps):
                 del self._running[request]
                 self._finished(request)
         if chunks:
             self._advance(chunks, steps)
-        if (
-            scheduler.waiting
-            or self._prefilling
-            or self._joining
-            or decode.size * decode.queries > self.kv.free_blocks
-        ):
+        if scheduler.waiting or self._prefilling or self._joining or decode.size * each > self.kv.free_blocks:
             self._next()
         else:
             scheduler.preempted = False
