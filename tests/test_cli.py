@@ -480,7 +480,9 @@ def test_progress_is_shown_while_it_runs_and_cleared_at_the_end(monkeypatch: pyt
     with Progress(SimulationConfig(**SERVING), terminal) as progress:
         progress.request_finished(0, 1.0)
         progress.request_rejected(1, "too long", 2.0)
-        time.sleep(0.1)
+        given_up_s = time.monotonic() + 30.0
+        while "requests" not in terminal.getvalue() and time.monotonic() < given_up_s:
+            time.sleep(0.001)
     shown = terminal.getvalue()
     assert "llama: 2 of 20 requests" in shown
     assert "\033[2K" in shown[shown.rindex("requests") :]  # the line is erased at the end
