@@ -335,9 +335,12 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_says_what_is_finished_and_how_to_go_on(number: int) -> None:
     command = [sys.executable, "-m", "simsys", "run", write(TRAINING, ENDLESS, SERVING), "--set", "simulation.seed=1"]
-    heard = lambda: signal.signal(number, signal.SIG_DFL)  # noqa: E731 - what runs in the background may not hear it
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heard
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # what is run in the background may ignore it
     ) as running:
         assert running.stdout is not None
         assert running.stdout.readline().startswith("gpt2: ")  # the first scenario is finished
