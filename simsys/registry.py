@@ -68,6 +68,11 @@ class Registry:
         """All names that `get` knows, without importing anything."""
         return sorted(self._files() | set(self._classes) | set(self._entry_points()) | set(self.aliases))
 
+    def __contains__(self, name: str) -> bool:
+        """Whether it is one of `names`; other distributions come last, since all of their files have to be read."""
+        here = name in self._classes or name in self.aliases or name in self._files()
+        return here or name in self._entry_points()
+
     def get(self, name: str, base: type[Base]) -> type[Base]:
         """The class called `name`.
 

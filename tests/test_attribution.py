@@ -10,6 +10,8 @@ from simsys.comparison.attribution import attribute, part_of
 from simsys.comparison.variants import ANALYTICAL, ATTRIBUTION, HIGH, JUMPS, MACRO, OCCUPIED
 from simsys.errors import UsageError
 
+pytestmark = pytest.mark.usefixtures("what_others_left_is_kept")
+
 
 def test_high_is_what_the_others_are_compared_with() -> None:
     found = attribute(serving(), SETTINGS)

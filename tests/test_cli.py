@@ -335,7 +335,13 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_says_what_is_finished_and_how_to_go_on(number: int) -> None:
     command = [sys.executable, "-m", "simsys", "run", write(TRAINING, ENDLESS, SERVING), "--set", "simulation.seed=1"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # what is run in the background may ignore it
+    ) as running:
         assert running.stdout is not None
         assert running.stdout.readline().startswith("gpt2: ")  # the first scenario is finished
         running.send_signal(number)
@@ -477,7 +483,9 @@ def test_progress_is_shown_while_it_runs_and_cleared_at_the_end(monkeypatch: pyt
     with Progress(SimulationConfig(**SERVING), terminal) as progress:
         progress.request_finished(0, 1.0)
         progress.request_rejected(1, "too long", 2.0)
-        time.sleep(0.1)
+        given_up_s = time.monotonic() + 30.0
+        while "requests" not in terminal.getvalue() and time.monotonic() < given_up_s:
+            time.sleep(0.001)
     shown = terminal.getvalue()
     assert "llama: 2 of 20 requests" in shown
     assert "\033[2K" in shown[shown.rindex("requests") :]  # the line is erased at the end
@@ -516,8 +524,8 @@ def test_a_module_beside_the_experiment_file_or_in_the_current_folder_is_found(f
     Path("beside").mkdir()
     Path(folder, "last_come.py").write_text(LAST_COME, encoding="utf-8")
     file = write({**SERVING, "serving": {"scheduler": "last_come:LastCome"}}, name="beside/e.yaml")
-    for command in ("run", "lod"):
-        result = process(command, file, "--no-files", "--json")
+    for command in (["run"], ["lod", "--repeats", "1"]):
+        result = process(*command, file, "--no-files", "--json")
         assert result.returncode == 0, result.stderr
         assert json.loads(result.stdout)["scenarios"]
 

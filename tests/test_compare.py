@@ -17,6 +17,8 @@ from simsys.comparison.variants import HIGH, MEDIUM
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import UsageError
 
+pytestmark = pytest.mark.usefixtures("what_others_left_is_kept")
+
 
 def estimated(cpu_s: float) -> Settings:
     """Settings under which high seems to take so long."""

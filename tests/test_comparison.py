@@ -20,6 +20,8 @@ from simsys.report.comparison import (
 )
 from simsys.report.text import WIDTH
 
+pytestmark = pytest.mark.usefixtures("what_others_left_is_kept")
+
 
 @pytest.fixture(scope="module")
 def data() -> dict[str, Any]:

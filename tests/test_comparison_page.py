@@ -17,6 +17,8 @@ from simsys.comparison.study import study
 from simsys.report.comparison_page import page_text
 from simsys.report.text import WIDTH
 
+pytestmark = pytest.mark.usefixtures("what_others_left_is_kept")
+
 ROOT = Path(__file__).resolve().parents[1]
 
 

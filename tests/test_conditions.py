@@ -100,11 +100,11 @@ def test_slowdowns_that_overlap_multiply() -> None:
 
 def test_iterations_are_told_on_each_side_of_a_change_and_simulated_across_it() -> None:
     """Hundreds of iterations, and two changes: few of them are simulated."""
-    slow = {**SLOW, "from": "20 s", "until": "26 s"}
-    steady, changing = run(ddp(iterations=500)), run(ddp(iterations=500, slowdowns=[slow]))
-    per_iteration = run(ddp(iterations=500, jitter={"compute": 0.01})).events / 500
+    slow = {**SLOW, "from": "8 s", "until": "10 s"}
+    steady, changing = run(ddp(iterations=200)), run(ddp(iterations=200, slowdowns=[slow]))
+    per_iteration = run(ddp(iterations=200, jitter={"compute": 0.01})).events / 200
     assert changing.events < steady.events * 4 + 30 * per_iteration
-    high = run(ddp("high", iterations=500, slowdowns=[slow]))
+    high = run(ddp("high", iterations=200, slowdowns=[slow]))
     assert_equal_rows(high, changing)
 
 

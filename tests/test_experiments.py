@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,12 +16,13 @@ from simsys import (
     create_medium_scale_config,
     create_small_scale_config,
 )
-from simsys.check import check_file
+from simsys.config.scenarios import read_scenarios
 from simsys.config.training import TrainingConfig
+from simsys.metrics.result import RunResult
 
 FOLDER = Path(next(iter(experiments.__path__)))
 FILES = sorted(FOLDER.glob("*.yaml"))
-SCENARIOS = [config for file in FILES for config in check_file(file)]
+SCENARIOS = [config for file in FILES for config in read_scenarios(file)]  # checked in test_check.py
 FEW_ITERATIONS, FEW_REQUESTS = 3, 20
 
 
@@ -42,10 +44,16 @@ def iterations_of(training: TrainingConfig) -> int:
     return last_change + FEW_ITERATIONS
 
 
+@cache
+def result_of(name: str) -> RunResult:
+    (config,) = (config for config in SCENARIOS if config.name == name)
+    return DistributedAISimulator(shortened(config)).run()
+
+
 @pytest.mark.parametrize("config", SCENARIOS, ids=lambda config: config.name)
 def test_every_scenario_runs(config: SimulationConfig) -> None:
     assert config.description
-    result = DistributedAISimulator(shortened(config)).run()
+    result = result_of(config.name)
     for each in result.jobs or [result]:
         assert sum(each.memory_bytes.values()) <= each.metrics["memory_capacity_bytes"]
     if config.kind == "jobs":
@@ -67,8 +75,7 @@ def test_every_scenario_runs(config: SimulationConfig) -> None:
     ],
 )
 def test_the_layouts_of_korthikanti_2022_take_about_as_long_as_in_table_5(name: str, measured_s: float) -> None:
-    (config,) = (config for config in SCENARIOS if config.name == name)
-    metrics = DistributedAISimulator(shortened(config)).run().metrics
+    metrics = result_of(name).metrics
     assert metrics["mean_iteration_s"] == pytest.approx(measured_s, rel=0.25)
 
 

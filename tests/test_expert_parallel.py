@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -80,8 +81,17 @@ def test_balanced_experts_do_the_same_work_as_undivided_ones(expert: int) -> Non
     assert divided.plans[0][0].flop == pytest.approx(whole.plans[0][0].flop, rel=1e-12)
 
 
-@pytest.mark.parametrize(("tensor", "context"), [(1, 1), (2, 1), (1, 2), (2, 2)])
-@pytest.mark.parametrize("expert", [2, 4])
+PAIRS = {(2, 1, 1), (2, 2, 2), (4, 2, 1), (4, 1, 2)}
+"""Among these there is each pair of degrees."""
+
+
+@pytest.mark.parametrize(
+    ("expert", "tensor", "context"),
+    [
+        pytest.param(*degrees, marks=() if degrees in PAIRS else pytest.mark.slow)
+        for degrees in product((2, 4), (1, 2), (1, 2))
+    ],
+)
 def test_tokens_go_to_their_experts_and_back_in_both_passes(expert: int, tensor: int, context: int) -> None:
     """Four all-to-alls of k·h elements for each of the rank's tokens, layer and micro-batch (Lepikhin et al. 2020)."""
     _, operations = recorded(config_of(expert, data=4, tensor=tensor, context=context))

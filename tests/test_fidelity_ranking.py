@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import spearmanr
 
 from simsys.fidelity.case import Case, Prediction
 from simsys.fidelity.ranking import ranking_of, spearman
@@ -20,6 +19,8 @@ def row(layouts: str, predicted: float | None, measured: float, metric: str = "i
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=3, max_size=12))
 def test_the_rank_correlation_is_that_of_scipy(pairs: list[tuple[int, int]]) -> None:
+    from scipy.stats import spearmanr  # takes a second, and no other test needs it
+
     left, right = ([float(pair[side]) for pair in pairs] for side in (0, 1))
     if len(set(left)) > 1 and len(set(right)) > 1:
         assert spearman(left, right) == pytest.approx(spearmanr(left, right).statistic)

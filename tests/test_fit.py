@@ -155,14 +155,17 @@ def test_a_sample_takes_the_root_of_each_groups_runs_with_all_their_cases() -> N
     assert len(sample(table, 1000)) == 33
 
 
+@pytest.fixture(scope="module")
 def calibration() -> Calibration:
     as_of = date(2026, 11, 22)
     command = "simsys calibrate mine.csv"
     return calibrate(cases(VARIED), tables=["mine.csv"], command=command, as_of=as_of, rows_of_a_group=100)
 
 
-def test_a_calibration_is_written_with_where_it_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = calibration().write(tmp_path / "hardware_profiles")
+def test_a_calibration_is_written_with_where_it_comes_from(
+    calibration: Calibration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = calibration.write(tmp_path / "hardware_profiles")
     assert sorted(path.name for path in files) == ["A100-SXM-80GB.yaml", "expected_errors.yaml", "vllm.yaml"]
     monkeypatch.setenv("SIMSYS_PATH", str(tmp_path))
     engine = load_engine("vllm")
@@ -177,10 +180,10 @@ def test_a_calibration_is_written_with_where_it_comes_from(tmp_path: Path, monke
 
 
 def test_what_has_seen_the_rows_before_is_compared_with_what_sees_them_now(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    calibration: Calibration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A first fit must be better where it has not seen the rows; one that begins with a fit, where both have."""
-    found = calibration()
+    found = calibration
     blind = replace(found, unseen=[replace(each, predicted=9.0 * each.case.measured) for each in found.unseen])
     assert found.helps
     assert not blind.helps

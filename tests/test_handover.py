@@ -129,8 +129,11 @@ def test_conservation(
 
 
 def test_the_random_cases_cover_what_can_happen() -> None:
+    wanted = {"admitted", "rejected", "preempted", "jump", "waited for room", "computed again"}
     seen: set[str] = set()
     for seed in range(150):
+        if seen >= wanted:
+            return
         toy = serve(seed, "medium", slow=30.0)
         preempted, transfers = toy.served.times("preempted"), toy.moves.transfers
         seen |= {event for event, _, _ in toy.served.events}
@@ -138,7 +141,7 @@ def test_the_random_cases_cover_what_can_happen() -> None:
         for request, (started_s, ended_s, _) in transfers.items():
             seen |= {"waited for room"} if started_s > toy.served.times("first token")[request] else set()
             seen |= {"computed again"} if preempted.get(request, 0.0) > ended_s else set()
-    assert seen >= {"admitted", "rejected", "preempted", "jump", "waited for room", "computed again"}
+    assert seen >= wanted
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -13,6 +13,8 @@ from comparison_toys import at_once
 import simsys.comparison.compare as module
 from simsys.cli import cli
 
+pytestmark = pytest.mark.usefixtures("what_others_left_is_kept")
+
 CHAT = """
 name: chat
 hardware: {gpu: H100-SXM}

@@ -14,6 +14,8 @@ from simsys.comparison.variants import HIGH, MEDIUM, as_variant
 from simsys.errors import InternalError
 from simsys.simulation import simulate
 
+pytestmark = pytest.mark.usefixtures("what_others_left_is_kept")
+
 
 def test_events_and_figures_are_those_of_the_run() -> None:
     found, result = measure(serving(), HIGH, 2), simulate(as_variant(serving(), HIGH))

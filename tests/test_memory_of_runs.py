@@ -18,6 +18,7 @@ from simsys.metrics.memory import MemoryTimeline
 from simsys.metrics.result import RunResult
 from simsys.report.plots import plot_memory
 from simsys.simulation import simulate, simulate_job
+from tests.thorough import cases
 
 
 @st.composite
@@ -36,7 +37,7 @@ def jobs(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=60)
+@settings(max_examples=cases(60))
 @given(jobs())
 def test_a_run_reaches_exactly_what_was_asked_for(mix: dict[str, Any]) -> None:
     """With whole states; what is asked for is the fullest stage at its fullest moment."""

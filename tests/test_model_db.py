@@ -10,7 +10,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simsys.errors import ConfigError, UnknownNameError, UsageError
@@ -24,6 +24,7 @@ from simsys.model.model_entry import ENTRY_KEYS
 from simsys.model.operators import Operator, OperatorKind, Split
 from simsys.model.transformer import build_transformer
 from simsys.model.work import Precision, Work, forward_work
+from tests.thorough import cases
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = ROOT / "scripts" / "make_model_db.py"
@@ -141,6 +142,7 @@ def macro_entry(name: str) -> dict:
 
 
 @pytest.mark.parametrize("name", DENSE_DECODERS)
+@settings(max_examples=cases(100))
 @given(
     tokens=st.integers(1, 10_000),
     sequences=st.integers(1, 200),

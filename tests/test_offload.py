@@ -249,11 +249,18 @@ def ends_of(
     return [train(level, name, chunks, layout, **shared, **options).end_s for level in LEVELS]
 
 
-@pytest.mark.parametrize(("name", "options"), SETTINGS)
-@pytest.mark.parametrize(("layout", "schedule", "count"), LAYOUTS)
-@pytest.mark.parametrize("micro_batches", [2, 4])
+COMBINATIONS = [
+    pytest.param(*setting, *layout, micro_batches, marks=pytest.mark.slow if (i + j + k) % 2 else ())
+    for i, setting in enumerate(SETTINGS)
+    for j, layout in enumerate(LAYOUTS)
+    for k, micro_batches in enumerate((2, 4))
+]
+"""By default half of them, among which there is each pair of setting, layout and number of micro-batches."""
+
+
+@pytest.mark.parametrize(("name", "options", "layout", "schedule", "count", "micro_batches"), COMBINATIONS)
 def test_the_levels_of_detail_agree(
-    layout: Layout, schedule: str, count: int, micro_batches: int, name: str, options: dict[str, Any]
+    name: str, options: dict[str, Any], layout: Layout, schedule: str, count: int, micro_batches: int
 ) -> None:
     high, medium = ends_of(layout, schedule, count, micro_batches, name, options)
     assert high == pytest.approx(medium, rel=1e-9)

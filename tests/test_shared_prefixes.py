@@ -162,8 +162,11 @@ def test_the_levels_give_the_same_times(policy: type[Scheduler], swap_blocks: in
 
 
 def test_the_random_cases_cover_what_can_happen() -> None:
+    wanted = {"preempted", "rejected", "hit", "miss", "swap_out", "swap_in", "jump", "hit again", "looked up again"}
     seen: set[str] = set()
     for seed in range(100):
+        if seen >= wanted:
+            return
         requests, settings = case(seed)
         for swap_blocks in (None, 5):
             served = serve(requests, settings, prefix_caching=True, swap_blocks=swap_blocks)
@@ -174,8 +177,7 @@ def test_the_random_cases_cover_what_can_happen() -> None:
             again = Counter(request for request, *_ in served.lookups)
             seen |= {"hit again" for r, hits, asked, _ in served.lookups if hits and asked > requests.prompt_tokens[r]}
             seen |= {"looked up again" for count in again.values() if count > 1}
-    assert seen >= {"preempted", "rejected", "hit", "miss", "swap_out", "swap_in", "jump", "hit again"}
-    assert "looked up again" in seen
+    assert seen >= wanted
 
 
 @settings(max_examples=40, deadline=None)

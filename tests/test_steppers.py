@@ -151,8 +151,11 @@ def test_the_levels_give_the_same_times(policy: type[Scheduler], router: type[Ro
 
 
 def test_the_random_cases_cover_what_can_happen() -> None:
+    wanted = {"admitted", "first token", "finished", "preempted", "rejected", "jump", "jump over chunks"}
     seen: set[str] = set()
     for seed in range(150):
+        if seen >= wanted:
+            return
         rng = random.Random(seed)
         requests, settings = workload(rng), limits(rng)
         served = serve(requests, settings)
@@ -160,7 +163,7 @@ def test_the_random_cases_cover_what_can_happen() -> None:
         chunks = [set(step.chunks) for step in served.steps]
         seen |= {"jump" for count in served.runs if count > 1}
         seen |= {"jump over chunks" for before, after in pairwise(chunks) if before and before == after}
-    assert seen >= {"admitted", "first token", "finished", "preempted", "rejected", "jump", "jump over chunks"}
+    assert seen >= wanted
 
 
 def test_a_long_output_costs_no_more_events_than_a_short_one() -> None:

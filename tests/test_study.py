@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from comparison_toys import SETTINGS, jobs, serving, training
 
 from simsys.comparison.study import machine, study
+
+pytestmark = pytest.mark.usefixtures("what_others_left_is_kept")
 
 
 def test_everything_is_data() -> None:

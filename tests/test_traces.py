@@ -6,6 +6,7 @@ import json
 import math
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -359,22 +360,45 @@ def test_any_json_is_read_or_refused(
     read_or_refused(tmp_path_factory.getbasetemp(), text.encode(), True)
 
 
+def trace_of(folder: Path, count: int) -> Path:
+    rows = [
+        f"2026-01-05 {row // 3600:02}:{row // 60 % 60:02}:{row % 60:02}.5,{row % 999 + 1},7" for row in range(count)
+    ]
+    path = folder / f"{count}.csv"
+    path.write_text("\n".join([HEADER, *rows]))
+    return path
+
+
 def test_the_cost_of_a_row_does_not_grow_with_their_number(tmp_path: Path) -> None:
-    def cost_s(count: int) -> float:
-        rows = [
-            f"2026-01-05 {row // 3600:02}:{row // 60 % 60:02}:{row % 60:02}.5,{row % 999 + 1},7"
-            for row in range(count)
-        ]
-        path = tmp_path / f"{count}.csv"
-        path.write_text("\n".join([HEADER, *rows]))
+    def calls(count: int) -> int:
+        """Calls of functions, Python's own too, while so many rows are read."""
+        path, found, before = trace_of(tmp_path, count), Counter[str](), sys.getprofile()
+        sys.setprofile(lambda frame, event, argument: found.update([event]))
+        try:
+            table = read_trace(path).table
+        finally:
+            sys.setprofile(before)
+        assert len(table) == count
+        return found["call"] + found["c_call"]
+
+    assert calls(200) > 200
+    assert calls(4_000) < 1.1 * 20 * calls(200)
+
+
+@pytest.mark.slow
+def test_nor_does_the_time_of_a_row(tmp_path: Path) -> None:
+    """Of which calls say nothing that look at all rows at once; and no machine is busy enough to look like that."""
+
+    def least_s(path: Path) -> float:
         times = []
         for _ in range(3):
             start = time.process_time()
-            assert len(read_trace(path).table) == count
+            read_trace(path)
             times.append(time.process_time() - start)
-        return min(times) / count
+        return min(times)
 
-    assert cost_s(40_000) < 3 * cost_s(4_000)
+    many, few = (least_s(trace_of(tmp_path, count)) for count in (40_000, 400))
+    assert many < 100 * 10 * few
 
 
 def test_the_samples_are_what_their_script_makes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import simsys.check.effects
 from simsys.build.job import build_job
 from simsys.build.training import TrainingJob
 from simsys.check import check_config
@@ -185,6 +186,13 @@ def variants(name: str) -> list[tuple[Lever, TrainingJob]]:
     return [*single_levers(job), *lever_pairs(job)]
 
 
+@pytest.fixture
+def untimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Advice costs no simulations here, where nobody looks at how long a lever makes iterations."""
+    monkeypatch.setattr(simsys.check.effects, "iteration_seconds", lambda job: 1.0)
+
+
+@pytest.mark.usefixtures("untimed")
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_what_is_said_to_fit_passes_the_check_and_what_does_not_suffice_is_infeasible_but_not_wrong(name: str) -> None:
     found = variants(name)
@@ -204,6 +212,7 @@ def test_the_global_batch_stays(name: str) -> None:
         assert job.global_batch_size == samples, lever_text(lever)
 
 
+@pytest.mark.usefixtures("untimed")
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_of_each_kind_there_is_at_most_one_and_of_it_the_mildest_that_fits(name: str) -> None:
     job = build_job(SCENARIOS[name])

@@ -149,7 +149,7 @@ def named(name: str, tuning: NcclTuning | None = None) -> Choose:
         return everything
     if ":" not in name:
         for part in name.split("/"):
-            if part not in ALGORITHMS.names():
+            if part not in ALGORITHMS:
                 raise UnknownNameError("communication pattern", part, ["auto", *ALGORITHMS.names()])
     wanted = get_algorithm(name)
     in_switch = not {"nvls", "nvls_tree"}.isdisjoint(name.split("/"))
