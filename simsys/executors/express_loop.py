@@ -50,9 +50,9 @@ def loop(express: Express) -> Generator[int, Any, None]:
     note_growth: Callable[[int], object] = id if kv.growth is None else kv.growth.append
     tree: Any = kv.tree if isinstance(kv, PrefixCache) else None
     per_step_s, per_sequence_s, on_end = replica._per_step_s, replica._per_sequence_s, replica.on_end
-    longest_context, most_tokens = replica._max_context_tokens or inf, replica._surely_fits
+    longest = min(replica._max_context_tokens or inf, replica._surely_fits)  # a request that is surely accepted
     log, logs, entries = jump._log, bool(probes.steps) or replica._notes is not None, list[float]()
-    step_costs, step_seconds = cost.kept, cost.step_seconds
+    step_seconds, collective_s = cost.step_seconds, jump._collective_s
     decode_costs, costs_of = express.decode_costs, express.costs_of
     arrival_s, requests, late_s = source._arrival_s, len(source._arrival_s), source._late_s
     arrived, admitted, lookups = probes.request_arrived, probes.request_admitted, probes.prefix_lookup
@@ -82,14 +82,14 @@ def loop(express: Express) -> Generator[int, Any, None]:
         while True:
             # Until the run ends: as Jump._goes_on, Source._deliver, Replica.submit and ChunkedPrefill.wants.
             while event is not tick:
-                if inf > coming_s <= due_s and (now_s == coming_s or not queue or queue[0][0] > coming_s):
+                if coming_s <= due_s and coming_s < inf and (now_s == coming_s or not queue or queue[0][0] > coming_s):
                     env._now = now_s = coming_s
                     env.priority = URGENT
                     event, coming = coming, coming + 1
                     for hook in arrived:
                         hook(event, now_s - late_s)
                     coming_s = arrival_s[coming] if coming < requests else inf
-                elif ahead and due_s < coming_s and (not queue or queue[0][0] > due_s) and due_s < inf:
+                elif ahead and due_s < coming_s and (not queue or queue[0][0] > due_s):
                     env._now = due_s
                     break
                 else:
@@ -123,8 +123,7 @@ def loop(express: Express) -> Generator[int, Any, None]:
                             grown_blocks = blocks_due(block_due, step, steps, growing)
                         continue
                     settled = False
-                length = prompts[event] + outputs[event]
-                if (length <= longest_context and length <= most_tokens) or replica.accepts(event):
+                if prompts[event] + outputs[event] <= longest or replica.accepts(event):
                     waiting.append(event)
                     if end == first:
                         due_s = now_s
@@ -182,8 +181,8 @@ def loop(express: Express) -> Generator[int, Any, None]:
                             growing -= 1
                             note_growth(~(step * block_size + due))
                         size -= 1
-                        generated[request] += step - since
-                        length = computed[request] + step - since
+                        generated[request] = output = outputs[request]
+                        length = prompts[request] + output - 1
                         cached -= length
                         if shares:
                             kv.release(request, length)
@@ -325,12 +324,10 @@ def loop(express: Express) -> Generator[int, Any, None]:
                     break
                 length = cached + size
                 mixed = total, logits, pairs, prompt_context, length, size
-                costs = step_costs.get((total, logits, True, size == 1))
-                if costs is None:
-                    costs = cost.step_costs(total, logits, True, jump._collective_s, alone=size == 1)
+                compute_s, exchange_s = step_seconds(total, logits, pairs, prompt_context, length, size, collective_s)
                 times, growth_s = even, 0.0
-                idle_s = costs.exchange_s + (per_step_s + per_sequence_s * logits)
-                begun_s = first_s = step_seconds(costs, pairs, prompt_context, length, size) + idle_s
+                idle_s = exchange_s + (per_step_s + per_sequence_s * logits)
+                begun_s = first_s = compute_s + idle_s
                 tokens, sharing, context, host_s = total, size, 0, NEVER_AGAIN
                 anchor_s = started_s = now_s
                 first, end, left, due_s = 0, 1, 1, now_s + first_s
@@ -341,7 +338,7 @@ def loop(express: Express) -> Generator[int, Any, None]:
                 left = ends[0][0] - step
                 length = cached + size
                 steepest_from, fixed_s, per_token_s, more_s, own_s, others_s = decode_costs.get(size) or costs_of(size)
-                if left > 1 and size * (left // block_size + 1) > free:
+                if size * left > free and left > 1 and size * (left // block_size + 1) > free:
                     then = replica._start_decoding
                     break
                 started_s = now_s
@@ -354,7 +351,7 @@ def loop(express: Express) -> Generator[int, Any, None]:
                         even.first_s, even.growth_s = first_s, growth_s
                     else:
                         batch = Batch(size, size, 0.0, 0, length, size)
-                        times = cost.step_times(batch, 0.0, own_s, jump._collective_s)
+                        times = cost.step_times(batch, 0.0, own_s, collective_s)
                         begun_s = first_s = times.first_s
                         growth_s, idle_s = times.growth_s, times.idle_s
                     tokens, sharing, context, host_s = size, size, length, own_s
