@@ -224,11 +224,8 @@ class Jump:
 
     def passed(self) -> int:
         """How many steps of the run have ended before what happens now."""
-        times, anchor_s, now_s = self._times, self._anchor_s, self._env._now
-        to = times.boundary(anchor_s, now_s, self._from + 1, self._to)
-        if self._env.priority >= self._priority and anchor_s + times.elapsed(to) == now_s:
-            to += 1
-        return to - 1 - self._from
+        env = self._env
+        return self._times.passed(self._anchor_s, env._now, self._from, self._to, now=env.priority >= self._priority)
 
     def stop(self) -> int:
         """End now, with the steps that have ended; return how many of the run have."""
