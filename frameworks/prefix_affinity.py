@@ -6,6 +6,7 @@ the request goes to the latter.
 
 from __future__ import annotations
 
+from sys import maxsize
 from typing import Annotated
 
 from pydantic import Field, NonNegativeInt
@@ -31,12 +32,12 @@ class PrefixAffinity(Router):
 
     def route(self, request: int) -> Replica:
         """Compare what they have cached, then how busy they are."""
-        replicas, options = self.replicas, self.options
-        found = [replica.cached_tokens(request) for replica in replicas]
-        loads = [replica.outstanding for replica in replicas]
-        longest, idlest = max(found), min(loads)
-        load = min(load for load, tokens in zip(loads, found, strict=True) if tokens == longest)
-        busy = load > options.balance_rel_threshold * idlest
-        if busy and load - idlest > options.balance_abs_threshold:
-            return replicas[loads.index(idlest)]
-        return replicas[list(zip(loads, found, strict=True)).index((load, longest))]
+        options, longest, least, idlest = self.options, -1, 0, maxsize
+        for replica in self.replicas:
+            tokens, load = replica.cached_tokens(request), replica.outstanding
+            if tokens > longest or (tokens == longest and load < least):
+                chosen, longest, least = replica, tokens, load
+            if load < idlest:
+                idle, idlest = replica, load
+        busy = least > options.balance_rel_threshold * idlest
+        return idle if busy and least - idlest > options.balance_abs_threshold else chosen

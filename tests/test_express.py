@@ -129,6 +129,17 @@ def test_most_steps_are_ended_in_the_loop(monkeypatch: pytest.MonkeyPatch, repli
         assert found.scheduled < 20, "events do not grow with the requests of an open loop on one replica"
 
 
+@pytest.mark.parametrize("threshold", [0, 3])
+def test_prompts_of_many_steps_are_processed_in_the_loop(threshold: int) -> None:
+    requests = RequestTable([1e-4 * place for place in range(50)], [300] * 50, [5] * 50)
+    settings = Limits(num_blocks=5000, long_prefill_token_threshold=threshold)
+    found, fast = served(requests, settings)
+    assert fast == served(requests, settings, Passes())[1]
+    assert found.scheduled < 20
+    (runs,) = fast[-1].values()
+    assert any(count > 1 and prompts for count, prompts in zip(runs[1::6], runs[3::6], strict=True))
+
+
 @pytest.mark.parametrize("replicas", [1, 4])
 def test_hooks_are_called_in_order_of_time(replicas: int) -> None:
     rng = random.Random(1)

@@ -159,6 +159,7 @@ def test_blocks_and_their_order_are_those_of_the_naive_cache(
             blocks = cache.blocks_for(max(tokens, reserve))
             idle = sum(not naive.found[key].users for key in naive.keys[request][: cached // block_size])
             fits = blocks - cached // block_size + idle <= len(naive.free)
+            assert cache.holds(request, cached) == (idle == 0)
             assert cache.admission_blocks(request, max(tokens, reserve)) == blocks - cached // block_size + idle
             assert cache.start(request, tokens, cached=cached, reserve=reserve) == fits
             if fits:

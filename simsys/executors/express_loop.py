@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator
 from functools import partial
 from heapq import heappop, heappush
 from math import inf
-from operator import attrgetter
+from sys import maxsize
 from typing import TYPE_CHECKING, Any
 
 from simpy.events import URGENT
@@ -26,8 +26,6 @@ from simsys.serving.prefix_cache import PrefixCache
 if TYPE_CHECKING:
     from simsys.executors.express import Express
 
-LIMITS = ("max_num_seqs", "max_num_batched_tokens", "long_prefill_token_threshold")
-
 
 def loop(express: Express) -> Generator[int, Any, None]:
     """The loop. When something else comes before a run ends, it yields, and is sent what has come.
@@ -41,7 +39,8 @@ def loop(express: Express) -> Generator[int, Any, None]:
     even, priority, waking, queue = jump._even, jump._priority, replica._waking, env._queue
     scheduler, kv, sequences = replica.scheduler, replica.kv, replica.sequences
     decode: Any = replica._decode
-    seats, budget, threshold = attrgetter(*LIMITS)(scheduler.options)
+    limits = scheduler.options
+    seats, budget, threshold = limits.max_num_seqs, limits.max_num_batched_tokens, limits.long_prefill_token_threshold
     waiting, running, prefilling = scheduler.waiting, scheduler.running, scheduler.prefilling
     ends, joined, remainder, block_due = decode.ends, decode.joined, decode.remainder, decode.block_due
     prompts, outputs = sequences.prompt_tokens, sequences.output_tokens
@@ -50,9 +49,9 @@ def loop(express: Express) -> Generator[int, Any, None]:
     note_growth: Callable[[int], object] = id if kv.growth is None else kv.growth.append
     tree: Any = kv.tree if isinstance(kv, PrefixCache) else None
     per_step_s, per_sequence_s, on_end = replica._per_step_s, replica._per_sequence_s, replica.on_end
-    longest_context, most_tokens = replica._max_context_tokens or inf, replica._surely_fits
+    longest = min(replica._max_context_tokens or inf, replica._surely_fits)  # a request that is surely accepted
     log, logs, entries = jump._log, bool(probes.steps) or replica._notes is not None, list[float]()
-    step_costs, step_seconds = cost.kept, cost.step_seconds
+    step_seconds, collective_s = cost.step_seconds, jump._collective_s
     decode_costs, costs_of = express.decode_costs, express.costs_of
     arrival_s, requests, late_s = source._arrival_s, len(source._arrival_s), source._late_s
     arrived, admitted, lookups = probes.request_arrived, probes.request_admitted, probes.prefix_lookup
@@ -67,8 +66,9 @@ def loop(express: Express) -> Generator[int, Any, None]:
     tokens: Any = jump._tokens
     sharing, context, host_s = jump._sequences, jump._context, jump._host_s
     mixed: Any = jump._batch
+    more_pairs = jump._more_pairs
     chunks: Any = replica._chunks
-    complete = [each for each, count in chunks if computed[each] + count == prompts[each] + generated[each]]
+    complete = [each for each, count in chunks if count == sequences.remaining_prompt(each)]
     decoding, left, busy_s = replica._decoding, 0, device.busy_s
     size, cached, step, growing = decode.size, decode.cached_tokens, decode.step, decode.growing
     free, taken, peak, reserved = kv.free_blocks, kv.taken_blocks, kv.peak_blocks, kv.reserved_blocks
@@ -82,14 +82,14 @@ def loop(express: Express) -> Generator[int, Any, None]:
         while True:
             # Until the run ends: as Jump._goes_on, Source._deliver, Replica.submit and ChunkedPrefill.wants.
             while event is not tick:
-                if inf > coming_s <= due_s and (now_s == coming_s or not queue or queue[0][0] > coming_s):
+                if coming_s <= due_s and coming_s < inf and (now_s == coming_s or not queue or queue[0][0] > coming_s):
                     env._now = now_s = coming_s
                     env.priority = URGENT
                     event, coming = coming, coming + 1
                     for hook in arrived:
                         hook(event, now_s - late_s)
                     coming_s = arrival_s[coming] if coming < requests else inf
-                elif ahead and due_s < coming_s and (not queue or queue[0][0] > due_s) and due_s < inf:
+                elif ahead and due_s < coming_s and (not queue or queue[0][0] > due_s):
                     env._now = due_s
                     break
                 else:
@@ -115,26 +115,23 @@ def loop(express: Express) -> Generator[int, Any, None]:
                         break
                     if event is GROWN:  # as Replica._grown_blocks and Jump.passed
                         grown_blocks = 0
-                        if growing and decoding and end - first > 1:
-                            to = times.boundary(anchor_s, now_s, first + 1, end)
-                            steps = to - 1 - first
-                            if env.priority >= priority and anchor_s + times.elapsed(to) == now_s:
-                                steps += 1
-                            grown_blocks = blocks_due(block_due, step, steps, growing)
+                        if end - first > 1 and (chunks or (growing and decoding)):
+                            steps = times.passed(anchor_s, now_s, first, end, now=env.priority >= priority)
+                            grown_blocks = blocks_due(block_due, step, steps, growing) if decoding else 0
+                            for request, count in chunks:
+                                grown_blocks += kv.missing_blocks(request, computed[request] + count * (steps + 1))
                         continue
                     settled = False
-                length = prompts[event] + outputs[event]
-                if (length <= longest_context and length <= most_tokens) or replica.accepts(event):
+                if prompts[event] + outputs[event] <= longest or replica.accepts(event):
                     waiting.append(event)
                     if end == first:
                         due_s = now_s
                     elif left > 1 and waiting[0] == event and len(running) < seats and tokens < budget:
-                        to = times.boundary(anchor_s, now_s, first + 1, end)
-                        due_s = anchor_s + times.elapsed(to)
-                        if due_s == now_s and to < end and env.priority >= priority:
-                            to += 1
-                            due_s = anchor_s + times.elapsed(to)
-                        end = to
+                        last, end = end, times.boundary(anchor_s, now_s, first + 1, end)
+                        due_s = anchor_s + times.elapsed(end)
+                        if due_s == now_s and end < last and env.priority >= priority:
+                            end += 1
+                            due_s = anchor_s + times.elapsed(end)
             if event is None or event is CLOSE:
                 break
             event, now_s, settled = -1, due_s, False
@@ -153,6 +150,10 @@ def loop(express: Express) -> Generator[int, Any, None]:
                 elif logs:
                     entries += (started_s, steps, sharing, tokens - sharing, begun_s, growth_s, free, taken)
                 first, ended_s = end, now_s
+                if chunks and steps > 1:
+                    kv.peak_blocks = peak
+                    replica._hold(chunks, steps)
+                    free, peak, reserved = kv.free_blocks, kv.peak_blocks, 0
 
             # Every decoding sequence has its tokens: as LLMDecode.finish and PagedKVCache.release.
             if decoding:
@@ -182,8 +183,8 @@ def loop(express: Express) -> Generator[int, Any, None]:
                             growing -= 1
                             note_growth(~(step * block_size + due))
                         size -= 1
-                        generated[request] += step - since
-                        length = computed[request] + step - since
+                        generated[request] = output = outputs[request]
+                        length = prompts[request] + output - 1
                         cached -= length
                         if shares:
                             kv.release(request, length)
@@ -202,7 +203,7 @@ def loop(express: Express) -> Generator[int, Any, None]:
             if chunks:
                 if len(chunks) > len(complete):
                     for request, count in chunks:
-                        computed[request] += count
+                        computed[request] += count * steps
                 for request in complete:
                     if prefilling:
                         prefilling.pop(request, None)
@@ -238,8 +239,8 @@ def loop(express: Express) -> Generator[int, Any, None]:
                 if reserved > free or (shares and prefilling):
                     then = replica._next  # somebody may have to be preempted
                     break
-                total, logits, pairs, prompt_context, single = size, size, 0.0, 0, False
-                complete, scarce = [], False
+                total, logits, pairs, prompt_context, repeats = size, size, 0.0, 0, maxsize
+                complete = []
                 for request in prefilling:
                     length = computed[request]
                     count = remaining = prompts[request] + generated[request] - length
@@ -248,15 +249,11 @@ def loop(express: Express) -> Generator[int, Any, None]:
                     if count > budget - total:
                         count = budget - total
                     if count > 0:
-                        blocks = -(-(length + count) // block_size) - held[request]
-                        if blocks > 0:
-                            if blocks > free - reserved:
-                                scarce = True
-                                break
-                            held[request] += blocks
-                            kv.free_blocks = free = free - blocks
-                            if num_blocks - free > peak:
-                                peak = num_blocks - free
+                        kv.reserved_blocks, kv.peak_blocks = reserved, peak
+                        if not kv.grow(request, length + count):
+                            then = replica._next  # likewise; the blocks that have been taken here stand
+                            break
+                        free, peak = kv.free_blocks, kv.peak_blocks
                         chunks.append((request, count))
                         total += count
                         pairs += count * length + count * (count + 1) / 2
@@ -264,10 +261,9 @@ def loop(express: Express) -> Generator[int, Any, None]:
                         if count == remaining:
                             complete.append(request)
                             logits += 1
-                        elif (remaining - 1) // count <= 1:
-                            single = True
-                if scarce:
-                    then = replica._next  # likewise; the blocks that have been taken here stand
+                        elif (remaining - 1) // count < repeats:
+                            repeats = (remaining - 1) // count
+                if then is not None:
                     break
                 while waiting and len(running) < seats:
                     request = waiting[0]
@@ -314,26 +310,32 @@ def loop(express: Express) -> Generator[int, Any, None]:
                         logits += 1
                     else:
                         prefilling[request] = None
-                        if (remaining - 1) // count <= 1:
-                            single = True
+                        if (remaining - 1) // count < repeats:
+                            repeats = (remaining - 1) // count
 
             # The next run begins: as Replica._start_with_prompts and Jump.run …
             decoding = size
             if chunks:
-                if not (complete or single):
-                    then = partial(replica._start_with_prompts, [Chunk(*each) for each in chunks])
-                    break
-                length = cached + size
+                length, left, own_s = cached + size, 1, per_step_s + per_sequence_s * logits
+                if repeats > 1 and not complete:
+                    left = repeats if size == 0 else min(repeats, decode.steps_left() + decode.step - step)
+                    # It is told here only if its blocks surely suffice, and for who arrives meanwhile, too.
+                    if left > 1 and (shares or (total * left + budget) // block_size + size + len(chunks) >= free):
+                        then = partial(replica._start_with_prompts, [Chunk(*each) for each in chunks])
+                        break
                 mixed = total, logits, pairs, prompt_context, length, size
-                costs = step_costs.get((total, logits, True, size == 1))
-                if costs is None:
-                    costs = cost.step_costs(total, logits, True, jump._collective_s, alone=size == 1)
-                times, growth_s = even, 0.0
-                idle_s = costs.exchange_s + (per_step_s + per_sequence_s * logits)
-                begun_s = first_s = step_seconds(costs, pairs, prompt_context, length, size) + idle_s
-                tokens, sharing, context, host_s = total, size, 0, NEVER_AGAIN
-                anchor_s = started_s = now_s
-                first, end, left, due_s = 0, 1, 1, now_s + first_s
+                if left > 1:  # after which another batch comes: one sequence more or fewer, or a complete prompt
+                    more_pairs = float(sum([count * count for _, count in chunks]))
+                    times = cost.step_times(Batch(*mixed), more_pairs, own_s, collective_s)
+                    first_s, growth_s, idle_s, host_s = times.first_s, times.growth_s, times.idle_s, own_s
+                    due_s, replica._began_s = now_s + times.elapsed(left), now_s
+                else:
+                    compute_s, idle_s = step_seconds(total, logits, pairs, prompt_context, length, size, collective_s)
+                    times, growth_s, idle_s, host_s = even, 0.0, idle_s + own_s, NEVER_AGAIN
+                    first_s = compute_s + idle_s
+                    due_s = now_s + first_s
+                tokens, sharing, context, begun_s = total, size, 0, first_s
+                anchor_s, started_s, first, end = now_s, now_s, 0, left
             # … or _start_decoding and Jump.decode.
             elif size:
                 if len(ends) != size:
@@ -341,7 +343,7 @@ def loop(express: Express) -> Generator[int, Any, None]:
                 left = ends[0][0] - step
                 length = cached + size
                 steepest_from, fixed_s, per_token_s, more_s, own_s, others_s = decode_costs.get(size) or costs_of(size)
-                if left > 1 and size * (left // block_size + 1) > free:
+                if size * left > free and left > 1 and size * (left // block_size + 1) > free:
                     then = replica._start_decoding
                     break
                 started_s = now_s
@@ -353,17 +355,15 @@ def loop(express: Express) -> Generator[int, Any, None]:
                         growth_s, idle_s, times = more_s, others_s, even
                         even.first_s, even.growth_s = first_s, growth_s
                     else:
-                        batch = Batch(size, size, 0.0, 0, length, size)
-                        times = cost.step_times(batch, 0.0, own_s, jump._collective_s)
+                        times = cost.step_times(Batch(size, size, 0.0, 0, length, size), 0.0, own_s, collective_s)
                         begun_s = first_s = times.first_s
                         growth_s, idle_s = times.growth_s, times.idle_s
                     tokens, sharing, context, host_s = size, size, length, own_s
-                    mixed, anchor_s, first = None, now_s, 0
+                    mixed, more_pairs, anchor_s, first = None, 0.0, now_s, 0
                 end = first + left
+                due_s = anchor_s + (end * first_s + growth_s * (end * (end - 1) * 0.5))
                 if times.kinks:
                     due_s = anchor_s + times.elapsed(end)
-                else:
-                    due_s = anchor_s + (end * first_s + growth_s * (end * (end - 1) * 0.5))
             # … or it rests until the next request comes.
             else:
                 if logs:
@@ -388,7 +388,7 @@ def loop(express: Express) -> Generator[int, Any, None]:
         decode.size, decode.cached_tokens, decode.step, decode.growing = size, cached, step, growing
         kv.taken_blocks, kv.peak_blocks, kv.reserved_blocks = taken, peak, reserved
         jump._tokens, jump._sequences, jump._context, jump._host_s = tokens, sharing, context, host_s
-        jump._batch, jump._more_pairs = Batch(*mixed) if mixed else None, 0.0
+        jump._batch, jump._more_pairs = Batch(*mixed) if mixed else None, more_pairs
         if then is not None:
             source.give_back(coming)
             env.priority = priority

@@ -60,8 +60,7 @@ class PassCost:
         ]
         self._heads = [(n, segment) for _, n, segments in self._stretches for segment in segments if segment.per_logit]
         self._kept: dict[tuple[float, float, bool], tuple[float, float]] = {}
-        self.kept: dict[tuple[float, float, bool, bool], StepCosts] = {}
-        """What `step_costs` has put together."""
+        self._kept_steps: dict[tuple[float, float, bool, bool], StepCosts] = {}
         self._of_tokens: dict[tuple[float, bool, bool], StepCosts] = {}
         self._of_logits: dict[float, tuple[float, float]] = {}
 
@@ -105,33 +104,48 @@ class PassCost:
         What depends on the tokens and what on the logits have fewer values than both together.
         """
         key = tokens, logits, prompts, alone
-        found = self.kept.get(key)
+        found = self._kept_steps.get(key)
         if found is None:
-            of_tokens = self._of_tokens.get((tokens, prompts, alone))
-            if of_tokens is None:
-                of_tokens = self._token_costs(tokens, prompts, collective_s, 1 if alone else 2)
-                self._of_tokens[tokens, prompts, alone] = of_tokens
-            head = self._of_logits.get(logits)
-            if head is None:
-                head = self._of_logits[logits] = self._logit_costs(logits, collective_s)
-            found = self.kept[key] = StepCosts(
+            of_tokens = self._of_tokens.get((tokens, prompts, alone)) or self._token_costs(
+                tokens, prompts, alone, collective_s
+            )
+            head = self._of_logits.get(logits) or self._logit_costs(logits, collective_s)
+            found = self._kept_steps[key] = StepCosts(
                 of_tokens.compute_s + head[0], of_tokens.exchange_s + head[1], *of_tokens[2:]
             )
         return found
 
     def step_seconds(
-        self, costs: StepCosts, pairs: float, prompt_context: float, context: float, decoding: float
-    ) -> float:
-        """Seconds of a single pass with prompts, without what its `costs` say is no computation.
+        self,
+        tokens: float,
+        logits: float,
+        pairs: float,
+        prompt_context: float,
+        context: float,
+        decoding: float,
+        collective_s: CollectiveSeconds,
+        *,
+        prompts: bool = True,
+    ) -> tuple[float, float]:
+        """As `seconds`, of a single pass that is told by its numbers.
 
         Args:
-            costs: Of a pass with its tokens.
+            tokens: Tokens that it processes.
+            logits: Those of them that go through the head.
             pairs: Query-key pairs of its prompts.
             prompt_context: Cached tokens that these read.
             context: Cached tokens that decoding sequences read.
             decoding: How many of these there are.
+            collective_s: As in `seconds`.
+            prompts: Whether there are any.
         """
-        seconds, _, prompt_kernels, decode_kernels, steepest_from, steepest_s, per_token_s = costs
+        # Few passes have the same tokens and logits, so nothing is kept of both together.
+        of_tokens = self._of_tokens.get((tokens, prompts, decoding == 1))
+        if of_tokens is None:
+            of_tokens = self._token_costs(tokens, prompts, decoding == 1, collective_s)
+        head_s, head_exchange_s = self._of_logits.get(logits) or self._logit_costs(logits, collective_s)
+        seconds, exchange_s, prompt_kernels, decode_kernels, steepest_from, steepest_s, per_token_s = of_tokens
+        seconds += head_s
         if decoding:
             if context >= steepest_from:
                 seconds += steepest_s + per_token_s * context
@@ -142,7 +156,7 @@ class PassCost:
             by_bytes_s = fixed_s + pair_s * pairs + token_s * prompt_context
             by_flop_s = flop_fixed_s + flop_pair_s * pairs + flop_token_s * prompt_context
             seconds += by_bytes_s if by_bytes_s > by_flop_s else by_flop_s
-        return seconds
+        return seconds, exchange_s + head_exchange_s
 
     def step_times(self, batch: Batch, more_pairs: float, host_s: float, collective_s: CollectiveSeconds) -> StepTimes:
         """Durations of consecutive passes, of which each finds the context that those before have added.
@@ -176,13 +190,15 @@ class PassCost:
                 )
         return times
 
-    def _token_costs(self, tokens: float, prompts: bool, collective_s: CollectiveSeconds, sequences: int) -> StepCosts:
+    def _token_costs(self, tokens: float, prompts: bool, alone: bool, collective_s: CollectiveSeconds) -> StepCosts:
+        """What passes with so many tokens cost without the head, from now on kept."""
+        sequences = 1 if alone else 2
         batch = Batch(tokens=tokens, attention_pairs=1.0 if prompts else 0.0)
         compute_s, exchange_s = self._token_seconds(batch, collective_s)
         prompt = [kernel for n, segment in self._attending if prompts for kernel in segment.prompt_bounds(tokens, n)]
         decode = [kernel for n, segment in self._attending for kernel in segment.decode_bounds(tokens, n, sequences)]
         steepest = [max(kernel, key=lambda bound: (bound[1], bound[0])) for kernel in decode]
-        return StepCosts(
+        found = self._of_tokens[tokens, prompts, alone] = StepCosts(
             compute_s,
             exchange_s,
             prompt,
@@ -194,16 +210,18 @@ class PassCost:
             steepest_s=sum(bound[0] for bound in steepest),
             per_token_s=sum(bound[1] for bound in steepest),
         )
+        return found
 
     def _logit_costs(self, logits: float, collective_s: CollectiveSeconds) -> tuple[float, float]:
-        """What the head adds."""
+        """What the head adds, from now on kept."""
         batch, empty = Batch(logits=logits), Batch()
         compute_s = exchange_s = 0.0
         for repeat, segment in self._heads:
             compute_s += repeat * (segment.token_seconds(batch) - segment.token_seconds(empty))
             if segment.exchange is not None and segment.exchange.per_logit:
                 exchange_s += repeat * collective_s(segment.exchange.kind, segment.exchange_bytes(batch))
-        return compute_s, exchange_s
+        found = self._of_logits[logits] = compute_s, exchange_s
+        return found
 
     def _token_seconds(self, batch: Batch, collective_s: CollectiveSeconds) -> tuple[float, float]:
         """The part of `seconds` that depends on the token counts alone."""

@@ -99,12 +99,8 @@ class Stages:
         if batch.verified_pairs:
             return [cost.seconds(batch, collective_s) for cost, collective_s in self._costs]
         tokens, logits, pairs, prompt_context, context, decoding, *_ = batch
-        found = []
-        for cost, collective_s in self._costs:
-            costs = cost.step_costs(tokens, logits, pairs > 0.0, collective_s, alone=decoding == 1)
-            compute_s = cost.step_seconds(costs, pairs, prompt_context, context, decoding)
-            found.append((compute_s, costs.exchange_s))
-        return found
+        amounts = tokens, logits, pairs, prompt_context, context, decoding
+        return [cost.step_seconds(*amounts, collective_s, prompts=pairs > 0.0) for cost, collective_s in self._costs]
 
     def hops(self, tokens: float) -> Hops:
         """What stages hand on in a step with so many tokens."""

@@ -148,7 +148,7 @@ class _OperatorCost:
         rates: Of kernels, some of them found already.
     """
 
-    __slots__ = ("_bytes_per_weight", "_precision", "_rates", "operator")
+    __slots__ = ("_activation_bytes", "_bytes_per_weight", "_precision", "_rates", "_weight_bytes", "operator")
 
     def __init__(
         self,
@@ -163,6 +163,11 @@ class _OperatorCost:
             rates[key] = KernelRates(spec, *key)
         self.operator, self._precision, self._rates = operator, precision, rates[key]
         self._bytes_per_weight = precision.bytes_per_weight(operator)
+        self._activation_bytes = precision.activation_bytes
+        self._weight_bytes: float | None = None
+        """What every pass reads of its weights, where all else grows with the tokens."""
+        if operator.kind not in (ATTENTION, DECODE_ATTENTION) and operator.experts == operator.adapters == 1:
+            self._weight_bytes = operator.parameters_read(1.0) * self._bytes_per_weight
 
     def bounds(self, batch: Batch) -> tuple[float, float]:
         """The two least times, as `kernel_bounds`."""
@@ -170,7 +175,14 @@ class _OperatorCost:
 
     def seconds(self, batch: Batch) -> float:
         """How long it takes; nothing is launched if there is nothing to do."""
-        flop, nbytes, rows = amounts(self.operator, batch, self._precision, self._bytes_per_weight)
+        operator, weight_bytes = self.operator, self._weight_bytes
+        tokens = batch.logits if operator.per_logit else batch.tokens
+        if not tokens or weight_bytes is None:
+            flop, nbytes, rows = amounts(operator, batch, self._precision, self._bytes_per_weight)
+        else:  # the same, in short, as this is most of what finding a step's duration takes
+            flop = operator.flop_per_token * tokens
+            nbytes = weight_bytes + operator.elements_per_token * tokens * self._activation_bytes
+            rows = tokens * operator.rows_per_token
         return max(self._rates.bounds(flop, nbytes, rows)) if flop or nbytes else 0.0
 
 

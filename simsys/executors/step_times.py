@@ -89,6 +89,13 @@ class StepTimes:
             return (end,)
         return [*sorted({kink for kink, _, _ in self.kinks if first < kink < end}), end]
 
+    def passed(self, anchor_s: float, time_s: float, first: int, last: int, *, now: bool) -> int:
+        """How many steps from the first to the last have ended before a time, and at this time too if `now`."""
+        to = self.boundary(anchor_s, time_s, first + 1, last)
+        if now and anchor_s + self.elapsed(to) == time_s:
+            to += 1
+        return to - 1 - first
+
     def boundary(self, anchor_s: float, time_s: float, first: int, last: int) -> int:
         """The number of steps after which a boundary is at or after a time.
 

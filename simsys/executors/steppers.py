@@ -158,12 +158,10 @@ class Jump:
             self._times = self._cost.step_times(batch, more_pairs, host_s, self._collective_s)
             self._begin(steps)
             return
-        alone = batch.decode_sequences == 1
-        costs = self._cost.step_costs(batch.tokens, batch.logits, True, self._collective_s, alone=alone)
+        compute_s, exchange_s = self._cost.step_seconds(*batch[:6], self._collective_s)
         times = self._times = self._even
-        times.idle_s = idle_s = costs.exchange_s + host_s
-        _, _, pairs, prompt_context, context, decoding, *_ = batch
-        times.first_s = self._cost.step_seconds(costs, pairs, prompt_context, context, decoding) + idle_s
+        times.idle_s = idle_s = exchange_s + host_s
+        times.first_s = compute_s + idle_s
         times.growth_s = 0.0
         self._begin(1)
         self._host_s = NEVER_AGAIN  # since how it would grow is not known
@@ -226,11 +224,8 @@ class Jump:
 
     def passed(self) -> int:
         """How many steps of the run have ended before what happens now."""
-        times, anchor_s, now_s = self._times, self._anchor_s, self._env._now
-        to = times.boundary(anchor_s, now_s, self._from + 1, self._to)
-        if self._env.priority >= self._priority and anchor_s + times.elapsed(to) == now_s:
-            to += 1
-        return to - 1 - self._from
+        env = self._env
+        return self._times.passed(self._anchor_s, env._now, self._from, self._to, now=env.priority >= self._priority)
 
     def stop(self) -> int:
         """End now, with the steps that have ended; return how many of the run have."""

@@ -109,6 +109,9 @@ class Gaps:
 
     def __init__(self, steps: StepLog, apart: TokenGaps) -> None:
         self._steps, self._apart = steps, apart
+        self._few: list[Progressions] = []
+        if len(steps) <= BLOCK and apart.seconds.size <= BLOCK:
+            self._few = list(self._progressions())  # which are asked for again and again
         self.total = 0
         """How many gaps."""
         self.sum_s = 0.0
@@ -167,6 +170,9 @@ class Gaps:
     def _progressions(self) -> Iterator[Progressions]:
         import numpy as np
 
+        if self._few:
+            yield from self._few
+            return
         for runs in self._steps.blocks():
             yield self._of_runs(runs)
         for start in range(0, self._apart.seconds.size, BLOCK):

@@ -105,11 +105,13 @@ class StepLog:
 
     def __init__(self) -> None:
         self._told: dict[int, tuple[array[float], array[int]]] = {}
+        self._few: list[StepRuns] = []  # all entries, with what was found of them, if they are few
 
     def add(self, rank: int, runs: Sequence[float]) -> None:
         """Note runs of steps of the replica with this first rank, as `Probe.steps` tells them."""
         import numpy as np
 
+        self._few.clear()
         told = self._told.get(rank)
         if told is None:
             told = self._told[rank] = array("d"), array("i")
@@ -128,6 +130,10 @@ class StepLog:
 
     def blocks(self, rank: int | None = None, size: int = 0) -> Iterator[StepRuns]:
         """The entries, some at a time, of one replica or one after another; of each in the order they were told."""
+        if rank is None and not size and len(self) <= BLOCK:
+            self._few = self._few or [self.of(each) for each in self.ranks]
+            yield from self._few
+            return
         size = size or BLOCK
         for each in self.ranks if rank is None else (rank,):
             seconds, counts = self._table(each)

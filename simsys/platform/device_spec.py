@@ -156,7 +156,18 @@ class KernelRates:
         grouped: Whether each is many small GEMMs at once.
     """
 
-    __slots__ = ("_alignment", "_curve", "_dtype", "_floor_s", "_grouped", "_known", "_peak", "_spec")
+    __slots__ = (
+        "_alignment",
+        "_bytes_per_s",
+        "_curve",
+        "_dtype",
+        "_floor_s",
+        "_flop_per_s",
+        "_grouped",
+        "_peak",
+        "_rows",
+        "_spec",
+    )
 
     def __init__(self, spec: DeviceSpec, kind: OperatorKind, dtype: str, alignment: float, grouped: bool) -> None:
         curves, floors_s = spec.curves[kind.value], spec.floor_s.get(kind.value)
@@ -165,7 +176,7 @@ class KernelRates:
         self._peak = spec.peak_flop_per_s.get(dtype)
         self._floor_s = 0.0 if floors_s is None else floors_s.get(dtype, floors_s["default"])
         self._alignment, self._grouped = alignment, spec.grouped_gemm if grouped else 1.0
-        self._known = -1.0, 0.0, 0.0  # rows, and the shares of the peaks that they reach
+        self._rows = self._bytes_per_s = self._flop_per_s = -1.0  # of some rows, and what they reach
 
     def bounds(self, flop: float, nbytes: float, rows: float, launches: float = 1.0) -> tuple[float, float]:
         """The two least times of a kernel, by its bytes and by its FLOP.
@@ -173,19 +184,22 @@ class KernelRates:
         Raises:
             InfeasibleError: As `kernel_seconds`.
         """
-        known, compute, memory = self._known
-        if known != rows:
-            compute, memory = [min(1.0, share * self._grouped) for share in self._curve.at(rows)]
-            self._known = rows, compute, memory
-        spec, floor_s, compute_s = self._spec, self._floor_s * launches, 0.0
-        memory_s = nbytes / (spec.memory_bytes_per_s * memory)
+        if self._rows != rows:
+            self._reach(rows)
+        floor_s, speed, compute_s = self._floor_s * launches, self._spec.speed, 0.0
+        memory_s = nbytes / self._bytes_per_s
         if flop:
-            peak = self._peak
-            if peak is None:
-                has = ", ".join(spec.peak_flop_per_s)
-                raise InfeasibleError(f"{spec.name} has no {self._dtype} arithmetic; it has {has}")
-            compute_s = flop / (peak * (compute * self._alignment))
-        return (floor_s + memory_s) / spec.speed, (floor_s + compute_s) / spec.speed
+            if self._peak is None:
+                has = ", ".join(self._spec.peak_flop_per_s)
+                raise InfeasibleError(f"{self._spec.name} has no {self._dtype} arithmetic; it has {has}")
+            compute_s = flop / self._flop_per_s
+        return (floor_s + memory_s) / speed, (floor_s + compute_s) / speed
+
+    def _reach(self, rows: float) -> None:
+        """Find the speeds that kernels with so many rows reach."""
+        compute, memory = [min(1.0, share * self._grouped) for share in self._curve.at(rows)]
+        self._rows, self._bytes_per_s = rows, self._spec.memory_bytes_per_s * memory
+        self._flop_per_s = (self._peak or 0.0) * (compute * self._alignment)
 
 
 def alignment(columns: int, inner: int) -> float:

@@ -159,6 +159,10 @@ class PagedKVCache:
     def expect_back(self, request: int) -> None:
         """The request that is released next will come again."""
 
+    def holds(self, request: int, tokens: int) -> bool:
+        """Whether somebody uses the first tokens of a waiting request that are found here, so that they stay."""
+        return True
+
     def foresee(self, blocks: int) -> None:
         """Decoding sequences hold so many blocks already, though they are not taken yet."""
 

@@ -117,6 +117,10 @@ class PrefixCache(PagedKVCache):
         super().take_for_decode(blocks)
         self.tree.unused -= blocks
 
+    def holds(self, request: int, tokens: int) -> bool:
+        """Whether somebody uses the first tokens of a waiting request that are found here, so that they stay."""
+        return not self.tree.idle(self._chain(request), tokens // self.block_size)
+
     def foresee(self, blocks: int) -> None:
         """Give up what blocks have cost that decoding sequences hold already, though they are not taken yet."""
         self.tree.reclaim(blocks)

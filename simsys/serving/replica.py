@@ -144,10 +144,9 @@ class Replica:
     def cached_tokens(self, request: int) -> int:
         """Tokens at the beginning of a request that are in the KV cache now, in the middle of a run too."""
         found = self.kv.cached_tokens(request)
-        grown = self._grown_blocks() if found else 0
-        if not grown:
+        if not found or self.kv.holds(request, found):
             return found
-        self.kv.foresee(grown)
+        self.kv.foresee(self._grown_blocks())
         return self.kv.cached_tokens(request)
 
     def _grown_blocks(self) -> int:

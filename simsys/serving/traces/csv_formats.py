@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any
 
 from simsys.errors import TraceError, did_you_mean
+from simsys.serving.traces.columns import TIMESTAMP, columns, times_column, timestamps_column, tokens_column
 from simsys.serving.traces.rows import BadRow, Rows, Skipped, shown, time_text, tokens_text
 
 Reader = Callable[[str], Any]
@@ -20,9 +21,7 @@ HASH_BLOCK = "hash_block_tokens"
 _MOST_DIGITS = 18
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
-_TIMESTAMP = re.compile(
-    r"([0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]{1,9}))?(Z|[+-][0-9]{2}:[0-9]{2})?"
-)
+_BLOCK = 4096  # rows that are read at once
 
 
 @dataclass(frozen=True)
@@ -35,6 +34,7 @@ class CsvFormat:
         prompt: Column of the prompt tokens.
         output: Column of the output tokens.
         read_time: Makes, of the name of that column, the function that reads a time in ticks.
+        read_times: Reads many plain ones at once.
         ticks_per_s: Unit of the times.
         extra: Optional columns of a `RequestTable`, by column of the file, and what makes their reader of its name.
         others: Columns that the format may have and that say nothing about requests here.
@@ -45,6 +45,7 @@ class CsvFormat:
     prompt: str
     output: str
     read_time: Callable[[str], Reader] = time_text
+    read_times: Callable[[Sequence[str]], Sequence[float]] = times_column
     ticks_per_s: float = 1.0
     extra: Mapping[str, tuple[str, Callable[[str], Reader]]] = field(default_factory=dict)
     others: tuple[str, ...] = ()
@@ -68,7 +69,7 @@ def _timestamp(name: str) -> Reader:
     reason = f"{name} that is no time such as 2023-11-16 18:17:03.9799600"
 
     def read(text: str) -> int:
-        match = _TIMESTAMP.fullmatch(text)
+        match = TIMESTAMP.fullmatch(text)
         if match is not None:
             with contextlib.suppress(ValueError):  # such as month 13
                 moment = datetime.fromisoformat(match[1] + (match[3] or "Z"))
@@ -133,7 +134,7 @@ CSV_FORMATS = (
         others=(HASH_BLOCK,),
     ),
     # AzurePublicDataset's LLM inference traces, 2023 (7 decimals, no offset) and 2024 (with offset).
-    CsvFormat("azure", "TIMESTAMP", "ContextTokens", "GeneratedTokens", _timestamp, 1e9),
+    CsvFormat("azure", "TIMESTAMP", "ContextTokens", "GeneratedTokens", _timestamp, timestamps_column, 1e9),
     # BurstGPT (Wang et al. 2024), with sessions since version 1.2; seconds from the first day.
     CsvFormat(
         "burstgpt",
@@ -177,20 +178,48 @@ def read_csv(path: str, lines: Iterator[Line], limit: int | None) -> tuple[str, 
     rows = Rows(known.ticks_per_s, timed=bool(known.time))
     read_row = _row_reader(known, header, rows)
     extra = [rows.extra.setdefault(to, []) for name, (to, _) in known.extra.items() if name in header]
-    for place, (number, line) in enumerate(lines):
+    plain = not extra and HASH_BLOCK not in header
+    place = 0
+    while len(rows.times) != limit:
+        block = list(islice(lines, _BLOCK if limit is None else min(_BLOCK, limit - len(rows.times))))
+        if not block:
+            break
+        line = block[-1][1]
+        if not (plain and _add_columns(known, header, rows, place, [line for _, line in block])):
+            _add_each(read_row, rows, extra, place, block)
+        place += len(block)
+    if not line.endswith(("\n", "\r")) and rows.places and rows.places[-1] == place - 1:
+        rows.notes.append("the last row has no line end; if the file was cut off, its last number is too")
+    return known.name, rows
+
+
+def _add_columns(known: CsvFormat, header: list[str], rows: Rows, place: int, lines: list[str]) -> bool:
+    """Keep the requests of some rows, of which the first has a place in the file, if all are plain."""
+    try:
+        cells = columns(lines)
+        if len(cells) != len(header):
+            return False
+        prompts, outputs = (tokens_column(cells[header.index(name)]) for name in (known.prompt, known.output))
+        times = known.read_times(cells[header.index(known.time)]) if known.time else [0.0] * len(lines)
+    except ValueError:
+        return False
+    rows.add_all(place, times, prompts, outputs)
+    return True
+
+
+def _add_each(
+    read_row: Callable[[str], tuple[Any, ...]], rows: Rows, extra: list[list[Any]], place: int, block: list[Line]
+) -> None:
+    """Keep the requests of some rows, of which the first has a place in the file; skip the rows without one."""
+    for at, (number, line) in enumerate(block, place):
         try:
             time, prompt, output, *values = read_row(line)
         except BadRow as why:
             rows.skip(number, why)
             continue
-        rows.add(place, time, prompt, output)
+        rows.add(at, time, prompt, output)
         for column, value in zip(extra, values, strict=True):
             column.append(value)
-        if len(rows.times) == limit:
-            break
-    if not line.endswith(("\n", "\r")) and rows.places and rows.places[-1] == place:
-        rows.notes.append("the last row has no line end; if the file was cut off, its last number is too")
-    return known.name, rows
 
 
 def read_column(path: str, lines: Iterator[Line], column: str) -> tuple[list[int], list[Skipped]]:

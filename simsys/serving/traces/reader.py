@@ -7,6 +7,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -161,7 +162,7 @@ def _open(path: Path) -> TextIO:
 
 def _lines(path: Path, file: TextIO) -> Iterator[Line]:
     """Yield the lines that are not blank, with their number as an editor counts."""
-    for number, line in enumerate(iter(lambda: file.readline(_MAX_LINE), ""), start=1):
+    for number, line in enumerate(iter(partial(file.readline, _MAX_LINE), ""), start=1):
         if len(line) >= _MAX_LINE:
             if not line.lstrip().startswith(_JSON):  # which may well be one line
                 raise TraceError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,6 +79,15 @@ class Rows:
         self.times.append(time)
         self.prompt_tokens.append(prompt_tokens)
         self.output_tokens.append(output_tokens)
+
+    def add_all(
+        self, place: int, times: Sequence[float], prompt_tokens: Sequence[int], output_tokens: Sequence[int]
+    ) -> None:
+        """Keep requests that stand one after another in the file, from a place on."""
+        self.places += range(place, place + len(times))
+        self.times += times
+        self.prompt_tokens += prompt_tokens
+        self.output_tokens += output_tokens
 
     def skip(self, row: int, why: BadRow) -> None:
         """Count a row that holds no request."""
