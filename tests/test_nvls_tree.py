@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 
 from simsys.collectives import CollectiveKind, Path, get_algorithm
 from simsys.collectives.base import Span
 from simsys.collectives.nvls_tree import NvlsTree
+from simsys.config.experiment import SimulationConfig
 from simsys.errors import UsageError
+from simsys.simulation import simulate
 
 ALL_REDUCE = CollectiveKind.ALL_REDUCE
 
@@ -58,3 +61,18 @@ def test_it_is_for_several_gpus_in_each_of_several_nodes() -> None:
     assert not tree.suits(Span(2, 1))
     with pytest.raises(UsageError, match="12 ranks does not fill nodes of 8"):
         NvlsTree(8).phases(ALL_REDUCE, 12)
+
+
+@pytest.mark.parametrize("contention", ["fifo", "fair"])
+@pytest.mark.parametrize("nodes", [2, 3, 4])
+def test_played_out_on_the_links_it_takes_as_long_as_its_closed_form(nodes: int, contention: str) -> None:
+    """Though transfers inside a node are slower, and those across have the longer way."""
+    config: dict[str, Any] = {
+        "hardware": {"profile": "dgx-h100", "num_nodes": nodes},
+        "network": {"contention": contention},
+        "model": {"name": "GPT2-Small"},
+        "parallelism": {"strategy": "DDP"},
+        "training": {"batch_size_per_gpu": 2, "num_iterations": 1, "communication_pattern": "nvls_tree"},
+    }
+    high, medium = (simulate(SimulationConfig(**config, simulation={"lod": lod})) for lod in ("high", "medium"))
+    assert high.metrics["mean_iteration_s"] == pytest.approx(medium.metrics["mean_iteration_s"], rel=1e-9)

@@ -40,6 +40,8 @@ def _engine(job: ServingJob) -> Iterator[str]:
         what = "steps" if graphs.prompts else "steps without prompts"
         size = f" of up to {graphs.max_tokens} tokens" if graphs.max_tokens else ""
         yield f"CUDA graphs for {what}{size}; else the host launches kernels, {launch}"
+    if job.launches.prompt_layer_s:
+        yield f"passes with prompts take {_us(job.launches.prompt_layer_s)} of the host a dense layer besides"
     yield f"API: {job.api_s * 1e3:g} ms before a request reaches the scheduler, part of TTFT"
     skew = engine.length_skew or 1.0
     yield f"decode attention over unequal sequences: {skew:g} times that over equal ones"

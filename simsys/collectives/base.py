@@ -133,6 +133,8 @@ class Algorithm(ABC):
     kinds: frozenset[CollectiveKind]
     pattern: str = "ring"
     """That of most of its phases."""
+    ways_differ: ClassVar[bool] = False
+    """Whether transfers of one step have not the same latency, while all wait for the longest."""
 
     @property
     def label(self) -> str:

@@ -36,6 +36,7 @@ class NvlsTree(Algorithm):
 
     name = "nvls_tree"
     pattern = "nvls_tree"
+    ways_differ = True
     kinds = frozenset({CollectiveKind.ALL_REDUCE, CollectiveKind.BARRIER})
 
     def __init__(self, per_node: int = 1, chunks: int = 16) -> None:

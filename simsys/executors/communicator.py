@@ -103,6 +103,7 @@ class Communicator:
         self._paths: dict[tuple[str, CollectiveKind], tuple[Path, ...]] = {}
         self._phases: dict[tuple[str, CollectiveKind], tuple[Phase, ...]] = {}
         self._path_of: dict[tuple[tuple[int, int], ...], tuple[float, float]] = {}
+        self._ways_of: dict[tuple[tuple[int, int], ...], set[tuple[float, float]]] = {}
         self._plans: dict[CollectiveKind, Sequence[Plan]] = {}
         self._chosen: dict[tuple[CollectiveKind, float], Plan] = {}
         self._seconds: dict[tuple[CollectiveKind, float, int], float] = {}
@@ -237,15 +238,21 @@ class Communicator:
         plan = self.plan(kind, nbytes)
         phases = self.phases(plan.algorithm, kind)
         pause_s = plan.idle_s(nbytes) / sum(phase.repeat for phase in phases)
-        return [
-            (
-                self._pairs(phase),
-                phase.fraction * nbytes * (idle.bytes_per_s / path.bytes_per_s),
-                phase.repeat,
-                path.latency_s - idle.latency_s + pause_s,
-            )
-            for phase, idle, path in zip(phases, plan.paths, plan.effective, strict=True)
-        ]
+        found: list[LockStep] = []
+        for phase, idle, path in zip(phases, plan.paths, plan.effective, strict=True):
+            each_bytes = phase.fraction * nbytes * (idle.bytes_per_s / path.bytes_per_s)
+            wait_s = path.latency_s - idle.latency_s + pause_s
+            if plan.algorithm.ways_differ:
+                wait_s += self._early_s(phase, idle, each_bytes)
+            found.append((self._pairs(phase), each_bytes, phase.repeat, wait_s))
+        return found
+
+    def _early_s(self, phase: Phase, idle: Path, nbytes: float) -> float:
+        """How much earlier than by the longest latency and the least bandwidth a step's transfers arrive."""
+        ways = self._ways_of.get(phase.transfers)
+        if ways is None:
+            ways = self._ways_of[phase.transfers] = self._network.idle_paths(self._pairs(phase))
+        return idle.seconds(nbytes) - max(latency_s + nbytes / bytes_per_s for latency_s, bytes_per_s in ways)
 
     def count(self, kind: CollectiveKind, nbytes: float, times: float = 1) -> None:
         """Count such collectives in the communication graph."""

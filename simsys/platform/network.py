@@ -139,13 +139,19 @@ class Network(ABC, Generic[LinkT]):
         The links are as they are at the beginning; `steady` answers for another time.
         """
         routes = [self.route(src, dst) for src, dst in pairs]
-        load: dict[Link, int] = {}
-        for route in routes:
-            for link in route:
-                load[link] = load.get(link, 0) + 1
+        load = _load(routes)
         latencies_s = {link: link.spec.latency_s for link in load}
         latency_s = max((sum(map(latencies_s.__getitem__, route), 0.0) for route in routes), default=0.0)
         return latency_s, self._slowest(routes, load)
+
+    def idle_paths(self, pairs: Iterable[tuple[int, int]]) -> set[tuple[float, float]]:
+        """Latency in seconds and bytes/s of each of these transfers, which only together are those of `idle_path`."""
+        routes = [self.route(src, dst) for src, dst in pairs]
+        load = _load(routes)
+        return {
+            (sum((link.spec.latency_s for link in route), 0.0), self._slowest([route], {x: load[x] for x in route}))
+            for route in dict.fromkeys(map(tuple, routes))
+        }
 
     def _slowest(self, routes: Sequence[Route[LinkT]], load: Mapping[Link, int]) -> float:
         """Bytes/s of the slowest of transfers over links each of which so many equal ones want at once.
@@ -153,3 +159,12 @@ class Network(ABC, Generic[LinkT]):
         Links that k of them share give each a k-th of their rate.
         """
         return min((link.spec.bytes_per_s / transfers for link, transfers in load.items()), default=float("inf"))
+
+
+def _load(routes: Iterable[Iterable[Link]]) -> dict[Link, int]:
+    """How many of the routes each link is on."""
+    load: dict[Link, int] = {}
+    for route in routes:
+        for link in route:
+            load[link] = load.get(link, 0) + 1
+    return load

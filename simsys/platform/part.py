@@ -59,6 +59,10 @@ class NetworkPart:
         """As `Network.idle_path`."""
         return self._whole.idle_path(self._placed(pairs))
 
+    def idle_paths(self, pairs: Iterable[tuple[int, int]]) -> set[tuple[float, float]]:
+        """As `Network.idle_paths`."""
+        return self._whole.idle_paths(self._placed(pairs))
+
     def transfer(self, src: int, dst: int, nbytes: float) -> Event:
         """As `Network.transfer`."""
         self.traffic.between(src, dst).nbytes += nbytes
