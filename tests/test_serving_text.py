@@ -84,7 +84,9 @@ def test_it_is_said(given: dict[str, Any], said: str) -> None:
 @pytest.mark.parametrize("engine", ["vllm", "gpt-fast", "pytorch-eager"])
 def test_times_of_the_host_are_those_of_its_processors(engine: str) -> None:
     profile, host = load_engine(engine), load_node("dgx-h100").host
-    assert profile.launch_per_layer and host and host.core_speed
+    assert profile.launch_per_layer is not None
+    assert host is not None
+    assert host.core_speed is not None
     said = assumptions(engine=engine)
     assert f"kernels, {profile.launch_per_layer / host.core_speed * 1e6:.4g} us a dense layer" in said
     prompts = f"prompts take {(profile.per_prompt_layer or 0.0) / host.core_speed * 1e6:.4g} us of the host"
