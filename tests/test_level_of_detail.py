@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from level_of_detail_suite import FILE, QUICK, SHARED, count, counted
 
 from simsys.check import check_file
+
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -26,3 +30,10 @@ def test_medium_takes_many_times_fewer_events() -> None:
     least = {name: ratio for name, ratio in ratios.items() if ratio < 50}
     assert set(least) <= {"g-ddp-64", "g-fsdp-64", "g-3d-512"}  # of which only the first iterations are simulated here
     assert all(ratio > 20 for ratio in least.values())
+
+
+def test_tables_of_the_page_fit_a_terminal() -> None:
+    page = (ROOT / "docs" / "level-of-detail.md").read_text(encoding="utf-8")
+    tables = [block.split("```")[0] for block in page.split("```text\n")[1:]]
+    assert len(tables) > 5
+    assert max(len(line) for table in tables for line in table.split("\n")) <= 80

@@ -70,17 +70,17 @@ def cut(text: str, width: int) -> str:
 
 
 def difference(share: float) -> str:
-    """A difference in percent, in up to six characters.
+    """A difference in percent, in up to five characters.
 
     Example:
         >>> [difference(share) for share in (0.0, -3e-12, -7.6e-6, 0.0123)]
-        ['0', '~0', '-8e-04', '+1.2']
+        ['0', '~0', '-8e-4', '+1.2']
     """
     if share == 0.0:
         return "0"
     if abs(share) < ROUNDING:
         return "~0"
-    return f"{100 * share:+.2g}" if abs(share) >= 1e-4 else f"{100 * share:+.0e}"
+    return f"{100 * share:+.2g}" if abs(share) >= 1e-4 else f"{100 * share:+.0e}".replace("e-0", "e-")
 
 
 def times(ratio: float) -> str:
@@ -102,7 +102,7 @@ def _speed(rows: Sequence[Row], kind: str) -> Iterator[str]:
     heading = [kind, "clock", "CPU", "events", *names.values()]
     cells = [heading]
     for row in chosen:
-        saved = [times(row["speedup"]), times(row["cpu_speedup"]), times(row["event_reduction"])]
+        saved = [times(row["speedup"]), times(row["cpu_speedup"]), f"{_count(row['event_reduction'])}x"]
         cells.append([row["name"], *saved, *(difference(row["differences"][name]) for name in names)])
     yield "medium: times faster by clock and CPU, times fewer events, differences in %"
     yield from table([[*row, *([] if names else [each])] for row, each in zip(cells, _largest(chosen), strict=True)])
