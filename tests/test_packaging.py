@@ -91,7 +91,9 @@ def test_an_installed_copy_finds_its_data_among_folders_of_the_same_names(
 def test_the_source_distribution_builds_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
     sdist = build(ROOT, "sdist", tmp_path / "sdist")
     with tarfile.open(sdist) as archive:
-        archive.extractall(tmp_path / "source", filter="data")
+        if hasattr(tarfile, "data_filter"):  # not before Python 3.11.4
+            archive.extraction_filter = tarfile.data_filter
+        archive.extractall(tmp_path / "source")
     (project,) = (tmp_path / "source").iterdir()
     rebuilt = build(project, "wheel", tmp_path / "wheel")
     assert rebuilt.name == wheel.name
