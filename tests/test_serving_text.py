@@ -54,6 +54,7 @@ DRAFT = {"draft_tokens": 3, "acceptance_rate": 0.5}
             {"precision": "int4"},
             "weights in int4, with a 16-bit scale for each 128, computed in bf16; embedding",
         ),
+        ({"precision": "fp8_block"}, "weights in fp8_block, computed in fp8; embedding and head in bf16; KV cache 1"),
         (
             {"precision": "fp8", "kv_precision": "bf16"},
             "computed in fp8; embedding and head in bf16; KV cache 2",

@@ -49,7 +49,7 @@ def _engine(job: ServingJob) -> Iterator[str]:
 
 def _precision(job: ServingJob) -> Iterator[str]:
     settings, precision = job.settings, job.precision
-    how = f"computed in {precision.compute}"
+    how = f"computed in {precision.compute.removesuffix('_block')}"
     if settings.precision in ("int8", "int4"):
         how = f"with a 16-bit scale for each {SCALE_GROUP}, {how}"
     rest = "all but routed experts" if precision.experts_only else "embedding and head"
