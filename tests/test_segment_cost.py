@@ -5,11 +5,17 @@ from __future__ import annotations
 import pytest
 from test_pass_cost import GPT, PER_LAYER_S, REAL
 
+from simsys.build.device import build_device_spec
+from simsys.config.hardware import load_gpu
 from simsys.executors import segment_cost
 from simsys.executors.segment_cost import SegmentCost
+from simsys.model.architectures import ARCHITECTURES
 from simsys.model.batch import Batch
-from simsys.model.work import Precision
+from simsys.model.precision import serving_precision
+from simsys.model.transformer import build_transformer
+from simsys.model.work import Precision, kernel_of
 from simsys.parallel.passes import forward_pass
+from simsys.platform.device_spec import kernel_seconds
 
 
 @pytest.mark.parametrize(
@@ -34,3 +40,22 @@ def test_only_attention_is_computed_anew_when_the_context_changes(
         asked.append(0)
         cost.compute_seconds(batch._replace(decode_context_tokens=context))
     assert asked == [len(layer.operators), again, again]
+
+
+@pytest.mark.parametrize("name", ["Llama3-8B", "DeepSeek-V3", "GPT-OSS-120B"])
+@pytest.mark.parametrize("weights", ["bf16", "fp8_block", "int8"])
+def test_every_operator_takes_what_its_kernel_takes(name: str, weights: str) -> None:
+    """Most are costed by a shorter formula, which must not become another one."""
+    model = build_transformer(next(each for each in ARCHITECTURES if each.name.casefold() == name.casefold()))
+    precision = serving_precision(weights, "fp8", "bf16")
+    batches = (
+        Batch(tokens=3.0, logits=3.0, decode_sequences=3.0, decode_context_tokens=900.0),
+        Batch(tokens=700.0, logits=2.0, attention_pairs=9e4, prompt_context_tokens=64.0),
+    )
+    spec = build_device_spec(load_gpu("H100"))
+    for operator in (each for block in dict.fromkeys(model.blocks) for each in block.operators):
+        cost = segment_cost._OperatorCost(operator, spec, precision, {})
+        for batch in batches:
+            kernel = kernel_of(operator, batch, precision)
+            expected = kernel_seconds(spec, kernel) if kernel.flop or kernel.nbytes else 0.0
+            assert cost.seconds(batch) == pytest.approx(expected, rel=1e-12), operator.name

@@ -1,11 +1,11 @@
 """Trees across nodes whose switches reduce, in chunks that follow one another: NCCL's NVLSTree.
 
 The switch of each node sums a chunk into the GPU in charge of a block of it, GPUs with the same place in their nodes
-all-reduce their blocks over two trees, and the switch hands the sums to all (NVIDIA/nccl 2.18, release notes and
-src/device/all_reduce.h, ``runNvlsTree``). While the cards carry one chunk, the switches work on others, so the slower
-of both decides, where `nvls/double_tree` takes their sum. With m nodes of g ranks, C chunks and a full buffer of S
-bytes, every step moves for each GPU (1 + 1/g)·S/C over its link to the switch, both ways, and for each node at most
-2·S/C over its cards (S/C if there are two nodes); h = ⌈log₂ m⌉ levels of the trees::
+all-reduce their blocks over two trees, and the switch hands the sums to all (NVIDIA/nccl, 2.18 and later,
+src/device/all_reduce.h, ``NCCL_ALGO_NVLS_TREE``). While the cards carry one chunk, the switches work on others, so the
+slower of both decides, where `nvls/double_tree` takes their sum. With m nodes of g ranks, C chunks and a full buffer
+of S bytes, every step moves for each GPU (1 + 1/g)·S/C over its link to the switch, both ways, and for each node at
+most 2·S/C over its cards (S/C if there are two nodes); h = ⌈log₂ m⌉ levels of the trees::
 
     all-reduce   (C + 2h + 1) · (L + S/(2·g·C) · max((2g + 2)/B1, k/B2))      k transfers of half a block at a card
 

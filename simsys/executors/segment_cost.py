@@ -179,7 +179,7 @@ class _OperatorCost:
         tokens = batch.logits if operator.per_logit else batch.tokens
         if not tokens or weight_bytes is None:
             flop, nbytes, rows = amounts(operator, batch, self._precision, self._bytes_per_weight)
-        else:  # the same, in short, as this is most of what finding a step's duration takes
+        else:  # as `amounts`, in short: this is most of what finding a step's duration takes
             flop = operator.flop_per_token * tokens
             nbytes = weight_bytes + operator.elements_per_token * tokens * self._activation_bytes
             rows = tokens * operator.rows_per_token
