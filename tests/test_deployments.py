@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from simsys.fidelity.case import Unsupported
-from simsys.fidelity.deployments import ACCEPTANCE, deployment
+from simsys.fidelity.deployments import ACCEPTANCE, deployment, shortest
 from simsys.fidelity.table import Row
 
 INFERENCEX = "InferenceX-style run: lengths random in [0.8L,L]; attention_dp 1, moe_tp 8"
@@ -16,8 +16,12 @@ TRT = {**SGLANG, "engine": "TensorRT-LLM", "engine_version": "1.2.0rc6.post2"}
 
 
 def known(**cells: str) -> dict[str, Any]:
-    row = Row({"load_kind": "concurrency", "load_value": "64", **cells}, "rows.csv", 2, [])
-    return deployment(row)
+    return deployment(row_of(**cells))
+
+
+def row_of(**cells: str) -> Row:
+    given = {"load_kind": "concurrency", "load_value": "64", "input_len": "1024", "output_len": "1024", **cells}
+    return Row(given, "rows.csv", 2, [])
 
 
 @pytest.mark.parametrize(
@@ -32,8 +36,52 @@ def test_nothing_is_known_of_others(cells: dict[str, str]) -> None:
     assert known(**cells) == {}
 
 
+OWN = "source_file=Qwen_Qwen3-32B.csv; batch_size field 32, moe_tp 1"
+
+
+@pytest.mark.parametrize(("engine", "tokens"), [("vLLM", 2556), ("TensorRT-LLM", 2556), ("SGLang", 2556)])
+def test_steps_are_as_long_as_the_configurator_proposes(engine: str, tokens: int) -> None:
+    assert known(engine=engine, load_value="32", notes=OWN) == {"max_num_batched_tokens": tokens}
+    assert known(engine=engine, load_value="32", notes=INFERENCEX).get("max_num_batched_tokens") != tokens
+
+
+def test_a_step_has_room_for_the_users_and_for_whole_prompts_where_they_are_not_divided() -> None:
+    long = {"input_len": "100", "output_len": "4000", "notes": OWN}
+    assert known(engine="vLLM", **long)["max_num_batched_tokens"] == 32 + 100 + 1500
+    assert known(engine="TensorRT-LLM", **long)["max_num_batched_tokens"] == 4100
+    assert known(engine="vLLM", **long, load_value="5000")["max_num_batched_tokens"] == 5000
+
+
+@pytest.mark.parametrize(
+    ("cells", "tokens"),
+    [
+        ({}, 8192),
+        ({"input_len": "8192"}, 9216),
+        ({"model": "gpt-oss-120b"}, 20000),
+        ({"model": "llama3.x-70b"}, 16384),
+        ({"model": "llama3.x-70b", "gpu": "H200-SXM-141GB"}, 2248),
+    ],
+)
+def test_tensorrt_llm_has_the_steps_of_its_launch_scripts(cells: dict[str, str], tokens: int) -> None:
+    assert known(**{**TRT, **cells})["max_num_batched_tokens"] == tokens
+
+
+def test_vllm_has_the_graphs_of_its_launch_scripts() -> None:
+    vllm = {**SGLANG, "engine": "vLLM"}
+    assert known(**{**vllm, "model": "gpt-oss-120b"}) == {"max_cudagraph_capture_size": 2048}
+    assert known(**{**vllm, "model": "llama3.x-70b"}) == {"cuda_graphs": "decode_only"}
+    assert known(**{**vllm, "model": "llama3.x-70b", "gpu": "H200-SXM-141GB"}) == {}
+
+
+@pytest.mark.parametrize(
+    ("notes", "share"), [(INFERENCEX, 0.8), ("source_file=kimi-k2.5-gap-analysis.csv; x", 0.8), (OWN, 1.0), ("", 1.0)]
+)
+def test_lengths_are_drawn_where_they_are(notes: str, share: float) -> None:
+    assert shortest(row_of(notes=notes)) == share
+
+
 def test_graphs_are_recorded_for_all_users() -> None:
-    assert known(**TRT) == {"max_cudagraph_capture_size": 64}
+    assert known(**TRT)["max_cudagraph_capture_size"] == 64
     assert known(**SGLANG)["max_cudagraph_capture_size"] == 64
 
 

@@ -47,6 +47,25 @@ def gemm(flop: float, nbytes: float, rows: float = 4096.0, dtype: str = "bf16") 
     return Kernel(OperatorKind.GEMM, flop, nbytes, rows=rows, dtype=dtype)
 
 
+def test_products_of_experts_have_their_own_curve_if_any() -> None:
+    plain = gemm(100e12, 0.0, dtype="fp8")
+    assert kernel_seconds(SPEC, plain._replace(grouped=True)) == kernel_seconds(SPEC, plain)
+    slow = EfficiencyCurve((1.0,), (0.1,), (0.4,))
+    spec = replace(SPEC, curves={**SPEC.curves, "grouped_gemm": {"default": slow}})
+    assert kernel_seconds(spec, plain._replace(grouped=True)) == pytest.approx(5.0)
+    assert kernel_seconds(spec, gemm(0.0, 0.4e12)._replace(grouped=True)) == pytest.approx(1.0)
+    assert kernel_seconds(spec, plain) == kernel_seconds(SPEC, plain)
+
+
+def test_weights_that_are_only_stored_in_fewer_bits_are_computed_with_in_16_bit() -> None:
+    for name in ("A100-SXM-80GB", "V100-SXM-32GB"):
+        spec = build_device_spec(load_gpu(name))
+        half = "bf16" if "bf16" in spec.peak_flop_per_s else "fp16"
+        kernel = gemm(1e12, 1.0)._replace(columns=4096, inner=4096)
+        took_s = [kernel_seconds(spec, kernel._replace(dtype=dtype)) for dtype in (half, "weight_only")]
+        assert took_s[0] == took_s[1]
+
+
 def test_compute_bound_kernel_runs_at_its_share_of_the_peak() -> None:
     assert kernel_seconds(SPEC, gemm(80e12, 1.0)) == pytest.approx(1.0)
 

@@ -85,12 +85,19 @@ def test_passes_with_prompts_take_more_of_the_host_however_long_their_kernels_ar
         assert seconds(DECODE, slower) == seconds(DECODE, launches)
 
 
+def test_handing_prompts_over_takes_of_each_token_of_long_passes() -> None:
+    for above, tokens in ((PROMPT.tokens - 1, PROMPT.tokens), (PROMPT.tokens, 0.0)):
+        slower = Launches(token_layer_s=1e-3, above_tokens=above)
+        assert seconds(PROMPT, slower) - seconds(PROMPT, Launches()) == pytest.approx(LAUNCHED * 1e-3 * tokens)
+        assert seconds(DECODE, slower) == seconds(DECODE, Launches())
+
+
 @pytest.mark.parametrize("batch", [DECODE, PROMPT], ids=["decode", "prompt"])
 def test_both_levels_launch_alike(batch: Batch) -> None:
     ends = []
     for level in ("high", "medium"):
         platform = toy_platform(1)
-        model = ExecutionModel(cheapest, Precision(), 1e-6, launches=Launches(3e-6, 16.0, prompt_layer_s=5e-6))
+        model = ExecutionModel(cheapest, Precision(), 1e-6, launches=Launches(3e-6, 16.0, False, 5e-6, 1e-6, 1.0))
         executor = LEVELS[level](platform, model, [(0,)])
         Team(Layout().group(0, "tensor"), PLAN, executor).forward(batch)
         platform.env.run()

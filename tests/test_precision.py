@@ -36,8 +36,8 @@ def test_group_wise_quantisation_adds_a_scale_of_16_bit_for_each_128_weights() -
     [
         ("fp8", "fp8", 1.0),
         ("fp8_block", "fp8_block", 1 + 4 / 128**2),
-        ("int8", "bf16", 1 + 2 / 128),
-        ("int4", "bf16", 0.5 + 2 / 128),
+        ("int8", "weight_only", 1 + 2 / 128),
+        ("int4", "weight_only", 0.5 + 2 / 128),
     ],
 )
 def test_only_linear_layers_are_quantised(weights: str, compute: str, each: float) -> None:
@@ -62,7 +62,8 @@ def test_a_decode_step_reads_the_quantised_weights_and_computes_in_16_bit(weight
     one = Batch(tokens=1, logits=1, decode_context_tokens=1000, decode_sequences=1)
     plain, small = serving_precision("bf16", "bf16", "bf16"), serving_precision(weights, "bf16", "bf16")
     before, after = (kernel_of(operator("gate_up"), one, precision) for precision in (plain, small))
-    assert (before.flop, before.dtype) == (after.flop, after.dtype)
+    assert (before.flop, before.dtype) == (after.flop, "bf16")
+    assert after.dtype == "weight_only"  # kernels of their own, in 16 bit
     assert before.nbytes - after.nbytes == pytest.approx(operator("gate_up").parameters * (2 - WEIGHT_BYTES[weights]))
 
 

@@ -50,8 +50,8 @@ def test_by_default_the_cache_is_in_16_bit_unless_all_is_in_8(precision: str, kv
 
 
 def test_the_16_bit_dtype_is_the_one_that_the_gpu_has() -> None:
-    assert job(gpu="V100", serving={"precision": "int8"}).precision.compute == "fp16"
-    assert job(serving={"precision": "int8"}).precision.compute == "bf16"
+    assert job(gpu="V100", serving={"precision": "int8"}).precision.plain_compute == "fp16"
+    assert job(serving={"precision": "int8"}).precision.plain_compute == "bf16"
 
 
 def test_each_stage_holds_its_layers_and_the_cache_is_as_large_as_the_fullest_allows() -> None:
@@ -118,6 +118,23 @@ def test_the_engine_says_whether_there_are_graphs_unless_the_scenario_does(
     assert (made.graphs is not None) == graphs
     assert made.launches.graph_tokens == tokens
     assert made.launches.per_layer_s == made.engine.launch_per_layer
+
+
+def test_graphs_may_be_those_of_decoding_alone() -> None:
+    graphs = job(serving={"cuda_graphs": "decode_only"}).graphs
+    assert graphs is not None
+    assert (graphs.max_tokens, graphs.prompts) == (512, False)
+
+
+@pytest.mark.parametrize("parallelism", [{"tp_degree": 4}, {"tp_degree": 2, "pp_stages": 2}])
+def test_the_process_that_hands_prompts_over_does_so_for_each_other_rank(parallelism: dict[str, int]) -> None:
+    made = job(gpus=4, serving={"engine": "pytorch-eager"}, parallelism=parallelism)
+    given = made.engine.prompt_hand_over
+    assert given is not None
+    speed = made.cluster.spec.host_speed
+    assert made.launches.token_layer_s * made.model.num_layers == pytest.approx(3 * given.per_token / speed)
+    assert made.launches.above_tokens == given.above
+    assert job(serving={"engine": "pytorch-eager"}).launches.token_layer_s == 0.0
 
 
 def test_the_api_delays_requests_and_is_part_of_ttft_and_not_of_the_queue() -> None:

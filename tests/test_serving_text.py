@@ -74,6 +74,11 @@ DRAFT = {"draft_tokens": 3, "acceptance_rate": 0.5}
         ({"speculative": {**DRAFT, "draft_model": "GPT2-Small"}}, "3 tokens drafted by GPT2-Small, accepted at 0.5"),
         ({"speculative": {**DRAFT, "draft_layers": 1}}, "3 tokens drafted by 1 of "),
         ({"scheduler_recv_interval": 30}, "new requests are seen 30 decode steps after the last look, after prompts"),
+        ({"cuda_graphs": "decode_only"}, "CUDA graphs for steps without prompts of up to 512"),
+        (
+            {"engine": "pytorch-eager", "parallelism": {"tp_degree": 4}},
+            "prompts of more than 2048 tokens together: ",
+        ),
         ({"engine": "sglang", "max_cudagraph_capture_size": 48}, "CUDA graphs for steps without prompts of up to 48"),
         ({"lora": {"adapters": 8, "rank": 16}}, "adapters: 8 of rank 16, equally popular, all on the GPU"),
     ],

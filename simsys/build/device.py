@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from simsys.config.hardware_schema import CurvePoint, GpuProfile, Host
+from simsys.model.precision import HALF
 from simsys.platform.device_spec import DeviceSpec, EfficiencyCurve
 
 Value = TypeVar("Value")
@@ -14,13 +15,15 @@ Value = TypeVar("Value")
 def build_device_spec(gpu: GpuProfile) -> DeviceSpec:
     """Turn a GPU profile into plain data in SI units; a price that is not known is 0."""
     kinds = type(gpu.efficiency).model_fields
+    half = next((name for name in HALF if name in gpu.peak), "fp32")
     curves = {
-        kind: _with_blocks({dtype: _curve(points) for dtype, points in getattr(gpu.efficiency, kind).items()})
+        kind: {str(dtype): _curve(points) for dtype, points in (getattr(gpu.efficiency, kind) or {}).items()}
         for kind in kinds
     }
+    curves["grouped_gemm"] = curves["gemm"] | curves["grouped_gemm"]
     return DeviceSpec(
         name=gpu.name,
-        peak_flop_per_s=_with_blocks({dtype: peak.dense for dtype, peak in gpu.peak.items()}),
+        peak_flop_per_s=_with_kinds({dtype: peak.dense for dtype, peak in gpu.peak.items()}, half),
         memory_bytes=gpu.memory - (gpu.memory_reserved or 0.0),
         memory_bytes_per_s=gpu.memory_bandwidth,
         link_bytes_per_s=gpu.link.bandwidth,
@@ -29,10 +32,9 @@ def build_device_spec(gpu: GpuProfile) -> DeviceSpec:
         pcie_latency_s=gpu.pcie.latency,
         tdp_watt=gpu.tdp,
         usd_per_hour=gpu.price.usd_per_hour if gpu.price else 0.0,
-        curves=curves,
-        floor_s={str(kind): _with_blocks(by) for kind, by in gpu.kernel_floor.items()},
+        curves={kind: _with_kinds(by, half) for kind, by in curves.items()},
+        floor_s={str(kind): _with_kinds(by, half) for kind, by in gpu.kernel_floor.items()},
         host_update_bytes_per_s=host_update_rate(gpu.host) if gpu.host else 0.0,
-        grouped_gemm=gpu.grouped_gemm or 1.0,
         host_speed=(gpu.host and gpu.host.core_speed) or 1.0,
     )
 
@@ -42,10 +44,15 @@ def host_update_rate(host: Host, gpus: int = 1) -> float:
     return host.memory_bandwidth * host.optimizer_efficiency / gpus
 
 
-def _with_blocks(by_dtype: Mapping[Any, Value]) -> dict[str, Value]:
-    """The same, where fp8 with a scale for each block is as plain fp8 unless something else is said."""
+def _with_kinds(by_dtype: Mapping[Any, Value], half: str) -> dict[str, Value]:
+    """The same with the kernels that have names of their own, as others unless something else is said.
+
+    Those of fp8 with a scale for each block are as in plain fp8, and those of weights that are only stored in fewer
+    bits as in the 16 bit that they are computed in.
+    """
     found = {str(dtype): value for dtype, value in by_dtype.items()}
-    return {"fp8_block": found["fp8"], **found} if "fp8" in found else found
+    alike = {"fp8_block": "fp8", "weight_only": half}
+    return {name: found[other] for name, other in alike.items() if other in found} | found
 
 
 def _curve(points: tuple[CurvePoint, ...]) -> EfficiencyCurve:

@@ -237,7 +237,21 @@ class ServingSetup:
         speed = self.cluster.spec.host_speed
         per_layer_s = (self.engine.launch_per_layer or 0.0) / speed
         prompt_layer_s = (self.engine.per_prompt_layer or 0.0) / speed
-        return Launches(per_layer_s, tokens, graphs is not None and graphs.prompts, prompt_layer_s)
+        hand_over = self.engine.prompt_hand_over
+        return Launches(
+            per_layer_s,
+            tokens,
+            graphs is not None and graphs.prompts,
+            prompt_layer_s,
+            token_layer_s=self.hand_over_s / max(1, self.model.num_layers),
+            above_tokens=0.0 if hand_over is None else float(hand_over.above),
+        )
+
+    @property
+    def hand_over_s(self) -> float:
+        """What handing one token of a long pass to all ranks besides the first takes."""
+        hand_over, ranks = self.engine.prompt_hand_over, self.layout.tensor * self.layout.pipeline
+        return 0.0 if hand_over is None else hand_over.per_token * (ranks - 1) / self.cluster.spec.host_speed
 
     @property
     def graphs(self) -> CudaGraphs | None:
@@ -245,6 +259,8 @@ class ServingSetup:
         graphs, most = self.engine.cuda_graphs, self.settings.max_cudagraph_capture_size
         if graphs is None or self.settings.cuda_graphs is False:
             return None
+        if self.settings.cuda_graphs == "decode_only":
+            graphs = graphs.model_copy(update={"prompts": False})
         return graphs if most is None else graphs.model_copy(update={"max_tokens": most})
 
     @property

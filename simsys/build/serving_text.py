@@ -42,6 +42,9 @@ def _engine(job: ServingJob) -> Iterator[str]:
         yield f"CUDA graphs for {what}{size}; else the host launches kernels, {launch}"
     if job.launches.prompt_layer_s:
         yield f"passes with prompts take {_us(job.launches.prompt_layer_s)} of the host a dense layer besides"
+    if job.hand_over_s:
+        above = f"prompts of more than {job.launches.above_tokens:g} tokens together"
+        yield f"{above}: {_us(job.hand_over_s)} a token to hand them to all ranks"
     yield f"API: {job.api_s * 1e3:g} ms before a request reaches the scheduler, part of TTFT"
     skew = engine.length_skew or 1.0
     yield f"decode attention over unequal sequences: {skew:g} times that over equal ones"
@@ -49,7 +52,10 @@ def _engine(job: ServingJob) -> Iterator[str]:
 
 def _precision(job: ServingJob) -> Iterator[str]:
     settings, precision = job.settings, job.precision
-    how = f"computed in {precision.compute.removesuffix('_block')}"
+    compute = (
+        precision.plain_compute if precision.compute == "weight_only" else precision.compute.removesuffix("_block")
+    )
+    how = f"computed in {compute}"
     if settings.precision in ("int8", "int4"):
         how = f"with a 16-bit scale for each {SCALE_GROUP}, {how}"
     rest = "all but routed experts" if precision.experts_only else "embedding and head"

@@ -23,6 +23,18 @@ class CudaGraphs(FrozenModel):
     prompts: bool = False
 
 
+class HandOver(FrozenModel):
+    """What handing prompts from one process to those of the other ranks takes of the host.
+
+    Args:
+        per_token: Of each token, for each rank besides the first.
+        above: Tokens of a pass up to which it takes nothing.
+    """
+
+    per_token: NonNegativeSeconds
+    above: Count
+
+
 class EngineProfile(Profile):
     """What a software stack adds to the kernels, whatever the model.
 
@@ -33,6 +45,7 @@ class EngineProfile(Profile):
             of a DGX A100; faster processors take less (`Host.core_speed`).
         per_prompt_layer: What a dense layer of a pass with prompts takes besides, of the host, however long its
             kernels are; left out, nothing.
+        prompt_hand_over: What handing prompts to the other ranks takes before a pass; left out, nothing.
         cuda_graphs: Which steps need no launches; left out, there are none.
         per_step: Overhead of one engine step: scheduling, sampling.
         per_sequence: Overhead of one sequence in one step: sampling, detokenising.
@@ -54,6 +67,7 @@ class EngineProfile(Profile):
     per_layer: NonNegativeSeconds
     launch_per_layer: NonNegativeSeconds | None = None
     per_prompt_layer: NonNegativeSeconds | None = None
+    prompt_hand_over: HandOver | None = None
     cuda_graphs: CudaGraphs | None = None
     per_step: NonNegativeSeconds
     per_sequence: NonNegativeSeconds

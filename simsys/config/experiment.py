@@ -72,9 +72,10 @@ class ServingConfig(FrozenModel):
     those of the routed experts alone.
     `kv_precision` is that of the KV cache: by default 16 bit, or that of weights in ``fp8`` or ``fp32``, or ``fp8``
     beside weights in ``fp8_block`` or ``fp4``.
-    `cuda_graphs` says whether steps are replayed as graphs, and `max_cudagraph_capture_size` of how many tokens at
-    most; by default as the engine does. With a `scheduler_recv_interval` above 1, the engine looks for new requests
-    only so many decode steps after it last did, after prompts, and when it has nothing to do (as in SGLang).
+    `cuda_graphs` says whether steps are replayed as graphs, be it only those without prompts (``decode_only``), and
+    `max_cudagraph_capture_size` of how many tokens at most; by default as the engine does.
+    With a `scheduler_recv_interval` above 1, the engine looks for new requests only so many decode steps after it last
+    did, after prompts, and when it has nothing to do (as in SGLang).
     `api_overhead` is what a request needs to the scheduler; by default as the engine does.
     With `prefix_caching`, prompts that begin alike share KV blocks, as far as the workload says which do: by its
     sessions and prefixes, or by the hash ids of a trace. `preemption` is what happens to the cache of a request that
@@ -109,7 +110,7 @@ class ServingConfig(FrozenModel):
     gpu_memory_utilization: Fraction | None = None
     precision: ServingPrecision = "bf16"
     kv_precision: CachePrecision | None = None
-    cuda_graphs: bool | None = None
+    cuda_graphs: bool | Literal["decode_only"] | None = None
     max_cudagraph_capture_size: PositiveInt | None = None
     scheduler_recv_interval: PositiveInt = 1
     api_overhead: NonNegativeSeconds | None = None

@@ -28,8 +28,8 @@ from simsys.units import (
 )
 
 DType: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "int8", "int4", "fp4"]
-KernelDType: TypeAlias = DType | Literal["fp8_block", "default"]
-"""Of kernels: fp8 with a scale for each block has its own."""
+KernelDType: TypeAlias = DType | Literal["fp8_block", "weight_only", "default"]
+"""Of kernels: fp8 with a scale for each block has its own, and so have weights that are computed with in 16 bit."""
 KernelKind: TypeAlias = Literal["gemm", "conv", "attention", "decode_attention", "memory"]
 Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 
@@ -157,9 +157,13 @@ Floors = Annotated[dict[KernelDType, NonNegativeSeconds], BeforeValidator(_by_dt
 
 
 class Efficiency(FrozenModel):
-    """Curves by kind of kernel, each by dtype or ``default``; between points linear in the logarithm of rows."""
+    """Curves by kind of kernel, each by dtype or ``default``; between points linear in the logarithm of rows.
+
+    Those of `grouped_gemm`, the products of experts with the rows of each, are as those of `gemm` where left out.
+    """
 
     gemm: Curves
+    grouped_gemm: Curves | None = None
     conv: Curves
     attention: Curves
     decode_attention: Curves
@@ -198,8 +202,6 @@ class GpuProfile(Profile):
         efficiency: Shares of the peaks that kernels reach.
         kernel_floor: What a kernel takes beside computing and moving data, by kind: launch, first loads, tail. One
             time, or one by dtype or ``default``.
-        grouped_gemm: What the products of experts, many small ones in one kernel, reach of a GEMM's efficiency; left
-            out, as much.
     """
 
     vendor: str
@@ -215,7 +217,6 @@ class GpuProfile(Profile):
     price: Price | None = None
     efficiency: Efficiency
     kernel_floor: dict[KernelKind, Floors] = Field(default_factory=dict)
-    grouped_gemm: Annotated[float, Field(strict=True, gt=0, le=2)] | None = None
 
 
 class Interconnect(Link):

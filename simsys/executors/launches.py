@@ -16,17 +16,25 @@ class Launches:
         graph_tokens: Most tokens of a pass that is replayed as a CUDA graph, which needs no such launches; 0 if none.
         graph_prompts: Whether passes with prompts are replayed too.
         prompt_layer_s: What a layer of a pass with prompts takes besides, however long its kernels are.
+        token_layer_s: The same of each token of a pass with prompts that has more than so many.
+        above_tokens: How many.
     """
 
     per_layer_s: float = 0.0
     graph_tokens: float = 0.0
     graph_prompts: bool = False
     prompt_layer_s: float = 0.0
+    token_layer_s: float = 0.0
+    above_tokens: float = 0.0
 
     def seconds_per_layer(self, batch: Batch) -> float:
         """The least time that a layer of this pass takes, whatever its kernels do."""
         recorded = self.graph_prompts or batch.attention_pairs == 0.0
         return 0.0 if recorded and batch.tokens <= self.graph_tokens else self.per_layer_s
+
+    def prompt_seconds_per_layer(self, tokens: float) -> float:
+        """What a layer of a pass with prompts, of so many tokens, takes besides."""
+        return self.prompt_layer_s + (self.token_layer_s * tokens if tokens > self.above_tokens else 0.0)
 
 
 NO_LAUNCHES = Launches()

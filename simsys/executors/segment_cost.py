@@ -92,7 +92,7 @@ class SegmentCost:
             launches_s = self._layers * self._launches.seconds_per_layer(batch)
             by_tokens_s = _seconds(self._by_tokens[prompts], batch)
             by_logits_s = _seconds(self._by_logits[prompts], batch)
-            prompts_s = self._layers * self._launches.prompt_layer_s if prompts else 0.0
+            prompts_s = self._layers * self._launches.prompt_seconds_per_layer(batch.tokens) if prompts else 0.0
             seconds = self._kept[key] = self.layers_s + prompts_s + max(launches_s, by_tokens_s) + by_logits_s
         return seconds
 

@@ -3,6 +3,10 @@
 Of InferenceX (SemiAnalysisAI/InferenceX, before that InferenceMAX), scripts and configurations are public: the launch
 scripts under ``benchmarks/single_node/``, which configuration had which image in ``perf-changelog.yaml``, and which
 concurrencies and degrees each was run with in ``.github/configs/nvidia-master.yaml``.
+
+Other rows of ai-dynamo/aiconfigurator, in tables named after models, were deployed as it proposes itself: as
+``src/aiconfigurator/generator/rule_plugin/benchmark/*.rule`` say. Its
+``*-gap-analysis.csv`` repeat InferenceX's figures.
 """
 
 from __future__ import annotations
@@ -15,8 +19,16 @@ from typing import Any
 from simsys.fidelity.case import Unsupported
 from simsys.fidelity.table import Row
 
-PUBLISHED = re.compile("InferenceX")
+PUBLISHED = re.compile("InferenceX|gap-analysis")
 """In the notes of their rows."""
+PROPOSED = re.compile(r"source_file=\D.*batch_size field (\d+)")
+"""In the notes of rows that were deployed as aiconfigurator proposes."""
+SHORTEST = 0.8
+"""Least length of a prompt or answer of InferenceX, over the nominal one; also where notes do not repeat it."""
+SPARE = 1500
+"""Tokens of a step that aiconfigurator allows besides one prompt and the batch."""
+LONGEST_CAPTURED = 2048
+"""``max-cudagraph-capture-size`` of vLLM with gpt-oss."""
 POLLED, POLLED_FROM, SELDOM = 10, 16, 30
 """``--scheduler-recv-interval`` of SGLang on Blackwell: 10, or from that concurrency on 30."""
 CHUNK = 16384
@@ -89,11 +101,42 @@ def deployment(row: Row) -> dict[str, Any]:
     Raises:
         Unsupported: It is known that what matters is not stated.
     """
-    if not PUBLISHED.search(row.text("notes")) or row.text("load_kind") != "concurrency":
+    notes = row.text("notes")
+    if row.text("load_kind") != "concurrency":
         return {}
+    if PUBLISHED.search(notes):
+        return _published(row)
+    proposed = PROPOSED.search(notes)
+    if proposed is None:
+        return {}
+    tokens = int(proposed.group(1)) + row.whole("input_len") + SPARE
+    return {"max_num_batched_tokens": max(tokens, _longest(row), row.whole("load_value"))}
+
+
+def shortest(row: Row) -> float:
+    """The least length of a prompt or an answer, over the nominal one."""
+    notes = row.text("notes")
+    drawn = re.search(r"lengths \w+ in \[(0?\.\d+)L, ?L\]", notes)
+    if drawn is not None:
+        return float(drawn.group(1))
+    return SHORTEST if PUBLISHED.search(notes) else 1.0
+
+
+def _longest(row: Row) -> int:
+    """Tokens of prompt and answer; engines that do not divide prompts have room for them in a step."""
+    return 0 if row.text("engine") == "vLLM" else row.whole("input_len") + row.whole("output_len")
+
+
+def _published(row: Row) -> dict[str, Any]:
     users, engine = row.whole("load_value"), row.text("engine")
     drafted = _drafted(row)
     own: dict[str, Any] = {}
+    if engine == "TensorRT-LLM":
+        own["max_num_batched_tokens"] = _step_tokens(row, users)
+    if engine == "vLLM" and row.text("model").startswith("gpt-oss"):
+        own["max_cudagraph_capture_size"] = LONGEST_CAPTURED
+    if engine == "vLLM" and row.text("model").startswith("llama") and row.text("gpu").startswith("B200"):
+        own["cuda_graphs"] = "decode_only"
     if engine in ("SGLang", "TensorRT-LLM"):
         own["max_cudagraph_capture_size"] = users * (1 + drafted)  # of cuda_graph_max_bs and max_batch_size
     if engine == "SGLang":
@@ -103,6 +146,16 @@ def deployment(row: Row) -> dict[str, Any]:
     if drafted:
         own["speculative"] = {"draft_tokens": drafted, "acceptance_rate": ACCEPTANCE, "draft_layers": 1}
     return own
+
+
+def _step_tokens(row: Row, users: int) -> int:
+    """``--max_num_tokens`` of TensorRT-LLM."""
+    prompt, model = row.whole("input_len"), row.text("model")
+    if model.startswith("gpt-oss"):
+        return 20000
+    if not model.startswith("llama"):
+        return max(users + prompt + 128, 8192, _longest(row))
+    return 16384 if row.text("gpu").startswith("B") else prompt + row.whole("output_len") + 200
 
 
 def _drafted(row: Row) -> int:

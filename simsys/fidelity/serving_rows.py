@@ -15,7 +15,7 @@ from typing import Any
 
 from simsys.errors import UnknownNameError
 from simsys.fidelity.case import Case, Unsupported
-from simsys.fidelity.deployments import deployment
+from simsys.fidelity.deployments import deployment, shortest
 from simsys.fidelity.hardware_names import machine_of, node_of
 from simsys.fidelity.scenario_run import ScenarioRun
 from simsys.fidelity.serving_engines import engine_setup
@@ -95,11 +95,9 @@ def _load(row: Row) -> Load:
             raise Unsupported(f"how long {what} are is not stated")
     number = row.number if kind == "request_rate" else row.whole
     value = 0.0 if kind == "offline_max" else number("load_value")
-    drawn = re.search(r"lengths \w+ in \[(0?\.\d+)L, ?L\]", row.text("notes"))
-    shortest = float(drawn.group(1)) if drawn else 1.0
     only_prompts = row.text("metric") in ("prefill_ms", "prefill_tokens_per_s")
     output = row.whole("output_len")
-    return Load(kind, value, row.whole("input_len"), 1 if only_prompts else output, shortest)
+    return Load(kind, value, row.whole("input_len"), 1 if only_prompts else output, shortest(row))
 
 
 def _figure(row: Row, load: Load) -> _Figure:

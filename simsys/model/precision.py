@@ -48,7 +48,8 @@ class Precision:
     """Bytes per element of what is stored and moved, and the names of the dtypes.
 
     Args:
-        compute: In which matrix products of layers are computed.
+        compute: In which matrix products of layers are computed; ``weight_only`` if in 16 bit with weights that are
+            stored in fewer.
         weight_bytes: Of a weight.
         activation_bytes: Of an element handed from kernel to kernel.
         kv_bytes: Of an element of the KV cache.
@@ -99,7 +100,7 @@ def serving_precision(
     if weights in ("fp32", *HALF):
         size = WEIGHT_BYTES[weights]
         return Precision(weights, size, size, KV_BYTES[kv])
-    compute = half if weights in WEIGHT_ONLY or not computes else weights
+    compute = "weight_only" if weights in WEIGHT_ONLY or not computes else weights
     return Precision(
         compute,
         WEIGHT_BYTES[weights],

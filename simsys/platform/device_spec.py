@@ -90,13 +90,13 @@ class DeviceSpec:
         pcie_latency_s: Latency to the host.
         tdp_watt: Thermal design power: a cap, not an average.
         usd_per_hour: Price of one device; 0 if unknown.
-        curves: Efficiency by kernel kind, then by dtype or ``default``.
+        curves: Efficiency by kernel kind, then by dtype or ``default``; that of the products of experts, under
+            ``grouped_gemm``, is that of ``gemm`` where there is none.
         floor_s: What a kernel takes beside computing and moving data, by kind, then by dtype or ``default``; 0 where
             there is none.
         speed: Share of the usual speed at which all kernels run: below 1 for a slow GPU.
         host_update_bytes_per_s: What an optimizer on the host reads and writes for this device: its share of the
             bandwidth of the host's memory, times the part of it that such an optimizer reaches; 0 if unknown.
-        grouped_gemm: Share of a GEMM's efficiency that many small ones in one kernel reach.
         host_speed: How fast a core of the host is, over one of the hosts for which engines' host times are given.
     """
 
@@ -113,7 +113,6 @@ class DeviceSpec:
     curves: Mapping[str, Mapping[str, EfficiencyCurve]] = field(hash=False)
     floor_s: Mapping[str, Mapping[str, float]] = field(hash=False)
     host_update_bytes_per_s: float = 0.0
-    grouped_gemm: float = 1.0
     host_speed: float = 1.0
     speed: float = 1.0
 
@@ -163,19 +162,18 @@ class KernelRates:
         "_dtype",
         "_floor_s",
         "_flop_per_s",
-        "_grouped",
         "_peak",
         "_rows",
         "_spec",
     )
 
     def __init__(self, spec: DeviceSpec, kind: OperatorKind, dtype: str, alignment: float, grouped: bool) -> None:
-        curves, floors_s = spec.curves[kind.value], spec.floor_s.get(kind.value)
+        floors_s = spec.floor_s.get(kind.value)
         self._spec, self._dtype = spec, dtype
-        self._curve = curves.get(dtype) or curves["default"]
+        self._curve = _curve(spec, "grouped_gemm" if grouped else kind.value, dtype)
         self._peak = spec.peak_flop_per_s.get(dtype)
         self._floor_s = 0.0 if floors_s is None else floors_s.get(dtype, floors_s["default"])
-        self._alignment, self._grouped = alignment, spec.grouped_gemm if grouped else 1.0
+        self._alignment = alignment
         self._rows = self._bytes_per_s = self._flop_per_s = -1.0  # of some rows, and what they reach
 
     def bounds(self, flop: float, nbytes: float, rows: float, launches: float = 1.0) -> tuple[float, float]:
@@ -197,9 +195,14 @@ class KernelRates:
 
     def _reach(self, rows: float) -> None:
         """Find the speeds that kernels with so many rows reach."""
-        compute, memory = [min(1.0, share * self._grouped) for share in self._curve.at(rows)]
+        compute, memory = self._curve.at(rows)
         self._rows, self._bytes_per_s = rows, self._spec.memory_bytes_per_s * memory
         self._flop_per_s = (self._peak or 0.0) * (compute * self._alignment)
+
+
+def _curve(spec: DeviceSpec, kind: str, dtype: str) -> EfficiencyCurve:
+    curves = spec.curves.get(kind, spec.curves["gemm"])
+    return curves.get(dtype) or curves["default"]
 
 
 def alignment(columns: int, inner: int) -> float:
