@@ -95,17 +95,17 @@ class Problem:
         with overlaid(self._base):
             candidates = coefficients_of(frozenset().union(*self.read), free)
         self.weights = _weights(self.cases)
-        felt = self._felt(candidates)
-        self.coefficients = [each for each, rows in zip(candidates, felt, strict=True) if rows >= FEWEST_ROWS]
-        self.rows = [rows for rows in felt if rows >= FEWEST_ROWS]
+        slopes = self._slopes_of(candidates, np.array([to_unit(each, each.start) for each in candidates]))
+        felt = [int(rows) for rows in np.count_nonzero(np.abs(slopes) * STEP > FELT, axis=0)]
+        told = [index for index, rows in enumerate(felt) if rows >= FEWEST_ROWS]
+        self.coefficients, self.rows = [candidates[index] for index in told], [felt[index] for index in told]
         self.left_alone = {
             str(each): rows for each, rows in zip(candidates, felt, strict=True) if 0 < rows < FEWEST_ROWS
         }
         if not self.coefficients:
             raise UsageError("no coefficient can be told from these rows: they do not vary in what would show it")
-        self.colours = _colours(self.coefficients, self.read)
-        self._slopes: list[tuple[Vector, Vector]] = []
         self.start = np.array([to_unit(each, each.start) for each in self.coefficients])
+        self._slopes: list[tuple[Vector, Vector]] = [(self.start, self._pulled(slopes[:, told]))]
 
     def over(self, overlay: Overlay) -> Problem:
         """The same coefficients, where others hold; their derivatives are taken to be the same."""
@@ -132,21 +132,24 @@ class Problem:
         for known, slopes in self._slopes:
             if np.max(np.abs(known - places)) <= NEAR:
                 return slopes
-        self._slopes.append((places, self._slopes_at(places)))
+        self._slopes.append((places, self._pulled(self._slopes_of(self.coefficients, places))))
         return self._slopes[-1][1]
 
-    def _slopes_at(self, places: Vector) -> Vector:
-        base = self._errors(self.coefficients, places)
-        rows, count = len(self.cases), len(places)
-        found = np.zeros((rows + count, count))
-        found[rows:] = PULL * np.eye(count)
-        for colour in self.colours:
+    def _pulled(self, slopes: Vector) -> Vector:
+        """Derivatives of the residuals by those of the errors."""
+        return np.vstack([slopes * self.weights[:, None], PULL * np.eye(slopes.shape[1])])
+
+    def _slopes_of(self, coefficients: Sequence[Coefficient], places: Vector) -> Vector:
+        """Derivatives of the errors; 0 of rows that do not tell a coefficient."""
+        base = self._errors(coefficients, places)
+        found = np.zeros((len(self.cases), len(coefficients)))
+        for colour in _colours(coefficients, self.read):
             moved = places.copy()
             moved[colour] += np.where(places[colour] + STEP <= 1.0, STEP, -STEP)
-            slopes = (self._moved(self.coefficients, colour, moved, base) - base) * self.weights
+            errors = self._moved(coefficients, colour, moved, base) - base
             for index in colour:
-                touched = self._touched(self.coefficients[index])
-                found[:rows, index] = np.where(touched, slopes / (moved[index] - places[index]), 0.0)
+                touched = self._touched(coefficients[index])
+                found[:, index] = np.where(touched, errors / (moved[index] - places[index]), 0.0)
         return found
 
     def _touched(self, coefficient: Coefficient) -> NDArray[np.bool_]:
@@ -162,19 +165,6 @@ class Problem:
         found = base.copy()
         found[touched] = self._errors(coefficients, places, np.flatnonzero(touched))
         return found
-
-    def _felt(self, candidates: Sequence[Coefficient]) -> list[int]:
-        """How many rows feel each of the coefficients."""
-        places = np.array([to_unit(each, each.start) for each in candidates])
-        base = self._errors(candidates, places)
-        felt = [0] * len(candidates)
-        for colour in _colours(candidates, self.read):
-            moved = places.copy()
-            moved[colour] += np.where(places[colour] + STEP <= 1.0, STEP, -STEP)
-            changed = np.abs(self._moved(candidates, colour, moved, base) - base) > FELT
-            for index in colour:
-                felt[index] = int(np.count_nonzero(changed & self._touched(candidates[index])))
-        return felt
 
     def _errors(
         self, coefficients: Sequence[Coefficient], places: Vector, rows: NDArray[np.intp] | None = None
