@@ -65,7 +65,11 @@ class Coefficient:
 
 @dataclass(frozen=True)
 class Free:
-    """A number that may be fitted in all profiles of a kind that have it; as `Coefficient`."""
+    """A number that may be fitted in all profiles of a kind that have it; as `Coefficient`.
+
+    Args:
+        dtypes: Of a curve: which of them; all but `STORED` if left out.
+    """
 
     kind: Kind
     path: str
@@ -74,11 +78,15 @@ class Free:
     families: tuple[str, ...]
     dimension: Dimension | None = None
     column: str = ""
+    dtypes: tuple[str, ...] = ()
 
 
 SECONDS = Dimension.SECONDS
 TRAINING, SERVING, COLLECTIVES = ("training",), ("serving",), ("collectives",)
 RUNS = TRAINING + SERVING
+STORED = ("fp8_block", "weight_only")
+"""Kernels of weights as they are stored for serving alone."""
+ANY = ("default", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "int4", "fp4", *STORED)
 FREE = (
     Free("engine", "per_layer", 1e-6, 2e-3, RUNS, SECONDS),
     Free("engine", "launch_per_layer", 1e-6, 2e-3, RUNS, SECONDS),
@@ -91,13 +99,15 @@ FREE = (
     Free("engine", "elementwise", 0.3, 5.0, TRAINING),
     Free("engine", "loss_bytes_per_logit", 4.0, 120.0, TRAINING),
     Free("gpu", "efficiency.gemm", 0.2, 1.0, RUNS, column="compute"),
-    Free("gpu", "efficiency.gemm", 0.3, 1.0, SERVING, column="memory"),
+    Free("gpu", "efficiency.gemm", 0.1, 1.0, SERVING, column="compute", dtypes=STORED),
+    Free("gpu", "efficiency.gemm", 0.3, 1.0, SERVING, column="memory", dtypes=ANY),
     Free("gpu", "efficiency.attention", 0.1, 1.0, RUNS, column="compute"),
     Free("gpu", "efficiency.decode_attention", 0.1, 1.0, SERVING, column="memory"),
     Free("gpu", "efficiency.memory", 0.3, 1.0, RUNS, column="memory"),
     Free("gpu", "efficiency.conv", 0.1, 1.0, TRAINING, column="compute"),
     Free("gpu", "efficiency.grouped_gemm", 0.05, 1.0, RUNS, column="compute"),
-    Free("gpu", "efficiency.grouped_gemm", 0.2, 1.0, SERVING, column="memory"),
+    Free("gpu", "efficiency.grouped_gemm", 0.05, 1.0, SERVING, column="compute", dtypes=STORED),
+    Free("gpu", "efficiency.grouped_gemm", 0.2, 1.0, SERVING, column="memory", dtypes=ANY),
     Free("gpu", "kernel_floor.gemm", 5e-7, 3e-5, SERVING, SECONDS),
     Free("gpu", "kernel_floor.decode_attention", 5e-7, 3e-5, SERVING, SECONDS),
     Free("node", "host.core_speed", 0.5, 2.5, RUNS),
@@ -162,7 +172,8 @@ def _coefficients(named: Named, profile: Profile, free: Free) -> list[Coefficien
         by_dtype = value.items() if isinstance(value, Mapping) else ()
         numbers = {(*path, dtype): number for dtype, number in by_dtype} or {path: value}
         return [_number(named, free, place, float(number)) for place, number in numbers.items()]
-    curves = {dtype: [point.model_dump() for point in points] for dtype, points in value.items()}
+    dtypes = free.dtypes or [dtype for dtype in value if dtype not in STORED]
+    curves = {dtype: [point.model_dump() for point in value[dtype]] for dtype in value if dtype in dtypes}
     return [
         Coefficient(
             named,
