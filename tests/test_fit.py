@@ -13,7 +13,7 @@ from simsys.config.hardware import load_engine, load_gpu, overlaid
 from simsys.errors import UsageError
 from simsys.fidelity.calibrate import Calibration, calibrate, sample
 from simsys.fidelity.case import Case, Figures, Unsupported
-from simsys.fidelity.coefficients import coefficients_of, from_unit, settings, to_unit
+from simsys.fidelity.coefficients import SERVED, SERVING, STORED, coefficients_of, from_unit, settings, to_unit
 from simsys.fidelity.fit import Problem, fit, unseen
 from simsys.fidelity.predict import Simulations
 
@@ -134,6 +134,29 @@ def test_what_a_kernel_takes_besides_is_fitted_by_dtype() -> None:
     with overlaid(settings(floors, [1e-6 * (1 + place) for place in range(len(floors))])):
         found = load_gpu("H100").kernel_floor["gemm"]
     assert [found[each.path[2]] for each in floors] == pytest.approx([1e-6 * (1 + n) for n in range(len(floors))])
+
+
+def test_what_is_stored_for_serving_alone_is_told_by_serving_alone() -> None:
+    found = [each for each in coefficients_of([("gpu", "H100-SXM")]) if each.path[1] == "grouped_gemm"]
+    stored = {(each.path[2], each.column): each.families for each in found if each.path[2] in STORED}
+    assert set(stored) == {(dtype, column) for dtype in STORED for column in ("compute", "memory")}
+    assert set(stored.values()) == {SERVING}
+    assert {each.families for each in found if each.path[2] not in STORED and each.column == "compute"} != {SERVING}
+    served = [each.path[2] for each in coefficients_of([("gpu", "H100-SXM")], SERVED) if each.column == "compute"]
+    assert set(served) == set(STORED)
+
+
+@pytest.mark.parametrize(("balance", "share"), [(0.0, 0.5), (1.0, 0.75)])
+def test_sources_or_settings_weigh_alike(balance: float, share: float) -> None:
+    one = [replace(case, group="one") for case in cases(VARIED[:6])]
+    three = [
+        replace(case, id=f"d{i}", group="three", tags={"gpu": f"g{i % 3}"}) for i, case in enumerate(cases(VARIED[:6]))
+    ]
+    with Simulations() as simulations:
+        problem = Problem(one + three, simulations, balance=balance)
+    squared = problem.weights**2
+    assert sum(squared[6:]) == pytest.approx(share)
+    assert sum(squared) == pytest.approx(1.0)
 
 
 def test_both_columns_of_a_curve_can_be_set() -> None:
