@@ -20,7 +20,14 @@ def known(**cells: str) -> dict[str, Any]:
 
 
 def row_of(**cells: str) -> Row:
-    given = {"load_kind": "concurrency", "load_value": "64", "input_len": "1024", "output_len": "1024", **cells}
+    given = {
+        "load_kind": "concurrency",
+        "load_value": "64",
+        "input_len": "1024",
+        "output_len": "1024",
+        "tp": "8",
+        **cells,
+    }
     return Row(given, "rows.csv", 2, [])
 
 
@@ -64,6 +71,14 @@ def test_a_step_has_room_for_the_users_and_for_whole_prompts_where_they_are_not_
 )
 def test_tensorrt_llm_has_the_steps_of_its_launch_scripts(cells: dict[str, str], tokens: int) -> None:
     assert known(**{**TRT, **cells})["max_num_batched_tokens"] == tokens
+
+
+@pytest.mark.parametrize(
+    ("cells", "steps"),
+    [({}, 20), ({"tp": "8"}, None), ({"output_len": "8192"}, None), ({"model": "gpt-oss-120b"}, None)],
+)
+def test_tensorrt_llm_lets_prompts_wait_where_its_launch_script_does(cells: dict[str, str], steps: int | None) -> None:
+    assert known(**{**TRT, "model": "llama3.x-70b", "tp": "2", **cells}).get("batch_wait_timeout_iters") == steps
 
 
 def test_vllm_has_the_graphs_of_its_launch_scripts() -> None:

@@ -52,6 +52,8 @@ ENGINE = st.fixed_dictionaries(
             ]
         ),
         "scheduler_recv_interval": st.sampled_from([2, 25]),
+        "batch_wait_timeout_iters": st.sampled_from([1, 20]),
+        "batch_wait_max_tokens_ratio": st.sampled_from([0.1, 0.9]),
         "api_overhead": st.just("0 s"),
     },
 )
@@ -86,8 +88,12 @@ def scenario(
     run: dict[str, Any],
 ) -> SimulationConfig:
     parallelism, more = shape
-    if parallelism.get("pp_stages"):
-        engine = {name: value for name, value in engine.items() if name != "speculative"}
+    without = {"speculative"} if parallelism.get("pp_stages") else set()
+    if "scheduler_recv_interval" in engine:
+        without |= {"batch_wait_timeout_iters"}
+    if without or "batch_wait_timeout_iters" not in engine:
+        without |= {"batch_wait_max_tokens_ratio"}
+    engine = {name: value for name, value in engine.items() if name not in without}
     return SimulationConfig(
         hardware={"profile": "dgx-h100", "gpus_per_node": 4 if "decode_tp_degree" not in str(more) else 6, **hardware},
         model={"name": "GPT2-Small"},

@@ -50,6 +50,7 @@ GOOD = [
     {"serving": "speculative: {draft_tokens: 3, acceptance_rate: 0.7, draft_layers: 1}"},
     {"serving": "max_cudagraph_capture_size: 1024"},
     {"serving": "engine: sglang, scheduler_recv_interval: 10"},
+    {"serving": "engine: tensorrt-llm, batch_wait_timeout_iters: 20, batch_wait_max_tokens_ratio: 0.9"},
     {"parallelism": "tp_degree: 8, ep_degree: 8"},
     {"parallelism": "tp_degree: 4, ep_degree: 4, pp_stages: 2, expert_skew: 1.5"},
     {"parallelism": "tp_degree: 8, ep_degree: 8, sequence_parallel: true, strategy: TP_EP"},
@@ -136,6 +137,14 @@ BAD = [
     (
         {"serving": "cuda_graphs: false, max_cudagraph_capture_size: 64"},
         "4:59: serving.max_cudagraph_capture_size: there are no graphs with cuda_graphs: false; remove one of them",
+    ),
+    (
+        {"serving": "batch_wait_timeout_iters: 20, scheduler_recv_interval: 10"},
+        "4:37: serving.batch_wait_timeout_iters: no engine polls and lets prompts wait; remove",
+    ),
+    (
+        {"serving": "batch_wait_max_tokens_ratio: 0.5"},
+        "4:40: serving.batch_wait_max_tokens_ratio: prompts do not wait; say how long with",
     ),
     (
         {"serving": "scheduler_recv_interval: 0"},

@@ -80,6 +80,7 @@ DRAFT = {"draft_tokens": 3, "acceptance_rate": 0.5}
             "prompts of more than 2048 tokens together: ",
         ),
         ({"engine": "sglang", "max_cudagraph_capture_size": 48}, "CUDA graphs for steps without prompts of up to 48"),
+        ({"batch_wait_timeout_iters": 20}, "prompts wait 20 decode steps for others while sequences decode"),
         ({"lora": {"adapters": 8, "rank": 16}}, "adapters: 8 of rank 16, equally popular, all on the GPU"),
     ],
 )

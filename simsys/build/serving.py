@@ -33,6 +33,7 @@ from simsys.model.speculation import Speculation, own_layers
 from simsys.model.work import Precision
 from simsys.parallel.layout import Layout
 from simsys.rank import Team
+from simsys.serving.batch_wait import BatchWaitReplica
 from simsys.serving.deadline import Deadline
 from simsys.serving.handover import DecodingReplica
 from simsys.serving.host_costs import HostCosts
@@ -195,6 +196,9 @@ class ServingJob(ServingSetup):
         kind: Callable[..., Replica] = DecodingReplica if decodes else Replica
         if self.settings.scheduler_recv_interval > 1 and not decodes:
             kind = partial(PollingReplica, interval=self.settings.scheduler_recv_interval)
+        if self.settings.batch_wait_timeout_iters and not decodes:
+            enough = (self.settings.batch_wait_max_tokens_ratio or 1.0) * self.settings.max_num_batched_tokens
+            kind = partial(BatchWaitReplica, steps=self.settings.batch_wait_timeout_iters, tokens=enough)
         scheduler = self._scheduler(executor, sequences, kv_cache(self, pool, sequences, decodes=decodes), decodes)
         scheduler.swap = swap_space(pool, team)
         host_speed = self.cluster.spec.host_speed

@@ -124,6 +124,9 @@ def _options(job: ServingJob) -> Iterator[str]:
     looks = job.settings.scheduler_recv_interval
     if looks > 1:
         yield f"new requests are seen {looks} decode steps after the last look, after prompts, and at rest"
+    waits = job.settings.batch_wait_timeout_iters
+    if waits:
+        yield f"prompts wait {waits} decode steps for others while sequences decode, or until there are enough"
     if lora is not None:
         yield f"adapters: {lora.adapters} of rank {lora.rank}, equally popular, all on the GPU"
 

@@ -32,6 +32,7 @@ def check_serving_options(
         _check_graphs(config, engine, found)
         if spec is not None:
             _check_kv_precision(config, spec, engine, found)
+    _check_waiting(config, found)
     _check_speculation(config, model, found)
     if config.serving.router == "prefix_affinity" and not config.serving.prefix_caching:
         message = "prefix_affinity looks for cached prefixes, but there are none; write prefix_caching: true beside it"
@@ -50,6 +51,17 @@ def _check_graphs(config: SimulationConfig, engine: EngineProfile, found: Findin
             )
     if given.cuda_graphs is False and given.max_cudagraph_capture_size is not None:
         found.error(GRAPH_SIZE, "there are no graphs with cuda_graphs: false; remove one of them")
+
+
+def _check_waiting(config: SimulationConfig, found: Findings) -> None:
+    assert config.serving is not None
+    given = config.serving
+    if given.batch_wait_timeout_iters and given.scheduler_recv_interval > 1:
+        message = "no engine polls and lets prompts wait; remove scheduler_recv_interval or batch_wait_timeout_iters"
+        found.error(("serving", "batch_wait_timeout_iters"), message)
+    if given.batch_wait_max_tokens_ratio is not None and not given.batch_wait_timeout_iters:
+        message = "prompts do not wait; say how long with batch_wait_timeout_iters, e.g. 20"
+        found.error(("serving", "batch_wait_max_tokens_ratio"), message)
 
 
 def _check_kv_precision(config: SimulationConfig, spec: DeviceSpec, engine: EngineProfile, found: Findings) -> None:

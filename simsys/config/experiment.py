@@ -75,7 +75,9 @@ class ServingConfig(FrozenModel):
     `cuda_graphs` says whether steps are replayed as graphs, be it only those without prompts (``decode_only``), and
     `max_cudagraph_capture_size` of how many tokens at most; by default as the engine does.
     With a `scheduler_recv_interval` above 1, the engine looks for new requests only so many decode steps after it last
-    did, after prompts, and when it has nothing to do (as in SGLang).
+    did, after prompts, and when it has nothing to do (as in SGLang). With `batch_wait_timeout_iters`, prompts wait so
+    many decode steps for others, or until they and the decoding sequences have the share
+    `batch_wait_max_tokens_ratio` of `max_num_batched_tokens` (as in TensorRT-LLM).
     `api_overhead` is what a request needs to the scheduler; by default as the engine does.
     With `prefix_caching`, prompts that begin alike share KV blocks, as far as the workload says which do: by its
     sessions and prefixes, or by the hash ids of a trace. `preemption` is what happens to the cache of a request that
@@ -113,6 +115,8 @@ class ServingConfig(FrozenModel):
     cuda_graphs: bool | Literal["decode_only"] | None = None
     max_cudagraph_capture_size: PositiveInt | None = None
     scheduler_recv_interval: PositiveInt = 1
+    batch_wait_timeout_iters: NonNegativeInt = 0
+    batch_wait_max_tokens_ratio: Fraction | None = None
     api_overhead: NonNegativeSeconds | None = None
     speculative: SpeculativeConfig | None = None
     lora: LoraConfig | None = None

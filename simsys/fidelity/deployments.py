@@ -27,6 +27,8 @@ SHORTEST = 0.8
 """Least length of a prompt or answer of InferenceX, over the nominal one; also where notes do not repeat it."""
 SPARE = 1500
 """Tokens of a step that aiconfigurator allows besides one prompt and the batch."""
+WAITS_BELOW = 8
+"""Ranks below which TensorRT-LLM lets prompts of Llama wait for others, for prompts and answers of 1,024 tokens."""
 LONGEST_CAPTURED = 2048
 """``max-cudagraph-capture-size`` of vLLM with gpt-oss."""
 POLLED, POLLED_FROM, SELDOM = 10, 16, 30
@@ -133,6 +135,8 @@ def _published(row: Row) -> dict[str, Any]:
     own: dict[str, Any] = {}
     if engine == "TensorRT-LLM":
         own["max_num_batched_tokens"] = _step_tokens(row, users)
+        if row.text("model").startswith("llama") and _equal(row, 1024) and row.whole("tp") < WAITS_BELOW:
+            own |= {"batch_wait_timeout_iters": 20, "batch_wait_max_tokens_ratio": 0.9}
     if engine == "vLLM" and row.text("model").startswith("gpt-oss"):
         own["max_cudagraph_capture_size"] = LONGEST_CAPTURED
     if engine == "vLLM" and row.text("model").startswith("llama") and row.text("gpu").startswith("B200"):
@@ -146,6 +150,10 @@ def _published(row: Row) -> dict[str, Any]:
     if drafted:
         own["speculative"] = {"draft_tokens": drafted, "acceptance_rate": ACCEPTANCE, "draft_layers": 1}
     return own
+
+
+def _equal(row: Row, tokens: int) -> bool:
+    return row.whole("input_len") == row.whole("output_len") == tokens
 
 
 def _step_tokens(row: Row, users: int) -> int:
