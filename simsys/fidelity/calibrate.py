@@ -206,7 +206,7 @@ def _served(cases: Sequence[Case], of_hundred: int, simulations: Simulations, ba
     """
     serving = [case for case in sample(cases, MORE * of_hundred) if case.family == "serving"]
     try:
-        return Problem(serving, simulations, base, SERVED, balance=1.0)
+        return Problem(serving, simulations, base, SERVED)
     except UsageError:
         return None
 

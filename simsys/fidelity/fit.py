@@ -26,7 +26,7 @@ STEP = 0.02
 """Of the differences that stand for derivatives, as a share of the way between a coefficient's bounds."""
 OUTLIER = 0.3
 """Logarithmic error beyond which a row counts less and less."""
-PULL = 0.05
+PULL = 0.03
 """How strongly a coefficient is held where it began: as an error of so much in all rows, if it went all the way."""
 FEWEST_ROWS = 3
 """A coefficient that fewer rows feel is left alone."""
@@ -36,6 +36,8 @@ NEAR = 0.15
 """How far derivatives hold, as a share of the way between a coefficient's bounds."""
 FARTHEST = 0.2
 """How far a step goes at most, as a share of the way between a coefficient's bounds."""
+DAMPING = (0.02, 0.06, 0.2)
+"""How strongly steps are held back, the first that makes anything better; as `PULL`, but to where the step begins."""
 LITTLE = 0.001
 """A step that gains less is the last."""
 NOISE = {"ttft_ms": 2.0}
@@ -195,12 +197,13 @@ def fit(problem: Problem, *, steps: int = 3, rows: Sequence[bool] | None = None)
     scale = OUTLIER * float(np.sqrt(np.mean(problem.weights**2)))
     places, residuals = start, kept * problem.residuals(start)
     for _ in range(steps):
-        step = _step(kept[:, None] * problem.jacobian(places), residuals, places, scale)
-        for share in (1.0, 0.4, 0.15):
-            tried = kept * problem.residuals(places + share * step)
+        slopes = kept[:, None] * problem.jacobian(places)
+        for damping in DAMPING:
+            found = places + _step(slopes, residuals, places, scale, damping)
+            tried = kept * problem.residuals(found)
             gain = 1.0 - _cost(tried, scale) / _cost(residuals, scale)
             if gain > 0.0:
-                places, residuals = places + share * step, tried
+                places, residuals = found, tried
                 break
         if gain < LITTLE:
             break
@@ -209,8 +212,11 @@ def fit(problem: Problem, *, steps: int = 3, rows: Sequence[bool] | None = None)
     return Fit(problem.coefficients, values, problem.rows, problem.left_alone, overlay)
 
 
-def _step(jacobian: Vector, residuals: Vector, places: Vector, scale: float) -> Vector:
-    """The step that would do if all were linear, at most `FARTHEST`; outliers count as in a soft absolute value."""
+def _step(slopes: Vector, residuals: Vector, places: Vector, scale: float, damping: float) -> Vector:
+    """The step that would do if all were linear, at most `FARTHEST`; outliers count as in a soft absolute value.
+
+    It is damped (Levenberg 1944), so that what rows hardly tell stays where it is.
+    """
     try:
         from scipy.optimize import lsq_linear
     except ImportError:
@@ -219,7 +225,9 @@ def _step(jacobian: Vector, residuals: Vector, places: Vector, scale: float) -> 
     lower = np.maximum(-places, -FARTHEST)
     upper = np.minimum(1.0 - places, FARTHEST)
     found: Vector = lsq_linear(
-        weights[:, None] * jacobian, -weights * residuals, (lower, np.maximum(upper, lower + 1e-9))
+        np.vstack([weights[:, None] * slopes, damping * np.eye(len(places))]),
+        np.concatenate([-weights * residuals, np.zeros(len(places))]),
+        (lower, np.maximum(upper, lower + 1e-9)),
     ).x
     return found
 
