@@ -95,6 +95,7 @@ class ServingConfig(FrozenModel):
         "enable_chunked_prefill": "scheduler",
         "scheduling_policy": "scheduler",
         "enforce_eager": "cuda_graphs",
+        "cudagraph_mode": "cuda_graphs",
         "cuda_graph_max_bs": "max_cudagraph_capture_size",
         "max_batch_size": "max_num_seqs",
         "max_num_tokens": "max_num_batched_tokens",
