@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ FEWEST_ROWS = 3
 """A coefficient that fewer rows feel is left alone."""
 FELT = 1e-4
 """A row feels a coefficient whose `STEP` changes it by this share."""
-NEAR = 0.15
+NEAR = 0.25
 """How far derivatives hold, as a share of the way between a coefficient's bounds."""
 FARTHEST = 0.2
 """How far a step goes at most, as a share of the way between a coefficient's bounds."""
@@ -132,11 +133,18 @@ class Problem:
         """Weighted logarithmic errors, then how far each coefficient is from where it began."""
         return np.concatenate([self.weights * self._errors(self.coefficients, places), PULL * (places - self.start)])
 
-    def jacobian(self, places: Vector) -> Vector:
-        """Derivatives of the residuals, here or `NEAR`; coefficients that share no row are moved together."""
-        for known, slopes in self._slopes:
-            if np.max(np.abs(known - places)) <= NEAR:
-                return slopes
+    def jacobian(self, places: Vector, *, fresh: bool = True) -> Vector:
+        """Derivatives of the residuals, here or `NEAR`; coefficients that share no row are moved together.
+
+        Args:
+            places: Of the coefficients.
+            fresh: Whether they are found anew where none are known so near; else the nearest are taken.
+        """
+        far, slopes = min(
+            ((float(np.max(np.abs(at - places))), found) for at, found in self._slopes), key=itemgetter(0)
+        )
+        if far <= NEAR or not fresh:
+            return slopes
         self._slopes.append((places, self._pulled(self._slopes_of(self.coefficients, places))))
         return self._slopes[-1][1]
 
@@ -197,7 +205,7 @@ def fit(problem: Problem, *, steps: int = 3, rows: Sequence[bool] | None = None)
     scale = OUTLIER * float(np.sqrt(np.mean(problem.weights**2)))
     places, residuals = start, kept * problem.residuals(start)
     for _ in range(steps):
-        slopes = kept[:, None] * problem.jacobian(places)
+        slopes = kept[:, None] * problem.jacobian(places, fresh=rows is None)
         for damping in DAMPING:
             found = places + _step(slopes, residuals, places, scale, damping)
             tried = kept * problem.residuals(found)
