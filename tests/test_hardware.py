@@ -168,7 +168,7 @@ def test_engines_are_ordered_as_measured() -> None:
     layer = {name: load_engine(name).per_layer for name in profile_names("engine")}
     assert all(1e-6 < seconds < 1e-3 for seconds in layer.values())
     launch = {name: load_engine(name).launch_per_layer or 0.0 for name in layer}
-    assert launch["tensorrt-llm-cpp"] < launch["vllm"] < launch["gpt-fast"]
+    assert launch["tensorrt-llm-cpp"] < min(launch["vllm"], launch["gpt-fast"])
     recorded = {name for name in layer if load_engine(name).cuda_graphs is not None}
     serving = {
         "vllm",
@@ -210,7 +210,7 @@ def test_runtime_form_holds_si_units() -> None:
     assert spec.memory_bytes == pytest.approx(79.11 * 2**30)  # what programs see of 80 GiB
     assert spec.memory_bytes_per_s == 3.35e12
     assert (spec.link_bytes_per_s, spec.link_latency_s, spec.tdp_watt) == (450e9, 0.3e-6, 700.0)
-    assert 3e-6 < spec.floor_s["gemm"]["bf16"] < 6e-6
+    assert 2e-6 < spec.floor_s["gemm"]["bf16"] < 6e-6
     assert 8e-6 < spec.floor_s["decode_attention"]["default"] < 15e-6
     assert spec.usd_per_hour == 6.88
     assert build_device_spec(load_gpu({"extends": "H100-SXM", "price": None})).usd_per_hour == 0.0
