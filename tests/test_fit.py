@@ -146,19 +146,6 @@ def test_what_is_stored_for_serving_alone_is_told_by_serving_alone() -> None:
     assert set(served) == set(STORED)
 
 
-@pytest.mark.parametrize(("balance", "share"), [(0.0, 0.5), (1.0, 0.75)])
-def test_sources_or_settings_weigh_alike(balance: float, share: float) -> None:
-    one = [replace(case, group="one") for case in cases(VARIED[:6])]
-    three = [
-        replace(case, id=f"d{i}", group="three", tags={"gpu": f"g{i % 3}"}) for i, case in enumerate(cases(VARIED[:6]))
-    ]
-    with Simulations() as simulations:
-        problem = Problem(one + three, simulations, balance=balance)
-    squared = problem.weights**2
-    assert sum(squared[6:]) == pytest.approx(share)
-    assert sum(squared) == pytest.approx(1.0)
-
-
 def test_both_columns_of_a_curve_can_be_set() -> None:
     found = [each for each in coefficients_of([("gpu", "A100-SXM-80GB")]) if each.path[:2] == ("efficiency", "gemm")]
     with overlaid(settings(found, [0.5] * len(found))):

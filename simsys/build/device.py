@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from simsys.config.hardware_schema import CurvePoint, GpuProfile, Host
-from simsys.model.precision import HALF
+from simsys.model.precision import half_of
 from simsys.platform.device_spec import DeviceSpec, EfficiencyCurve
 
 Value = TypeVar("Value")
@@ -15,7 +15,7 @@ Value = TypeVar("Value")
 def build_device_spec(gpu: GpuProfile) -> DeviceSpec:
     """Turn a GPU profile into plain data in SI units; a price that is not known is 0."""
     kinds = type(gpu.efficiency).model_fields
-    half = next((name for name in HALF if name in gpu.peak), "fp32")
+    half = half_of(gpu.peak)
     curves = {
         kind: {str(dtype): _curve(points) for dtype, points in (getattr(gpu.efficiency, kind) or {}).items()}
         for kind in kinds

@@ -28,7 +28,7 @@ from simsys.framework import FRAMEWORKS, DecodePhase, PrefillPhase, Scheduler
 from simsys.metrics.collector import ServingMetrics
 from simsys.metrics.economics import IDLE_SHARE, cost, energy
 from simsys.model.model import Model
-from simsys.model.precision import EXPERTS_ONLY, HALF, WEIGHT_ONLY, serving_precision
+from simsys.model.precision import EXPERTS_ONLY, WEIGHT_ONLY, half_of, serving_precision
 from simsys.model.speculation import Speculation, own_layers
 from simsys.model.work import Precision
 from simsys.parallel.layout import Layout
@@ -280,7 +280,7 @@ def serving_job(config: SimulationConfig, cluster: Cluster, model: Model) -> Ser
 def _precision(settings: ServingConfig, cluster: Cluster, model: Model) -> Precision:
     """What weights, activations and the KV cache are in."""
     peaks, wanted = cluster.spec.peak_flop_per_s, settings.precision
-    half = next((name for name in HALF if name in peaks), "fp32")
+    half = half_of(peaks)
     return serving_precision(
         wanted,
         kv_precision(settings, half),

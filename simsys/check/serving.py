@@ -10,7 +10,7 @@ from simsys.config.engine_schema import EngineProfile
 from simsys.config.experiment import ModelConfig, SimulationConfig
 from simsys.config.hardware import load_engine, profile_names
 from simsys.model.model import Model
-from simsys.model.precision import HALF
+from simsys.model.precision import half_of
 from simsys.platform.device_spec import DeviceSpec
 
 KV, GRAPH_SIZE = ("serving", "kv_precision"), ("serving", "max_cudagraph_capture_size")
@@ -67,7 +67,7 @@ def _check_waiting(config: SimulationConfig, found: Findings) -> None:
 def _check_kv_precision(config: SimulationConfig, spec: DeviceSpec, engine: EngineProfile, found: Findings) -> None:
     """The engine can keep keys and values like this; any GPU can, since they are computed on in 16 bit."""
     assert config.serving is not None
-    half = next((name for name in HALF if name in spec.peak_flop_per_s), "fp32")
+    half = half_of(spec.peak_flop_per_s)
     wanted, known = kv_precision(config.serving, half), engine.kv_precisions
     if known is None or wanted in known:
         return

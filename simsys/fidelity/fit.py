@@ -79,8 +79,6 @@ class Problem:
         simulations: Where they are simulated.
         base: Settings of profiles that hold whatever is fitted besides.
         free: What may be fitted.
-        balance: Between sources, whatever their settings (0), and settings, whatever their source (1): the squared
-            weights of a metric of a source are as that power of its settings.
     """
 
     def __init__(
@@ -89,7 +87,6 @@ class Problem:
         simulations: Simulations,
         base: Overlay | None = None,
         free: Sequence[Free] = FREE,
-        balance: float = 0.5,
     ) -> None:
         self._simulations, self._base = simulations, base or {}
         found = simulations.predict(cases, self._base)
@@ -100,7 +97,7 @@ class Problem:
         self.read = [simulations.profiles(case.run) for case in self.cases if case.run is not None]
         with overlaid(self._base):
             candidates = coefficients_of(frozenset().union(*self.read), free)
-        self.weights = _weights(self.cases, balance)
+        self.weights = _weights(self.cases)
         slopes = self._slopes_of(candidates, np.array([to_unit(each, each.start) for each in candidates]))
         felt = [int(rows) for rows in np.count_nonzero(np.abs(slopes) * STEP > FELT, axis=0)]
         told = [index for index, rows in enumerate(felt) if rows >= FEWEST_ROWS]
@@ -317,13 +314,13 @@ def _is_seen(away: Set[str], case: Case) -> bool:
     return case.id not in away
 
 
-def _weights(cases: Sequence[Case], balance: float) -> Vector:
-    """The squared weights of a metric of a group are as a power of its settings, evenly divided, less for `NOISE`."""
+def _weights(cases: Sequence[Case]) -> Vector:
+    """The squared weights of a metric of a group are as the root of its settings, evenly divided, less for `NOISE`."""
     sizes = Counter((case.group, case.metric, case.setting) for case in cases)
     settings_of = Counter((group, metric) for group, metric, _ in sizes)
     squared = np.array(
         [
-            settings_of[case.group, case.metric] ** (balance - 1.0)
+            settings_of[case.group, case.metric] ** -0.5
             / sizes[case.group, case.metric, case.setting]
             / NOISE.get(case.metric, 1.0) ** 2
             for case in cases

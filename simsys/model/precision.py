@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 from simsys.model.operators import Operator, OperatorKind
@@ -41,6 +42,11 @@ EXPERTS_ONLY = ("fp4", "mxfp4", "int4")
 NVIDIA's DeepSeek and Qwen3 in NVFP4, by their model cards."""
 
 HALF = ("bf16", "fp16")
+
+
+def half_of(dtypes: Container[str]) -> str:
+    """The 16-bit dtype among those that a GPU computes in; fp32 if there is none."""
+    return next((name for name in HALF if name in dtypes), "fp32")
 
 
 @dataclass(frozen=True, slots=True)
