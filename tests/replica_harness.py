@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from reference_serving import Limits
-from serving_harness import HOST, PLAN, RecordingTeam, Served, StepsTold
+from serving_harness import HOST, PLAN, SLOW_HOST, RecordingTeam, Served, StepsTold
 
 from frameworks.chunked_prefill import ChunkedPrefill
 from frameworks.disaggregated_decode import DisaggregatedDecode
@@ -56,7 +56,10 @@ class Moves(Probe):
 
 
 class Toy:
-    """Replicas of `tensor` toy GPUs each, at a level of detail; ``stepping``, ``occupied`` and both are medium."""
+    """Replicas of `tensor` toy GPUs each, at a level of detail; ``stepping``, ``occupied`` and both are medium.
+
+    With `beside`, hosts are slow and work beside steps.
+    """
 
     def __init__(
         self,
@@ -69,7 +72,9 @@ class Toy:
         topology: Topology | None = None,
         contention: str = "fifo",
         probes: Sequence[Probe] = (),
+        beside: bool = False,
     ) -> None:
+        self.host = SLOW_HOST if beside else HOST
         self.requests, self.limits, self.replicas = requests, limits, replicas
         self.served, self.moves = Served(), Moves()
         self.layout = Layout(tensor=tensor, data=replicas)
@@ -78,7 +83,9 @@ class Toy:
         self.platform = VirtualHardwarePlatform(
             [toy_device()] * gpus, links, network=NETWORKS[contention, "cut_through"]
         )
-        model = ExecutionModel(cheapest, Precision(), per_layer_s=1e-6, stepping="stepping" in level)
+        model = ExecutionModel(
+            cheapest, Precision(), per_layer_s=1e-6, stepping="stepping" in level, async_scheduling=beside
+        )
         kind = executor_class("high" if level == "high" else "medium", occupy_links="occupied" in level)
         roles = [self.layout.group(replica * tensor, "tensor").ranks for replica in range(replicas)]
         observers = [self.served, StepsTold(self.served), self.moves, *probes]
@@ -101,7 +108,7 @@ class Toy:
             team,
             self.env,
             self.executor.probes,
-            host=HOST,
+            host=self.host,
             max_context_tokens=limits.max_context_tokens,
         )
         self.executor.at_end(made.check_finished)

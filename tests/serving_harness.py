@@ -33,6 +33,8 @@ from simsys.serving.swap import SwapSpace
 from simsys.testing import toy_model, toy_platform
 
 HOST = HostCosts(per_step_s=1e-6, per_sequence_s=1e-7)
+SLOW_HOST = HostCosts(per_step_s=7.13e-6, per_sequence_s=1.9e-7)
+"""About as long as what the GPUs do, sometimes longer and sometimes not."""
 PLAN = forward_pass(toy_model())
 BLOCK_BYTES = 1000.0
 """Of a block of the KV cache that is copied to the host."""
@@ -173,6 +175,7 @@ def serve(
     prefix_caching: bool = False,
     swap_blocks: int | None = None,
     pauses_s: Sequence[float] = (),
+    beside: bool = False,
 ) -> Served:
     """Serve `requests` on toy GPUs, one for each replica.
 
@@ -190,11 +193,12 @@ def serve(
         prefix_caching: Whether requests share blocks.
         swap_blocks: Blocks of each host for preempted requests; None to compute these again.
         pauses_s: Times at which the simulation is interrupted, to go on at once.
+        beside: Whether hosts work beside a step, and not before it.
     """
     platform = toy_platform(replicas)
     served = Served()
     stepping = level == "stepping"
-    model = ExecutionModel(cheapest, Precision(), per_layer_s=1e-6, stepping=stepping)
+    model = ExecutionModel(cheapest, Precision(), per_layer_s=1e-6, stepping=stepping, async_scheduling=beside)
     roles = [(rank,) for rank in range(replicas)]
     executor = LEVELS["medium" if stepping else level](
         platform, model, roles, Probes([served, *([StepsTold(served)] if details else []), *probes])
@@ -240,13 +244,14 @@ def serve(
 class StepSeconds:
     """Duration of a step on the harness' hardware, for the reference engine."""
 
-    def __init__(self, host: HostCosts = HOST) -> None:
+    def __init__(self, host: HostCosts = HOST, *, beside: bool = False) -> None:
         platform = toy_platform(1)
         model = ExecutionModel(cheapest, Precision(), per_layer_s=1e-6)
         executor = LEVELS["medium"](platform, model, [(0,)])
-        self.host = host
+        self.host, self.beside = host, beside
         self.cost = executor.pass_cost(Forward(Layout().group(0, "tensor"), PLAN, Batch(), 0.0, "step"))
 
     def __call__(self, batch: Batch) -> float:
         compute_s, exchange_s = self.cost.seconds(batch, lambda kind, nbytes: 0.0)
-        return self.host.per_step_s + self.host.per_sequence_s * batch.logits + compute_s + exchange_s
+        host_s, gpu_s = self.host.per_step_s + self.host.per_sequence_s * batch.logits, compute_s + exchange_s
+        return max(host_s, gpu_s) if self.beside else host_s + gpu_s

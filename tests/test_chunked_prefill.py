@@ -6,7 +6,7 @@ import random
 
 import pytest
 from reference_serving import Limits, ReferenceEngine
-from serving_harness import StepSeconds, serve
+from serving_harness import HOST, SLOW_HOST, StepSeconds, serve
 
 from frameworks.chunked_prefill import ChunkedPrefill
 from simsys.config.validation import validate
@@ -45,11 +45,13 @@ def limits(rng: random.Random) -> Limits:
 def test_decisions_and_times_are_those_of_the_naive_engine(seed: int) -> None:
     rng = random.Random(seed)
     requests, settings = workload(rng), limits(rng)
-    reference = ReferenceEngine(requests, settings, StepSeconds())
+    beside = seed % 2 == 1
+    host = SLOW_HOST if beside else HOST
+    reference = ReferenceEngine(requests, settings, StepSeconds(host, beside=beside))
     reference.run()
     expected = {(event, request): time_s for event, request, time_s in reference.events}
     for level in ("medium", "stepping"):
-        served = serve(requests, settings, level=level)
+        served = serve(requests, settings, level=level, host=host, beside=beside)
         assert [(step.chunks, step.batch) for step in served.steps] == [
             (step.chunks, step.batch) for step in reference.steps
         ]

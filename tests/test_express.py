@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reference_serving import Limits
-from serving_harness import Served, serve
+from serving_harness import HOST, SLOW_HOST, Served, serve
 from test_steppers import limits, workload
 
 from frameworks.chunked_prefill import ChunkedPrefill
@@ -83,7 +83,7 @@ def compared(seed: int, policy: type[Scheduler], router: type[Router], replicas:
     if prefixes:
         requests = shared(rng, requests)
     given: dict[str, Any] = {"policy": policy, "router": router, "replicas": replicas, "prefix_caching": prefixes}
-    given |= {"seed": seed}
+    given |= {"seed": seed, "beside": seed % 2 == 1, "host": SLOW_HOST if seed % 2 else HOST}
     pauses_s = sorted(rng.random() * 1e-3 for _ in range(rng.choice([0, 0, 3])))
     _, fast = served(requests, settings, pauses_s=pauses_s, **given)
     _, parts = served(requests, settings, Passes(), **given)
@@ -195,7 +195,7 @@ def test_all_figures_are_those_of_the_parts(replicas: int, more: dict[str, Any],
         simulation=end,
     )
     fast, parts = (DistributedAISimulator(scenario, probes).run() for probes in ([], [Passes()]))
-    assert fast.events < 1.1 * parts.events
+    assert fast.events < 1.15 * parts.events
     assert fast.metrics == parts.metrics
     assert all(fast.rows[name] == parts.rows[name] for name in parts.rows)
     assert fast.timeline == parts.timeline

@@ -55,6 +55,7 @@ ENGINE = st.fixed_dictionaries(
         "batch_wait_timeout_iters": st.sampled_from([1, 20]),
         "batch_wait_max_tokens_ratio": st.sampled_from([0.1, 0.9]),
         "api_overhead": st.just("0 s"),
+        "async_scheduling": st.booleans(),
     },
 )
 SHAPE = st.sampled_from(

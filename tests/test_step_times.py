@@ -73,3 +73,21 @@ def test_a_kink_is_where_the_steeper_bound_is_above() -> None:
     times = step_times([[(1.0, 0.0), (0.0, 0.25)]], idle_s=0.0)
     assert [times.duration(step) for step in (3, 4, 5, 6)] == [1.0, 1.0, 1.25, 1.5]
     assert times.stretches(0, 10) == [5, 10]
+
+
+@given(kernels, st.floats(0.0, 8.0))
+def test_steps_that_are_shorter_than_the_host_wait_for_it(kernels: list[list[Line]], least_s: float) -> None:
+    times = step_times(kernels)
+    longer = times.at_least(least_s)
+    expected = [max(least_s, seconds) for seconds in one_by_one(kernels)]
+    assert [longer.duration(step) for step in range(STEPS)] == pytest.approx(expected, rel=1e-9)
+    sums = [0.0, *accumulate(expected)]
+    assert [longer.elapsed(steps) for steps in range(STEPS + 1)] == pytest.approx(sums, rel=1e-9)
+    computing_s = sum(one_by_one(kernels)[10:90]) - 80 * times.idle_s
+    spent_s = longer.elapsed(90) - longer.elapsed(10)
+    assert longer.computing_s(10, 90, spent_s) == pytest.approx(computing_s, rel=1e-9, abs=1e-9)
+
+
+def test_steps_that_are_long_enough_stay_as_they_are() -> None:
+    times = step_times([[(1.0, 0.5)]])
+    assert times.at_least(1.25) is times

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reference_serving import Limits
-from serving_harness import Served, serve
+from serving_harness import HOST, SLOW_HOST, Served, serve
 from weighted_fair_queueing import WeightedFairQueueing
 
 from frameworks.central_queue import CentralQueue
@@ -70,8 +70,19 @@ def both(
 ) -> tuple[RequestTable, Served, Served]:
     rng = random.Random(seed)
     requests, settings = workload(rng), limits(rng)
+    beside = seed % 2 == 1
     jump, steps = (
-        serve(requests, settings, policy=policy, router=router, replicas=replicas, seed=seed, level=level)
+        serve(
+            requests,
+            settings,
+            policy=policy,
+            router=router,
+            replicas=replicas,
+            seed=seed,
+            level=level,
+            host=SLOW_HOST if beside else HOST,
+            beside=beside,
+        )
         for level in ("medium", "stepping")
     )
     return requests, jump, steps
@@ -94,6 +105,7 @@ def test_a_jump_is_bit_identical_to_its_steps(
     assert [kv.peak_blocks for kv in jump.kvs] == [kv.peak_blocks for kv in steps.kvs]
     assert set(steps.runs) <= {1}
     assert jump.scheduled <= steps.scheduled + len(jump.arrived)
+    assert jump.busy_s == pytest.approx(steps.busy_s, rel=1e-9)
 
 
 @settings(max_examples=80, deadline=None)
@@ -137,11 +149,12 @@ def limits_of(seed: int) -> Limits:
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("router", ROUTERS)
 def test_the_levels_give_the_same_times(policy: type[Scheduler], router: type[Router]) -> None:
-    for seed in range(3):
+    for seed in range(4):
         rng = random.Random(seed)
-        requests, settings = workload(rng), limits(rng)
+        requests, settings, beside = workload(rng), limits(rng), seed % 2 == 1
+        host = SLOW_HOST if beside else HOST
         high, medium = (
-            serve(requests, settings, policy=policy, router=router, replicas=2, level=level)
+            serve(requests, settings, policy=policy, router=router, replicas=2, level=level, host=host, beside=beside)
             for level in ("high", "medium")
         )
         expected = {(event, request): time_s for event, request, time_s in medium.events}

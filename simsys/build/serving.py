@@ -86,6 +86,7 @@ class ServingJob(ServingSetup):
             jitter=build_jitter(self.config),
             launches=self.launches,
             stepping=self.settings.stepping,
+            async_scheduling=self.async_scheduling,
         )
 
     def _collectives(self) -> Choose:

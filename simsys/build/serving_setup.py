@@ -230,6 +230,12 @@ class ServingSetup:
         )
 
     @property
+    def async_scheduling(self) -> bool:
+        """Whether the host works beside a step, and not before it."""
+        own = self.settings.async_scheduling
+        return self.engine.async_scheduling if own is None else own
+
+    @property
     def launches(self) -> Launches:
         """How passes reach the GPU."""
         graphs = self.graphs

@@ -31,6 +31,7 @@ def _engine(job: ServingJob) -> Iterator[str]:
     yield (
         f"engine profile {engine.name}: {_us(engine.per_layer)} per layer, {_us(engine.per_step / speed)} per step, "
         f"{_us(engine.per_sequence / speed)} per sequence and step"
+        f"{', while the GPUs work on the step before' if job.async_scheduling else ''}"
     )
     launch = f"{_us(job.launches.per_layer_s)} a dense layer, as far as kernels are shorter"
     graphs = job.graphs

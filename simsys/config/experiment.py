@@ -78,6 +78,8 @@ class ServingConfig(FrozenModel):
     did, after prompts, and when it has nothing to do (as in SGLang). With `batch_wait_timeout_iters`, prompts wait so
     many decode steps for others, or until they and the decoding sequences have the share
     `batch_wait_max_tokens_ratio` of `max_num_batched_tokens` (as in TensorRT-LLM).
+    With `async_scheduling`, the host prepares a step while the GPUs work on the one before, so that of its time only
+    what is longer shows; by default as the engine does.
     `api_overhead` is what a request needs to the scheduler; by default as the engine does.
     With `prefix_caching`, prompts that begin alike share KV blocks, as far as the workload says which do: by its
     sessions and prefixes, or by the hash ids of a trace. `preemption` is what happens to the cache of a request that
@@ -96,6 +98,7 @@ class ServingConfig(FrozenModel):
         "scheduling_policy": "scheduler",
         "enforce_eager": "cuda_graphs",
         "cudagraph_mode": "cuda_graphs",
+        "disable_overlap_schedule": "async_scheduling",
         "cuda_graph_max_bs": "max_cudagraph_capture_size",
         "max_batch_size": "max_num_seqs",
         "max_num_tokens": "max_num_batched_tokens",
@@ -118,6 +121,7 @@ class ServingConfig(FrozenModel):
     scheduler_recv_interval: PositiveInt = 1
     batch_wait_timeout_iters: NonNegativeInt = 0
     batch_wait_max_tokens_ratio: Fraction | None = None
+    async_scheduling: bool | None = None
     api_overhead: NonNegativeSeconds | None = None
     speculative: SpeculativeConfig | None = None
     lora: LoraConfig | None = None

@@ -57,6 +57,7 @@ class ExecutionModel:
         jitter: How computations vary, if they do.
         launches: How passes reach the GPU.
         stepping: Whether each step of a serving team is an event of its own where a run of them could be one.
+        async_scheduling: Whether the host of a serving team works beside its steps, and not before each.
     """
 
     algorithm: Choose
@@ -65,6 +66,7 @@ class ExecutionModel:
     jitter: Jitter | None = None
     launches: Launches = NO_LAUNCHES
     stepping: bool = False
+    async_scheduling: bool = False
 
 
 class Executor(Clocks, ABC):
@@ -166,7 +168,7 @@ class Executor(Clocks, ABC):
             forward: Carries out a step.
             done: Called after each, with 1.
         """
-        return Passes(self, rank, forward, done)
+        return Passes(self, rank, forward, done, beside=self.model.async_scheduling)
 
     def pipeline(
         self,
@@ -185,7 +187,7 @@ class Executor(Clocks, ABC):
             forward: Carries out a step.
             done: Called after a run of steps, with their number.
         """
-        return self.passes(rank, forward, done)
+        return Passes(self, rank, forward, done)
 
     def program(self, op: Program) -> Event:
         """Run the passes one by one."""

@@ -63,19 +63,26 @@ class Express:
     def fits(self) -> bool:
         """Whether the run that is due now may be ended here."""
         jump = self.jump
-        return (not self.replica._chunks or jump._host_s == NEVER_AGAIN) and not jump._probes.operation
+        if jump._times.work is not None or jump._probes.operation:
+            return False
+        return not self.replica._chunks or jump._host_s == NEVER_AGAIN
 
     def costs_of(self, sequences: int) -> tuple[float, ...]:
         """What steps of so many sequences cost.
 
         Returns:
             From a context on, a constant, and what each cached token adds; what each step adds to the one before; host
-            time before each; and this with communication.
+            time before each, and with communication; the least duration of a step; and host time, be it before a step
+            or beside it.
         """
         jump, replica = self.jump, self.replica
         steepest_from, fixed_s, per_token_s, exchange_s = jump._costs_of(sequences)
         host_s = replica._per_step_s + replica._per_sequence_s * sequences
-        costs = steepest_from, fixed_s, per_token_s, per_token_s * sequences, host_s, exchange_s + host_s
+        before_s, least_s = (0.0, host_s) if jump._beside else (host_s, 0.0)
+        costs = (
+            *(steepest_from, fixed_s, per_token_s, per_token_s * sequences),
+            *(before_s, exchange_s + before_s, least_s, host_s),
+        )
         self.decode_costs[sequences] = costs
         return costs
 

@@ -48,7 +48,8 @@ def loop(express: Express) -> Generator[int, Any, None]:
     held, block_size, num_blocks, shares = kv.held, kv.block_size, kv.num_blocks, kv.shares
     note_growth: Callable[[int], object] = id if kv.growth is None else kv.growth.append
     tree: Any = kv.tree if isinstance(kv, PrefixCache) else None
-    per_step_s, per_sequence_s, on_end = replica._per_step_s, replica._per_sequence_s, replica.on_end
+    per_step_s, per_sequence_s, beside = replica._per_step_s, replica._per_sequence_s, jump._beside
+    on_end = replica.on_end
     longest = min(replica._max_context_tokens or inf, replica._surely_fits)  # a request that is surely accepted
     log, logs, entries = jump._log, bool(probes.steps) or replica._notes is not None, list[float]()
     step_seconds, collective_s = cost.step_seconds, jump._collective_s
@@ -317,23 +318,38 @@ def loop(express: Express) -> Generator[int, Any, None]:
             decoding = size
             if chunks:
                 length, left, own_s = cached + size, 1, per_step_s + per_sequence_s * logits
+                before_s, least_s = (0.0, own_s) if beside else (own_s, 0.0)
                 if repeats > 1 and not complete:
                     left = repeats if size == 0 else min(repeats, decode.steps_left() + decode.step - step)
                     # It is told here only if its blocks surely suffice, and for who arrives meanwhile, too.
                     if left > 1 and (shares or (total * left + budget) // block_size + size + len(chunks) >= free):
                         then = partial(replica._start_with_prompts, [Chunk(*each) for each in chunks])
                         break
-                mixed = total, logits, pairs, prompt_context, length, size
                 if left > 1:  # after which another batch comes: one sequence more or fewer, or a complete prompt
-                    more_pairs = float(sum([count * count for _, count in chunks]))
-                    times = cost.step_times(Batch(*mixed), more_pairs, own_s, collective_s)
-                    first_s, growth_s, idle_s, host_s = times.first_s, times.growth_s, times.idle_s, own_s
-                    due_s, replica._began_s = now_s + times.elapsed(left), now_s
+                    batch = Batch(total, logits, pairs, prompt_context, length, size)
+                    more = float(sum([count * count for _, count in chunks]))
+                    found = cost.step_times(batch, more, before_s, collective_s)
+                    if found.first_s < least_s:
+                        then = partial(replica._start_with_prompts, [Chunk(*each) for each in chunks])
+                        break
+                    times, first_s, growth_s, idle_s, host_s = (
+                        found,
+                        found.first_s,
+                        found.growth_s,
+                        found.idle_s,
+                        own_s,
+                    )
+                    due_s, replica._began_s, more_pairs = now_s + times.elapsed(left), now_s, more
                 else:
-                    compute_s, idle_s = step_seconds(total, logits, pairs, prompt_context, length, size, collective_s)
-                    times, growth_s, idle_s, host_s = even, 0.0, idle_s + own_s, NEVER_AGAIN
+                    compute_s, more_s = step_seconds(total, logits, pairs, prompt_context, length, size, collective_s)
+                    more_s += before_s
+                    if compute_s + more_s < least_s:
+                        then = partial(replica._start_with_prompts, [Chunk(*each) for each in chunks])
+                        break
+                    times, growth_s, idle_s, host_s = even, 0.0, more_s, NEVER_AGAIN
                     first_s = compute_s + idle_s
                     due_s = now_s + first_s
+                mixed = total, logits, pairs, prompt_context, length, size
                 tokens, sharing, context, begun_s = total, size, 0, first_s
                 anchor_s, started_s, first, end = now_s, now_s, 0, left
             # … or _start_decoding and Jump.decode.
@@ -342,25 +358,31 @@ def loop(express: Express) -> Generator[int, Any, None]:
                     decode.steps_left()  # takes out who was preempted
                 left = ends[0][0] - step
                 length = cached + size
-                steepest_from, fixed_s, per_token_s, more_s, own_s, others_s = decode_costs.get(size) or costs_of(size)
+                costs = decode_costs.get(size) or costs_of(size)
+                steepest_from, fixed_s, per_token_s, more_s, before_s, others_s, least_s, own_s = costs
                 if size * left > free and left > 1 and size * (left // block_size + 1) > free:
                     then = replica._start_decoding
                     break
-                started_s = now_s
                 if size == tokens and own_s == host_s and length == context + first * size:
                     begun_s = first_s + growth_s * first
                 else:
                     if length >= steepest_from:
-                        begun_s = first_s = fixed_s + per_token_s * length + own_s
-                        growth_s, idle_s, times = more_s, others_s, even
+                        begun_s = fixed_s + per_token_s * length + before_s
+                        if begun_s < least_s:
+                            then = replica._start_decoding
+                            break
+                        first_s, growth_s, idle_s, times = begun_s, more_s, others_s, even
                         even.first_s, even.growth_s = first_s, growth_s
                     else:
-                        times = cost.step_times(Batch(size, size, 0.0, 0, length, size), 0.0, own_s, collective_s)
-                        begun_s = first_s = times.first_s
-                        growth_s, idle_s = times.growth_s, times.idle_s
+                        found = cost.step_times(Batch(size, size, 0.0, 0, length, size), 0.0, before_s, collective_s)
+                        begun_s = found.first_s
+                        if begun_s < least_s:
+                            then = replica._start_decoding
+                            break
+                        first_s, growth_s, idle_s, times = begun_s, found.growth_s, found.idle_s, found
                     tokens, sharing, context, host_s = size, size, length, own_s
                     mixed, more_pairs, anchor_s, first = None, 0.0, now_s, 0
-                end = first + left
+                started_s, end = now_s, first + left
                 due_s = anchor_s + (end * first_s + growth_s * (end * (end - 1) * 0.5))
                 if times.kinks:
                     due_s = anchor_s + times.elapsed(end)

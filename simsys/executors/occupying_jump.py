@@ -93,7 +93,8 @@ class OccupyingJump(Jump):
             found = self._loads[key] = self._communicator.loads(self._cost.exchanges(batch))
         self._parts, steps, sent_bytes = found
         pace = self._occupancy.pace(steps, sent_bytes, seconds)
-        burst = (self._times.idle_s - self._host_s) / seconds
+        before_s = 0.0 if self._beside else self._host_s
+        burst = (self._times.idle_s - before_s) / seconds
         if self._there:
             self._occupancy.change(self._presence, self._parts, seconds, pace, burst)
         else:
@@ -154,7 +155,7 @@ class OccupyingJump(Jump):
     def _book(self, first: int, end: int, ended_s: float) -> None:
         steps, times = end - first, self._times
         self._device.free_at_s = ended_s
-        self._device.busy_s += times.elapsed(end) - times.elapsed(first) - steps * times.idle_s
+        self._device.busy_s += times.computing_s(first, end, times.elapsed(end) - times.elapsed(first))
         for footprint, nbytes in self._parts:
             footprint.account.nbytes += steps * nbytes
         if self._tally is not None:

@@ -8,6 +8,7 @@ steps at which another bound takes over (kinks), and a sum of durations is a sum
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from math import ceil, floor, inf, sqrt
 
 Line = tuple[float, float]
@@ -23,12 +24,14 @@ class StepTimes:
         idle_s: What of each step is no computation: host time before it and communication within it.
     """
 
-    __slots__ = ("first_s", "growth_s", "idle_s", "kinks")
+    __slots__ = ("first_s", "growth_s", "idle_s", "kinks", "work")
 
     def __init__(self, first_s: float, growth_s: float, idle_s: float) -> None:
         self.first_s, self.growth_s, self.idle_s = first_s, growth_s, idle_s
         self.kinks: list[tuple[int, float, float]] = []
         """Steps from which on durations are longer by a line, counted from step 0: (step, intercept, growth)."""
+        self.work: StepTimes | None = None
+        """What the GPUs do in these steps, if some last longer than that."""
 
     def add(self, bounds: Sequence[Line]) -> None:
         """Add kernels that take the largest of some bounds."""
@@ -49,6 +52,28 @@ class StepTimes:
             overtaking = max(steeper, key=lambda bound: (bound[0] + step * bound[1], bound[1]))
             self.kinks.append((int(step), overtaking[0] - current[0], overtaking[1] - current[1]))
             current = overtaking
+
+    def at_least(self, least_s: float) -> StepTimes:
+        """The same steps, of which each lasts at least so long: until the host is ready for the next one."""
+        if self.first_s >= least_s:  # since they grow
+            return self
+        longer = StepTimes(least_s, 0.0, self.idle_s)
+        longer.work = copy(self)
+        starts = sorted({0, *(kink for kink, _, _ in self.kinks)})
+        for start, end in zip(starts, [*starts[1:], inf], strict=True):
+            fixed_s, growth_s = self.line(start)
+            step = max(start, _overtaken((least_s, 0.0), (fixed_s, growth_s)) if growth_s > 0.0 else inf)
+            if step < end:
+                later = [kink for kink in self.kinks if kink[0] > step]
+                longer.kinks = [(int(step), fixed_s - least_s, growth_s), *later]
+                break
+        return longer
+
+    def computing_s(self, first: int, end: int, seconds: float) -> float:
+        """How long GPUs compute in the steps from `first` up to `end`, which take so long together."""
+        if self.work is None:
+            return seconds - (end - first) * self.idle_s
+        return self.work.computing_s(first, end, self.work.elapsed(end) - self.work.elapsed(first))
 
     def elapsed(self, steps: int) -> float:
         """Seconds that the first `steps` steps take together."""
@@ -71,6 +96,7 @@ class StepTimes:
         if rate == 1.0:
             return self
         slower = StepTimes(self.first_s / rate, self.growth_s / rate, self.idle_s / rate)
+        slower.work = self.work and self.work.at_rate(rate)
         slower.kinks = [(kink, more_s / rate, growth_s / rate) for kink, more_s, growth_s in self.kinks]
         return slower
 

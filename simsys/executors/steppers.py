@@ -40,13 +40,16 @@ class Passes:
         rank: The first rank of the team.
         forward: Passes a batch through the model, after so many seconds of host work.
         done: Called after a run of steps, with their number.
+        beside: Whether the host works beside the pass, and not before it.
     """
 
-    def __init__(self, executor: Executor, rank: int, forward: PassOn, done: Callable[[int], None]) -> None:
+    def __init__(
+        self, executor: Executor, rank: int, forward: PassOn, done: Callable[[int], None], *, beside: bool = False
+    ) -> None:
         self._executor, self._env = executor, executor.env
-        self._forward, self._done = forward, done
+        self._forward, self._done, self._beside = forward, done, beside
         self._batch = Batch()
-        self._started_s = 0.0
+        self._started_s = self._host_ends_s = 0.0
         self._stopped = False
         self._log = StepLog(executor, rank)
 
@@ -57,7 +60,8 @@ class Passes:
     def run(self, batch: Batch, steps: int, host_s: float, more_pairs: float = 0.0) -> None:
         """Start the first of at most so many steps."""
         self._batch, self._started_s = batch, self._env._now
-        event = self._forward(batch, host_s)
+        self._host_ends_s = self._started_s + host_s if self._beside else 0.0
+        event = self._forward(batch, 0.0 if self._beside else host_s)
         if event.callbacks is None:  # it took no time
             event = At(self._env, self._env._now)
         event.callbacks.append(self._ended)
@@ -79,6 +83,9 @@ class Passes:
 
     def _ended(self, _: Event) -> None:
         if self._stopped:
+            return
+        if self._env._now < self._host_ends_s:
+            At(self._env, self._host_ends_s, self._ended)
             return
         if self._executor.probes.steps:
             times = StepTimes(self._env._now - self._started_s, 0.0, 0.0)
@@ -114,6 +121,7 @@ class Jump:
         self._team, self._plan, self._done = team, plan, done
         self._tally = tally if team.size > 1 else None
         self._longest, self._at_result = longest, executor.at_result
+        self._beside = executor.model.async_scheduling  # whether the host works beside the pass, and not before it
         self._op = Forward(team, plan, Batch(), 0.0, NAME)
         self._cost = executor.pass_cost(self._op)
         self._device = executor.platform.devices[team.ranks[0]]
@@ -154,15 +162,18 @@ class Jump:
             return
         self._batch, self._more_pairs, self._host_s = batch, more_pairs, host_s
         self._tokens, self._sequences, self._context = batch.tokens, batch.decode_sequences, 0
+        before_s, least_s = (0.0, host_s) if self._beside else (host_s, 0.0)
         if steps > 1:
-            self._times = self._cost.step_times(batch, more_pairs, host_s, self._collective_s)
+            times = self._cost.step_times(batch, more_pairs, before_s, self._collective_s)
+            self._times = times.at_least(least_s)
             self._begin(steps)
             return
         compute_s, exchange_s = self._cost.step_seconds(*batch[:6], self._collective_s)
-        times = self._times = self._even
-        times.idle_s = idle_s = exchange_s + host_s
+        times = self._even
+        times.idle_s = idle_s = exchange_s + before_s
         times.first_s = compute_s + idle_s
         times.growth_s = 0.0
+        self._times = times.at_least(least_s)
         self._begin(1)
         self._host_s = NEVER_AGAIN  # since how it would grow is not known
 
@@ -184,12 +195,14 @@ class Jump:
         if costs is None:
             costs = self._costs_of(sequences)
         steepest_from, fixed_s, per_token_s, exchange_s = costs
+        before_s, least_s = (0.0, host_s) if self._beside else (host_s, 0.0)
         if context_tokens >= steepest_from:
-            times = self._times = self._even
-            times.first_s = fixed_s + per_token_s * context_tokens + host_s
-            times.growth_s, times.idle_s = per_token_s * sequences, exchange_s + host_s
+            times = self._even
+            times.first_s = fixed_s + per_token_s * context_tokens + before_s
+            times.growth_s, times.idle_s = per_token_s * sequences, exchange_s + before_s
         else:
-            self._times = self._cost.step_times(self._after(0), 0.0, host_s, self._collective_s)
+            times = self._cost.step_times(self._after(0), 0.0, before_s, self._collective_s)
+        self._times = times.at_least(least_s)
         self._begin(steps)
 
     def _costs_of(self, sequences: int) -> tuple[float, float, float, float]:
@@ -304,7 +317,7 @@ class Jump:
         steps, started_s, times = end - first, self._started_s, self._times
         device, probes = self._device, self._probes
         device.free_at_s = ended_s
-        device.busy_s += ended_s - started_s - steps * times.idle_s
+        device.busy_s += times.computing_s(first, end, ended_s - started_s)
         if self._tally is not None:
             self._tally.passed(self._op, self._after(0), steps)
         if probes.operation:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 from simsys.fidelity.case import Unsupported
@@ -35,6 +36,8 @@ POLLED, POLLED_FROM, SELDOM = 10, 16, 30
 """``--scheduler-recv-interval`` of SGLang on Blackwell: 10, or from that concurrency on 30."""
 CHUNK = 16384
 """``--chunked-prefill-size`` of SGLang; of some models twice that."""
+BEFORE_ASYNC = re.compile(r"0\.([89]|1[0-3])\b")
+"""Releases of vLLM that schedule asynchronously only if told to, as those of InferenceX are in every script."""
 ACCEPTANCE = 0.7
 """Of a drafted token, those before it being accepted.
 
@@ -104,15 +107,16 @@ def deployment(row: Row) -> dict[str, Any]:
         Unsupported: It is known that what matters is not stated.
     """
     notes = row.text("notes")
-    if row.text("load_kind") != "concurrency":
-        return {}
-    if PUBLISHED.search(notes):
+    if row.text("load_kind") == "concurrency" and PUBLISHED.search(notes):
         return _published(row)
-    proposed = PROPOSED.search(notes)
-    if proposed is None:
-        return {}
-    tokens = int(proposed.group(1)) + row.whole("input_len") + SPARE
-    return {"max_num_batched_tokens": max(tokens, _longest(row), row.whole("load_value"))}
+    own: dict[str, Any] = {}
+    if row.text("engine") == "vLLM" and BEFORE_ASYNC.match(row.text("engine_version")):
+        own["async_scheduling"] = False
+    proposed = PROPOSED.search(notes) if row.text("load_kind") == "concurrency" else None
+    if proposed is not None:
+        tokens = int(proposed.group(1)) + row.whole("input_len") + SPARE
+        own["max_num_batched_tokens"] = max(tokens, _longest(row), row.whole("load_value"))
+    return own
 
 
 def shortest(row: Row) -> float:
@@ -162,7 +166,7 @@ def _step_tokens(row: Row, users: int) -> int:
     if model.startswith("gpt-oss"):
         return 20000
     if not model.startswith("llama"):
-        return max(users + prompt + 128, 8192, _longest(row))
+        return 64 * ceil((users * (1 + _drafted(row)) + prompt + 64) / 64)
     return 16384 if row.text("gpu").startswith("B") else prompt + row.whole("output_len") + 200
 
 
