@@ -27,7 +27,7 @@ STEP = 0.02
 """Of the differences that stand for derivatives, as a share of the way between a coefficient's bounds."""
 OUTLIER = 0.3
 """Logarithmic error beyond which a row counts less and less."""
-PULL = 0.03
+PULL = 0.05
 """How strongly a coefficient is held where it began: as an error of so much in all rows, if it went all the way."""
 FEWEST_ROWS = 3
 """A coefficient that fewer rows feel is left alone."""
