@@ -12,7 +12,7 @@ from training_toys import block_of
 from simsys.collectives.choose import named
 from simsys.executors import LEVELS
 from simsys.executors.base import ExecutionModel
-from simsys.executors.iterations import Phase, TrainingLoop
+from simsys.executors.iterations.training_loop import Phase, TrainingLoop
 from simsys.framework import FRAMEWORKS, DataParallel, Schedule, TrainingFramework
 from simsys.metrics.collector import TrainingMetrics
 from simsys.model.work import Precision

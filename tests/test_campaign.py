@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from simsys.check import check_config
 from simsys.config.experiment import SimulationConfig
-from simsys.executors.campaign import Campaign, Ledger, Progress
-from simsys.executors.goodput import expected_goodput, goodput_metrics
+from simsys.executors.iterations.campaign import Campaign, Ledger, Progress
+from simsys.executors.iterations.goodput import expected_goodput, goodput_metrics
 from simsys.platform.environment import Environment
 from simsys.report.summary import summary_text
 from simsys.rng import stream

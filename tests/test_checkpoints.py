@@ -9,7 +9,7 @@ import pytest
 from simsys.build.job import build_job
 from simsys.build.training import TrainingJob
 from simsys.config.experiment import SimulationConfig
-from simsys.executors.checkpoints import Checkpoints
+from simsys.executors.iterations.checkpoints import Checkpoints
 from simsys.simulation import simulate
 
 

@@ -21,7 +21,7 @@ from frameworks.prefix_affinity import PrefixAffinity
 from frameworks.random import Random
 from frameworks.round_robin import RoundRobin
 from frameworks.shortest_job_first import ShortestJobFirst
-from simsys.executors.express import Express
+from simsys.executors.steps.express import Express
 from simsys.framework import Replica, Router, Scheduler
 from simsys.ops import Operation
 from simsys.probes import Probe

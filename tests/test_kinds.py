@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simsys.executors.kinds import Kind, runs
+from simsys.executors.iterations.kinds import Kind, runs
 
 
 def kind_of(iteration: int, starts: list[int], interval: int, linked: bool) -> Kind:

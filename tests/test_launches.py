@@ -11,8 +11,8 @@ from toys import TOY
 from simsys.collectives.choose import cheapest
 from simsys.executors import LEVELS
 from simsys.executors.base import ExecutionModel
-from simsys.executors.launches import Launches
-from simsys.executors.pass_cost import PassCost
+from simsys.executors.steps.launches import Launches
+from simsys.executors.steps.pass_cost import PassCost
 from simsys.model.batch import Batch
 from simsys.model.work import Precision
 from simsys.parallel.layout import Layout

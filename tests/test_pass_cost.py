@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from toys import TOY
 
 from simsys.collectives import CollectiveKind
-from simsys.executors.pass_cost import PassCost
+from simsys.executors.steps.pass_cost import PassCost
 from simsys.model.batch import Batch
 from simsys.model.transformer import build_transformer, gpt_architecture
 from simsys.model.work import Precision, forward_work

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simsys.collectives import CollectiveKind
-from simsys.executors.pass_times import PassTimes
+from simsys.executors.iterations.pass_times import PassTimes
 from simsys.ops import Collective
 from simsys.parallel.layout import Layout
 

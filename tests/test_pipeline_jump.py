@@ -18,7 +18,7 @@ from frameworks.chunked_prefill import ChunkedPrefill
 from frameworks.round_robin import RoundRobin
 from simsys.check import check_config
 from simsys.config.experiment import SimulationConfig
-from simsys.executors.pipeline_jump import FEWEST
+from simsys.executors.steps.pipeline_jump import FEWEST
 from simsys.framework import Router, Scheduler
 from simsys.metrics.result import RunResult
 from simsys.metrics.token_times import gaps_by_request

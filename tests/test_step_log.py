@@ -9,8 +9,8 @@ import pytest
 
 from simsys.executors import step_log
 from simsys.executors.base import Executor
-from simsys.executors.step_log import NO_NOTE, StepLog, stretches
-from simsys.executors.step_times import StepTimes
+from simsys.executors.steps.step_log import NO_NOTE, StepLog, stretches
+from simsys.executors.steps.step_times import StepTimes
 from simsys.probes import Probe, Probes
 from simsys.serving.kv_cache import PagedKVCache
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from simsys.build.cluster import Cluster
 from simsys.config.iterations import FailuresConfig
-from simsys.executors.campaign import Campaign, Progress
-from simsys.executors.goodput import goodput_metrics
+from simsys.executors.iterations.campaign import Campaign, Progress
+from simsys.executors.iterations.goodput import goodput_metrics
 from simsys.platform.environment import Environment
 from simsys.rng import stream
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simsys.config.iterations import CheckpointConfig
-from simsys.executors.checkpoints import Checkpoints
+from simsys.executors.iterations.checkpoints import Checkpoints
 from simsys.platform.device_spec import DeviceSpec
 
 

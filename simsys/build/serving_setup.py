@@ -10,7 +10,7 @@ from simsys.build.cluster import Cluster
 from simsys.config.engine_schema import CudaGraphs, EngineProfile
 from simsys.config.experiment import ServingConfig, SimulationConfig
 from simsys.errors import InfeasibleError, UsageError
-from simsys.executors.launches import Launches
+from simsys.executors.steps.launches import Launches
 from simsys.model.lora import with_adapters
 from simsys.model.model import Model
 from simsys.model.work import Precision

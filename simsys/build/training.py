@@ -22,9 +22,9 @@ from simsys.config.hardware import load_engine
 from simsys.config.training import TrainingConfig
 from simsys.errors import UsageError
 from simsys.executors.base import ExecutionModel, Executor
-from simsys.executors.checkpoints import Checkpoints
-from simsys.executors.iterations import Phase, TrainingLoop
-from simsys.executors.launches import Launches
+from simsys.executors.iterations.checkpoints import Checkpoints
+from simsys.executors.iterations.training_loop import Phase, TrainingLoop
+from simsys.executors.steps.launches import Launches
 from simsys.framework import FRAMEWORKS, TrainingFramework
 from simsys.metrics.collector import TrainingMetrics
 from simsys.model.model import Model

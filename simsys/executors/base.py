@@ -17,11 +17,11 @@ from simsys.executors.deadlock import Processes, deadlock, ranks_shown
 from simsys.executors.host import Hosts
 from simsys.executors.images import Images
 from simsys.executors.jitter import Jitter
-from simsys.executors.launches import NO_LAUNCHES, Launches
 from simsys.executors.mail import Mail
-from simsys.executors.pass_cost import PassCost
-from simsys.executors.steppers import NAME as STEP
-from simsys.executors.steppers import Passes, PassOn
+from simsys.executors.steps.launches import NO_LAUNCHES, Launches
+from simsys.executors.steps.pass_cost import PassCost
+from simsys.executors.steps.steppers import NAME as STEP
+from simsys.executors.steps.steppers import Passes, PassOn
 from simsys.executors.streams import Stream
 from simsys.model.work import Precision
 from simsys.ops import (

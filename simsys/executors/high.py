@@ -8,9 +8,9 @@ from typing import Any
 from simpy.events import Event
 
 from simsys.executors.communicator import Communicator
-from simsys.executors.pass_queue import PassQueue, PipelineRun
-from simsys.executors.pass_run import PassRuns
 from simsys.executors.queued import QueuedCollectives
+from simsys.executors.steps.pass_queue import PassQueue, PipelineRun
+from simsys.executors.steps.pass_run import PassRuns
 from simsys.ops import Collective, Compute, Forward, Pipelined, Send, Transfer
 from simsys.parallel.layout import Group
 from simsys.platform.environment import At, Callback

@@ -12,13 +12,13 @@ from simpy.events import Event
 
 from simsys.executors.ahead import ComputeAhead
 from simsys.executors.closed_forms import ClosedForms
-from simsys.executors.memory_use import MemoryUse, memory_use
-from simsys.executors.pass_times import PassTimes
-from simsys.executors.pipeline_cost import Stages
-from simsys.executors.pipeline_jump import Pipeline, PipelineJump
-from simsys.executors.programs import Course, Outcome, ProgramMeeting, StuckError, longest_paths
-from simsys.executors.step_log import StepLog
-from simsys.executors.steppers import Jump, PassOn
+from simsys.executors.iterations.memory_use import MemoryUse, memory_use
+from simsys.executors.iterations.pass_times import PassTimes
+from simsys.executors.iterations.programs import Course, Outcome, ProgramMeeting, StuckError, longest_paths
+from simsys.executors.steps.pipeline_cost import Stages
+from simsys.executors.steps.pipeline_jump import Pipeline, PipelineJump
+from simsys.executors.steps.step_log import StepLog
+from simsys.executors.steps.steppers import Jump, PassOn
 from simsys.model.work import Work
 from simsys.ops import Collective, Compute, Forward, HostWork, Operation, Pass, PassOperation, Pipelined, Program, Send
 from simsys.parallel.layout import Group

@@ -16,8 +16,8 @@ from simsys.executors.ahead import ComputeAhead
 from simsys.executors.closed_forms import ClosedForms
 from simsys.executors.communicator import Recurring
 from simsys.executors.high import HighDetail
-from simsys.executors.pass_queue import PassQueue
-from simsys.executors.segment_cost import SegmentTime
+from simsys.executors.steps.pass_queue import PassQueue
+from simsys.executors.steps.segment_cost import SegmentTime
 from simsys.ops import Forward, Pipelined
 from simsys.parallel.layout import Group
 from simsys.platform.environment import At, Callback
@@ -124,7 +124,7 @@ class MixedPasses:
 
 
 class MixedPass:
-    """One forward pass, phase by phase; times are anchored as in `simsys.executors.pass_run`.
+    """One forward pass, phase by phase; times are anchored as in `simsys.executors.steps.pass_run`.
 
     Args:
         executor: Says which phases there are, and runs the collectives.

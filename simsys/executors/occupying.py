@@ -9,9 +9,9 @@ from simpy.events import Event
 from simsys.executors.base import Executor
 from simsys.executors.communicator import Communicator
 from simsys.executors.medium import MediumDetail
-from simsys.executors.occupying_jump import OccupyingJump
 from simsys.executors.queued import QueuedCollectives
-from simsys.executors.steppers import Jump
+from simsys.executors.steps.occupying_jump import OccupyingJump
+from simsys.executors.steps.steppers import Jump
 from simsys.ops import Collective, Forward, Program, Send, Transfer
 from simsys.parallel.layout import Group
 from simsys.platform.device import Device

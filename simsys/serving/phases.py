@@ -26,7 +26,7 @@ class PrefillPhase(ABC):
     """
 
     inlined: ClassVar[bool] = False
-    """Whether a replica's loop (`executors/express.py`) may do what this very class does, not one derived from it."""
+    """Whether a replica's loop (`steps/express.py`) may do what this very class does, not one derived from it."""
 
     def __init__(self, sequences: Sequences) -> None:
         self.sequences = sequences
@@ -51,7 +51,7 @@ class DecodePhase(ABC):
     plain: ClassVar[bool] = True
     """Whether every step has one token of each sequence; if not, `beside` says what it has."""
     inlined: ClassVar[bool] = False
-    """Whether a replica's loop (`executors/express.py`) may do what this very class does, not one derived from it."""
+    """Whether a replica's loop (`steps/express.py`) may do what this very class does, not one derived from it."""
 
     queries: int = 1
     """Tokens of each sequence that a step processes."""

@@ -23,7 +23,7 @@ from simsys.serving.phases import Chunk
 from simsys.serving.scheduler import Scheduler
 
 if TYPE_CHECKING:
-    from simsys.executors.express import Express
+    from simsys.executors.steps.express import Express
     from simsys.serving.source import Source
 
 

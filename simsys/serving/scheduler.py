@@ -42,7 +42,7 @@ class Scheduler(Configurable, ABC):
     cuts_prompts: ClassVar[bool] = True
     """Whether a prompt may be spread over steps; if not, one beyond the tokens of a step is refused."""
     inlined: ClassVar[bool] = False
-    """Whether a replica's loop (`executors/express.py`) may do what this very class does, not one derived from it."""
+    """Whether a replica's loop (`steps/express.py`) may do what this very class does, not one derived from it."""
 
     def __init__(
         self,

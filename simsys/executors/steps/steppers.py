@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from simpy.events import Event
 
-from simsys.executors.express import Express, express
-from simsys.executors.signals import NEVER_AGAIN
-from simsys.executors.step_log import StepLog
-from simsys.executors.step_times import StepTimes
+from simsys.executors.steps.express import Express, express
+from simsys.executors.steps.signals import NEVER_AGAIN
+from simsys.executors.steps.step_log import StepLog
+from simsys.executors.steps.step_times import StepTimes
 from simsys.model.batch import Batch
 from simsys.ops import Forward
 from simsys.parallel.layout import Group

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 from simpy.events import URGENT
 
-from simsys.executors.signals import CLOSE, GROWN, LEFT, NEVER_AGAIN
-from simsys.executors.step_log import MANY, NO_NOTE, stretches
+from simsys.executors.steps.signals import CLOSE, GROWN, LEFT, NEVER_AGAIN
+from simsys.executors.steps.step_log import MANY, NO_NOTE, stretches
 from simsys.model.batch import Batch
 from simsys.serving.kv_cache import blocks_due
 from simsys.serving.phases import Chunk
 from simsys.serving.prefix_cache import PrefixCache
 
 if TYPE_CHECKING:
-    from simsys.executors.express import Express
+    from simsys.executors.steps.express import Express
 
 
 def loop(express: Express) -> Generator[int, Any, None]:

@@ -9,8 +9,8 @@ from itertools import zip_longest
 from typing import Any
 
 from simsys.executors.base import Executor
-from simsys.executors.checkpoints import Checkpoints
-from simsys.executors.kinds import Kind, runs
+from simsys.executors.iterations.checkpoints import Checkpoints
+from simsys.executors.iterations.kinds import Kind, runs
 from simsys.framework import TrainingFramework, TrainingPlan
 
 SAME = 1e-12

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from simpy.events import Event
 
-from simsys.executors.pass_times import PassTimes
+from simsys.executors.iterations.pass_times import PassTimes
 from simsys.ops import Pass, Program, Send
 from simsys.platform.environment import Environment
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from simpy.events import Event
 
-from simsys.executors.express_loop import loop
-from simsys.executors.signals import CLOSE, GROWN, LEFT, NEVER_AGAIN
+from simsys.executors.steps.express_loop import loop
+from simsys.executors.steps.signals import CLOSE, GROWN, LEFT, NEVER_AGAIN
 from simsys.platform.environment import Recurring
 from simsys.serving.kv_cache import PagedKVCache
 from simsys.serving.prefix_cache import PrefixCache
@@ -18,7 +18,7 @@ from simsys.serving.replica import Replica
 from simsys.serving.source import Source, inlined
 
 if TYPE_CHECKING:
-    from simsys.executors.steppers import Jump
+    from simsys.executors.steps.steppers import Jump
 
 QUEUES, CACHES = (deque, OrderedQueue), (PagedKVCache, PrefixCache)
 

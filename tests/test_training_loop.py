@@ -14,8 +14,8 @@ from simsys.collectives.choose import named
 from simsys.config.experiment import SimulationConfig
 from simsys.executors import LEVELS
 from simsys.executors.base import ExecutionModel
-from simsys.executors.checkpoints import Checkpoints
-from simsys.executors.iterations import Phase, TrainingLoop
+from simsys.executors.iterations.checkpoints import Checkpoints
+from simsys.executors.iterations.training_loop import Phase, TrainingLoop
 from simsys.framework import FRAMEWORKS, DataParallel, Rank, Schedule, TrainingFramework, TrainingPlan
 from simsys.metrics.collector import TrainingMetrics
 from simsys.metrics.history import EventHistory

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from simsys.collectives.base import CollectiveKind
-from simsys.executors.launches import NO_LAUNCHES, Launches
-from simsys.executors.step_times import Line
+from simsys.executors.steps.launches import NO_LAUNCHES, Launches
+from simsys.executors.steps.step_times import Line
 from simsys.model.batch import Batch
 from simsys.model.operators import Operator, OperatorKind
 from simsys.model.work import ATTENTION, DECODE_ATTENTION, Precision, amounts

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from simpy.events import Event
 
-from simsys.executors.pipeline_cost import Lines, StageLine, Stages
-from simsys.executors.step_log import StepLog
-from simsys.executors.steppers import NAME
+from simsys.executors.steps.pipeline_cost import Lines, StageLine, Stages
+from simsys.executors.steps.step_log import StepLog
+from simsys.executors.steps.steppers import NAME
 from simsys.model.batch import Batch
 from simsys.ops import Forward
 from simsys.platform.environment import Recurring, boundary

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from simsys.collectives.base import CollectiveKind
-from simsys.executors.launches import NO_LAUNCHES, Launches
-from simsys.executors.segment_cost import PromptBound, SegmentCost, SegmentTime
-from simsys.executors.step_times import Line, StepTimes
+from simsys.executors.steps.launches import NO_LAUNCHES, Launches
+from simsys.executors.steps.segment_cost import PromptBound, SegmentCost, SegmentTime
+from simsys.executors.steps.step_times import Line, StepTimes
 from simsys.model.batch import Batch
 from simsys.model.work import Precision
 from simsys.parallel.passes import ForwardPass

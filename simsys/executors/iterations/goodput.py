@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import exp, expm1, sqrt
 
-from simsys.executors.campaign import Ledger, Progress
+from simsys.executors.iterations.campaign import Ledger, Progress
 
 
 def goodput_metrics(ledger: Ledger, progress: Progress, duration_s: float, failures_per_s: float) -> dict[str, float]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
-from simsys.executors.signals import NEVER_AGAIN
-from simsys.executors.steppers import Jump
+from simsys.executors.steps.signals import NEVER_AGAIN
+from simsys.executors.steps.steppers import Jump
 from simsys.platform.occupancy import Footprint, Occupant
 
 if TYPE_CHECKING:
