@@ -62,8 +62,8 @@ def test_a_step_has_room_for_the_users_and_for_whole_prompts_where_they_are_not_
 @pytest.mark.parametrize(
     ("cells", "tokens"),
     [
-        ({}, 8192),
-        ({"input_len": "8192"}, 9216),
+        ({}, 1152),
+        ({"input_len": "8192"}, 8320),
         ({"model": "gpt-oss-120b"}, 20000),
         ({"model": "llama3.x-70b"}, 16384),
         ({"model": "llama3.x-70b", "gpu": "H200-SXM-141GB"}, 2248),

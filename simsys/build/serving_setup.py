@@ -233,7 +233,7 @@ class ServingSetup:
     def async_scheduling(self) -> bool:
         """Whether the host works beside a step, and not before it."""
         own = self.settings.async_scheduling
-        return self.engine.async_scheduling if own is None else own
+        return bool(self.engine.async_scheduling if own is None else own)
 
     @property
     def launches(self) -> Launches:

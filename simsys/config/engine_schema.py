@@ -50,7 +50,7 @@ class EngineProfile(Profile):
         per_step: Overhead of one engine step: scheduling, sampling.
         per_sequence: Overhead of one sequence in one step: sampling, detokenising.
         async_scheduling: Whether these two are spent while the GPUs work on a step, so that only what is longer than
-            that shows; with pipeline parallelism they are anyway.
+            that shows; with pipeline parallelism they are anyway. Left out, they are not.
         per_request: Overhead of one request before it reaches the scheduler: HTTP, tokenisation.
         all_reduce: What the engine's own all-reduce costs besides the bytes, among GPUs that NVLink joins; left out,
             NCCL does it.
@@ -73,7 +73,7 @@ class EngineProfile(Profile):
     cuda_graphs: CudaGraphs | None = None
     per_step: NonNegativeSeconds
     per_sequence: NonNegativeSeconds
-    async_scheduling: bool = False
+    async_scheduling: bool | None = None
     per_request: NonNegativeSeconds
     all_reduce: NonNegativeSeconds | None = None
     length_skew: Annotated[float, Field(strict=True, ge=1, le=100)] | None = None

@@ -23,6 +23,7 @@ from simsys.fidelity.predict import Overlay, Progress, Simulations
 from simsys.report.files import write_files
 from simsys.report.yaml_text import yaml_text
 
+MORE_BATCHES = 2
 MORE = 3
 """How many times the rows of the joint fit the fit of what serving alone tells looks at."""
 
@@ -216,16 +217,18 @@ def sample(cases: Sequence[Case], of_hundred: int) -> list[Case]:
 
     Args:
         cases: What to choose from.
-        of_hundred: How many of a hundred runs; of more or fewer, as the root of their number.
+        of_hundred: How many of a hundred runs; of more or fewer, as the root of their number. Of those that serve a
+            single batch, which cost little, it is `MORE_BATCHES` times as many.
     """
     groups: dict[tuple[str, ...], dict[Run, list[Case]]] = {}
     for case in cases:
         if case.run is not None:
-            groups.setdefault((case.group, *case.setting), {}).setdefault(case.run, []).append(case)
+            load = case.tags.get("load_kind", "")
+            groups.setdefault((case.group, *case.setting, load), {}).setdefault(case.run, []).append(case)
     chosen: list[Case] = []
-    for runs in groups.values():
-        members = list(runs.values())
-        count = min(len(members), ceil(of_hundred * sqrt(len(members) / 100.0)))
+    for (*_, load), runs in groups.items():
+        members, more = list(runs.values()), MORE_BATCHES if load == "static_batch" else 1
+        count = min(len(members), ceil(more * of_hundred * sqrt(len(members) / 100.0)))
         chosen += [case for index in range(count) for case in members[index * len(members) // count]]
     return chosen
 

@@ -41,7 +41,7 @@ DAMPING = (0.02, 0.06, 0.2)
 """How strongly steps are held back, the first that makes anything better; as `PULL`, but to where the step begins."""
 LITTLE = 0.001
 """A step that gains less is the last."""
-NOISE = {"ttft_ms": 2.0}
+NOISE = {"ttft_ms": 3.0}
 """How much farther off a metric is than others whatever the coefficients, so that its rows count less.
 
 First tokens hang on what queues and servers do besides; tables do not even say whether they are means or medians.

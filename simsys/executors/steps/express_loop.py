@@ -366,20 +366,17 @@ def loop(express: Express) -> Generator[int, Any, None]:
                 if size == tokens and own_s == host_s and length == context + first * size:
                     begun_s = first_s + growth_s * first
                 else:
+                    found = even
                     if length >= steepest_from:
-                        begun_s = fixed_s + per_token_s * length + before_s
-                        if begun_s < least_s:
-                            then = replica._start_decoding
-                            break
-                        first_s, growth_s, idle_s, times = begun_s, more_s, others_s, even
-                        even.first_s, even.growth_s = first_s, growth_s
+                        even.first_s = begun_s = fixed_s + per_token_s * length + before_s
+                        even.growth_s, even.idle_s = more_s, others_s
                     else:
                         found = cost.step_times(Batch(size, size, 0.0, 0, length, size), 0.0, before_s, collective_s)
                         begun_s = found.first_s
-                        if begun_s < least_s:
-                            then = replica._start_decoding
-                            break
-                        first_s, growth_s, idle_s, times = begun_s, found.growth_s, found.idle_s, found
+                    if begun_s < least_s:
+                        then = replica._start_decoding
+                        break
+                    times, first_s, growth_s, idle_s = found, begun_s, found.growth_s, found.idle_s
                     tokens, sharing, context, host_s = size, size, length, own_s
                     mixed, more_pairs, anchor_s, first = None, 0.0, now_s, 0
                 started_s, end = now_s, first + left

@@ -61,6 +61,8 @@ class OccupyingJump(Jump):
         """End now, with the steps that have ended, and leave the links; return how many of the run have."""
         first, end = self._from, self._ended()
         self._book_until(end)
+        if end < self._to:
+            self._book_work(end)
         self._from = self._to = end
         self._due_s = -1.0
         self._leave()

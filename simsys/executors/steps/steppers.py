@@ -242,11 +242,22 @@ class Jump:
 
     def stop(self) -> int:
         """End now, with the steps that have ended; return how many of the run have."""
-        first, end = self._from, self._from + self.passed()
+        first, end, last = self._from, self._from + self.passed(), self._to
         self._to, self._due_s = first, -1.0
         if first < end:
             self._book(first, end, self._boundary_s(end))
+        if end < last:
+            self._book_work(end)
         return end - first
+
+    def _book_work(self, step: int) -> None:
+        """Of the step under way, GPUs may have done their part already."""
+        work = self._times.work
+        if work is None or self._boundary_s(step) + work.duration(step) > self._env._now:
+            return
+        self._device.busy_s += work.computing_s(step, step + 1, work.duration(step))
+        if self._tally is not None:
+            self._tally.passed(self._op, self._after(0))
 
     def _boundary_s(self, steps: int) -> float:
         """When so many steps since the anchor have ended."""
