@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from simsys.executors.steps import step_log
 from simsys.executors.base import Executor
+from simsys.executors.steps import step_log
 from simsys.executors.steps.step_log import NO_NOTE, StepLog, stretches
 from simsys.executors.steps.step_times import StepTimes
 from simsys.probes import Probe, Probes

@@ -44,6 +44,7 @@ Named: TypeAlias = tuple[Kind, str]
 P = TypeVar("P", bound=Profile)
 
 _OVERLAYS: ContextVar[Mapping[Named, Mapping[str, Any]] | None] = ContextVar("_OVERLAYS", default=None)
+_UNFITTED: ContextVar[frozenset[Named]] = ContextVar("_UNFITTED", default=frozenset())
 _READ: ContextVar[set[Named] | None] = ContextVar("_READ", default=None)
 
 __all__ = [
@@ -62,6 +63,8 @@ __all__ = [
     "overlaid",
     "profile_names",
     "profiles_read",
+    "unfitted",
+    "without_fits",
 ]
 
 ALIASES = {
@@ -118,6 +121,25 @@ def overlaid(settings: Mapping[Named, Mapping[str, Any]]) -> Iterator[None]:
         yield
     finally:
         _OVERLAYS.reset(token)
+
+
+@contextmanager
+def without_fits(named: Iterable[Named]) -> Iterator[None]:
+    """Within this context, profiles of these names are as before anything was fitted for them.
+
+    Args:
+        named: Their kinds and names.
+    """
+    token = _UNFITTED.set(frozenset(named))
+    try:
+        yield
+    finally:
+        _UNFITTED.reset(token)
+
+
+def unfitted() -> frozenset[Named]:
+    """The profiles without their fits in this context."""
+    return _UNFITTED.get()
 
 
 @contextmanager
@@ -232,7 +254,7 @@ def _named(kind: Kind, name: str, files: Mapping[str, Path], chain: Sequence[Pat
     read = _READ.get()
     if read is not None:
         read.add(named)
-    fit = _fit_file(kind, path)
+    fit = None if named in _UNFITTED.get() else _fit_file(kind, path)
     if fit is not None:
         layers = _fit(unchanged_document(fit)), *layers
     overlay = (_OVERLAYS.get() or {}).get(named)

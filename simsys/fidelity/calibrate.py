@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from simsys.config.expected_errors import FILENAME as EXPECTED
-from simsys.config.hardware import Named
+from simsys.config.hardware import Named, profile_names, without_fits
 from simsys.errors import UsageError
 from simsys.fidelity.case import Case, Prediction, Run
 from simsys.fidelity.coefficients import LOADERS, SERVED
@@ -69,19 +69,10 @@ class Calibration:
 
     @cached_property
     def helps(self) -> bool:
-        """Whether the fit makes the rows that it looked at better where it has not seen them.
-
-        If the profiles that it began with were fitted to the same tables, they have seen the rows; so it may too.
-        """
+        """Whether the fit makes the rows that it looked at better where it has not seen them."""
         unseen_ = {each.case.id: each for each in self.unseen}
-        now = self.after if self._began_with_a_fit else [unseen_[each.case.id] for each in self.before]
+        now = [unseen_[each.case.id] for each in self.before]
         return (errors_of(now).balanced_mape or 0.0) < (errors_of(self.before).balanced_mape or 0.0)
-
-    @property
-    def _began_with_a_fit(self) -> bool:
-        profiles = [LOADERS[named[0]](named[1]) for named in frozenset[Named]().union(*self.problem.read)]
-        told = [fit.fitted_on for profile in profiles for fit in profile.fits.values()]
-        return any(table in rows for rows in told for table in self.tables)
 
     def write(self, folder: Path) -> list[Path]:
         """Write the fits into ``fits/`` below a folder of hardware profiles.
@@ -176,6 +167,9 @@ def calibrate(
 ) -> Calibration:
     """Fit all coefficients that the cases can tell.
 
+    It begins with profiles as they were before any fit to these tables, which would have seen the rows that are kept
+    from a fit to tell its error.
+
     Args:
         cases: Measured runs.
         kernels: What was fitted to tables of kernels; it holds for the runs.
@@ -190,7 +184,7 @@ def calibrate(
         UsageError: If there are too few rows, or they do not vary.
     """
     chosen = sample(cases, rows_of_a_group)
-    with Simulations(jobs, progress) as simulations:
+    with without_fits(fitted_to(tables)), Simulations(jobs, progress) as simulations:
         problem = Problem(chosen, simulations, overlay_of(kernels))
         served = _served(cases, rows_of_a_group, simulations, overlay_of(kernels))
         fitted = fit_in_turn(problem, served)
@@ -198,6 +192,17 @@ def calibrate(
         before, after = simulations.predict(problem.cases), simulations.predict(problem.cases, fitted.overlay)
         read = [simulations.profiles(case.run) if case.run is not None else frozenset() for case in cases]
     return Calibration(problem, fitted, before, after, tested, read, kernels, tables, command, as_of)
+
+
+def fitted_to(tables: Sequence[str]) -> frozenset[Named]:
+    """The profiles of which something was fitted to a table of one of these names."""
+    return frozenset(
+        (kind, name)
+        for kind, load in LOADERS.items()
+        for name in profile_names(kind)
+        for fit in load(name).fits.values()
+        if any(table in fit.fitted_on for table in tables)
+    )
 
 
 def _served(cases: Sequence[Case], of_hundred: int, simulations: Simulations, base: Overlay) -> Problem | None:
