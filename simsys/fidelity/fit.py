@@ -33,12 +33,14 @@ FEWEST_ROWS = 3
 """A coefficient that fewer rows feel is left alone."""
 FELT = 1e-4
 """A row feels a coefficient whose `STEP` changes it by this share."""
-NEAR = 0.25
+NEAR = 0.3
 """How far derivatives hold, as a share of the way between a coefficient's bounds."""
 FARTHEST = 0.2
 """How far a step goes at most, as a share of the way between a coefficient's bounds."""
 DAMPING = (0.02, 0.06, 0.2)
 """How strongly steps are held back, the first that makes anything better; as `PULL`, but to where the step begins."""
+STEPS = 5
+"""Most steps of a search."""
 LITTLE = 0.001
 """A step that gains less is the last."""
 NOISE = {"ttft_ms": 3.0}
@@ -186,7 +188,7 @@ class Problem:
         return np.array([_log_error(each) for each in found])
 
 
-def fit(problem: Problem, *, steps: int = 3, rows: Sequence[bool] | None = None) -> Fit:
+def fit(problem: Problem, *, steps: int = STEPS, rows: Sequence[bool] | None = None) -> Fit:
     """Fit the coefficients of a problem: damped Gauss-Newton steps between their bounds.
 
     Args:
@@ -243,7 +245,7 @@ def _cost(residuals: Vector, scale: float) -> float:
 
 
 def fit_in_turn(
-    first: Problem, second: Problem | None, *, steps: int = 3, counts: Callable[[Case], bool] | None = None
+    first: Problem, second: Problem | None, *, steps: int = STEPS, counts: Callable[[Case], bool] | None = None
 ) -> Fit:
     """Fit a problem, and then another one where the coefficients of the first hold.
 
@@ -282,7 +284,7 @@ def unseen(
     *,
     then: Problem | None = None,
     folds: int = 5,
-    steps: int = 3,
+    steps: int = STEPS,
 ) -> list[Prediction]:
     """Predict each case by a fit that has not seen its fold; in their order.
 
