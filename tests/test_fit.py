@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from simsys.config.hardware import load_engine, load_gpu, overlaid
+from simsys.config.hardware import load_engine, load_gpu, overlaid, without_fits_to
 from simsys.errors import UsageError
 from simsys.fidelity.calibrate import Calibration, calibrate, sample
 from simsys.fidelity.case import Case, Figures, Unsupported
@@ -160,9 +160,11 @@ def test_a_sample_takes_the_root_of_each_groups_runs_with_all_their_cases() -> N
         return [Case(f"{group}{i}{metric}", "serving", group, metric, "s", 1.0, run=Toy(i)) for i in range(runs)]
 
     table = [*of("a", "x", 16), *of("a", "y", 16), *of("b", "x", 1), Case("n", "serving", "a", "x", "s", 1.0)]
+    batches = [replace(case, tags={"load_kind": "static_batch"}) for case in of("c", "x", 100)]
     chosen = sample(table, 10)
     assert [case.id for case in chosen] == ["a0x", "a0y", "a4x", "a4y", "a8x", "a8y", "a12x", "a12y", "b0x"]
     assert len(sample(table, 1000)) == 33
+    assert len(sample(batches, 10)) == 20, "a single batch costs little"
 
 
 @pytest.fixture(scope="module")
@@ -189,15 +191,25 @@ def test_a_calibration_is_written_with_where_it_comes_from(
     assert "mine.csv" in engine.sources["per_layer"]
 
 
-def test_what_has_seen_the_rows_before_is_compared_with_what_sees_them_now(
-    calibration: Calibration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A first fit must be better where it has not seen the rows; one that begins with a fit, where both have."""
+def test_a_fit_helps_if_it_is_better_where_it_has_not_seen_the_rows(calibration: Calibration) -> None:
     found = calibration
     blind = replace(found, unseen=[replace(each, predicted=9.0 * each.case.measured) for each in found.unseen])
     assert found.helps
     assert not blind.helps
-    found.write(tmp_path / "hardware_profiles")
+
+
+def test_a_calibration_begins_before_any_fit_to_the_same_table(
+    calibration: Calibration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was fitted to them has seen the rows that are kept from a fit."""
+    calibration.write(tmp_path / "hardware_profiles")
+    before_s = {each.named: each.start for each in calibration.problem.coefficients if each.path == ("per_layer",)}
     monkeypatch.setenv("SIMSYS_PATH", str(tmp_path))
-    assert replace(blind).helps
-    assert not replace(blind, tables=["other.csv"]).helps
+    for table in ("other.csv", "mine.csv"):
+        known = table == "mine.csv"
+        with without_fits_to([table]):
+            found_s = load_engine("vllm").per_layer
+        assert found_s == pytest.approx(before_s["engine", "vllm"] if known else TRUE_LAYER_S, rel=0.05)
+        with Simulations(2, kept_from=[table]) as simulations:
+            found = [each.predicted for each in simulations.predict(calibration.problem.cases)]
+        assert (found == [each.predicted for each in calibration.before]) == known

@@ -44,7 +44,7 @@ Named: TypeAlias = tuple[Kind, str]
 P = TypeVar("P", bound=Profile)
 
 _OVERLAYS: ContextVar[Mapping[Named, Mapping[str, Any]] | None] = ContextVar("_OVERLAYS", default=None)
-_UNFITTED: ContextVar[frozenset[Named]] = ContextVar("_UNFITTED", default=frozenset())
+_KEPT_FROM: ContextVar[Sequence[str]] = ContextVar("_KEPT_FROM", default=())
 _READ: ContextVar[set[Named] | None] = ContextVar("_READ", default=None)
 
 __all__ = [
@@ -63,8 +63,7 @@ __all__ = [
     "overlaid",
     "profile_names",
     "profiles_read",
-    "unfitted",
-    "without_fits",
+    "without_fits_to",
 ]
 
 ALIASES = {
@@ -124,22 +123,17 @@ def overlaid(settings: Mapping[Named, Mapping[str, Any]]) -> Iterator[None]:
 
 
 @contextmanager
-def without_fits(named: Iterable[Named]) -> Iterator[None]:
-    """Within this context, profiles of these names are as before anything was fitted for them.
+def without_fits_to(tables: Sequence[str]) -> Iterator[None]:
+    """Within this context, profiles are as before anything was fitted for them to tables of these names.
 
     Args:
-        named: Their kinds and names.
+        tables: The names of their files.
     """
-    token = _UNFITTED.set(frozenset(named))
+    token = _KEPT_FROM.set(tables)
     try:
         yield
     finally:
-        _UNFITTED.reset(token)
-
-
-def unfitted() -> frozenset[Named]:
-    """The profiles without their fits in this context."""
-    return _UNFITTED.get()
+        _KEPT_FROM.reset(token)
 
 
 @contextmanager
@@ -254,22 +248,33 @@ def _named(kind: Kind, name: str, files: Mapping[str, Path], chain: Sequence[Pat
     read = _READ.get()
     if read is not None:
         read.add(named)
-    fit = None if named in _UNFITTED.get() else _fit_file(kind, path)
+    fit = _fit_of(kind, path)
     if fit is not None:
-        layers = _fit(unchanged_document(fit)), *layers
+        layers = _fit(fit), *layers
     overlay = (_OVERLAYS.get() or {}).get(named)
     return layers if overlay is None else (_Layer(overlay, None, fit=True), *layers)
 
 
-def _fit_file(kind: Kind, path: Path) -> Path | None:
+def _fit_of(kind: Kind, path: Path) -> Document | None:
     """The fit of a profile, which does not apply to another one of that name in a folder before."""
     own, folders = path.parents[1], data_folders("hardware_profiles")
     before = folders[: folders.index(own)] if own in folders else []
     for folder in (*before, own):
-        fit = folder / "fits" / f"{kind}s" / path.name
-        if fit.is_file():
-            return fit
+        file = folder / "fits" / f"{kind}s" / path.name
+        if file.is_file():
+            fit = unchanged_document(file)
+            if not _is_fitted_to(fit, _KEPT_FROM.get()):
+                return fit
     return None
+
+
+def _is_fitted_to(fit: Document, tables: Sequence[str]) -> bool:
+    """Whether any of its numbers was fitted to rows of one of these tables."""
+    if not tables:
+        return False
+    said = fit.data.get("fits", {})
+    names = [str(each.get("fitted_on", "")).partition(" rows of ")[2].split(", ") for each in said.values()]
+    return any(table in own for own in names for table in tables)
 
 
 def _given(kind: Kind, layer: _Layer, files: Mapping[str, Path], chain: Sequence[Path]) -> tuple[_Layer, ...]:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from simsys.config.expected_errors import FILENAME as EXPECTED
-from simsys.config.hardware import Named, profile_names, without_fits
+from simsys.config.hardware import Named, without_fits_to
 from simsys.errors import UsageError
 from simsys.fidelity.case import Case, Prediction, Run
-from simsys.fidelity.coefficients import LOADERS, SERVED
+from simsys.fidelity.coefficients import SERVED
 from simsys.fidelity.errors import Errors, errors_of
 from simsys.fidelity.expected import errors_to_expect
 from simsys.fidelity.fit import Fit, Problem, fit_in_turn, unseen
@@ -184,7 +184,7 @@ def calibrate(
         UsageError: If there are too few rows, or they do not vary.
     """
     chosen = sample(cases, rows_of_a_group)
-    with without_fits(fitted_to(tables)), Simulations(jobs, progress) as simulations:
+    with without_fits_to(tables), Simulations(jobs, progress, tables) as simulations:
         problem = Problem(chosen, simulations, overlay_of(kernels))
         served = _served(cases, rows_of_a_group, simulations, overlay_of(kernels))
         fitted = fit_in_turn(problem, served)
@@ -192,17 +192,6 @@ def calibrate(
         before, after = simulations.predict(problem.cases), simulations.predict(problem.cases, fitted.overlay)
         read = [simulations.profiles(case.run) if case.run is not None else frozenset() for case in cases]
     return Calibration(problem, fitted, before, after, tested, read, kernels, tables, command, as_of)
-
-
-def fitted_to(tables: Sequence[str]) -> frozenset[Named]:
-    """The profiles of which something was fitted to a table of one of these names."""
-    return frozenset(
-        (kind, name)
-        for kind, load in LOADERS.items()
-        for name in profile_names(kind)
-        for fit in load(name).fits.values()
-        if any(table in fit.fitted_on for table in tables)
-    )
 
 
 def _served(cases: Sequence[Case], of_hundred: int, simulations: Simulations, base: Overlay) -> Problem | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,12 +19,7 @@ from simsys.config.hardware_schema import Profile
 from simsys.config.loader import deep_merge
 from simsys.units import Dimension, format_quantity
 
-LOADERS: dict[Kind, Callable[[str], Profile]] = {
-    "gpu": load_gpu,
-    "node": load_node,
-    "fabric": load_fabric,
-    "engine": load_engine,
-}
+LOADERS = {"gpu": load_gpu, "node": load_node, "fabric": load_fabric, "engine": load_engine}
 
 
 @dataclass(frozen=True)

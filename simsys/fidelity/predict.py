@@ -11,7 +11,7 @@ from multiprocessing import get_context
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
-from simsys.config.hardware import Named, overlaid, profiles_read, unfitted, without_fits
+from simsys.config.hardware import Named, overlaid, profiles_read, without_fits_to
 from simsys.errors import SimsysError
 from simsys.fidelity.case import Case, Figures, Prediction, Run, Unsupported
 
@@ -43,15 +43,14 @@ class Outcome:
 class Simulations:
     """Simulates runs and remembers what they found, for as long as it is entered.
 
-    Profiles that are without their fits where it is made are so in all its runs (`without_fits`).
-
     Args:
         jobs: Processes that simulate.
         progress: Told how far it is.
+        kept_from: Tables to which nothing has been fitted that profiles say here.
     """
 
-    def __init__(self, jobs: int = 1, progress: Progress | None = None) -> None:
-        self._jobs, self._progress, self._unfitted = jobs, progress, unfitted()
+    def __init__(self, jobs: int = 1, progress: Progress | None = None, kept_from: Sequence[str] = ()) -> None:
+        self._jobs, self._progress, self._kept_from = jobs, progress, kept_from
         self._pool: ProcessPoolExecutor | None = None
         self._profiles: dict[Run, frozenset[Named]] = {}
         self._cpu_s: dict[Run, float] = {}
@@ -100,7 +99,7 @@ class Simulations:
         return run, json.dumps(kept, sort_keys=True)
 
     def _simulate(self, runs: Sequence[Run], overlay: Overlay) -> Iterator[tuple[Run, Outcome]]:
-        tasks = [(run, overlay, self._unfitted) for run in runs]
+        tasks = [(run, overlay, self._kept_from) for run in runs]
         if self._pool is None:
             outcomes: Iterator[Outcome] = map(outcome_of, tasks)
         else:
@@ -130,12 +129,12 @@ def predict(cases: Sequence[Case], *, jobs: int = 1, progress: Progress | None =
         return simulations.predict(cases)
 
 
-def outcome_of(task: tuple[Run, Overlay, frozenset[Named]]) -> Outcome:
-    """Simulate one run, with other numbers in profiles, of which some are without their fits."""
-    run, overlay, bare = task
+def outcome_of(task: tuple[Run, Overlay, Sequence[str]]) -> Outcome:
+    """Simulate one run, with other numbers in profiles, and without what was fitted to some tables."""
+    run, overlay, kept_from = task
     figures: Figures = {}
     reason, started_s = "", time.process_time()
-    with without_fits(bare), overlaid(overlay), profiles_read() as read:
+    with without_fits_to(kept_from), overlaid(overlay), profiles_read() as read:
         try:
             figures = run.figures()
         except Unsupported as why:
