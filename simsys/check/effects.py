@@ -113,8 +113,8 @@ class Stopwatch:
 def iteration_seconds(job: TrainingJob) -> float:
     """Mean seconds per iteration at medium detail, whether the job fits into memory or not.
 
-    Of many micro-batches only some are simulated, twice: what one more of them takes in the steady state does not
-    depend on how many have been.
+    Of many micro-batches only some are simulated, twice: what one more takes in the steady state hardly depends
+    on how many have been. It does where links are nearly as busy as GPUs and fall behind by and by.
 
     Raises:
         SimsysError: If it cannot be carried out.

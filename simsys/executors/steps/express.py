@@ -63,9 +63,7 @@ class Express:
     def fits(self) -> bool:
         """Whether the run that is due now may be ended here."""
         jump = self.jump
-        if jump._times.work is not None or jump._probes.operation:
-            return False
-        return not self.replica._chunks or jump._host_s == NEVER_AGAIN
+        return (not self.replica._chunks or jump._host_s == NEVER_AGAIN) and not jump._probes.operation
 
     def costs_of(self, sequences: int) -> tuple[float, ...]:
         """What steps of so many sequences cost.

@@ -140,7 +140,7 @@ def loop(express: Express) -> Generator[int, Any, None]:
             # The run ends: as Jump._end; without steps, it was a rest.
             steps = end - first
             if steps:
-                busy_s += now_s - started_s - steps * idle_s
+                busy_s += now_s - started_s - steps * idle_s if not times.work else times.computing_s(first, end, 0.0)
                 if tally is not None:
                     tally.passed(jump._op, Batch(*mixed[:2]) if mixed else Batch(tokens, tokens), steps)
                 if noted or times.kinks:
@@ -325,31 +325,19 @@ def loop(express: Express) -> Generator[int, Any, None]:
                     if left > 1 and (shares or (total * left + budget) // block_size + size + len(chunks) >= free):
                         then = partial(replica._start_with_prompts, [Chunk(*each) for each in chunks])
                         break
-                if left > 1:  # after which another batch comes: one sequence more or fewer, or a complete prompt
-                    batch = Batch(total, logits, pairs, prompt_context, length, size)
-                    more = float(sum([count * count for _, count in chunks]))
-                    found = cost.step_times(batch, more, before_s, collective_s)
-                    if found.first_s < least_s:
-                        then = partial(replica._start_with_prompts, [Chunk(*each) for each in chunks])
-                        break
-                    times, first_s, growth_s, idle_s, host_s = (
-                        found,
-                        found.first_s,
-                        found.growth_s,
-                        found.idle_s,
-                        own_s,
-                    )
-                    due_s, replica._began_s, more_pairs = now_s + times.elapsed(left), now_s, more
-                else:
-                    compute_s, more_s = step_seconds(total, logits, pairs, prompt_context, length, size, collective_s)
-                    more_s += before_s
-                    if compute_s + more_s < least_s:
-                        then = partial(replica._start_with_prompts, [Chunk(*each) for each in chunks])
-                        break
-                    times, growth_s, idle_s, host_s = even, 0.0, more_s, NEVER_AGAIN
-                    first_s = compute_s + idle_s
-                    due_s = now_s + first_s
                 mixed = total, logits, pairs, prompt_context, length, size
+                if left > 1:  # after which another batch comes: one sequence more or fewer, or a complete prompt
+                    more_pairs = float(sum([count * count for _, count in chunks]))
+                    times = cost.step_times(Batch(*mixed), more_pairs, before_s, collective_s).at_least(least_s)
+                    due_s, replica._began_s, host_s = now_s + times.elapsed(left), now_s, own_s
+                else:
+                    compute_s, idle_s = step_seconds(total, logits, pairs, prompt_context, length, size, collective_s)
+                    even.growth_s, even.idle_s, times, host_s = 0.0, idle_s + before_s, even, NEVER_AGAIN
+                    even.first_s = compute_s + even.idle_s
+                    if even.first_s < least_s:
+                        times = even.at_least(least_s)
+                    due_s = now_s + times.first_s
+                first_s, growth_s, idle_s = times.first_s, times.growth_s, times.idle_s
                 tokens, sharing, context, begun_s = total, size, 0, first_s
                 anchor_s, started_s, first, end = now_s, now_s, 0, left
             # … or _start_decoding and Jump.decode.
@@ -366,18 +354,16 @@ def loop(express: Express) -> Generator[int, Any, None]:
                 if size == tokens and own_s == host_s and length == context + first * size:
                     begun_s = first_s + growth_s * first
                 else:
-                    found = even
+                    times = even
                     if length >= steepest_from:
-                        even.first_s = begun_s = fixed_s + per_token_s * length + before_s
+                        even.first_s = fixed_s + per_token_s * length + before_s
                         even.growth_s, even.idle_s = more_s, others_s
                     else:
-                        found = cost.step_times(Batch(size, size, 0.0, 0, length, size), 0.0, before_s, collective_s)
-                        begun_s = found.first_s
-                    if begun_s < least_s:
-                        then = replica._start_decoding
-                        break
-                    times, first_s, growth_s, idle_s = found, begun_s, found.growth_s, found.idle_s
-                    tokens, sharing, context, host_s = size, size, length, own_s
+                        times = cost.step_times(Batch(size, size, 0.0, 0, length, size), 0.0, before_s, collective_s)
+                    if times.first_s < least_s:
+                        times = times.at_least(least_s)
+                    begun_s, growth_s, idle_s = times.first_s, times.growth_s, times.idle_s
+                    first_s, tokens, sharing, context, host_s = begun_s, size, size, length, own_s
                     mixed, more_pairs, anchor_s, first = None, 0.0, now_s, 0
                 started_s, end = now_s, first + left
                 due_s = anchor_s + (end * first_s + growth_s * (end * (end - 1) * 0.5))
