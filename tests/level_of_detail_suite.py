@@ -37,7 +37,7 @@ QUICK = {
         "parallelism.dp_degree=2",
     ],
 }
-SHARED = {"c-tp4-pp2": 0.001, "d-contended": 0.015, "g-3d-512": 0.01}
+SHARED = {"c-tp4-pp2": 0.001, "c-tp4-pp2-hour": 0.001, "d-contended": 0.015, "g-3d-512": 0.01}
 """By what share figures may differ where transfers meet on links: of groups, or hidden states and all-reduces."""
 
 
