@@ -62,7 +62,7 @@ class OccupyingJump(Jump):
         first, end = self._from, self._ended()
         self._book_until(end)
         if end < self._to:
-            self._book_work(end)
+            self._book_work(end, self._rate)
         self._from = self._to = end
         self._due_s = -1.0
         self._leave()

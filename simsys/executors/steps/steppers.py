@@ -250,10 +250,10 @@ class Jump:
             self._book_work(end)
         return end - first
 
-    def _book_work(self, step: int) -> None:
+    def _book_work(self, step: int, rate: float = 1.0) -> None:
         """Of the step under way, GPUs may have done their part already."""
         work = self._times.work
-        if work is None or self._boundary_s(step) + work.duration(step) > self._env._now:
+        if work is None or self._boundary_s(step) + work.duration(step) / rate > self._env._now:
             return
         self._device.busy_s += work.computing_s(step, step + 1, work.duration(step))
         if self._tally is not None:
