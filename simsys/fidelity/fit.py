@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -25,9 +24,9 @@ Vector = NDArray[np.float64]
 
 STEP = 0.02
 """Of the differences that stand for derivatives, as a share of the way between a coefficient's bounds."""
-OUTLIER = 0.3
+OUTLIER = 0.15
 """Logarithmic error beyond which a row counts less and less."""
-PULL = 0.05
+PULL = 0.03
 """How strongly a coefficient is held where it began: as an error of so much in all rows, if it went all the way."""
 FEWEST_ROWS = 3
 """A coefficient that fewer rows feel is left alone."""
@@ -39,16 +38,16 @@ FARTHEST = 0.2
 """How far a step goes at most, as a share of the way between a coefficient's bounds."""
 DAMPING = (0.02, 0.06, 0.2)
 """How strongly steps are held back, the first that makes anything better; as `PULL`, but to where the step begins."""
-STEPS = 5
+STEPS = 10
 """Most steps of a search."""
 LITTLE = 0.001
 """A step that gains less is the last."""
-NOISE = {"ttft_ms": 3.0}
+NOISE = {"ttft_ms": 2.0}
 """How much farther off a metric is than others whatever the coefficients, so that its rows count less.
 
 First tokens hang on what queues and servers do besides; tables do not even say whether they are means or medians.
 """
-SLOW_S = 0.25
+SLOW_S = 0.1
 """Runs that take longer are not fitted to, only predicted."""
 LOST = math.log(10.0)
 """The error of a row that can no longer be predicted."""
@@ -71,6 +70,18 @@ class Fit:
     rows: Sequence[int]
     left_alone: Mapping[str, int]
     overlay: Overlay
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """Derivatives of residuals by coefficients, measured at some places of these."""
+
+    places: Vector
+    values: Vector
+
+    def far(self, places: Vector) -> float:
+        """How far other places are, as a share of the way between a coefficient's bounds."""
+        return float(np.max(np.abs(self.places - places)))
 
 
 class Problem:
@@ -110,7 +121,7 @@ class Problem:
         if not self.coefficients:
             raise UsageError("no coefficient can be told from these rows: they do not vary in what would show it")
         self.start = np.array([to_unit(each, each.start) for each in self.coefficients])
-        self._slopes: list[tuple[Vector, Vector]] = [(self.start, self._pulled(slopes[:, told]))]
+        self._slopes = [Slopes(self.start, self._pulled(slopes[:, told]))]
 
     def over(self, overlay: Overlay) -> Problem:
         """The same coefficients, where others hold; their derivatives are taken to be the same."""
@@ -128,24 +139,24 @@ class Problem:
             found[named] = deep_merge(found.get(named, {}), own)
         return found
 
-    def residuals(self, places: Vector) -> Vector:
-        """Weighted logarithmic errors, then how far each coefficient is from where it began."""
-        return np.concatenate([self.weights * self._errors(self.coefficients, places), PULL * (places - self.start)])
+    def residuals(self, places: Vector, counted: NDArray[np.bool_]) -> Vector:
+        """Weighted logarithmic errors of the rows that count, then how far each coefficient is from where it began."""
+        errors = np.zeros(len(self.cases))
+        errors[counted] = self._errors(self.coefficients, places, np.flatnonzero(counted))
+        return np.concatenate([self.weights * errors, PULL * (places - self.start)])
 
-    def jacobian(self, places: Vector, *, fresh: bool = True) -> Vector:
-        """Derivatives of the residuals, here or `NEAR`; coefficients that share no row are moved together.
+    def measured(self, places: Vector, within: float = math.inf) -> Slopes:
+        """Derivatives of the residuals at the nearest place where they are known, or else here.
 
         Args:
             places: Of the coefficients.
-            fresh: Whether they are found anew where none are known so near; else the nearest are taken.
+            within: How far that may be at most, as a share of the way between a coefficient's bounds.
         """
-        far, slopes = min(
-            ((float(np.max(np.abs(at - places))), found) for at, found in self._slopes), key=itemgetter(0)
-        )
-        if far <= NEAR or not fresh:
-            return slopes
-        self._slopes.append((places, self._pulled(self._slopes_of(self.coefficients, places))))
-        return self._slopes[-1][1]
+        nearest = min(self._slopes, key=lambda known: known.far(places))
+        if nearest.far(places) > within:
+            nearest = Slopes(places, self._pulled(self._slopes_of(self.coefficients, places)))
+            self._slopes.append(nearest)
+        return nearest
 
     def _pulled(self, slopes: Vector) -> Vector:
         """Derivatives of the residuals by those of the errors."""
@@ -191,32 +202,59 @@ class Problem:
 def fit(problem: Problem, *, steps: int = STEPS, rows: Sequence[bool] | None = None) -> Fit:
     """Fit the coefficients of a problem: damped Gauss-Newton steps between their bounds.
 
+    Derivatives, which cost most, are measured now and then, and in between corrected by what each step has shown.
+
     Args:
         problem: What is to be fitted.
-        steps: Most steps; derivatives that a fit of the same problem has found are taken again.
-        rows: Which of the rows count; all if left out.
+        steps: Most steps.
+        rows: Which of the rows count; all if left out. If not all, none but those derivatives are taken that a fit of
+            all has measured.
 
     Raises:
         UsageError: If SciPy is not installed.
     """
-    count, start = len(problem.cases), problem.start
-    kept = np.concatenate([np.ones(count) if rows is None else np.array(rows, float), np.ones(len(start))])
+    counted = np.ones(len(problem.cases), bool) if rows is None else np.array(rows, bool)
     scale = OUTLIER * float(np.sqrt(np.mean(problem.weights**2)))
-    places, residuals = start, kept * problem.residuals(start)
+    places, residuals = problem.start, problem.residuals(problem.start, counted)
+    measured, within = None, math.inf
     for _ in range(steps):
-        slopes = kept[:, None] * problem.jacobian(places, fresh=rows is None)
+        nearest = problem.measured(places, within)
+        if nearest is not measured:
+            measured, slopes = nearest, nearest.values * _beside(counted, places)[:, None]
+        here = measured.far(places) == 0.0
         for damping in DAMPING:
             found = places + _step(slopes, residuals, places, scale, damping)
-            tried = kept * problem.residuals(found)
+            tried = problem.residuals(found, counted)
             gain = 1.0 - _cost(tried, scale) / _cost(residuals, scale)
             if gain > 0.0:
+                slopes = _corrected(slopes, found - places, tried - residuals)
                 places, residuals = found, tried
                 break
-        if gain < LITTLE:
+        if gain < LITTLE and (here or rows is not None):
             break
+        within = math.inf if rows is not None else NEAR if gain >= LITTLE else 0.0
     values = [from_unit(each, float(place)) for each, place in zip(problem.coefficients, places, strict=True)]
     overlay = problem.overlay(problem.coefficients, values)
     return Fit(problem.coefficients, values, problem.rows, problem.left_alone, overlay)
+
+
+def _beside(counted: NDArray[np.bool_], places: Vector) -> Vector:
+    """Which residuals count: of these rows, and how far each coefficient has gone."""
+    return np.concatenate([counted.astype(float), np.ones(len(places))])
+
+
+def _corrected(slopes: Vector, step: Vector, change: Vector) -> Vector:
+    """Slopes that explain how residuals have changed with a step.
+
+    Each row's are changed as little as possible, and only where they are not zero (Schubert 1970, as Broyden's method
+    for sparse derivatives).
+    """
+    steps = np.where(slopes == 0.0, 0.0, step)
+    squares = np.sum(steps**2, axis=1)
+    missed = change - slopes @ step
+    shares = np.divide(missed, squares, out=np.zeros(len(missed)), where=squares > 0.0)
+    found: Vector = slopes + shares[:, None] * steps
+    return found
 
 
 def _step(slopes: Vector, residuals: Vector, places: Vector, scale: float, damping: float) -> Vector:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from simsys.metrics.step_log import BLOCK, StepLog, StepRuns
@@ -40,11 +41,16 @@ class Progressions:
         values_s: np.ndarray = self.low_s[which] + place * self.growth_s[which]
         return values_s
 
+    @cached_property
+    def high_s(self) -> np.ndarray:
+        """The greatest value of each."""
+        return self.value_s(self.count - 1)
+
     def below(self, limit_s: float) -> np.ndarray:
         """How many values of each progression are less than a limit, whatever their weight."""
         import numpy as np
 
-        below = np.where(self.value_s(self.count - 1) < limit_s, self.count, 0)
+        below = np.where(self.high_s < limit_s, self.count, 0)
         cut = np.flatnonzero((below == 0) & (self.low_s < limit_s))
         if cut.size:
             count = self.count[cut]

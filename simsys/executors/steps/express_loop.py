@@ -129,7 +129,9 @@ def loop(express: Express) -> Generator[int, Any, None]:
                         due_s = now_s
                     elif left > 1 and waiting[0] == event and len(running) < seats and tokens < budget:
                         last, end = end, times.boundary(anchor_s, now_s, first + 1, end)
-                        due_s = anchor_s + times.elapsed(end)
+                        due_s = anchor_s + (end * first_s + growth_s * (end * (end - 1) * 0.5))
+                        if times.kinks:
+                            due_s = anchor_s + times.elapsed(end)
                         if due_s == now_s and end < last and env.priority >= priority:
                             end += 1
                             due_s = anchor_s + times.elapsed(end)
@@ -159,9 +161,15 @@ def loop(express: Express) -> Generator[int, Any, None]:
             # Every decoding sequence has its tokens: as LLMDecode.finish and PagedKVCache.release.
             if decoding:
                 if growing:
-                    missing = block_due[step % block_size]
+                    place = step % block_size
+                    missing = block_due[place]
                     if steps > 1:
-                        missing = blocks_due(block_due, step, steps, growing)
+                        within = place + steps <= block_size
+                        missing = (
+                            sum(block_due[place : place + steps])
+                            if within
+                            else blocks_due(block_due, step, steps, growing)
+                        )
                     if missing:
                         kv.free_blocks = free = free - missing
                         if shares:
