@@ -242,13 +242,12 @@ class ServingSetup:
         tokens = 0.0 if graphs is None else float(graphs.max_tokens or "inf")
         speed = self.cluster.spec.host_speed
         per_layer_s = (self.engine.launch_per_layer or 0.0) / speed
-        prompt_layer_s = (self.engine.per_prompt_layer or 0.0) / speed
         hand_over = self.engine.prompt_hand_over
         return Launches(
             per_layer_s,
             tokens,
             graphs is not None and graphs.prompts,
-            prompt_layer_s,
+            self.engine.per_prompt_layer or 0.0,
             token_layer_s=self.hand_over_s / max(1, self.model.num_layers),
             above_tokens=0.0 if hand_over is None else float(hand_over.above),
         )

@@ -42,7 +42,7 @@ def _engine(job: ServingJob) -> Iterator[str]:
         size = f" of up to {graphs.max_tokens} tokens" if graphs.max_tokens else ""
         yield f"CUDA graphs for {what}{size}; else the host launches kernels, {launch}"
     if job.launches.prompt_layer_s:
-        yield f"passes with prompts take {_us(job.launches.prompt_layer_s)} of the host a dense layer besides"
+        yield f"passes with prompts take {_us(job.launches.prompt_layer_s)} a dense layer besides"
     if job.hand_over_s:
         above = f"prompts of more than {job.launches.above_tokens:g} tokens together"
         yield f"{above}: {_us(job.hand_over_s)} a token to hand them to all ranks"

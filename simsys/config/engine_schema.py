@@ -43,8 +43,8 @@ class EngineProfile(Profile):
         launch_per_layer: How long the host needs to launch the kernels of one layer one by one; it runs ahead of the
             GPU, so a layer takes at least this long. Left out, the time per layer has it. Times of the host are those
             of a DGX A100; faster processors take less (`Host.core_speed`).
-        per_prompt_layer: What a dense layer of a pass with prompts takes besides, of the host, however long its
-            kernels are; left out, nothing.
+        per_prompt_layer: What a dense layer of a pass with prompts takes besides, however long its kernels are and
+            whatever the host; left out, nothing.
         prompt_hand_over: What handing prompts to the other ranks takes before a pass; left out, nothing.
         cuda_graphs: Which steps need no launches; left out, there are none.
         per_step: Overhead of one engine step: scheduling, sampling.
