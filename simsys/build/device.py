@@ -36,6 +36,7 @@ def build_device_spec(gpu: GpuProfile) -> DeviceSpec:
         floor_s={str(kind): _with_kinds(by, half) for kind, by in gpu.kernel_floor.items()},
         host_update_bytes_per_s=host_update_rate(gpu.host) if gpu.host else 0.0,
         host_speed=(gpu.host and gpu.host.core_speed) or 1.0,
+        kernel_gap=gpu.kernel_gap or 1.0,
     )
 
 

@@ -27,10 +27,10 @@ def serving_assumptions(job: ServingJob) -> list[str]:
 
 def _engine(job: ServingJob) -> Iterator[str]:
     engine = job.engine
-    speed = job.cluster.spec.host_speed
+    spec, speed = job.cluster.spec, job.cluster.spec.host_speed
     yield (
-        f"engine profile {engine.name}: {_us(engine.per_layer)} per layer, {_us(engine.per_step / speed)} per step, "
-        f"{_us(engine.per_sequence / speed)} per sequence and step"
+        f"engine profile {engine.name}: {_us(engine.per_layer * spec.kernel_gap)} per layer, "
+        f"{_us(engine.per_step / speed)} per step, {_us(engine.per_sequence / speed)} per sequence and step"
         f"{', while the GPUs work on the step before' if job.async_scheduling else ''}"
     )
     launch = f"{_us(job.launches.per_layer_s)} a dense layer, as far as kernels are shorter"

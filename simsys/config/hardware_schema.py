@@ -202,6 +202,8 @@ class GpuProfile(Profile):
         efficiency: Shares of the peaks that kernels reach.
         kernel_floor: What a kernel takes beside computing and moving data, by kind: launch, first loads, tail. One
             time, or one by dtype or ``default``.
+        kernel_gap: What a serving step loses between kernels, over what an engine's `per_layer` says, which is of an
+            A100; left out, as much.
     """
 
     vendor: str
@@ -217,6 +219,7 @@ class GpuProfile(Profile):
     price: Price | None = None
     efficiency: Efficiency
     kernel_floor: dict[KernelKind, Floors] = Field(default_factory=dict)
+    kernel_gap: Annotated[float, Field(strict=True, ge=0.1, le=10)] | None = None
 
 
 class Interconnect(Link):

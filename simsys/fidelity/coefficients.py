@@ -110,6 +110,7 @@ FREE = (
     Free("gpu", "efficiency.grouped_gemm", 0.2, 1.0, SERVING, column="memory", dtypes=ANY),
     Free("gpu", "kernel_floor.gemm", 5e-7, 3e-5, SERVING, SECONDS),
     Free("gpu", "kernel_floor.decode_attention", 5e-7, 3e-5, SERVING, SECONDS),
+    Free("gpu", "kernel_gap", 0.3, 3.0, SERVING),
     Free("node", "host.core_speed", 0.5, 2.5, RUNS),
     Free("node", "interconnect.bandwidth", 1e9, 2e12, COLLECTIVES, Dimension.BYTES_PER_SECOND),
     Free("node", "nics.bandwidth", 1e8, 4e11, COLLECTIVES, Dimension.BYTES_PER_SECOND),

@@ -98,6 +98,8 @@ class DeviceSpec:
         host_update_bytes_per_s: What an optimizer on the host reads and writes for this device: its share of the
             bandwidth of the host's memory, times the part of it that such an optimizer reaches; 0 if unknown.
         host_speed: How fast a core of the host is, over one of the hosts for which engines' host times are given.
+        kernel_gap: What a serving step loses between kernels, over one of the devices for which engines' times per
+            layer are given.
     """
 
     name: str
@@ -114,6 +116,7 @@ class DeviceSpec:
     floor_s: Mapping[str, Mapping[str, float]] = field(hash=False)
     host_update_bytes_per_s: float = 0.0
     host_speed: float = 1.0
+    kernel_gap: float = 1.0
     speed: float = 1.0
 
 

@@ -65,7 +65,7 @@ class SegmentCost:
         self._kept: dict[tuple[float, float, bool], float] = {}
         self._launches, self._layers = launches, segment.launches
         self.exchange = segment.exchange
-        self.layers_s = segment.layers * per_layer_s
+        self.layers_s = segment.layers * per_layer_s * spec.kernel_gap
 
     @property
     def attends(self) -> bool:
