@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from simsys.config.hardware import load_engine, load_gpu, overlaid, without_fits_to
@@ -14,7 +16,7 @@ from simsys.errors import UsageError
 from simsys.fidelity.calibrate import Calibration, calibrate, sample
 from simsys.fidelity.case import Case, Figures, Unsupported
 from simsys.fidelity.coefficients import SERVED, SERVING, STORED, coefficients_of, from_unit, settings, to_unit
-from simsys.fidelity.fit import Problem, fit, unseen
+from simsys.fidelity.fit import Problem, corrected, fit, unseen
 from simsys.fidelity.predict import Simulations
 
 TRUE_LAYER_S, TRUE_STEP_S = 37e-6, 2.1e-3
@@ -69,6 +71,34 @@ def test_true_coefficients_are_found() -> None:
     share = values["A100-SXM-80GB efficiency.decode_attention.default (memory)"]
     assert share == pytest.approx(TRUE_SHARE, rel=0.05)
     assert len(values) == 3, "what no row feels is not fitted"
+
+
+def test_corrected_slopes_explain_a_step_and_leave_out_what_rows_do_not_feel() -> None:
+    slopes = np.array([[1.0, 0.0, 2.0], [0.5, 3.0, 0.0], [0.0, 0.0, 0.0]])
+    step, change = np.array([0.1, -0.2, 0.05]), np.array([0.4, -0.1, 0.0])
+    found = corrected(slopes, step, change)
+    assert found @ step == pytest.approx(change)
+    assert (found[slopes == 0.0] == 0.0).all()
+    assert corrected(slopes, step, slopes @ step) == pytest.approx(slopes)
+
+
+def test_a_fit_without_some_rows_measures_no_derivatives(monkeypatch: pytest.MonkeyPatch) -> None:
+    measurements: list[None] = []
+    slopes_of = Problem._slopes_of
+
+    def counting(*args: Any) -> Any:
+        measurements.append(None)
+        return slopes_of(*args)
+
+    monkeypatch.setattr(Problem, "_slopes_of", counting)
+    with Simulations() as simulations:
+        problem = Problem(cases(VARIED), simulations)
+        whole = fit(problem)
+        known = len(measurements)
+        part = fit(problem, rows=[True] * (len(VARIED) - 1) + [False])
+    assert known >= 1
+    assert len(measurements) == known
+    assert part.values == pytest.approx(whole.values, rel=0.05)
 
 
 def test_unseen_rows_are_predicted_by_a_fit_without_their_group() -> None:

@@ -44,6 +44,14 @@ def test_launches_that_are_longer_than_all_kernels_bind() -> None:
     assert seconds(DECODE, Launches(per_layer_s=1.0)) == pytest.approx(expected)
 
 
+def test_what_layers_lose_between_kernels_is_that_of_the_gpu() -> None:
+    def step_s(gap: float) -> float:
+        cost = PassCost(PLAN, replace(TOY, kernel_gap=gap), Precision(), 1e-6)
+        return cost.seconds(DECODE, lambda kind, nbytes: 0.0)[0]
+
+    assert step_s(3.0) - step_s(1.0) == pytest.approx(2.0 * LAYERS * 1e-6)
+
+
 def test_launches_that_are_shorter_than_the_kernels_are_hidden() -> None:
     tiny_s = 1e-12
     expected = seconds(PROMPT, Launches()) + tiny_s  # of the head, whose kernels work on logits

@@ -40,8 +40,8 @@ DAMPING = (0.02, 0.06, 0.2)
 """How strongly steps are held back, the first that makes anything better; as `PULL`, but to where the step begins."""
 STEPS = 10
 """Most steps of a search."""
-LITTLE = 0.001
-"""A step that gains less is the last."""
+LITTLE = 0.002
+"""A step that gains less is the last, if derivatives were measured where it began."""
 NOISE = {"ttft_ms": 2.0}
 """How much farther off a metric is than others whatever the coefficients, so that its rows count less.
 
@@ -220,14 +220,14 @@ def fit(problem: Problem, *, steps: int = STEPS, rows: Sequence[bool] | None = N
     for _ in range(steps):
         nearest = problem.measured(places, within)
         if nearest is not measured:
-            measured, slopes = nearest, nearest.values * _beside(counted, places)[:, None]
+            measured, slopes = nearest, nearest.values * _counting(counted, places)[:, None]
         here = measured.far(places) == 0.0
         for damping in DAMPING:
             found = places + _step(slopes, residuals, places, scale, damping)
             tried = problem.residuals(found, counted)
             gain = 1.0 - _cost(tried, scale) / _cost(residuals, scale)
             if gain > 0.0:
-                slopes = _corrected(slopes, found - places, tried - residuals)
+                slopes = corrected(slopes, found - places, tried - residuals)
                 places, residuals = found, tried
                 break
         if gain < LITTLE and (here or rows is not None):
@@ -238,12 +238,12 @@ def fit(problem: Problem, *, steps: int = STEPS, rows: Sequence[bool] | None = N
     return Fit(problem.coefficients, values, problem.rows, problem.left_alone, overlay)
 
 
-def _beside(counted: NDArray[np.bool_], places: Vector) -> Vector:
+def _counting(counted: NDArray[np.bool_], places: Vector) -> Vector:
     """Which residuals count: of these rows, and how far each coefficient has gone."""
     return np.concatenate([counted.astype(float), np.ones(len(places))])
 
 
-def _corrected(slopes: Vector, step: Vector, change: Vector) -> Vector:
+def corrected(slopes: Vector, step: Vector, change: Vector) -> Vector:
     """Slopes that explain how residuals have changed with a step.
 
     Each row's are changed as little as possible, and only where they are not zero (Schubert 1970, as Broyden's method
