@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 NUMBERS = 6 * 512
 """How many numbers are noted before the probes are told."""
-FEW, MANY = 8 * 64, 8 * 512
+FEW, MANY = 8 * 64, 8 * 2048
 """Of the numbers that a loop keeps, fewer are told later, and more at once."""
 NO_NOTE = -1
 """In place of the blocks that were taken, where no note is to be made of the engine."""
