@@ -64,7 +64,7 @@ def test_medium_serving_takes_two_events_per_request_or_less_whatever_the_model_
 def test_medium_pipelines_take_a_few_events_per_request_however_many_tokens_it_gets(stages: int) -> None:
     for output_tokens in (128, 512):
         result = serving("medium", "Llama3-70B", 2, stages, output_tokens)
-        assert result.events <= 7 * REQUESTS < 0.2 * result.metrics["steps"]
+        assert result.events <= 7 * REQUESTS < 0.25 * result.metrics["steps"]
 
 
 @pytest.mark.parametrize("tensor", [2, 4, 8])

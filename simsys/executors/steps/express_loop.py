@@ -163,13 +163,10 @@ def loop(express: Express) -> Generator[int, Any, None]:
                 if growing:
                     place = step % block_size
                     missing = block_due[place]
-                    if steps > 1:
-                        within = place + steps <= block_size
-                        missing = (
-                            sum(block_due[place : place + steps])
-                            if within
-                            else blocks_due(block_due, step, steps, growing)
-                        )
+                    if place + steps > block_size:
+                        missing = blocks_due(block_due, step, steps, growing)
+                    elif steps > 1:
+                        missing = sum(block_due[place : place + steps])
                     if missing:
                         kv.free_blocks = free = free - missing
                         if shares:
