@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from simsys.collectives.base import CollectiveKind
@@ -18,6 +19,8 @@ UNIT = 2.0**20
 """Of context, for slopes: large, so that what does not depend on it leaves no rounding in the difference."""
 
 
+Amounts = tuple[float, float]
+"""FLOP and bytes."""
 PromptBound = tuple[float, float, float]
 """A least time of a kernel in seconds: a constant, and what each query-key pair and each cached token add to it."""
 
@@ -102,15 +105,11 @@ class SegmentCost:
 
     def prompt_bounds(self, tokens: float, repeat: int) -> list[list[PromptBound]]:
         """The bounds of the kernels that read the context of prompts, `repeat` times."""
-        batches = (
-            Batch(tokens=tokens),
-            Batch(tokens=tokens, attention_pairs=UNIT),
-            Batch(tokens=tokens, prompt_context_tokens=UNIT),
-        )
+        batch = Batch(tokens=tokens)
         return [
             [
                 (repeat * fixed_s, repeat * (pairs_s - fixed_s) / UNIT, repeat * (context_s - fixed_s) / UNIT)
-                for fixed_s, pairs_s, context_s in zip(*map(cost.bounds, batches), strict=True)
+                for fixed_s, pairs_s, context_s in zip(*cost.bounds(batch, cost.of_prompts), strict=True)
             ]
             for cost in self._prompt
         ]
@@ -120,12 +119,13 @@ class SegmentCost:
 
         Whether there is one or several makes a difference, but not how many.
         """
-        empty = Batch(tokens=tokens, decode_sequences=sequences)
-        batches = empty, empty._replace(decode_context_tokens=UNIT)
+        batch = Batch(tokens=tokens, decode_sequences=sequences)
         return [
             [
                 (repeat * fixed_s, repeat * (context_s - fixed_s) / UNIT)
-                for fixed_s, context_s in zip(*map(cost.bounds, batches), strict=True)
+                for fixed_s, context_s in zip(
+                    *cost.bounds(batch, cost.of_one_decoding if sequences == 1 else cost.of_decoding), strict=True
+                )
             ]
             for cost in self._decode
         ]
@@ -148,8 +148,6 @@ class _OperatorCost:
         rates: Of kernels, some of them found already.
     """
 
-    __slots__ = ("_activation_bytes", "_bytes_per_weight", "_precision", "_rates", "_weight_bytes", "operator")
-
     def __init__(
         self,
         operator: Operator,
@@ -169,9 +167,41 @@ class _OperatorCost:
         if operator.kind not in (ATTENTION, DECODE_ATTENTION) and operator.experts == operator.adapters == 1:
             self._weight_bytes = operator.parameters_read(1.0) * self._bytes_per_weight
 
-    def bounds(self, batch: Batch) -> tuple[float, float]:
-        """The two least times, as `kernel_bounds`."""
-        return self._rates.bounds(*amounts(self.operator, batch, self._precision, self._bytes_per_weight))
+    @cached_property
+    def of_prompts(self) -> list[Amounts]:
+        """FLOP and bytes that `UNIT` query-key pairs of prompts add, and that `UNIT` cached tokens add."""
+        empty = Batch(tokens=1.0)
+        return [
+            self._added(empty, each)
+            for each in (Batch(1.0, attention_pairs=UNIT), Batch(1.0, prompt_context_tokens=UNIT))
+        ]
+
+    @cached_property
+    def of_decoding(self) -> list[Amounts]:
+        """What `UNIT` cached tokens of several decoding sequences add."""
+        empty = Batch(tokens=1.0, decode_sequences=2.0)
+        return [self._added(empty, empty._replace(decode_context_tokens=UNIT))]
+
+    @cached_property
+    def of_one_decoding(self) -> list[Amounts]:
+        """The same of a single one."""
+        empty = Batch(tokens=1.0, decode_sequences=1.0)
+        return [self._added(empty, empty._replace(decode_context_tokens=UNIT))]
+
+    def _added(self, empty: Batch, batch: Batch) -> Amounts:
+        before, after = (
+            amounts(self.operator, each, self._precision, self._bytes_per_weight) for each in (empty, batch)
+        )
+        return after[0] - before[0], after[1] - before[1]
+
+    def bounds(self, batch: Batch, more: Sequence[Amounts]) -> list[tuple[float, float]]:
+        """The two least times, as `kernel_bounds`, of a batch and of what else it may have."""
+        flop, nbytes, rows = amounts(self.operator, batch, self._precision, self._bytes_per_weight)
+        bounds = self._rates.bounds
+        return [
+            bounds(flop, nbytes, rows),
+            *[bounds(flop + of_flop, nbytes + of_bytes, rows) for of_flop, of_bytes in more],
+        ]
 
     def seconds(self, batch: Batch) -> float:
         """How long it takes; nothing is launched if there is nothing to do."""
