@@ -197,18 +197,16 @@ class PassCost:
         compute_s, exchange_s = self._token_seconds(batch, collective_s)
         prompt = [kernel for n, segment in self._attending if prompts for kernel in segment.prompt_bounds(tokens, n)]
         decode = [kernel for n, segment in self._attending for kernel in segment.decode_bounds(tokens, n, sequences)]
-        steepest = [max(kernel, key=lambda bound: (bound[1], bound[0])) for kernel in decode]
+        steepest_from = steepest_s = per_token_s = 0.0
+        for kernel in decode:
+            top = max(kernel, key=_by_slope)
+            steepest_s += top[0]
+            per_token_s += top[1]
+            for each in kernel:
+                if top[1] > each[1] and (each[0] - top[0]) / (top[1] - each[1]) > steepest_from:
+                    steepest_from = (each[0] - top[0]) / (top[1] - each[1])
         found = self._of_tokens[tokens, prompts, alone] = StepCosts(
-            compute_s,
-            exchange_s,
-            prompt,
-            decode,
-            steepest_from=max(
-                (_overtakes(top, each) for top, kernel in zip(steepest, decode, strict=True) for each in kernel),
-                default=0.0,
-            ),
-            steepest_s=sum(bound[0] for bound in steepest),
-            per_token_s=sum(bound[1] for bound in steepest),
+            compute_s, exchange_s, prompt, decode, steepest_from, steepest_s, per_token_s
         )
         return found
 
@@ -239,6 +237,5 @@ class PassCost:
         return SegmentTime(name, segment.compute_seconds(batch), kind, segment.exchange_bytes(batch))
 
 
-def _overtakes(steepest: Line, other: Line) -> float:
-    """The context from which the steepest bound of a kernel is at least another one."""
-    return (other[0] - steepest[0]) / (steepest[1] - other[1]) if steepest[1] > other[1] else 0.0
+def _by_slope(bound: Line) -> Line:
+    return bound[1], bound[0]
