@@ -276,8 +276,9 @@ class ServingMetrics(MetricsCollector):
 
     def metrics(self) -> Mapping[str, Any]:
         """Figures of the whole run."""
-        measured = serving_metrics(self.log, self.slo) | means(self._timeline, self.end_s - self.log.starts_s)
-        return {**measured, **self.replica_log.metrics(self.end_s)}
+        end_s = self.end_s
+        measured = serving_metrics(self.log, self.slo) | means(self._timeline, end_s - self.log.starts_s)
+        return {**measured, **self.replica_log.metrics(end_s)}
 
     def rows(self) -> Mapping[str, Sequence[Any]]:
         """One row per request."""
