@@ -16,8 +16,9 @@ from simsys.errors import UsageError
 from simsys.fidelity.calibrate import Calibration, calibrate, sample
 from simsys.fidelity.case import Case, Figures, Unsupported
 from simsys.fidelity.coefficients import SERVED, SERVING, STORED, coefficients_of, from_unit, settings, to_unit
-from simsys.fidelity.fit import Problem, corrected, fit, unseen
+from simsys.fidelity.fit import corrected, fit, unseen
 from simsys.fidelity.predict import Simulations
+from simsys.fidelity.problem import Problem
 
 TRUE_LAYER_S, TRUE_STEP_S = 37e-6, 2.1e-3
 TRUE_SHARE = 0.61

@@ -39,7 +39,8 @@ class EngineProfile(Profile):
     """What a software stack adds to the kernels, whatever the model.
 
     Args:
-        per_layer: What one layer loses between its kernels in one forward pass, however they are launched.
+        per_layer: What one layer loses between its kernels in one forward pass, however they are launched; of a
+            serving step on an A100, over which `GpuProfile.kernel_gap` says what others lose.
         launch_per_layer: How long the host needs to launch the kernels of one layer one by one; it runs ahead of the
             GPU, so a layer takes at least this long. Left out, the time per layer has it. Times of the host are those
             of a DGX A100; faster processors take less (`Host.core_speed`).

@@ -17,9 +17,10 @@ from simsys.fidelity.case import Case, Prediction, Run
 from simsys.fidelity.coefficients import SERVED
 from simsys.fidelity.errors import Errors, errors_of
 from simsys.fidelity.expected import errors_to_expect
-from simsys.fidelity.fit import Fit, Problem, fit_in_turn, unseen
+from simsys.fidelity.fit import Fit, fit_in_turn, unseen
 from simsys.fidelity.operator_tables import KernelFit, overlay_of, provenance
 from simsys.fidelity.predict import Overlay, Progress, Simulations
+from simsys.fidelity.problem import Problem
 from simsys.report.files import write_files
 from simsys.report.yaml_text import yaml_text
 

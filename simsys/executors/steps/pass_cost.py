@@ -203,8 +203,8 @@ class PassCost:
             steepest_s += top[0]
             per_token_s += top[1]
             for each in kernel:
-                if top[1] > each[1] and (each[0] - top[0]) / (top[1] - each[1]) > steepest_from:
-                    steepest_from = (each[0] - top[0]) / (top[1] - each[1])
+                if top[1] > each[1]:
+                    steepest_from = max(steepest_from, (each[0] - top[0]) / (top[1] - each[1]))
         found = self._of_tokens[tokens, prompts, alone] = StepCosts(
             compute_s, exchange_s, prompt, decode, steepest_from, steepest_s, per_token_s
         )

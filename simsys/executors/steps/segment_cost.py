@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 from typing import NamedTuple
 
 from simsys.collectives.base import CollectiveKind
@@ -123,9 +122,7 @@ class SegmentCost:
         return [
             [
                 (repeat * fixed_s, repeat * (context_s - fixed_s) / UNIT)
-                for fixed_s, context_s in zip(
-                    *cost.bounds(batch, cost.of_one_decoding if sequences == 1 else cost.of_decoding), strict=True
-                )
+                for fixed_s, context_s in zip(*cost.bounds(batch, cost.of_decoding[sequences > 1]), strict=True)
             ]
             for cost in self._decode
         ]
@@ -148,6 +145,17 @@ class _OperatorCost:
         rates: Of kernels, some of them found already.
     """
 
+    __slots__ = (
+        "_activation_bytes",
+        "_bytes_per_weight",
+        "_precision",
+        "_rates",
+        "_weight_bytes",
+        "of_decoding",
+        "of_prompts",
+        "operator",
+    )
+
     def __init__(
         self,
         operator: Operator,
@@ -166,29 +174,19 @@ class _OperatorCost:
         """What every pass reads of its weights, where all else grows with the tokens."""
         if operator.kind not in (ATTENTION, DECODE_ATTENTION) and operator.experts == operator.adapters == 1:
             self._weight_bytes = operator.parameters_read(1.0) * self._bytes_per_weight
-
-    @cached_property
-    def of_prompts(self) -> list[Amounts]:
-        """FLOP and bytes that `UNIT` query-key pairs of prompts add, and that `UNIT` cached tokens add."""
-        empty = Batch(tokens=1.0)
-        return [
-            self._added(empty, each)
-            for each in (Batch(1.0, attention_pairs=UNIT), Batch(1.0, prompt_context_tokens=UNIT))
+        self.of_prompts = [
+            self._added(Batch(1.0, attention_pairs=UNIT)),
+            self._added(Batch(1.0, prompt_context_tokens=UNIT)),
         ]
+        """What `UNIT` query-key pairs of prompts add, and `UNIT` tokens that these read from the cache."""
+        self.of_decoding = [
+            [self._added(Batch(1.0, decode_context_tokens=UNIT, decode_sequences=each))] for each in (1.0, 2.0)
+        ]
+        """What `UNIT` tokens add that one decoding sequence reads, and that several do."""
 
-    @cached_property
-    def of_decoding(self) -> list[Amounts]:
-        """What `UNIT` cached tokens of several decoding sequences add."""
-        empty = Batch(tokens=1.0, decode_sequences=2.0)
-        return [self._added(empty, empty._replace(decode_context_tokens=UNIT))]
-
-    @cached_property
-    def of_one_decoding(self) -> list[Amounts]:
-        """The same of a single one."""
-        empty = Batch(tokens=1.0, decode_sequences=1.0)
-        return [self._added(empty, empty._replace(decode_context_tokens=UNIT))]
-
-    def _added(self, empty: Batch, batch: Batch) -> Amounts:
+    def _added(self, batch: Batch) -> Amounts:
+        """What the context of a batch adds to one token without."""
+        empty = Batch(tokens=1.0, decode_sequences=batch.decode_sequences)
         before, after = (
             amounts(self.operator, each, self._precision, self._bytes_per_weight) for each in (empty, batch)
         )
