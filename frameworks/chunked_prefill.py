@@ -6,6 +6,8 @@ to prompts, in chunks: first to those begun, then to those that wait, as long as
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pydantic import NonNegativeInt, PositiveInt
 
 from simsys.framework import Chunk, Scheduler, register
@@ -53,6 +55,10 @@ class ChunkedPrefill(Scheduler):
         if 0 < threshold < tokens:
             tokens = threshold
         return tokens if tokens <= budget else max(0, budget)
+
+    def considers(self) -> Iterable[int]:
+        """The first of the queue, if there is a seat for it."""
+        return (self.waiting[0],) if len(self.running) < self.options.max_num_seqs else ()
 
     def wants(self, request: int, tokens: int) -> bool:
         """Only the first of the queue can be admitted, if there is room in the step."""

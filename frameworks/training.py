@@ -81,6 +81,7 @@ class Training(TrainingFramework):
         source, target = self.partners(action.kind, action.chunk)
         if source:
             yield self.rank.recv(source.rank, tag=(source.tag, action.micro_batch))
+        self.rank.synchronize()
         yield from {
             ActionKind.FORWARD: self.forward_pass,
             ActionKind.BACKWARD: self.backward_pass,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pydantic import PositiveInt
 
 from simsys.framework import Chunk, Scheduler
@@ -40,6 +42,10 @@ class WholePrompts(Scheduler):
             chunks.append(chunk)
             budget -= tokens
         return chunks
+
+    def considers(self) -> Iterable[int]:
+        """The first of the queue, if there is a seat for it."""
+        return (self.waiting[0],) if len(self.running) < self.options.max_num_seqs else ()
 
     def wants(self, request: int, tokens: int) -> bool:
         """Only the first of the queue can be admitted."""

@@ -256,6 +256,10 @@ class Rank:
         """An event that fires when all of `events` have."""
         return self._executor.wait(self.index, events)
 
+    def synchronize(self) -> None:
+        """Let the host wait for the GPU: what comes next is launched from then on, not ahead of it."""
+        self._executor.synchronize(self.index)
+
     def mark(self, name: str) -> None:
         """Name a phase for the probes; changes nothing."""
         self._executor.mark(self.index, name)

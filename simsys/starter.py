@@ -32,6 +32,9 @@ class Starter(Protocol):
     def now(self, rank: int) -> float:
         """The time at which `rank` would start its next operation if it did so now."""
 
+    def synchronize(self, rank: int) -> None:
+        """Let the host of `rank` launch what comes next from now on, not ahead of its GPU."""
+
     def mark(self, rank: int, name: str) -> None:
         """Tell the probes the name of a phase."""
 

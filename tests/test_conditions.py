@@ -15,6 +15,7 @@ from toys import TOY, work_of
 from simsys.build.job import build_job
 from simsys.check import check_config
 from simsys.config.experiment import SimulationConfig
+from simsys.config.hardware import overlaid
 from simsys.executors.conditions import Conditions, WorkCost
 from simsys.metrics.result import RunResult
 from simsys.ops import Compute
@@ -249,6 +250,30 @@ def test_a_serving_team_across_weak_links_waits_for_them() -> None:
     assert served("medium", weak) == pytest.approx(served("high", weak), rel=1e-9)
     half, all_of_it = served("medium", weak), served("medium", {**weak, "links": {"kind": "nvswitch"}})
     assert half - served("medium") == pytest.approx((all_of_it - served("medium")) / 2, rel=1e-6), "two teams of four"
+
+
+def test_a_computation_ends_when_it_is_done_and_launched() -> None:
+    platform = VirtualHardwarePlatform([TOY], full_mesh(1, 1e9, 0.0))
+    conditions = Conditions(platform, 0.25, 1.0, None, {0: [0]})
+    short, long = (Compute(0, work_of(seconds, layers=1.0), "work") for seconds in (0.5, 4.0))
+    assert conditions.seconds(short, 0.0) == 1.25, "what the host needs for a layer"
+    assert conditions.seconds(short, 1.25) == 1.25
+    assert conditions.seconds(short, 3.5) == 0.75, "launched while the GPU did something else"
+    assert conditions.seconds(long, 4.25) == 4.25
+    assert conditions.seconds(short, 8.5) == 0.75
+
+
+def test_launches_run_ahead_of_tensor_parallel_collectives() -> None:
+    def step_s(lod: str, launch: str, bandwidth: str) -> float:
+        config = config_of(4, 2, 1, lod=lod, bandwidth=bandwidth)
+        with overlaid({("engine", "pytorch"): {"launch_per_layer": launch}}):
+            return float(run(config).rows["iteration_s"][0])
+
+    for launch in ("0 s", "100 us", "2 ms"):
+        assert step_s("high", launch, "50 GB/s") == pytest.approx(step_s("medium", launch, "50 GB/s"), rel=1e-9)
+    bound, quick = step_s("medium", "2 ms", "50 GB/s"), step_s("medium", "2 ms", "400 GB/s")
+    exchange_s = step_s("medium", "0 s", "50 GB/s") - step_s("medium", "0 s", "400 GB/s")
+    assert 0.0 <= bound - quick < 0.1 * exchange_s, "collectives take place while the host launches"
 
 
 def test_the_cost_of_work_is_that_of_its_kernels_and_layers() -> None:

@@ -173,10 +173,3 @@ def test_products_of_rows_that_are_not_aligned_are_slow(columns: int, inner: int
     aligned_s = kernel_seconds(spec, kernel) - floor_s
     found_s = kernel_seconds(spec, kernel._replace(columns=columns, inner=inner)) - floor_s
     assert aligned_s / found_s == pytest.approx(factor)
-
-
-def test_launches_bind_where_kernels_are_short() -> None:
-    spec = build_device_spec(load_gpu("A100-SXM-80GB"))
-    short, long = (Work((Kernel(OperatorKind.MEMORY, 0.0, nbytes),), layers=2.0, host_s=1.0) for nbytes in (1e3, 1e13))
-    assert work_seconds(spec, short, 0.1, 0.3) == pytest.approx(1.0 + 2 * 0.1 + 2 * 0.3)
-    assert work_seconds(spec, long, 0.1, 0.3) == pytest.approx(work_seconds(spec, long, 0.1), rel=1e-12)

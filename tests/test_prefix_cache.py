@@ -183,7 +183,11 @@ def test_blocks_and_their_order_are_those_of_the_naive_cache(
         assert cache.cached_blocks == sum(block.key is not None for block in naive.free)
         for other in range(len(requests)):
             limit = (requests.prompt_tokens[other] - 1) // block_size
-            assert cache.cached_tokens(other) == naive.match(other, limit) * block_size
+            found = naive.match(other, limit)
+            assert cache.cached_tokens(other) == found * block_size
+            needed = [naive.found[key] for key in naive.keys[other][:found]]
+            before = min((naive.free.index(block) for block in needed if not block.users), default=num_blocks)
+            assert cache.spare_blocks(other, most := data.draw(st.integers(0, num_blocks))) == min(before, most)
     for request, tokens in tokens_of.items():
         cache.release(request, tokens)
     assert cache.free_blocks == num_blocks

@@ -29,13 +29,18 @@ def test_only_attention_is_computed_anew_when_the_context_changes(
     layer = forward_pass(GPT).stretches[1].segments[0]
     cost = SegmentCost(layer, REAL, Precision(), PER_LAYER_S)
     asked: list[int] = []
-    computed = segment_cost._seconds
+    computed, linear = segment_cost._seconds, segment_cost._Kernels.seconds
 
     def counted(costs: list[segment_cost._OperatorCost], batch: Batch) -> float:
         asked[-1] += len(costs)
         return computed(costs, batch)
 
+    def counted_too(kernels: segment_cost._Kernels, batch: Batch, tokens: float) -> float:
+        asked[-1] += sum(len(each) for _, _, each in kernels._linear)
+        return linear(kernels, batch, tokens)
+
     monkeypatch.setattr(segment_cost, "_seconds", counted)
+    monkeypatch.setattr(segment_cost._Kernels, "seconds", counted_too)
     for context in (10.0, 20.0, 30.0):
         asked.append(0)
         cost.compute_seconds(batch._replace(decode_context_tokens=context))
@@ -58,4 +63,7 @@ def test_every_operator_takes_what_its_kernel_takes(name: str, weights: str) -> 
         for batch in batches:
             kernel = kernel_of(operator, batch, precision)
             expected = kernel_seconds(spec, kernel) if kernel.flop or kernel.nbytes else 0.0
+            tokens = batch.logits if operator.per_logit else batch.tokens
+            together = segment_cost._Kernels([cost]).seconds(batch, tokens)
             assert cost.seconds(batch) == pytest.approx(expected, rel=1e-12), operator.name
+            assert together == pytest.approx(expected, rel=1e-12), operator.name

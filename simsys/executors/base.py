@@ -199,6 +199,7 @@ class Executor(Clocks, ABC):
                 yield self.start(each.receive.of(micro_batch))
             for change in each.takes:
                 self.start(change)
+            self.synchronize(op.rank)
             for operation in each.run:
                 yield self.start(operation)
             for given in each.gives:

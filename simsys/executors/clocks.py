@@ -29,6 +29,10 @@ class Clocks:
         """
         return max(self.env._now, self.platform.devices[rank].free_at_s)
 
+    def synchronize(self, rank: int) -> None:
+        """Let the host of `rank` wait for its GPU: what comes next is launched from then on."""
+        self.platform.devices[rank].launched_s = self.now(rank)
+
     def align(self, ranks: Sequence[int]) -> float:
         """Let all `ranks` go on when the last of them can; return that time."""
         now_s = max(self.now(rank) for rank in ranks)

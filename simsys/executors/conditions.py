@@ -13,19 +13,28 @@ from simsys.platform.part import Hardware
 
 
 class WorkCost:
-    """Seconds of a `Work` on a device, computed once for each pair."""
+    """Seconds of a `Work`: on a device, computed once for each pair, and on its host.
+
+    Args:
+        per_layer_s: What a layer of work loses between its kernels.
+        launch_per_layer_s: How long the host needs to launch a layer of work.
+    """
 
     def __init__(self, per_layer_s: float, launch_per_layer_s: float = 0.0) -> None:
-        self._per_layer_s, self._launch_per_layer_s = per_layer_s, launch_per_layer_s
+        self._per_layer_s, self._host_per_layer_s = per_layer_s, per_layer_s + launch_per_layer_s
         self._seconds: dict[tuple[Work, int], float] = {}
 
     def seconds(self, work: Work, spec: DeviceSpec) -> float:
-        """Duration of `work` on a device of this kind."""
+        """Duration of `work` on a device of this kind, if the host launches it in time."""
         key = work, id(spec)
         found = self._seconds.get(key)
         if found is None:
-            found = self._seconds[key] = work_seconds(spec, work, self._per_layer_s, self._launch_per_layer_s)
+            found = self._seconds[key] = work_seconds(spec, work, self._per_layer_s)
         return found
+
+    def launching_seconds(self, work: Work) -> float:
+        """How long the host needs to launch `work`."""
+        return work.host_s + work.layers * self._host_per_layer_s
 
 
 class Conditions:
@@ -48,16 +57,27 @@ class Conditions:
         stands_for: Mapping[int, Sequence[int]],
     ) -> None:
         self._devices, self._jitter, self._stands_for = platform.devices, jitter, stands_for
-        self._cost = WorkCost(per_layer_s, launch_per_layer_s)
+        self._cost, self._launches = WorkCost(per_layer_s, launch_per_layer_s), launch_per_layer_s > 0.0
         self._factors: dict[int | Group, Iterator[float]] = {}
         self._slowest: dict[Group, DeviceSpec] = {}
         self.iterations_vary = jitter is not None
         """Whether two iterations with the same work may take different times."""
 
     def seconds(self, op: Compute, start_s: float) -> float:
-        """Duration of a computation that begins at a time; it keeps the speed that it begins with."""
+        """Duration of a computation that begins at a time, and ends when it is done and all of it is launched.
+
+        Launches run ahead of the GPU, also while it waits for others.
+        """
+        work_s, launching_s = self.costs(op, start_s)
         device = self._devices[op.rank]
-        return self._cost.seconds(op.work, device.spec_at(start_s)) * device.slowness
+        device.launched_s += launching_s
+        return max(work_s, device.launched_s - start_s)
+
+    def costs(self, op: Compute, start_s: float) -> tuple[float, float]:
+        """How long a computation takes that begins at a time, whose speed it keeps, and how long its launches take."""
+        device, work = self._devices[op.rank], op.work
+        work_s = self._cost.seconds(work, device.spec_at(start_s)) * device.slowness
+        return work_s, self._cost.launching_seconds(work) * device.slowness if self._launches else 0.0
 
     def begin_iteration(self) -> None:
         """Draw how fast every rank computes in the training iteration that begins."""

@@ -222,16 +222,13 @@ class MediumDetail(ComputeAhead, ClosedForms):
 
     def _add(self, op: PassOperation, times: PassTimes) -> None:
         if isinstance(op, Compute):
-            times.compute(self._compute_seconds(op))
+            times.compute(*self.conditions.costs(op, self._as_of_s))
         elif isinstance(op, Collective):
             times.exchange(op, self._collective_seconds(op))
         else:
-            compute_s, exchange_s = self._compute_seconds(op.compute), self._collective_seconds(op.collective)
-            times.compute(compute_s)
+            compute_s = times.compute(*self.conditions.costs(op.compute, self._as_of_s))
+            exchange_s = self._collective_seconds(op.collective)
             times.exchange(op.collective, max(0.0, exchange_s - compute_s), min(compute_s, exchange_s))
-
-    def _compute_seconds(self, op: Compute) -> float:
-        return self.conditions.seconds(op, self._as_of_s)
 
     def _collective_seconds(self, op: Collective) -> float:
         return self.communicator(op.group).seconds(op.kind, op.nbytes, self._as_of_s)

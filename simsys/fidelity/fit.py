@@ -16,7 +16,7 @@ from simsys.fidelity.coefficients import Coefficient, from_unit
 from simsys.fidelity.predict import Overlay, Simulations
 from simsys.fidelity.problem import Problem, Vector
 
-OUTLIER = 0.15
+OUTLIER = 0.1
 """Logarithmic error beyond which a row counts less and less."""
 NEAR = 0.3
 """How far derivatives hold, as a share of the way between a coefficient's bounds."""
@@ -24,7 +24,7 @@ FARTHEST = 0.2
 """How far a step goes at most, as a share of the way between a coefficient's bounds."""
 DAMPING = (0.02, 0.06, 0.2)
 """How strongly steps are held back, the first that makes anything better; as `PULL`, but to where the step begins."""
-STEPS = 10
+STEPS = 12
 """Most steps of a search."""
 LITTLE = 0.002
 """A step that gains less is the last, if derivatives were measured where it began."""
@@ -52,7 +52,8 @@ class Fit:
 def fit(problem: Problem, *, steps: int = STEPS, rows: Sequence[bool] | None = None) -> Fit:
     """Fit the coefficients of a problem: damped Gauss-Newton steps between their bounds.
 
-    Derivatives, which cost most, are measured now and then, and in between corrected by what each step has shown.
+    Derivatives, which cost most, are measured now and then. In between they are corrected by what each step has shown,
+    until those that were measured do better.
 
     Args:
         problem: What is to be fitted.
@@ -66,12 +67,12 @@ def fit(problem: Problem, *, steps: int = STEPS, rows: Sequence[bool] | None = N
     counted = np.ones(len(problem.cases), bool) if rows is None else np.array(rows, bool)
     scale = OUTLIER * float(np.sqrt(np.mean(problem.weights**2)))
     places, residuals = problem.start, problem.residuals(problem.start, counted)
-    measured, within = None, math.inf
+    known, within, fresh = None, math.inf, True
     for _ in range(steps):
         nearest = problem.measured(places, within)
-        if nearest is not measured:
-            measured, slopes = nearest, nearest.values * _counting(counted, places)[:, None]
-        here = measured.far(places) == 0.0
+        if fresh or nearest is not known:
+            known, slopes, fresh = nearest, nearest.values * _counting(counted, places)[:, None], True
+        nothing_newer = fresh and (rows is not None or known.far(places) == 0.0)
         for damping in DAMPING:
             found = places + _step(slopes, residuals, places, scale, damping)
             tried = problem.residuals(found, counted)
@@ -80,9 +81,10 @@ def fit(problem: Problem, *, steps: int = STEPS, rows: Sequence[bool] | None = N
                 slopes = corrected(slopes, found - places, tried - residuals)
                 places, residuals = found, tried
                 break
-        if gain < LITTLE and (here or rows is not None):
+        if gain < LITTLE and nothing_newer:
             break
-        within = math.inf if rows is not None else NEAR if gain >= LITTLE else 0.0
+        fresh = gain < LITTLE
+        within = math.inf if rows is not None else 0.0 if fresh else NEAR
     values = [from_unit(each, float(place)) for each, place in zip(problem.coefficients, places, strict=True)]
     overlay = problem.overlay(problem.coefficients, values)
     return Fit(problem.coefficients, values, problem.rows, problem.left_alone, overlay)

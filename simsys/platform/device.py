@@ -18,13 +18,15 @@ class Device(CalendarServer):
         timeline: The same at all times, if its speed changes.
     """
 
-    __slots__ = ("host", "index", "memory", "slowness", "spec", "timeline")
+    __slots__ = ("host", "index", "launched_s", "memory", "slowness", "spec", "timeline")
 
     def __init__(self, index: int, spec: DeviceSpec, timeline: Timeline[DeviceSpec] | None = None) -> None:
         super().__init__()
         self.index = index
         self.spec = spec
         self.timeline = timeline
+        self.launched_s = 0.0
+        """When its host has launched all that the GPU was to do so far."""
         self.slowness = 1.0
         """By how much computations take longer than the spec says, at present."""
         name = f"GPU {index} ({spec.name})"

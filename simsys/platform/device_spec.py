@@ -158,17 +158,7 @@ class KernelRates:
         grouped: Whether each is many small GEMMs at once.
     """
 
-    __slots__ = (
-        "_alignment",
-        "_bytes_per_s",
-        "_curve",
-        "_dtype",
-        "_floor_s",
-        "_flop_per_s",
-        "_peak",
-        "_rows",
-        "_spec",
-    )
+    __slots__ = ("_alignment", "_curve", "_dtype", "_floor_s", "_peak", "_reached", "_rows", "_spec")
 
     def __init__(self, spec: DeviceSpec, kind: OperatorKind, dtype: str, alignment: float, grouped: bool) -> None:
         floors_s = spec.floor_s.get(kind.value)
@@ -177,7 +167,21 @@ class KernelRates:
         self._peak = spec.peak_flop_per_s.get(dtype)
         self._floor_s = 0.0 if floors_s is None else floors_s.get(dtype, floors_s["default"])
         self._alignment = alignment
-        self._rows = self._bytes_per_s = self._flop_per_s = -1.0  # of some rows, and what they reach
+        self._rows, self._reached = -1.0, (0.0, 0.0, 0.0)  # of some rows, and what they reach
+
+    @property
+    def computes(self) -> bool:
+        """Whether the device has arithmetic in this dtype."""
+        return self._peak is not None
+
+    def reach(self, rows: float) -> tuple[float, float, float]:
+        """What kernels with so many rows take: fixed seconds, and seconds for each byte and for each FLOP."""
+        if self._rows != rows:
+            (compute, memory), speed = self._curve.at(rows), self._spec.speed
+            flop_s = 1.0 / (self._peak * (compute * self._alignment) * speed) if self._peak is not None else 0.0
+            self._rows = rows
+            self._reached = self._floor_s / speed, 1.0 / (self._spec.memory_bytes_per_s * memory * speed), flop_s
+        return self._reached
 
     def bounds(self, flop: float, nbytes: float, rows: float, launches: float = 1.0) -> tuple[float, float]:
         """The two least times of a kernel, by its bytes and by its FLOP.
@@ -185,22 +189,12 @@ class KernelRates:
         Raises:
             InfeasibleError: As `kernel_seconds`.
         """
-        if self._rows != rows:
-            self._reach(rows)
-        floor_s, speed, compute_s = self._floor_s * launches, self._spec.speed, 0.0
-        memory_s = nbytes / self._bytes_per_s
-        if flop:
-            if self._peak is None:
-                has = ", ".join(self._spec.peak_flop_per_s)
-                raise InfeasibleError(f"{self._spec.name} has no {self._dtype} arithmetic; it has {has}")
-            compute_s = flop / self._flop_per_s
-        return (floor_s + memory_s) / speed, (floor_s + compute_s) / speed
-
-    def _reach(self, rows: float) -> None:
-        """Find the speeds that kernels with so many rows reach."""
-        compute, memory = self._curve.at(rows)
-        self._rows, self._bytes_per_s = rows, self._spec.memory_bytes_per_s * memory
-        self._flop_per_s = (self._peak or 0.0) * (compute * self._alignment)
+        if flop and self._peak is None:
+            has = ", ".join(self._spec.peak_flop_per_s)
+            raise InfeasibleError(f"{self._spec.name} has no {self._dtype} arithmetic; it has {has}")
+        floor_s, byte_s, flop_s = self.reach(rows)
+        floor_s *= launches
+        return floor_s + nbytes * byte_s, floor_s + flop * flop_s
 
 
 def _curve(spec: DeviceSpec, kind: str, dtype: str) -> EfficiencyCurve:
@@ -225,20 +219,16 @@ def _unaligned(elements: int) -> bool:
     return elements > ALIGNMENT and elements % ALIGNMENT > 0
 
 
-def work_seconds(
-    spec: DeviceSpec, work: Work, overhead_per_layer_s: float = 0.0, launch_per_layer_s: float = 0.0
-) -> float:
-    """How long kernels that run one after another take, host overhead included.
+def work_seconds(spec: DeviceSpec, work: Work, overhead_per_layer_s: float = 0.0) -> float:
+    """How long kernels that run one after another take, if the host launches them in time.
 
     Args:
         spec: The device.
         work: Kernels, and how many layers' worth of overhead they carry.
         overhead_per_layer_s: What a layer loses between its kernels, per pass.
-        launch_per_layer_s: How long the host needs to launch the kernels of a layer; it runs ahead of the device.
 
     Returns:
-        ``host + layers · overhead + max(layers · launch, Σ kernel_seconds)``.
+        ``host + layers · overhead + Σ kernel_seconds``.
     """
     kernels_s = sum(kernel_seconds(spec, kernel) for kernel in work.kernels)
-    launches_s = work.layers * launch_per_layer_s
-    return work.host_s + work.layers * overhead_per_layer_s + max(launches_s, kernels_s)
+    return work.host_s + work.layers * overhead_per_layer_s + kernels_s

@@ -121,6 +121,11 @@ class PrefixCache(PagedKVCache):
         """Whether somebody uses the first tokens of a waiting request that are found here, so that they stay."""
         return not self.tree.idle(self._chain(request), tokens // self.block_size)
 
+    def spare_blocks(self, request: int, most: int) -> int:
+        """How many blocks, `most` at most, decoding may take before a waiting request finds less here than now."""
+        shared = self.cached_tokens(request) // self.block_size
+        return self.tree.before(self._chain(request), shared, most) if shared else most
+
     def foresee(self, blocks: int) -> None:
         """Give up what blocks have cost that decoding sequences hold already, though they are not taken yet."""
         self.tree.reclaim(blocks)

@@ -97,6 +97,24 @@ class PrefixTree:
             node = node.parent
         return idle
 
+    def before(self, chain: Chain, blocks: int, most: int) -> int:
+        """How many blocks, `most` at most, are given up before one of the first `blocks`, all of which are cached."""
+        first, node = set[Node](), self._at(chain, blocks)
+        while node is not None and not node.users:
+            first.add(node)
+            node = node.parent
+        if not first:
+            return most
+        given = self.unused
+        for node in self._queue:
+            if node in first:
+                given += max(0, node.end - blocks)
+                break
+            given += node.end - node.begin
+            if given >= most:
+                break
+        return min(given, most)
+
     def hold(self, chain: Chain, blocks: int) -> tuple[Node | None, int]:
         """Use the first `blocks` blocks, all of which are cached; the node to release, and how many were idle."""
         node = self._at(chain, blocks)

@@ -323,6 +323,8 @@ class Replica:
                 steps = 1
             elif size * (steps // self._block_size + 1) > kv.free_blocks:
                 steps = self._that_fit(steps)
+            if steps > 1 and kv.shares and self.scheduler.waiting:
+                steps = self._until_less_is_found(steps)
         self._left, self._tokens = steps, size
         host_s = self._per_step_s + self._per_sequence_s * size
         if decode.plain:
@@ -383,6 +385,13 @@ class Replica:
     def _that_fit(self, steps: int) -> int:
         """How many of the next steps find all the KV blocks they need; the first one does."""
         return max(1, bisect_right(range(1, steps + 1), self.kv.free_blocks, key=self._blocks))
+
+    def _until_less_is_found(self, steps: int) -> int:
+        """How many steps there are to one after which who waits finds less in the cache, so may fit into less."""
+        taken, kv = self._decode.missing_blocks, self.kv
+        most = taken(steps - 1)
+        spare = min((kv.spare_blocks(request, most) for request in self.scheduler.considers()), default=most)
+        return 1 + bisect_right(range(1, steps), spare, key=taken)
 
     def _blocks(self, steps: int) -> int:
         return self._decode_blocks(steps) + self._chunk_blocks(steps)

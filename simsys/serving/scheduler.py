@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from simsys.config.base import Configurable
@@ -87,6 +87,13 @@ class Scheduler(Configurable, ABC):
             tokens: How many every step processes now.
         """
         return True
+
+    def considers(self) -> Iterable[int]:
+        """The waiting requests that `schedule` would look at, whose beginnings may be lost from the cache meanwhile.
+
+        By default all; the fewer there are, the less it costs to ask no more often than needed.
+        """
+        return self.waiting
 
     def repeats(self, chunks: Sequence[Chunk]) -> int:
         """For how many steps, this one included, the policy chooses `chunks` if nothing arrives, ends or runs out.

@@ -150,6 +150,8 @@ class TrainingLoop:
         if data_s:
             yield executor.pause(ranks, start_s + data_s)
             self._mark("data_loaded")
+        for rank in ranks:
+            executor.synchronize(rank)
         yield self._env.all_of(
             [self._executor.run(framework.rank.index, framework.step()) for framework in self._frameworks]
         )

@@ -36,10 +36,10 @@ def loop(express: Express) -> Generator[int, Any, None]:
     jump, replica, source = express.jump, express.replica, express.source
     delivers, tick = express.delivers, express.tick
     env, probes, device, tally, cost = jump._env, jump._probes, jump._device, jump._tally, jump._cost
-    even, priority, waking, queue = jump._even, jump._priority, replica._waking, env._queue
+    even, priority, waking, queue, on_end = jump._even, jump._priority, replica._waking, env._queue, replica.on_end
     scheduler, kv, sequences = replica.scheduler, replica.kv, replica.sequences
     decode: Any = replica._decode
-    limits = scheduler.options
+    limits, decode_costs = scheduler.options, express.decode_costs
     seats, budget, threshold = limits.max_num_seqs, limits.max_num_batched_tokens, limits.long_prefill_token_threshold
     waiting, running, prefilling = scheduler.waiting, scheduler.running, scheduler.prefilling
     ends, joined, remainder, block_due = decode.ends, decode.joined, decode.remainder, decode.block_due
@@ -49,11 +49,9 @@ def loop(express: Express) -> Generator[int, Any, None]:
     note_growth: Callable[[int], object] = id if kv.growth is None else kv.growth.append
     tree: Any = kv.tree if isinstance(kv, PrefixCache) else None
     per_step_s, per_sequence_s, beside = replica._per_step_s, replica._per_sequence_s, jump._beside
-    on_end = replica.on_end
     longest = min(replica._max_context_tokens or inf, replica._surely_fits)  # a request that is surely accepted
     log, logs, entries = jump._log, bool(probes.steps) or replica._notes is not None, list[float]()
-    step_seconds, collective_s = cost.step_seconds, jump._collective_s
-    decode_costs, costs_of = express.decode_costs, express.costs_of
+    step_seconds, collective_s, costs_of = cost.step_seconds, jump._collective_s, express.costs_of
     arrival_s, requests, late_s = source._arrival_s, len(source._arrival_s), source._late_s
     arrived, admitted, lookups = probes.request_arrived, probes.request_admitted, probes.prefix_lookup
     first_token, resumed, finished = probes.request_first_token, probes.request_resumed, probes.request_finished
@@ -65,9 +63,8 @@ def loop(express: Express) -> Generator[int, Any, None]:
     first_s, growth_s, idle_s = times.first_s, times.growth_s, times.idle_s
     begun_s = first_s + growth_s * first
     tokens: Any = jump._tokens
-    sharing, context, host_s = jump._sequences, jump._context, jump._host_s
+    sharing, context, host_s, more_pairs = jump._sequences, jump._context, jump._host_s, jump._more_pairs
     mixed: Any = jump._batch
-    more_pairs = jump._more_pairs
     chunks: Any = replica._chunks
     complete = [each for each, count in chunks if count == sequences.remaining_prompt(each)]
     decoding, left, busy_s = replica._decoding, 0, device.busy_s
@@ -353,7 +350,10 @@ def loop(express: Express) -> Generator[int, Any, None]:
                 length = cached + size
                 costs = decode_costs.get(size) or costs_of(size)
                 steepest_from, fixed_s, per_token_s, more_s, before_s, others_s, least_s, own_s = costs
-                if size * left > free and left > 1 and size * (left // block_size + 1) > free:
+                if (size * left > free and left > 1 and size * (left // block_size + 1) > free) or (
+                    (shares and waiting and left > 1 and len(running) < seats)
+                    and kv.loses(waiting[0], blocks_due(block_due, step, left - 1, growing))
+                ):
                     then = replica._start_decoding
                     break
                 if size == tokens and own_s == host_s and length == context + first * size:

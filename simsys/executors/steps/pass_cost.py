@@ -198,13 +198,13 @@ class PassCost:
         prompt = [kernel for n, segment in self._attending if prompts for kernel in segment.prompt_bounds(tokens, n)]
         decode = [kernel for n, segment in self._attending for kernel in segment.decode_bounds(tokens, n, sequences)]
         steepest_from = steepest_s = per_token_s = 0.0
-        for kernel in decode:
-            top = max(kernel, key=_by_slope)
-            steepest_s += top[0]
-            per_token_s += top[1]
-            for each in kernel:
-                if top[1] > each[1]:
-                    steepest_from = max(steepest_from, (each[0] - top[0]) / (top[1] - each[1]))
+        for (one_s, by_one_s), (other_s, by_other_s) in decode:
+            if (by_other_s, other_s) > (by_one_s, one_s):
+                one_s, by_one_s, other_s, by_other_s = other_s, by_other_s, one_s, by_one_s
+            steepest_s += one_s
+            per_token_s += by_one_s
+            if by_one_s > by_other_s and other_s - one_s > steepest_from * (by_one_s - by_other_s):
+                steepest_from = (other_s - one_s) / (by_one_s - by_other_s)
         found = self._of_tokens[tokens, prompts, alone] = StepCosts(
             compute_s, exchange_s, prompt, decode, steepest_from, steepest_s, per_token_s
         )
@@ -235,7 +235,3 @@ class PassCost:
     def _time(name: str, segment: SegmentCost, batch: Batch) -> SegmentTime:
         kind = segment.exchange.kind if segment.exchange is not None else None
         return SegmentTime(name, segment.compute_seconds(batch), kind, segment.exchange_bytes(batch))
-
-
-def _by_slope(bound: Line) -> Line:
-    return bound[1], bound[0]

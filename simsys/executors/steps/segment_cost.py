@@ -61,8 +61,8 @@ class SegmentCost:
         others = [cost for cost in costs if cost.operator.kind not in (ATTENTION, DECODE_ATTENTION)]
         # Without prompts, what prompt attention does depends on the token counts too.
         found = {True: others, False: others + self._prompt}
-        self._by_tokens = {key: [each for each in found[key] if not each.operator.per_logit] for key in found}
-        self._by_logits = {key: [each for each in found[key] if each.operator.per_logit] for key in found}
+        self._by_tokens = {key: _Kernels([each for each in found[key] if not each.per_logit]) for key in found}
+        self._by_logits = {key: _Kernels([each for each in found[key] if each.per_logit]) for key in found}
         self._activation_bytes = precision.activation_bytes
         self._kept: dict[tuple[float, float, bool], float] = {}
         self._launches, self._layers = launches, segment.launches
@@ -78,7 +78,7 @@ class SegmentCost:
     def per_logit(self) -> bool:
         """Whether some of it depends on the tokens that go through the head."""
         exchange = self.exchange
-        return bool(self._by_logits[True]) or (exchange is not None and exchange.per_logit)
+        return self._by_logits[True].any or (exchange is not None and exchange.per_logit)
 
     def compute_seconds(self, batch: Batch) -> float:
         """Seconds of computation, host overhead of the layers included."""
@@ -92,8 +92,8 @@ class SegmentCost:
         if seconds is None:
             # The host launches kernels ahead of the GPU; where they are shorter than their launches, these bind.
             launches_s = self._layers * self._launches.seconds_per_layer(batch)
-            by_tokens_s = _seconds(self._by_tokens[prompts], batch)
-            by_logits_s = _seconds(self._by_logits[prompts], batch)
+            by_tokens_s = self._by_tokens[prompts].seconds(batch, batch.tokens)
+            by_logits_s = self._by_logits[prompts].seconds(batch, batch.logits)
             prompts_s = self._layers * self._launches.prompt_seconds_per_layer(batch.tokens) if prompts else 0.0
             seconds = self._kept[key] = self.layers_s + prompts_s + max(launches_s, by_tokens_s) + by_logits_s
         return seconds
@@ -104,28 +104,29 @@ class SegmentCost:
 
     def prompt_bounds(self, tokens: float, repeat: int) -> list[list[PromptBound]]:
         """The bounds of the kernels that read the context of prompts, `repeat` times."""
-        batch = Batch(tokens=tokens)
-        return [
-            [
-                (repeat * fixed_s, repeat * (pairs_s - fixed_s) / UNIT, repeat * (context_s - fixed_s) / UNIT)
-                for fixed_s, pairs_s, context_s in zip(*cost.bounds(batch, cost.of_prompts), strict=True)
-            ]
-            for cost in self._prompt
-        ]
+        found = list[list[PromptBound]]()
+        for cost in self._prompt:
+            (by_bytes_s, by_flop_s), byte_s, flop_s = cost.bounds(tokens, repeat)
+            (pair_flop, pair_bytes), (token_flop, token_bytes) = cost.of_prompts
+            found.append(
+                [
+                    (by_bytes_s, pair_bytes * byte_s, token_bytes * byte_s),
+                    (by_flop_s, pair_flop * flop_s, token_flop * flop_s),
+                ]
+            )
+        return found
 
     def decode_bounds(self, tokens: float, repeat: int, sequences: int) -> list[list[Line]]:
         """The bounds of the kernels that read the context of decoding sequences, `repeat` times.
 
         Whether there is one or several makes a difference, but not how many.
         """
-        batch = Batch(tokens=tokens, decode_sequences=sequences)
-        return [
-            [
-                (repeat * fixed_s, repeat * (context_s - fixed_s) / UNIT)
-                for fixed_s, context_s in zip(*cost.bounds(batch, cost.of_decoding[sequences > 1]), strict=True)
-            ]
-            for cost in self._decode
-        ]
+        found = list[list[Line]]()
+        for cost in self._decode:
+            (by_bytes_s, by_flop_s), byte_s, flop_s = cost.bounds(tokens, repeat)
+            token_flop, token_bytes = cost.of_decoding[sequences > 1]
+            found.append([(by_bytes_s, token_bytes * byte_s), (by_flop_s, token_flop * flop_s)])
+        return found
 
     def exchange_bytes(self, batch: Batch) -> float:
         """Bytes of the collective that follows; 0 if none does."""
@@ -146,14 +147,15 @@ class _OperatorCost:
     """
 
     __slots__ = (
-        "_activation_bytes",
         "_bytes_per_weight",
+        "_of_token",
         "_precision",
-        "_rates",
-        "_weight_bytes",
+        "linear",
         "of_decoding",
         "of_prompts",
         "operator",
+        "per_logit",
+        "rates",
     )
 
     def __init__(
@@ -167,51 +169,73 @@ class _OperatorCost:
         key = operator.kind, precision.dtype(operator), aligned, operator.grouped
         if key not in rates:
             rates[key] = KernelRates(spec, *key)
-        self.operator, self._precision, self._rates = operator, precision, rates[key]
-        self._bytes_per_weight = precision.bytes_per_weight(operator)
-        self._activation_bytes = precision.activation_bytes
-        self._weight_bytes: float | None = None
-        """What every pass reads of its weights, where all else grows with the tokens."""
-        if operator.kind not in (ATTENTION, DECODE_ATTENTION) and operator.experts == operator.adapters == 1:
-            self._weight_bytes = operator.parameters_read(1.0) * self._bytes_per_weight
-        self.of_prompts = [
+        self.operator, self.rates, self.per_logit = operator, rates[key], operator.per_logit
+        self._precision, self._bytes_per_weight = precision, precision.bytes_per_weight(operator)
+        self.linear: tuple[float, float, float] | None = None
+        """FLOP of a token, bytes of the weights and bytes of a token, where there is no more to it."""
+        attends = operator.kind in (ATTENTION, DECODE_ATTENTION)
+        feasible = self.rates.computes or not operator.flop_per_token
+        if not attends and operator.experts == operator.adapters == 1 and feasible:
+            token_bytes = operator.elements_per_token * precision.activation_bytes
+            weight_bytes = operator.parameters_read(1.0) * self._bytes_per_weight
+            self.linear = operator.flop_per_token, weight_bytes, token_bytes
+        self._of_token = self._amounts(Batch(1.0)) if attends else (0.0, 0.0)
+        self.of_prompts = (
             self._added(Batch(1.0, attention_pairs=UNIT)),
             self._added(Batch(1.0, prompt_context_tokens=UNIT)),
-        ]
-        """What `UNIT` query-key pairs of prompts add, and `UNIT` tokens that these read from the cache."""
-        self.of_decoding = [
-            [self._added(Batch(1.0, decode_context_tokens=UNIT, decode_sequences=each))] for each in (1.0, 2.0)
-        ]
-        """What `UNIT` tokens add that one decoding sequence reads, and that several do."""
+        )
+        """What a query-key pair of prompts adds, and a token that these read from the cache."""
+        one, more = (self._added(Batch(1.0, decode_context_tokens=UNIT, decode_sequences=each)) for each in (1.0, 2.0))
+        self.of_decoding = one, more
+        """What a token adds that one decoding sequence reads, and that several do."""
+
+    def _amounts(self, batch: Batch) -> Amounts:
+        return amounts(self.operator, batch, self._precision, self._bytes_per_weight)[:2]
 
     def _added(self, batch: Batch) -> Amounts:
-        """What the context of a batch adds to one token without."""
-        empty = Batch(tokens=1.0, decode_sequences=batch.decode_sequences)
-        before, after = (
-            amounts(self.operator, each, self._precision, self._bytes_per_weight) for each in (empty, batch)
-        )
-        return after[0] - before[0], after[1] - before[1]
+        """What each of `UNIT` of a batch's context adds to one token without."""
+        before = self._amounts(Batch(tokens=1.0, decode_sequences=batch.decode_sequences))
+        after = self._amounts(batch)
+        return (after[0] - before[0]) / UNIT, (after[1] - before[1]) / UNIT
 
-    def bounds(self, batch: Batch, more: Sequence[Amounts]) -> list[tuple[float, float]]:
-        """The two least times, as `kernel_bounds`, of a batch and of what else it may have."""
-        flop, nbytes, rows = amounts(self.operator, batch, self._precision, self._bytes_per_weight)
-        bounds = self._rates.bounds
-        return [
-            bounds(flop, nbytes, rows),
-            *[bounds(flop + of_flop, nbytes + of_bytes, rows) for of_flop, of_bytes in more],
-        ]
+    def bounds(self, tokens: float, repeat: int) -> tuple[tuple[float, float], float, float]:
+        """The least times of `repeat` attention kernels without context, by bytes and by FLOP, and what each adds."""
+        (flop, nbytes), rows = self._of_token, tokens * self.operator.rows_per_token
+        by_bytes_s, by_flop_s = self.rates.bounds(flop * tokens, nbytes * tokens, rows)
+        _, byte_s, flop_s = self.rates.reach(rows)
+        return (repeat * by_bytes_s, repeat * by_flop_s), repeat * byte_s, repeat * flop_s
 
     def seconds(self, batch: Batch) -> float:
         """How long it takes; nothing is launched if there is nothing to do."""
-        operator, weight_bytes = self.operator, self._weight_bytes
-        tokens = batch.logits if operator.per_logit else batch.tokens
-        if not tokens or weight_bytes is None:
-            flop, nbytes, rows = amounts(operator, batch, self._precision, self._bytes_per_weight)
-        else:  # as `amounts`, in short: this is most of what finding a step's duration takes
-            flop = operator.flop_per_token * tokens
-            nbytes = weight_bytes + operator.elements_per_token * tokens * self._activation_bytes
-            rows = tokens * operator.rows_per_token
-        return max(self._rates.bounds(flop, nbytes, rows)) if flop or nbytes else 0.0
+        flop, nbytes, rows = amounts(self.operator, batch, self._precision, self._bytes_per_weight)
+        return max(self.rates.bounds(flop, nbytes, rows)) if flop or nbytes else 0.0
+
+
+class _Kernels:
+    """Kernels of which most depend on nothing but how many tokens there are, which is quickly told of all together."""
+
+    __slots__ = ("_linear", "_others", "any")
+
+    def __init__(self, costs: Sequence[_OperatorCost]) -> None:
+        linear: dict[tuple[KernelRates, float], list[tuple[float, float, float]]] = {}
+        for cost in costs:
+            if cost.linear is not None and any(cost.linear):
+                linear.setdefault((cost.rates, cost.operator.rows_per_token), []).append(cost.linear)
+        self._linear = [(*key, each) for key, each in linear.items()]
+        self._others = [cost for cost in costs if cost.linear is None]
+        self.any = bool(costs)
+
+    def seconds(self, batch: Batch, tokens: float) -> float:
+        """How long they take one after another; nothing is launched if there is nothing to do."""
+        total_s = _seconds(self._others, batch)
+        if not tokens:
+            return total_s
+        for rates, rows_per_token, kernels in self._linear:
+            floor_s, byte_s, flop_s = rates.reach(tokens * rows_per_token)
+            for flop, weight_bytes, nbytes in kernels:
+                by_bytes_s, by_flop_s = (weight_bytes + nbytes * tokens) * byte_s, flop * tokens * flop_s
+                total_s += floor_s + (by_bytes_s if by_bytes_s > by_flop_s else by_flop_s)
+        return total_s
 
 
 def _seconds(costs: Iterable[_OperatorCost], batch: Batch) -> float:
