@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 
 from simsys.collectives.base import CollectiveKind
 from simsys.model.batch import Batch
@@ -206,11 +207,15 @@ class Transfer:
     @property
     def pairs(self) -> tuple[tuple[int, int], ...]:
         """Source and destination of every message."""
-        size = max(self.source.size, self.target.size)
-        source, target = (
-            [rank for rank in group.ranks for _ in range(size // group.size)] for group in (self.source, self.target)
-        )
-        return tuple(zip(source, target, strict=True))
+        return _pairs(self.source, self.target)
+
+
+@cache
+def _pairs(source: Group, target: Group) -> tuple[tuple[int, int], ...]:
+    """The ranks of two groups, those of the smaller one as often as there are more of the other."""
+    size = max(source.size, target.size)
+    here, there = ([rank for rank in group.ranks for _ in range(size // group.size)] for group in (source, target))
+    return tuple(zip(here, there, strict=True))
 
 
 PassOperation = Compute | Collective | Overlapped
