@@ -114,6 +114,18 @@ class Probe:
         return getattr(type(self), hook) is not getattr(Probe, hook)
 
 
+def as_one(hooks: Sequence[Callable[..., object]]) -> Callable[..., object]:
+    """What calls all hooks of a kind; of a single one, the hook itself, for loops that do little else."""
+    if len(hooks) == 1:
+        return hooks[0]
+
+    def call_all(*told: Any) -> None:
+        for hook in hooks:
+            hook(*told)
+
+    return call_all
+
+
 HOOKS = tuple(name for name, value in vars(Probe).items() if callable(value) and name[0] != "_" and name != "hears")
 
 

@@ -123,13 +123,14 @@ def _waits(
     """Blocks times seconds from a time `offset_s` before each run's begin until its steps take them, by run."""
     import numpy as np
 
-    waits, size = np.zeros(count.size), due.shape[1]
+    waits, runs, size = np.zeros(count.size), due.shape[0], due.shape[1]
+    flat = due.T.reshape(-1)  # by remainder, as it is in memory
     order = np.argsort(-count, kind="stable")
     steps, count, offset_s, first_s, growth_s = (each[order] for each in (steps, count, offset_s, first_s, growth_s))
     long = int(np.count_nonzero(count > size))
     for place in range(min(size, int(count[0]))):
         reach = int(np.count_nonzero(count > place))
-        blocks = due[order[:reach], (steps[:reach] + place) % size]
+        blocks = flat.take((steps[:reach] + place) % size * runs + order[:reach])
         waited_s = offset_s[:reach] + place * first_s[:reach] + 0.5 * (place**2 - place) * growth_s[:reach]
         if long:
             # Steps place, place + size, …: how many, and the sums of their numbers and of their squares.

@@ -19,6 +19,7 @@ from simpy.events import URGENT
 from simsys.executors.steps.signals import CLOSE, GROWN, LEFT, NEVER_AGAIN
 from simsys.executors.steps.step_log import MANY, NO_NOTE, stretches
 from simsys.model.batch import Batch
+from simsys.probes import as_one
 from simsys.serving.kv_cache import blocks_due
 from simsys.serving.phases import Chunk
 from simsys.serving.prefix_cache import PrefixCache
@@ -53,8 +54,9 @@ def loop(express: Express) -> Generator[int, Any, None]:
     log, logs, entries = jump._log, bool(probes.steps) or replica._notes is not None, list[float]()
     step_seconds, collective_s, costs_of = cost.step_seconds, jump._collective_s, express.costs_of
     arrival_s, requests, late_s = source._arrival_s, len(source._arrival_s), source._late_s
-    arrived, admitted, lookups = probes.request_arrived, probes.request_admitted, probes.prefix_lookup
-    first_token, resumed, finished = probes.request_first_token, probes.request_resumed, probes.request_finished
+    arrived, look_up, admit = probes.request_arrived, as_one(probes.prefix_lookup), as_one(probes.request_admitted)
+    first_token, resume = as_one(probes.request_first_token), as_one(probes.request_resumed)
+    finish = as_one(probes.request_finished)
 
     # What changes, which is written back before others act; `kv.free_blocks` at once, as probes may look at it.
     now_s, first, end = env._now, jump._from, jump._to
@@ -197,8 +199,7 @@ def loop(express: Express) -> Generator[int, Any, None]:
                             kv.free_blocks = free = free + (own if own > blocks else blocks)
                     for request in ended:
                         del running[request]
-                        for hook in finished:
-                            hook(request, now_s)
+                        finish(request, now_s)
                         if on_end is not None:
                             on_end(request)
 
@@ -215,8 +216,7 @@ def loop(express: Express) -> Generator[int, Any, None]:
                         length += made
                     computed[request] = length
                     generated[request] = made = made + 1
-                    for hook in first_token if made == 1 else resumed:
-                        hook(request, now_s)
+                    (first_token if made == 1 else resume)(request, now_s)
                     if made < output:
                         joined[request] = step
                         size += 1
@@ -299,11 +299,9 @@ def loop(express: Express) -> Generator[int, Any, None]:
                             peak = num_blocks - free
                     waiting.popleft()
                     running[request] = None
-                    for hook in admitted:
-                        hook(request, now_s)
+                    admit(request, now_s)
                     if shares:
-                        for lookup in lookups:
-                            lookup(request, length, target, now_s)
+                        look_up(request, length, target, now_s)
                         computed[request] = length
                     chunks.append((request, count))
                     total += count

@@ -61,7 +61,7 @@ class PassCost:
         self._heads = [(n, segment) for _, n, segments in self._stretches for segment in segments if segment.per_logit]
         self._kept: dict[tuple[float, float, bool], tuple[float, float]] = {}
         self._kept_steps: dict[tuple[float, float, bool, bool], StepCosts] = {}
-        self._of_tokens: dict[tuple[float, bool, bool], StepCosts] = {}
+        self._of_tokens: tuple[dict[float, StepCosts], ...] = ({}, {}, {}, {})  # with prompts or not, alone or not
         self._of_logits: dict[float, tuple[float, float]] = {}
 
     def stretches(self, batch: Batch) -> list[tuple[int, list[SegmentTime]]]:
@@ -106,7 +106,7 @@ class PassCost:
         key = tokens, logits, prompts, alone
         found = self._kept_steps.get(key)
         if found is None:
-            of_tokens = self._of_tokens.get((tokens, prompts, alone)) or self._token_costs(
+            of_tokens = self._of_tokens[2 * prompts + alone].get(tokens) or self._token_costs(
                 tokens, prompts, alone, collective_s
             )
             head = self._of_logits.get(logits) or self._logit_costs(logits, collective_s)
@@ -140,7 +140,7 @@ class PassCost:
             prompts: Whether there are any.
         """
         # Few passes have the same tokens and logits, so nothing is kept of both together.
-        of_tokens = self._of_tokens.get((tokens, prompts, decoding == 1))
+        of_tokens = self._of_tokens[2 * prompts + (decoding == 1)].get(tokens)
         if of_tokens is None:
             of_tokens = self._token_costs(tokens, prompts, decoding == 1, collective_s)
         head_s, head_exchange_s = self._of_logits.get(logits) or self._logit_costs(logits, collective_s)
@@ -205,7 +205,7 @@ class PassCost:
             per_token_s += by_one_s
             if by_one_s > by_other_s and other_s - one_s > steepest_from * (by_one_s - by_other_s):
                 steepest_from = (other_s - one_s) / (by_one_s - by_other_s)
-        found = self._of_tokens[tokens, prompts, alone] = StepCosts(
+        found = self._of_tokens[2 * prompts + alone][tokens] = StepCosts(
             compute_s, exchange_s, prompt, decode, steepest_from, steepest_s, per_token_s
         )
         return found
