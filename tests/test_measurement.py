@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -68,3 +69,13 @@ def test_repeats_that_differ_in_their_events_are_a_bug(monkeypatch: pytest.Monke
 def test_differences_are_shares_of_what_is_true() -> None:
     found = differences({"a": 1.1, "b": 0.0, "c": 1.0}, {"a": 1.0, "b": 0.0, "c": 0.0})
     assert found == {"a": pytest.approx(0.1), "b": 0.0, "c": math.inf}
+
+
+def test_repeats_of_two_times_are_taken_together() -> None:
+    one, other = measure(serving(), MEDIUM, 2), measure(serving(), MEDIUM, 1)
+    both = one.again(other)
+    assert both.cpu_s == (*one.cpu_s, *other.cpu_s)
+    assert len(both.wall_s) == 3
+    assert both.figures == one.figures
+    with pytest.raises(InternalError, match="events"):
+        one.again(replace(other, events=other.events + 1))

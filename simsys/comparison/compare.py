@@ -37,7 +37,7 @@ class Settings:
         limit_s: How long high may take, as estimated.
         anyway: Whether it may take longer.
         part: Whether only so much is compared as high can do within the limit, if all of it would take longer.
-        repeats: How often each level is measured, at most; None for some.
+        repeats: How often each level is measured, at most, medium before high and after it; None for some.
         call: How measured functions are called.
     """
 
@@ -126,6 +126,7 @@ def compare(config: SimulationConfig, settings: Settings) -> Comparison:
         high: Measurement = call(measure, limit_s, config, HIGH, settings.repeats or REPEATS[HIGH])
     except TooSlowError as error:
         raise UsageError(f"{config.name}: high took much longer than estimated and was {error}") from error
+    medium = medium.again(call(measure, None, config, MEDIUM, repeats))  # a machine that others use is slow at times
     least: Measurement = call(measure, None, with_amount(config, 1), MEDIUM, repeats)
     return Comparison(config, high, medium, least, whole, count if whole else 0)
 

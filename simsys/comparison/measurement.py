@@ -7,7 +7,7 @@ import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from simsys.comparison.amounts import amount, with_amount
@@ -71,6 +71,16 @@ class Measurement:
     def median_cpu_s(self) -> float:
         """Of the repeats."""
         return statistics.median(self.cpu_s)
+
+    def again(self, later: Measurement) -> Measurement:
+        """The repeats of both, of the same scenario.
+
+        Raises:
+            InternalError: If they differ in their events.
+        """
+        if later.events != self.events:
+            raise InternalError(f"the same scenario took {self.events} and {later.events} events")
+        return replace(self, wall_s=(*self.wall_s, *later.wall_s), cpu_s=(*self.cpu_s, *later.cpu_s))
 
     def as_dict(self) -> dict[str, Any]:
         """Ready for JSON, with what follows from it."""
