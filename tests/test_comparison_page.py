@@ -46,8 +46,8 @@ def test_others_stand_beside_the_scenarios_that_do_the_same_work(data: dict[str,
     lines = page_text(data, "", "").split("\n")
     (ours,) = (line for line in lines if line.startswith("simsys, medium") and "requests per" in line)
     row = next(row for row in data["scenarios"] if row["name"] == LLAMA)
-    cpu_s = row["levels"]["medium"]["median_cpu_s"]
-    assert float(ours.split()[2].replace(",", "")) == pytest.approx(5 / cpu_s, rel=0.01)
+    rates = [5 / cpu_s for cpu_s in row["levels"]["medium"]["cpu_s"]]
+    assert float(ours.split()[2].replace(",", "")) == pytest.approx(min(rates), rel=0.01)
     assert any(line.startswith("Vidur") and "405" in line and "422" in line for line in lines)
 
 

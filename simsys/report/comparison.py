@@ -171,6 +171,8 @@ def _seconds(seconds: float, digits: int = 3) -> str:
     """A time in few characters."""
     if seconds >= 1.0:
         return f"{seconds:.0f}s" if seconds >= 100.0 else f"{seconds:.{digits}g}s"
+    if seconds < 1e-4:
+        return f"{1e6 * seconds:.0f}us"
     return f"{1e3 * seconds:.0f}ms" if seconds >= 0.1 else f"{1e3 * seconds:.{digits}g}ms"
 
 
