@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
+from functools import lru_cache
 
 from simsys.collectives.base import CollectiveKind
 from simsys.model.batch import Batch
@@ -210,7 +210,7 @@ class Transfer:
         return _pairs(self.source, self.target)
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _pairs(source: Group, target: Group) -> tuple[tuple[int, int], ...]:
     """The ranks of two groups, those of the smaller one as often as there are more of the other."""
     size = max(source.size, target.size)

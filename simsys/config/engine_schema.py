@@ -42,8 +42,9 @@ class EngineProfile(Profile):
         per_layer: What one layer loses between its kernels in one forward pass, however they are launched; of a
             serving step on an A100, over which `GpuProfile.kernel_gap` says what others lose.
         launch_per_layer: How long the host needs to launch the kernels of one layer one by one; it runs ahead of the
-            GPU, so a layer takes at least this long. Left out, the time per layer has it. Times of the host are those
-            of a DGX A100; faster processors take less (`Host.core_speed`).
+            GPU, so a layer takes at least this long; in training, a whole pass does, collectives included. Left out,
+            the time per layer has it. Times of the host are those of a DGX A100; in serving, faster processors take
+            less (`Host.core_speed`).
         per_prompt_layer: What a dense layer of a pass with prompts takes besides, however long its kernels are and
             whatever the host; left out, nothing.
         prompt_hand_over: What handing prompts to the other ranks takes before a pass; left out, nothing.
