@@ -8,6 +8,7 @@ import pytest
 
 from simsys.errors import ConfigError, UsageError
 from simsys.fidelity.case import Case, Prediction
+from simsys.fidelity.scenario_run import ScenarioRun
 from simsys.report.fidelity_page import Notes, write_page
 
 
@@ -22,7 +23,7 @@ def predictions() -> list[Prediction]:
 
 
 def test_the_page_names_groups_errors_causes_and_what_is_missing(tmp_path: Path) -> None:
-    notes = Notes({"worse": "its network is shared"}, ["dropout"])
+    notes = Notes({"worse": "its network is shared"}, not_modelled=["dropout"])
     page, picture = write_page(
         tmp_path / "docs" / "fidelity.md", predictions(), command="simsys calibrate x", notes=notes
     )
@@ -39,13 +40,32 @@ def test_the_page_names_groups_errors_causes_and_what_is_missing(tmp_path: Path)
         assert len({line.count("|") for line in table.splitlines() if line.startswith("|")}) <= 1
 
 
+def test_the_page_tells_which_layouts_are_chosen_for_which_and_what_that_costs(tmp_path: Path) -> None:
+    found = []
+    for group, predicted in (("right", (1.0, 2.0, 4.0)), ("wrong", (2.0, 1.0, 4.0))):
+        for degree, (told, measured) in enumerate(zip(predicted, (1.0, 1.5, 3.0), strict=True), 1):
+            run = ScenarioRun.of({"parallelism": {"tp_degree": degree, "strategy": "TP"}})
+            case = Case(f"{group}{degree}", "training", group, "iteration_s", "s", measured, layouts=group, run=run)
+            found.append(Prediction(case, told))
+    notes = Notes(choices={"wrong": "it is known"})
+    page, _ = write_page(tmp_path / "fidelity.md", found, command="simsys calibrate x", notes=notes)
+    text = page.read_text(encoding="utf-8")
+    assert "over 2 sets of rows" in text
+    assert "the rank correlation is 0.75, and the layout predicted best is 25.0% slower" in text
+    assert "| wrong | 1 | 0.50 | 50.0% | 25.0% | it is known |" in text
+    assert "| right | 1 | 1.00 | 0.0% | 0.0% |  |" in text
+    assert "| wrong | tp_degree 2 for 1 | 1 for 2 s | 1.5 for 1 s | 50% |" in text
+    assert text.count("for 1 s") == 1, "the right choice costs nothing"
+
+
 def test_notes_are_read_and_refused(tmp_path: Path) -> None:
     path = tmp_path / "notes.yaml"
-    path.write_text("causes: {a: because}\nnot_modelled: [this]\n")
-    assert Notes.read(path) == Notes({"a": "because"}, ["this"])
-    path.write_text("causes: [a]\n")
-    with pytest.raises(UsageError, match="mapping 'causes'"):
-        Notes.read(path)
+    path.write_text("causes: {a: because}\nchoices: {b: so}\nnot_modelled: [this]\n")
+    assert Notes.read(path) == Notes({"a": "because"}, {"b": "so"}, ["this"])
+    for wrong in ("causes: [a]", "choices: [a]", "not_modelled: a"):
+        path.write_text(f"{wrong}\n")
+        with pytest.raises(UsageError, match="mappings 'causes' and 'choices', and a list"):
+            Notes.read(path)
     path.write_text("causes: {a\n")
     with pytest.raises(ConfigError):
         Notes.read(path)

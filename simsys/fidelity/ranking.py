@@ -17,6 +17,26 @@ FEWEST = 3
 
 
 @dataclass(frozen=True)
+class Choice:
+    """One set of rows that differ in nothing but their layout, and what choosing by predictions makes of it.
+
+    Args:
+        picked: A row of the layout that is predicted best.
+        best: A row of the one that is best.
+        rows: How many rows the set has.
+        spearman: Rank correlation of predicted and measured values.
+        regret: What is lost by taking the first: its measured value against that of the second, as a share. A layout
+            that was measured several times counts once, with the mean of its measurements.
+    """
+
+    picked: Prediction
+    best: Prediction
+    rows: int
+    spearman: float
+    regret: float
+
+
+@dataclass(frozen=True)
 class Ranking:
     """How well layouts are told apart.
 
@@ -24,8 +44,7 @@ class Ranking:
         sets: Sets of rows that differ in nothing but their layout, of which there are at least three.
         rows: Rows in them.
         spearman: Mean rank correlation of predicted and measured values over the sets.
-        regret: Mean over the sets of what is lost by taking the predicted best: its measured value against that of
-            the best, as a share.
+        regret: Mean over the sets of what is lost by taking the predicted best.
     """
 
     sets: int
@@ -33,44 +52,61 @@ class Ranking:
     spearman: float
     regret: float
 
+    @classmethod
+    def of(cls, choices: Sequence[Choice]) -> Ranking:
+        """Of some sets, of which there is at least one."""
+        return cls(
+            sets=len(choices),
+            rows=sum(each.rows for each in choices),
+            spearman=fmean(each.spearman for each in choices),
+            regret=fmean(each.regret for each in choices),
+        )
+
 
 def ranking_of(predictions: Sequence[Prediction]) -> Ranking | None:
-    """How well the layouts of all sets are told apart; none if there is no set of at least three.
+    """How well the layouts of all sets are told apart; none if there is no set of at least three."""
+    found = choices_of(predictions)
+    return Ranking.of(found) if found else None
 
-    A layout that was measured several times counts once, with the mean of its measurements.
-    """
+
+def choices_of(predictions: Sequence[Prediction]) -> list[Choice]:
+    """The choices among at least three layouts that are not all alike."""
     sets: dict[Any, dict[Run, list[Prediction]]] = {}
     for each in predictions:
         if each.case.layouts and each.case.run is not None and each.predicted is not None:
             sets.setdefault((each.case.metric, each.case.layouts), {}).setdefault(each.case.run, []).append(each)
     found = [[_Layout.of(repeats) for repeats in runs.values()] for runs in sets.values()]
-    found = [layouts for layouts in found if _varies(layouts)]
-    if not found:
-        return None
-    return Ranking(
-        sets=len(found),
-        rows=sum(each.rows for layouts in found for each in layouts),
-        spearman=fmean(
-            spearman([each.predicted for each in layouts], [each.measured for each in layouts]) for layouts in found
-        ),
-        regret=fmean(_regret(layouts) for layouts in found),
-    )
+    return [_choice(layouts) for layouts in found if _varies(layouts)]
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """One layout: what is predicted of it, and the mean of its measurements."""
+    """One layout: a row of it, what is predicted of it, and the mean of its measurements."""
 
+    row: Prediction
     predicted: float
     measured: float
     rows: int
-    more_is_better: bool
 
     @classmethod
     def of(cls, repeats: Sequence[Prediction]) -> _Layout:
         first = repeats[0]
         measured = fmean(each.case.measured for each in repeats)
-        return cls(first.predicted or 0.0, measured, len(repeats), "_per_s" in first.case.metric)
+        return cls(first, first.predicted or 0.0, measured, len(repeats))
+
+
+def _choice(layouts: Sequence[_Layout]) -> Choice:
+    more_is_better = "_per_s" in layouts[0].row.case.metric
+    best_of = max if more_is_better else min
+    picked = best_of(layouts, key=lambda each: each.predicted)
+    best = best_of(layouts, key=lambda each: each.measured)
+    return Choice(
+        picked=picked.row,
+        best=best.row,
+        rows=sum(each.rows for each in layouts),
+        spearman=spearman([each.predicted for each in layouts], [each.measured for each in layouts]),
+        regret=(best.measured / picked.measured if more_is_better else picked.measured / best.measured) - 1.0,
+    )
 
 
 def spearman(left: Sequence[float], right: Sequence[float]) -> float:
@@ -95,9 +131,3 @@ def _ranks(values: Sequence[float]) -> NDArray[np.float64]:
 
 def _varies(layouts: Sequence[_Layout]) -> bool:
     return len(layouts) >= FEWEST and len({each.measured for each in layouts}) > 1
-
-
-def _regret(layouts: Sequence[_Layout]) -> float:
-    if layouts[0].more_is_better:
-        return max(each.measured for each in layouts) / max(layouts, key=lambda each: each.predicted).measured - 1.0
-    return min(layouts, key=lambda each: each.predicted).measured / min(each.measured for each in layouts) - 1.0

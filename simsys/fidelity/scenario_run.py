@@ -36,6 +36,17 @@ class ScenarioRun:
         """A run of an experiment given as nested mappings."""
         return cls(json.dumps(scenario, sort_keys=True), memory_limit)
 
+    def differences(self, other: ScenarioRun) -> dict[str, tuple[Any, Any]]:
+        """Settings that another run has not, or not so: by name, as they are here and there.
+
+        Example:
+            >>> ScenarioRun.of({"a": {"b": 1, "c": 2}}).differences(ScenarioRun.of({"a": {"b": 3, "c": 2}}))
+            {'b': (1, 3)}
+        """
+        here, there = _settings(json.loads(self.scenario)), _settings(json.loads(other.scenario))
+        names = sorted(here.keys() | there.keys())
+        return {path[-1]: pair for path in names if (pair := (here.get(path), there.get(path)))[0] != pair[1]}
+
     def figures(self) -> Figures:
         """Simulate it; the metrics are those of `RunResult.metrics`.
 
@@ -52,6 +63,13 @@ class ScenarioRun:
         except (ConfigError, UsageError) as error:
             raise Unsupported(str(error)) from None
         return {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)}
+
+
+def _settings(data: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+    """Nested settings by their place."""
+    if not isinstance(data, dict):
+        return {path: data}
+    return {place: value for key in data for place, value in _settings(data[key], (*path, key)).items()}
 
 
 def _without_memory_limit(config: SimulationConfig) -> RunResult:

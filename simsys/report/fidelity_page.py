@@ -12,7 +12,8 @@ from simsys.config.document import read_document
 from simsys.errors import UsageError
 from simsys.fidelity.case import Prediction
 from simsys.fidelity.errors import Errors, by_tag, errors_of, split, tag_of, unsupported
-from simsys.fidelity.ranking import ranking_of
+from simsys.fidelity.ranking import Choice, Ranking, choices_of
+from simsys.fidelity.scenario_run import ScenarioRun
 from simsys.report.drawing import new_figure, write_figure
 from simsys.report.files import write_files
 from simsys.report.validation import TAGS
@@ -29,10 +30,12 @@ class Notes:
 
     Args:
         causes: Why groups are predicted badly, as far as known, by group.
+        choices: Why the best layout is not chosen, likewise.
         not_modelled: What simsys does not model.
     """
 
     causes: Mapping[str, str] = field(default_factory=dict)
+    choices: Mapping[str, str] = field(default_factory=dict)
     not_modelled: Sequence[str] = ()
 
     @classmethod
@@ -44,10 +47,12 @@ class Notes:
             UsageError: If it holds something else.
         """
         data = read_document(path).data
-        causes, not_modelled = data.get("causes", {}), data.get("not_modelled", [])
-        if not isinstance(causes, dict) or not isinstance(not_modelled, list):
-            raise UsageError(f"{path}: notes are a mapping 'causes' and a list 'not_modelled'")
-        return cls({str(key): str(text) for key, text in causes.items()}, [str(text) for text in not_modelled])
+        by_group = [data.get(name, {}) for name in ("causes", "choices")]
+        not_modelled = data.get("not_modelled", [])
+        if not all(isinstance(each, dict) for each in by_group) or not isinstance(not_modelled, list):
+            raise UsageError(f"{path}: notes are mappings 'causes' and 'choices', and a list 'not_modelled'")
+        causes, choices = ({str(key): str(text) for key, text in each.items()} for each in by_group)
+        return cls(causes, choices, [str(text) for text in not_modelled])
 
 
 def write_page(path: Path, predictions: Sequence[Prediction], *, command: str, notes: Notes) -> list[Path]:
@@ -93,13 +98,7 @@ def _page(families: Mapping[str, Sequence[Prediction]], command: str, notes: Not
 
 def _family(name: str, found: Sequence[Prediction], notes: Notes) -> Iterator[str]:
     yield from [f"## {name.capitalize()}", "", f"![predicted over measured](images/fidelity_{name}.png)", ""]
-    ranking = ranking_of(found)
-    if ranking is not None:
-        yield (
-            f"Choice of layout: over {ranking.sets:,} sets of rows that differ in nothing else, the rank correlation "
-            f"is {ranking.spearman:.2f}, and the layout predicted best is {ranking.regret:.1%} slower than the best."
-        )
-        yield ""
+    yield from _choices(choices_of(found), notes)
     for tag in TAGS.get(name, ()):
         parts = by_tag(found, tag)
         if len(parts) > 1:
@@ -120,6 +119,63 @@ def _family(name: str, found: Sequence[Prediction], notes: Notes) -> Iterator[st
     if reasons:
         yield from ["Not predicted:", ""]
         yield from _table(("values", "reason"), ([f"{rows:,}", reason] for reason, rows in reasons.most_common()))
+
+
+def _choices(choices: Sequence[Choice], notes: Notes) -> Iterator[str]:
+    """How well layouts are told apart, where they are not, and which choices cost most."""
+    if not choices:
+        return
+    whole = Ranking.of(choices)
+    yield (
+        f"Choice of layout: over {whole.sets:,} sets of rows that differ in nothing else, the rank correlation "
+        f"is {whole.spearman:.2f}, and the layout predicted best is {whole.regret:.1%} slower than the best."
+    )
+    yield ""
+    groups: dict[str, list[Choice]] = {}
+    for each in choices:
+        groups.setdefault(each.picked.case.group, []).append(each)
+    by_loss = sorted(groups.items(), key=lambda item: (-sum(each.regret for each in item[1]), item[0]))
+    rows = (
+        [
+            group,
+            f"{len(own)}",
+            f"{Ranking.of(own).spearman:.2f}",
+            f"{Ranking.of(own).regret:.1%}",
+            f"{sum(each.regret for each in own) / len(choices):.1%}",
+            notes.choices.get(group, "not known") if any(each.regret for each in own) else "",
+        ]
+        for group, own in by_loss
+    )
+    yield from _table(("group", "sets", "rank correlation", "slower", "of the whole", "why, as far as known"), rows)
+    dearest = sorted((each for each in choices if each.regret > 0.0), key=lambda each: -each.regret)[:WORST]
+    if dearest:
+        yield from ["The choices that cost most:", ""]
+        shown = (_choice_row(each) for each in dearest)
+        yield from _table(("group", "chosen, for the best", "predicted", "measured", "slower"), shown)
+
+
+def _choice_row(choice: Choice) -> list[str]:
+    picked, best = choice.picked, choice.best
+    unit = picked.case.unit
+    return [
+        picked.case.group,
+        _differences(picked, best),
+        f"{picked.predicted:.4g} for {best.predicted:.4g} {unit}",
+        f"{picked.case.measured:.4g} for {best.case.measured:.4g} {unit}",
+        f"{choice.regret:.0%}",
+    ]
+
+
+def _differences(picked: Prediction, best: Prediction) -> str:
+    """In what two layouts differ, as ``tp_degree 2 for 4``."""
+    here, there = picked.case.run, best.case.run
+    if not isinstance(here, ScenarioRun) or not isinstance(there, ScenarioRun):
+        return ""
+    return ", ".join(f"{name} {_setting(a)} for {_setting(b)}" for name, (a, b) in here.differences(there).items())
+
+
+def _setting(value: Any) -> str:
+    return "none" if value is None else str(value)
 
 
 def _worst(found: Sequence[Prediction]) -> list[tuple[str, Errors]]:
@@ -150,7 +206,7 @@ def _scatter(name: str, found: Sequence[Prediction], folder: Path) -> Path:
     figure, panels = new_figure(7.0, 5.0)
     axes: Any = panels[0]
     tag = "metric" if name == "serving" else "gpu" if name == "training" else "group"
-    parts = list(split(shown, lambda each: tag_of(each, tag)).items())
+    parts = list(split(shown, lambda each: tag_of(each, tag) or "not stated").items())
     rest = [each for _, members in parts[len(COLOURS) - 1 :] for each in members]
     for (label, members), colour in zip([*parts[: len(COLOURS) - 1], ("others", rest)], COLOURS, strict=False):
         if members:
