@@ -29,12 +29,15 @@ class ZeRO1(BucketedGradients):
 
         The rank's shard of the gradients goes there, is used there, and the updated weights come back. `shard_size`
         divides the optimizer's states among so many neighbours only, each run of which holds all of them. With
-        `reduce_in_half` gradients are exchanged in 16 bit (Megatron Core: ``grad_reduce_in_bf16``).
+        `reduce_in_half` gradients are exchanged in 16 bit (Megatron Core: ``grad_reduce_in_bf16``). With
+        `broadcast_parameters` ranks update whole matrices, not even shards, and broadcast them, one rank after the
+        other (PyTorch's ``ZeroRedundancyOptimizer``; InternLM's hybrid_zero_optim.py).
         """
 
         offload: Literal["none", "optimizer"] = "none"
         shard_size: PositiveInt | None = None
         reduce_in_half: bool = False
+        broadcast_parameters: bool = False
 
     options: Options
 
@@ -71,10 +74,19 @@ class ZeRO1(BucketedGradients):
     def after_optimizer(self) -> Event:
         """Collect the weights that the other ranks have updated, in the precision that the passes compute in."""
         by_group = self.plan.parameter_bytes_by_group.items()
-        gathers = [
-            self.rank.all_gather(nbytes, over=self.sharers(over)[0], name="parameters") for over, nbytes in by_group
-        ]
-        return self.rank.wait(gathers)
+        collect = self.broadcasts if self.options.broadcast_parameters else self.gathers
+        return self.rank.wait([event for over, nbytes in by_group for event in collect(nbytes, over)])
+
+    def gathers(self, nbytes: float, over: str) -> list[Event]:
+        """Collect equal shards at once."""
+        return [self.rank.all_gather(nbytes, over=self.sharers(over)[0], name="parameters")]
+
+    def broadcasts(self, nbytes: float, over: str) -> list[Event]:
+        """Collect the matrices of one rank after another; each has at least one, and as many bytes as the others."""
+        sharers, _ = self.sharers(over)
+        matrices = sum(count for block in self.plan.blocks if block.over == over for _, _, count in block.matrices)
+        owners = max(1, min(sharers.size, matrices))
+        return [self.rank.broadcast(nbytes / owners, over=sharers, name="parameters") for _ in range(owners)]
 
     def sharers(self, over: str) -> tuple[Group, Group]:
         """The ranks of a group that share optimizer states, and those that hold the same shard of them."""

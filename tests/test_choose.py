@@ -134,8 +134,8 @@ def test_across_nodes_trees_serve_small_messages_and_rings_on_all_cards_large_on
     [
         (CollectiveKind.ALL_TO_ALL, "direct"),
         (CollectiveKind.SEND_RECV, "ring"),
-        (CollectiveKind.BROADCAST, "double_tree*64"),
-        (CollectiveKind.REDUCE, "double_tree*64"),
+        (CollectiveKind.BROADCAST, "chain"),
+        (CollectiveKind.REDUCE, "chain"),
     ],
 )
 @pytest.mark.parametrize(("span", "size"), [(Span(1, 8), 8), (Span(2, 8), 16), (Span(16, 1), 16)])

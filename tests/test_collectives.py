@@ -31,7 +31,9 @@ REDUCE, BARRIER = CollectiveKind.REDUCE, CollectiveKind.BARRIER
 
 CASES = [(name, kind) for name in ("ring", "tree", "direct") for kind in sorted(get_algorithm(name).kinds)]
 ALL_CASES = CASES + [
-    (name, kind) for name in ("double_tree", "halving_doubling", "nvls") for kind in sorted(get_algorithm(name).kinds)
+    (name, kind)
+    for name in ("chain", "double_tree", "halving_doubling", "nvls")
+    for kind in sorted(get_algorithm(name).kinds)
 ]
 BLOCK_CASES = [case for case in CASES if case[1] not in (SEND_RECV, BARRIER)]
 SIZES = [2, 3, 4, 5, 7, 8, 12, 13, 16, 33]
@@ -52,11 +54,19 @@ def test_every_kind_can_be_named_and_chosen(kind: CollectiveKind) -> None:
     assert {plan.algorithm.name for plan in cheapest(kind, 8, lambda _: [ORACLE])} <= able
 
 
-@pytest.mark.parametrize("name", sorted(set(ALGORITHMS.names()) - set(ALGORITHMS.aliases)))
+NAMES = sorted(set(ALGORITHMS.names()) - set(ALGORITHMS.aliases))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_reduces_for_all_has_barriers(name: str) -> None:
+    algorithm = get_algorithm(name)
+    assert (BARRIER in algorithm.kinds) == (ALL_REDUCE in algorithm.kinds)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if ALL_REDUCE in get_algorithm(name).kinds])
 @pytest.mark.parametrize("n", [2, 3, 8])
 def test_a_barrier_is_an_all_reduce(name: str, n: int) -> None:
     algorithm = get_algorithm(name)
-    assert (BARRIER in algorithm.kinds) == (ALL_REDUCE in algorithm.kinds)
     assert algorithm.phases(BARRIER, n) == algorithm.phases(ALL_REDUCE, n)
     assert algorithm.seconds(BARRIER, n, 4.0, [ORACLE]) == algorithm.seconds(ALL_REDUCE, n, 4.0, [ORACLE])
 
@@ -178,6 +188,8 @@ def test_block_algorithms_send_and_receive_the_least_possible_at_every_rank(
         ("tree", REDUCE, lambda n: n - 1),
         ("tree", ALL_REDUCE, lambda n: 2 * (n - 1)),
         ("tree", BROADCAST, lambda n: n - 1),
+        ("chain", BROADCAST, lambda n: n - 1),
+        ("chain", REDUCE, lambda n: n - 1),
         ("direct", ALL_REDUCE, lambda n: 2 * (n - 1)),
         ("direct", BROADCAST, lambda n: n - 1),
     ],
@@ -235,6 +247,8 @@ def test_a_large_ring_is_one_phase() -> None:
         ("tree", BROADCAST, lambda n, s: math.ceil(math.log2(n)) * (s / 50e9 + 500e-9)),
         ("tree", REDUCE, lambda n, s: math.ceil(math.log2(n)) * (s / 50e9 + 500e-9)),
         ("direct", REDUCE, lambda n, s: s / 50e9 + 500e-9),
+        ("chain", BROADCAST, lambda n, s: s / 50e9 + (n - 1) * 500e-9),
+        ("chain", REDUCE, lambda n, s: s / 50e9 + (n - 1) * 500e-9),
         ("nvls", ALL_REDUCE, lambda n, s: (1 + 1 / n) * s / 50e9 + 2 * 500e-9),
         ("nvls", ALL_GATHER, lambda n, s: s / 50e9 + 500e-9),
         ("nvls", REDUCE_SCATTER, lambda n, s: s / 50e9 + 500e-9),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from toys import work_of
-from training_toys import block_of, ring_seconds, train
+from training_toys import BANDWIDTH, LATENCY, block_of, ring_seconds, train
 
 from simsys.build.job import build_job
 from simsys.config.experiment import SimulationConfig
@@ -57,6 +58,21 @@ def test_the_weights_are_collected_after_the_optimizer(level: str, name: str) ->
     assert run.end_s == pytest.approx(4 * 0.1 + scatter_s + 0.5 + gather_s, rel=1e-12)
     (start_s, end_s), *_ = run.log.spans(0, "parameters")
     assert (start_s, end_s) == pytest.approx((run.end_s - gather_s, run.end_s), rel=1e-12)
+
+
+@both_levels
+@pytest.mark.parametrize(("matrices", "owners"), [(1, 1), (3, 3), (8, 4)])
+def test_ranks_broadcast_what_they_own_one_after_another(level: str, matrices: int, owners: int) -> None:
+    """A rank owns at least one matrix."""
+    layers = [
+        replace(block, matrices=((8.0, 8.0, 1),)) if i < matrices else block for i, block in enumerate(blocks() * 2)
+    ]
+    whole = {"first_bucket_size": "1 GB", "overlap": False}
+    run = train(level, "zero1", [layers], Layout(data=RANKS), algorithm="chain", broadcast_parameters=True, **whole)
+    each_s = (RANKS - 1) * LATENCY + 2.0 * WEIGHTS / owners / BANDWIDTH
+    scatter_s = ring_seconds(2.0 * GRADIENTS, RANKS)
+    assert run.end_s == pytest.approx(scatter_s + owners * each_s, rel=1e-12)
+    assert len(run.log.spans(0, "parameters")) == owners
 
 
 @both_levels

@@ -48,10 +48,10 @@ NCCL_SCATTERING: Names = ("hierarchical", "rail_ring")
 NCCL_ALWAYS: dict[CollectiveKind, Names] = {
     CollectiveKind.ALL_TO_ALL: ("direct",),
     CollectiveKind.SEND_RECV: ("ring",),
-    CollectiveKind.BROADCAST: ("double_tree",),
-    CollectiveKind.REDUCE: ("double_tree",),
+    CollectiveKind.BROADCAST: ("chain",),
+    CollectiveKind.REDUCE: ("chain",),
 }
-"""Kinds for which NCCL has one algorithm; its pipelined chains take as long as pipelined trees, but for latency."""
+"""Kinds for which NCCL has one algorithm."""
 
 
 def best(plans: Sequence[Plan], nbytes: float) -> Plan:

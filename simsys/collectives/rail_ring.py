@@ -51,15 +51,24 @@ class RailRing(Algorithm):
     def make_phases(self, kind: CollectiveKind, size: int) -> tuple[Phase, ...]:
         """One phase: all rings turn at once."""
         # from place 1 on, so that a card which two ranks share receives from another one's first and from one's second
-        rings = [_ring(size, self.per_node, first + 1) for first in range(self.per_node)]
-        if size % self.per_node:
-            raise UsageError(f"a group of {size} ranks does not fill nodes of {self.per_node}")
+        rings = [ring_through_nodes(size, self.per_node, first + 1) for first in range(self.per_node)]
         pairs = [(ring[i], ring[(i + 1) % size]) for ring in rings for i in range(size)]
         steps = (size - 1) * (2 if kind == CollectiveKind.ALL_REDUCE else 1)
         return (Phase(tuple(pairs), 1.0 / (size * self.per_node), repeat=steps),)
 
 
-def _ring(size: int, each: int, first: int) -> list[int]:
-    """The order of one ring: up through one node and down through the next."""
+def ring_through_nodes(size: int, each: int, first: int) -> list[int]:
+    """The order of one ring: up through one node and down through the next.
+
+    Args:
+        size: Ranks.
+        each: Of these in each node.
+        first: The place of a node at which it begins.
+
+    Raises:
+        UsageError: If they do not fill their nodes.
+    """
+    if size % each:
+        raise UsageError(f"a group of {size} ranks does not fill nodes of {each}")
     up = [(first + i) % each for i in range(each)]
     return [node * each + place for node in range(size // each) for place in (up[::-1] if node % 2 else up)]

@@ -16,7 +16,7 @@ The first three: Patarasuk & Yuan 2009, "Bandwidth optimal all-reduce algorithms
 J. Parallel Distrib. Comput. 69(2). The others: Thakur, Rabenseifner & Gropp 2005, "Optimization of collective
 communication operations in MPICH", Int. J. High Perform. Comput. Appl. 19(1), the algorithms for long messages;
 but the broadcast's root sends each rank its block in turn, where theirs scatters down a tree, and so for reduce. A
-pipelined ring, as NCCL has it, approaches S/B for large S, so these two are up to twice as slow; `double_tree` is not.
+pipelined ring, as NCCL has it, approaches S/B for large S, so these two are up to twice as slow; `chain` is not.
 """
 
 from __future__ import annotations

@@ -193,6 +193,8 @@ def _training(row: Row, degrees: Degrees, engine: str) -> dict[str, Any]:
         options["reduce_in_half"] = True
     if data_parallel == "ZERO1" and (size := _ZERO_GROUP.search(row.text("notes"))):
         options["shard_size"] = min(int(size[1]), degrees.data)
+    if data_parallel == "ZERO1" and engine == "internevo":
+        options["broadcast_parameters"] = True
     if data_parallel == "FSDP" and row.text("zero_stage") == "2":
         options["reshard_after_forward"] = False
     return {**found, "options": options}
