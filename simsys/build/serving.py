@@ -18,7 +18,7 @@ from simsys.build.serving_replicas import replicas_problem, start_source
 from simsys.build.serving_setup import ServingSetup
 from simsys.build.serving_text import serving_assumptions
 from simsys.build.workload import build_requests
-from simsys.collectives.choose import Choose, named, with_own_all_reduce
+from simsys.collectives.choose import OWN_KERNELS, Choose, named, with_own_all_reduce
 from simsys.config.expected_errors import expected_errors
 from simsys.config.experiment import ModelConfig, ServingConfig, SimulationConfig
 from simsys.config.hardware import load_engine
@@ -96,7 +96,7 @@ class ServingJob(ServingSetup):
         nvlink = cluster.gpu.link.kind == "nvlink" and cluster.tuning is not None
         if own_s is None or not nvlink or settings.communication_pattern != "auto":
             return choose
-        return with_own_all_reduce(choose, own_s)
+        return with_own_all_reduce(choose, own_s, self.engine.all_reduce_kernels or OWN_KERNELS)
 
     def collector(self) -> ServingMetrics:
         """A probe that measures this job."""

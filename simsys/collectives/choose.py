@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 from simsys.collectives import ALGORITHMS, Algorithm, CollectiveKind, Path, get_algorithm
 from simsys.collectives.base import Span
-from simsys.collectives.direct import Direct
 from simsys.collectives.nccl import PROTOCOLS, RAMP, NcclTuning
 from simsys.collectives.plan import Plan
 from simsys.errors import UnknownNameError, UsageError
@@ -32,6 +31,9 @@ SPANNING = ("hierarchical",)
 
 OWN = "own"
 """What stands for the protocol of an engine's own kernels."""
+
+OWN_KERNELS: Names = ("one_shot", "direct")
+"""The algorithms of such kernels; the second is called two-shot there."""
 
 NCCL_INSIDE: Names = ("ring", "nvls")
 """What NCCL compares within a node."""
@@ -110,25 +112,33 @@ def as_nccl(
     return [plan for algorithm in able for plan in _tuned(tuning, algorithm, kind, size, paths_of, span)]
 
 
-def with_own_all_reduce(choose: Choose, overhead_s: float) -> Choose:
-    """A chooser that compares an engine's own all-reduce too, in groups inside one node.
+def with_own_all_reduce(choose: Choose, overhead_s: float, kernels: Sequence[str] = OWN_KERNELS) -> Choose:
+    """A chooser that compares an engine's own kernels for all-reduce too, in groups inside one node.
 
-    Engines that serve have such kernels for small messages in place of NCCL's: every rank reads its block of all
-    others over NVLink, adds up, and all read the sums, which is the direct algorithm with less to launch (vLLM,
-    csrc/custom_all_reduce.cuh; TensorRT-LLM, customAllReduceKernels.cu).
+    Engines that serve have such kernels for small messages in place of NCCL's, in which every rank reads over NVLink
+    what it needs of all others: whole buffers, or its block and then the sums of theirs (vLLM,
+    csrc/custom_all_reduce.cuh; TensorRT-LLM, customAllReduceKernels.cu). Nothing goes through buffers in chunks, so
+    there is no ramp.
 
     Args:
         choose: What is compared besides.
-        overhead_s: Time to launch it, and for the ranks to meet.
+        overhead_s: Time for the ranks to meet before each step, the launch included.
+        kernels: Which the engine has, of `OWN_KERNELS`.
     """
 
     def compared(kind: CollectiveKind, size: int, paths_of: PathsOf, span: Span = ONE_NODE) -> Sequence[Plan]:
         plans = choose(kind, size, paths_of, span)
         if kind is not CollectiveKind.ALL_REDUCE or span.nodes > 1:
             return plans
-        direct = Direct(size)
-        own = Plan(direct, kind, size, paths_of(direct), OWN, overhead_s=overhead_s, ramp=RAMP)
-        return [*plans, own]
+        own = [get_algorithm(name).for_nodes(size) for name in kernels]
+        steps = [sum(phase.repeat for phase in each.phases(kind, size)) for each in own]
+        return [
+            *plans,
+            *(
+                Plan(each, kind, size, paths_of(each), OWN, overhead_s=count * overhead_s)
+                for each, count in zip(own, steps, strict=True)
+            ),
+        ]
 
     return compared
 

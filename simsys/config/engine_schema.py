@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -54,8 +54,10 @@ class EngineProfile(Profile):
         async_scheduling: Whether these two are spent while the GPUs work on a step, so that only what is longer than
             that shows; with pipeline parallelism they are anyway. Left out, they are not.
         per_request: Overhead of one request before it reaches the scheduler: HTTP, tokenisation.
-        all_reduce: What the engine's own all-reduce costs besides the bytes, among GPUs that NVLink joins; left out,
-            NCCL does it.
+        all_reduce: What each step of the engine's own all-reduce costs besides the bytes, where NVLink joins the GPUs;
+            left out, NCCL does it.
+        all_reduce_kernels: Which of its algorithms that has: ``one_shot``, in which every rank reads all buffers, and
+            ``direct`` (two-shot), in which it adds up a block and reads the others' sums; left out, both.
         length_skew: What decode attention takes over sequences of unequal length, over equal ones; left
             out, the same.
         gpu_memory_utilization: Share of device memory the stack may fill.
@@ -78,6 +80,7 @@ class EngineProfile(Profile):
     async_scheduling: bool | None = None
     per_request: NonNegativeSeconds
     all_reduce: NonNegativeSeconds | None = None
+    all_reduce_kernels: Annotated[tuple[Literal["one_shot", "direct"], ...], Field(min_length=1)] | None = None
     length_skew: Annotated[float, Field(strict=True, ge=1, le=100)] | None = None
     gpu_memory_utilization: Fraction
     memory_context: NonNegativeBytes

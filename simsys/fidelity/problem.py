@@ -29,7 +29,7 @@ FEWEST_ROWS = 3
 """A coefficient that fewer rows feel is left alone."""
 FELT = 1e-4
 """A row feels a coefficient whose `STEP` changes it by this share."""
-NOISE = {"ttft_ms": 2.0}
+NOISE = {"ttft_ms": 3.0}
 """How much farther off a metric is than others whatever the coefficients, so that its rows count less.
 
 First tokens hang on what queues and servers do besides; tables do not even say whether they are means or medians.

@@ -1,0 +1,28 @@
+"""One-shot all-reduce: every rank reads the whole buffers of all others at once, and adds them up itself.
+
+With N ranks, a full buffer of S bytes and a path of latency L and bandwidth B for each pair (through a switch an
+(N-1)-th of a rank's link):
+
+    all-reduce      L + S/B
+
+One step less than the direct algorithm, for N/2 times its bytes. Engines that serve have it as a kernel of their own
+for small messages (vLLM, csrc/custom_all_reduce.cuh; TensorRT-LLM, customAllReduceKernels.cu).
+"""
+
+from __future__ import annotations
+
+from simsys.collectives.base import Algorithm, CollectiveKind, Phase, register_algorithm
+from simsys.collectives.ring import shifted_pairs
+
+
+@register_algorithm
+class OneShot(Algorithm):
+    """One step for any group, at N-1 times the bytes of the buffer."""
+
+    name = "one_shot"
+    kinds = frozenset({CollectiveKind.ALL_REDUCE, CollectiveKind.BARRIER})
+
+    def make_phases(self, kind: CollectiveKind, size: int) -> tuple[Phase, ...]:
+        """One phase, in which each rank's peers come in rotated order so that no two ranks begin with the same."""
+        everyone = tuple(pair for shift in range(1, size) for pair in shifted_pairs(size, shift))
+        return (Phase(everyone, 1.0),)
