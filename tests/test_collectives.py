@@ -191,6 +191,7 @@ def test_block_algorithms_send_and_receive_the_least_possible_at_every_rank(
         ("chain", BROADCAST, lambda n: n - 1),
         ("chain", REDUCE, lambda n: n - 1),
         ("direct", ALL_REDUCE, lambda n: 2 * (n - 1)),
+        ("one_shot", ALL_REDUCE, lambda n: n * (n - 1)),
         ("direct", BROADCAST, lambda n: n - 1),
     ],
 )
@@ -199,7 +200,9 @@ def test_bytes_sent_by_all_ranks(name: str, kind: CollectiveKind, buffers: Calla
     assert bytes_sent(phases, 1e6) == pytest.approx(buffers(n) * 1e6, rel=1e-12)
 
 
-@pytest.mark.parametrize(("name", "kind"), [case for case in ALL_CASES if case[0] not in ("direct", "double_tree")])
+@pytest.mark.parametrize(
+    ("name", "kind"), [case for case in ALL_CASES if case[0] not in ("direct", "double_tree", "one_shot")]
+)
 @pytest.mark.parametrize("n", SIZES)
 def test_ring_and_tree_steps_do_not_collide_at_a_rank(name: str, kind: CollectiveKind, n: int) -> None:
     for phase in get_algorithm(name).phases(kind, n):
@@ -243,6 +246,7 @@ def test_a_large_ring_is_one_phase() -> None:
         ("ring", SEND_RECV, lambda n, s: s / 50e9 + 500e-9),
         ("direct", SEND_RECV, lambda n, s: s / 50e9 + 500e-9),
         ("direct", ALL_REDUCE, lambda n, s: 2 * (s / (n * 50e9) + 500e-9)),
+        ("one_shot", ALL_REDUCE, lambda n, s: s / 50e9 + 500e-9),
         ("tree", ALL_REDUCE, lambda n, s: 2 * math.ceil(math.log2(n)) * (s / 50e9 + 500e-9)),
         ("tree", BROADCAST, lambda n, s: math.ceil(math.log2(n)) * (s / 50e9 + 500e-9)),
         ("tree", REDUCE, lambda n, s: math.ceil(math.log2(n)) * (s / 50e9 + 500e-9)),
@@ -301,12 +305,14 @@ def test_no_algorithm_beats_the_latency_of_a_rounds_or_the_bandwidth_of_its_data
     """Each rank sends or receives its share; log N rounds hold for algorithms in which it sends to one at a time."""
     name, kind = case
     seconds = get_algorithm(name).seconds(kind, n, nbytes, [ORACLE])
-    rounds = math.ceil(math.log2(n)) if name not in ("direct", "nvls") and kind is not SEND_RECV else 1
+    rounds = math.ceil(math.log2(n)) if name not in ("direct", "nvls", "one_shot") and kind is not SEND_RECV else 1
     share = 1.0 if kind in (BROADCAST, REDUCE, SEND_RECV) else (n - 1) / n * (2 if kind is ALL_REDUCE else 1)
     if name == "direct":
         share /= n - 1 if kind not in (BROADCAST, REDUCE, SEND_RECV) else 1  # the path is that of one of N-1 transfers
     if name == "nvls":
         share = (n - 1) / n  # the switch adds up
+    if name == "one_shot":
+        share = 1.0  # the path is that of one of N-1 transfers
     if name == "double_tree":
         share /= 2  # the path is that of one of two transfers
     assert seconds >= (rounds * ORACLE.latency_s + share * nbytes / ORACLE.bytes_per_s) * (1 - 1e-12)
