@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import Field, PositiveInt
 
-from simsys.framework import Block, DataParallel, Event, Rank, Steps, TrainingPlan, register
+from simsys.framework import Beside, Block, DataParallel, Event, Rank, Steps, TrainingPlan, register
 from simsys.parallel.compression import ERROR_FEEDBACK, CompressedExchange, Compression, Method
 from simsys.units import Bytes
 
@@ -50,6 +50,7 @@ class BucketedGradients(DataParallel, ABC):
     def __init__(self, rank: Rank, plan: TrainingPlan, options: Options) -> None:
         super().__init__(rank, plan, options)
         self.buckets: dict[str, Bucket] = {}
+        self.beside = Beside(rank)
         self.after_passes = not options.overlap and not self.every_micro_batch
 
     @abstractmethod
@@ -59,6 +60,16 @@ class BucketedGradients(DataParallel, ABC):
     def overlaps(self) -> bool:
         """Whether full buckets are sent off during the backward pass."""
         return self.options.overlap
+
+    def before_forward(self, block: Block) -> Event | None:
+        """Buckets that are under way take their share."""
+        self.beside.take()
+        return None
+
+    def before_backward(self, block: Block, *, last_micro_batch: bool) -> Event | None:
+        """Buckets that are under way take their share."""
+        self.beside.take()
+        return None
 
     def after_backward(self, block: Block, *, last_micro_batch: bool) -> None:
         """Send off every bucket that this block's gradients fill."""
@@ -81,6 +92,7 @@ class BucketedGradients(DataParallel, ABC):
                 self.send_full(bucket)
             self.send_rest(bucket)
             pending, bucket.pending = [*pending, *bucket.pending], []
+        self.beside.clear()
         return self.rank.wait(pending)
 
     def send_full(self, bucket: Bucket) -> None:
@@ -143,6 +155,8 @@ class DDP(BucketedGradients):
         if self.options.compression != "none":
             self.rank.compute(exchange.before, name="compress")
             self.compressed.append(exchange)
+        for kind, size in exchange.collectives:
+            self.beside.add(kind, size, over)
         return [self.rank.collective(kind, size, over=over, name="gradients") for kind, size in exchange.collectives]
 
     def finish(self) -> Event | Steps:

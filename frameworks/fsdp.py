@@ -16,7 +16,19 @@ from pydantic import PositiveInt
 
 from frameworks.offload import HostOptimizer
 from simsys.errors import UsageError
-from simsys.framework import Block, DataParallel, Event, Group, Rank, Shards, State, TrainingPlan, register
+from simsys.framework import (
+    Beside,
+    Block,
+    CollectiveKind,
+    DataParallel,
+    Event,
+    Group,
+    Rank,
+    Shards,
+    State,
+    TrainingPlan,
+    register,
+)
 
 Unit = tuple[Block, int]
 """A block and its place in its chunk; equal layers are the same block."""
@@ -58,6 +70,7 @@ class FSDP(DataParallel):
         self.coming: deque[Unit] = deque()
         self.gathered: dict[Unit, Event] = {}
         self.pending: list[Event] = []
+        self.beside = Beside(rank)
         self.used_bytes = 0.0
         """Of the unit that has run backward, until its weights are given back."""
         self.host: HostOptimizer | None = None
@@ -96,6 +109,7 @@ class FSDP(DataParallel):
     def before_forward(self, block: Block) -> Event:
         """Wait for the unit's weights; ask for the next unit's."""
         self.unit, event = self.unshard(prefetch=self.options.forward_prefetch)
+        self.beside.take()
         return event
 
     def after_forward(self, block: Block) -> None:
@@ -111,6 +125,7 @@ class FSDP(DataParallel):
         unit, event = self.unshard(prefetch=self.options.backward_prefetch)
         del self.gathered[unit]
         self.used_bytes = self.whole_bytes(block)
+        self.beside.take()
         return event
 
     def after_backward(self, block: Block, *, last_micro_batch: bool) -> None:
@@ -126,6 +141,8 @@ class FSDP(DataParallel):
         shard_bytes = block.gradient_bytes / sharers.size
         event = self.rank.reduce_scatter(sent_bytes, over=sharers, name="gradients")
         event = self.rank.all_reduce(sent_bytes / sharers.size, over=replicas, name="gradient shards", after=event)
+        self.beside.add(CollectiveKind.REDUCE_SCATTER, sent_bytes, sharers)
+        self.beside.add(CollectiveKind.ALL_REDUCE, sent_bytes / sharers.size, replicas)
         if self.host is not None:
             event = self.host.add(shard_bytes, after=event)
         self.pending.append(event)
@@ -133,6 +150,7 @@ class FSDP(DataParallel):
     def finish(self) -> Event:
         """Wait for all gradients."""
         self.give_back()
+        self.beside.clear()
         pending, self.pending = self.pending, []
         return self.rank.wait(pending)
 
@@ -151,8 +169,10 @@ class FSDP(DataParallel):
         """The unit that comes next, and the event of its weights being there."""
         unit = self.coming.popleft()
         event = self.gather(unit)
-        if prefetch and self.coming:
+        if prefetch and self.coming and self.coming[0] not in self.gathered:
             self.gather(self.coming[0])
+            block = self.coming[0][0]
+            self.beside.add(CollectiveKind.ALL_GATHER, block.parameter_bytes, self.sharers(block)[0])
         return unit, event
 
     def gather(self, unit: Unit) -> Event:

@@ -13,7 +13,7 @@ from pydantic import PositiveInt
 from frameworks.ddp import BucketedGradients
 from frameworks.offload import HostOptimizer
 from simsys.errors import UsageError
-from simsys.framework import Event, Group, Rank, Shards, TrainingPlan, register
+from simsys.framework import CollectiveKind, Event, Group, Rank, Shards, TrainingPlan, register
 
 
 @register("zero1")
@@ -61,7 +61,9 @@ class ZeRO1(BucketedGradients):
         sharers, replicas = self.sharers(over)
         nbytes = nbytes / 2.0 if self.options.reduce_in_half else nbytes
         event = self.rank.reduce_scatter(nbytes, over=sharers, name="gradients")
+        self.beside.add(CollectiveKind.REDUCE_SCATTER, nbytes, sharers)
         if replicas.size > 1:
+            self.beside.add(CollectiveKind.ALL_REDUCE, nbytes / sharers.size, replicas)
             event = self.rank.all_reduce(nbytes / sharers.size, over=replicas, name="gradient shards", after=event)
         if self.host is not None:
             event = self.host.add(nbytes / self.host.sharers[over], after=event)

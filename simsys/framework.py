@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from simsys.collectives import CollectiveKind
 from simsys.config.base import Configurable, FrozenModel
 from simsys.ops import Pass, PassOperation
 from simsys.parallel.layout import Group
@@ -44,6 +45,32 @@ FRAMEWORKS = Registry(
 )
 register = FRAMEWORKS.register
 """Class decorator: ``@register("ddp")`` makes a module known to experiment files."""
+
+
+class Beside:
+    """Collectives that a rank has started and that go on beside what it computes next, of which they take a share.
+
+    Args:
+        rank: The verbs.
+    """
+
+    def __init__(self, rank: Rank) -> None:
+        self.rank = rank
+        self.waiting: list[tuple[CollectiveKind, float, str | Group]] = []
+
+    def add(self, kind: CollectiveKind, nbytes: float, over: str | Group) -> None:
+        """Note one; if nothing is computed before the next `clear`, it takes nothing."""
+        self.waiting.append((kind, nbytes, over))
+
+    def take(self) -> None:
+        """A computation comes next: let them take their shares of it."""
+        for kind, nbytes, over in self.waiting:
+            self.rank.share(kind, nbytes, over=over)
+        self.waiting.clear()
+
+    def clear(self) -> None:
+        """All computation that they could go on beside has been done."""
+        self.waiting.clear()
 
 
 class DataParallel(Configurable):
@@ -142,8 +169,10 @@ __all__ = [
     "FRAMEWORKS",
     "Action",
     "ActionKind",
+    "Beside",
     "Block",
     "Chunk",
+    "CollectiveKind",
     "DataParallel",
     "DecodePhase",
     "Event",

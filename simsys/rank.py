@@ -260,6 +260,16 @@ class Rank:
         """Let the host wait for the GPU: what comes next is launched from then on, not ahead of it."""
         self._executor.synchronize(self.index)
 
+    def share(self, kind: CollectiveKind, nbytes: float, *, over: str | Group) -> None:
+        """Let a collective that goes on beside this rank's next computation take its share of the GPU from that.
+
+        Args:
+            kind: Which collective.
+            nbytes: Its full buffer.
+            over: Its group, or the axis along which that lies.
+        """
+        self._executor.share(self.plan_collective(kind, nbytes, over=over, name="beside"))
+
     def mark(self, name: str) -> None:
         """Name a phase for the probes; changes nothing."""
         self._executor.mark(self.index, name)

@@ -35,6 +35,9 @@ class Starter(Protocol):
     def synchronize(self, rank: int) -> None:
         """Let the host of `rank` launch what comes next from now on, not ahead of its GPU."""
 
+    def share(self, op: Collective) -> None:
+        """Let a collective that a rank has started take its share of the GPU from the rank's next computation."""
+
     def mark(self, rank: int, name: str) -> None:
         """Tell the probes the name of a phase."""
 

@@ -79,6 +79,7 @@ def simulate(
     algorithm: str = "ring",
     roles: Sequence[Sequence[int]] | None = None,
     per_layer_s: float = 0.0,
+    communication_share: float = 0.0,
     probes: Iterable[Probe] | None = None,
 ) -> Run:
     """Run `program` on every rank that the level of detail simulates; a full mesh unless told otherwise."""
@@ -88,7 +89,7 @@ def simulate(
     log, ends_s = Log(), dict[int, float]()
     executor = LEVELS[level](
         platform,
-        ExecutionModel(named(algorithm), Precision(), per_layer_s),
+        ExecutionModel(named(algorithm), Precision(), per_layer_s, communication_share=communication_share),
         layout.roles() if roles is None else roles,
         Probes([log] if probes is None else probes),
     )

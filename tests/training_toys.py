@@ -48,6 +48,7 @@ def train(
     algorithm: str = "ring",
     optimizer: Work | None = None,
     host_update_bytes: float = 0.0,
+    communication_share: float = 0.0,
     **options: Any,
 ) -> Run:
     """Run training steps of blocks with a data-parallel module; every pipeline stage has the same chunks."""
@@ -65,7 +66,7 @@ def train(
         for _ in range(steps):
             yield from framework.step()
 
-    return simulate(level, program, layout, algorithm=algorithm)
+    return simulate(level, program, layout, algorithm=algorithm, communication_share=communication_share)
 
 
 def ring_seconds(nbytes: float, ranks: int) -> float:

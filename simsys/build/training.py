@@ -64,7 +64,14 @@ class TrainingJob(TrainingSetup):
         """Overheads and algorithms for the executor."""
         choose = named(self.settings.communication_pattern, self.cluster.tuning)
         launches = Launches(self.engine.launch_per_layer or 0.0)
-        return ExecutionModel(choose, self.precision, self.engine.per_layer, build_jitter(self.config), launches)
+        return ExecutionModel(
+            choose,
+            self.precision,
+            self.engine.per_layer,
+            build_jitter(self.config),
+            launches,
+            communication_share=self.engine.communication_share or 0.0,
+        )
 
     def collector(self) -> TrainingMetrics:
         """A probe that measures this job."""

@@ -58,6 +58,8 @@ class EngineProfile(Profile):
             left out, NCCL does it.
         all_reduce_kernels: Which of its algorithms that has: ``one_shot``, in which every rank reads all buffers, and
             ``direct`` (two-shot), in which it adds up a block and reads the others' sums; left out, both.
+        communication_share: What share of a GPU collectives of gradients and weights take from computations that go on
+            beside them, as their kernels occupy multiprocessors and memory; left out, none.
         length_skew: What decode attention takes over sequences of unequal length, over equal ones; left
             out, the same.
         gpu_memory_utilization: Share of device memory the stack may fill.
@@ -81,6 +83,7 @@ class EngineProfile(Profile):
     per_request: NonNegativeSeconds
     all_reduce: NonNegativeSeconds | None = None
     all_reduce_kernels: Annotated[tuple[Literal["one_shot", "direct"], ...], Field(min_length=1)] | None = None
+    communication_share: Annotated[float, Field(strict=True, ge=0, le=0.5)] | None = None
     length_skew: Annotated[float, Field(strict=True, ge=1, le=100)] | None = None
     gpu_memory_utilization: Fraction
     memory_context: NonNegativeBytes

@@ -58,6 +58,7 @@ class ExecutionModel:
         launches: How passes reach the GPU.
         stepping: Whether each step of a serving team is an event of its own where a run of them could be one.
         async_scheduling: Whether the host of a serving team works beside its steps, and not before each.
+        communication_share: What share of a GPU collectives take from computations that go on beside them.
     """
 
     algorithm: Choose
@@ -67,6 +68,7 @@ class ExecutionModel:
     launches: Launches = NO_LAUNCHES
     stepping: bool = False
     async_scheduling: bool = False
+    communication_share: float = 0.0
 
 
 class Executor(Clocks, ABC):
@@ -124,6 +126,16 @@ class Executor(Clocks, ABC):
 
     contention: str
     """How this level shares links, for results."""
+
+    def share(self, op: Collective) -> None:
+        """Let a collective that goes on beside a rank's next computation take its share of the GPU from that.
+
+        A computation of C seconds beside a collective of T then takes C + share · T, if that is longer than T; if not,
+        the collective is what is waited for.
+        """
+        if self.model.communication_share:
+            seconds = self.communicator(op.group).seconds(op.kind, op.nbytes, self.now(op.rank))
+            self.platform.devices[op.rank].lost_s += self.model.communication_share * seconds
 
     @staticmethod
     @abstractmethod

@@ -71,7 +71,8 @@ class Conditions:
         work_s, launching_s = self.costs(op, start_s)
         device = self._devices[op.rank]
         device.launched_s += launching_s
-        return max(work_s, device.launched_s - start_s)
+        lost_s, device.lost_s = device.lost_s, 0.0
+        return max(work_s + lost_s, device.launched_s - start_s)
 
     def costs(self, op: Compute, start_s: float) -> tuple[float, float]:
         """How long a computation takes that begins at a time, whose speed it keeps, and how long its launches take."""

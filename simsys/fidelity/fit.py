@@ -24,7 +24,7 @@ FARTHEST = 0.2
 """How far a step goes at most, as a share of the way between a coefficient's bounds."""
 DAMPING = (0.02, 0.06, 0.2)
 """How strongly steps are held back, the first that makes anything better; as `PULL`, but to where the step begins."""
-STEPS = 12
+STEPS = 16
 """Most steps of a search."""
 LITTLE = 0.002
 """A step that gains less is the last, if derivatives were measured where it began."""

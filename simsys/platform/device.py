@@ -18,7 +18,7 @@ class Device(CalendarServer):
         timeline: The same at all times, if its speed changes.
     """
 
-    __slots__ = ("host", "index", "launched_s", "memory", "slowness", "spec", "timeline")
+    __slots__ = ("host", "index", "launched_s", "lost_s", "memory", "slowness", "spec", "timeline")
 
     def __init__(self, index: int, spec: DeviceSpec, timeline: Timeline[DeviceSpec] | None = None) -> None:
         super().__init__()
@@ -27,6 +27,8 @@ class Device(CalendarServer):
         self.timeline = timeline
         self.launched_s = 0.0
         """When its host has launched all that the GPU was to do so far."""
+        self.lost_s = 0.0
+        """What its next computation takes longer, because collectives beside it take a share of the GPU."""
         self.slowness = 1.0
         """By how much computations take longer than the spec says, at present."""
         name = f"GPU {index} ({spec.name})"
