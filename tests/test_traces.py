@@ -311,6 +311,14 @@ def test_any_bytes_are_read_or_refused(
     read_or_refused(tmp_path_factory.getbasetemp(), start + data, multi_turn)
 
 
+@pytest.mark.parametrize(("last", "rate_scale"), [("10000000001.0", 1.0), ("2", 1e-10), ("2", 5e-324)])
+def test_a_trace_of_centuries_is_refused_by_its_name(tmp_path: Path, last: str, rate_scale: float) -> None:
+    path = tmp_path / "long.csv"
+    path.write_text(f"arrival_s,prompt_tokens,output_tokens\n0,1,1\n{last},1,1\n")
+    with pytest.raises(TraceError, match=r"long\.csv: requests arrive for .* with duration, or .* with rate_scale"):
+        read_trace(path, rate_scale=rate_scale)
+
+
 CELLS = st.one_of(
     st.integers(-3, 70).map(str),
     st.floats().map(str),

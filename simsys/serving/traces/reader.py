@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from simsys.errors import TraceError, UsageError, did_you_mean
-from simsys.serving.requests import RequestTable
+from simsys.serving.requests import LONGEST_S, RequestTable
 from simsys.serving.traces.csv_formats import Line, read_column, read_csv
 from simsys.serving.traces.json_documents import parse_document, read_document
 from simsys.serving.traces.json_lines import keys_like, read_lines, recognise
@@ -71,7 +71,7 @@ def read_trace(
         The requests, with times in seconds from the first one that is kept, and how they were found.
 
     Raises:
-        TraceError: If the file cannot be read, is of no known format, or holds no request.
+        TraceError: If the file cannot be read, is of no known format, holds no request, or lasts too long.
         UsageError: If a number is out of its range.
     """
     if max_requests is not None and max_requests < 1:
@@ -95,6 +95,12 @@ def read_trace(
     if unsorted:
         remarks.append(f"{unsorted} of {len(rows.times)} rows were earlier than the row before; sorted by time")
     notes = [f"format {name}", *remarks, *([_skips(rows)] if rows.skipped else [])]
+    lasts_s = (rows.times[kept[-1]] - rows.times[kept[0]]) / (rows.ticks_per_s * rate_scale)
+    if lasts_s > LONGEST_S:
+        raise TraceError(
+            f"{path}: requests arrive for {lasts_s:.3g} s, at most {LONGEST_S:g} s (300 years) are simulated; "
+            "leave some out with duration, or replay them faster with rate_scale"
+        )
     table = _table(rows, kept, rate_scale, tuple(f"trace {path.name}: {note}" for note in notes))
     return Trace(name, table, rows.timed, unsorted, tuple(rows.skipped.values()), tuple(remarks))
 
