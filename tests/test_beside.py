@@ -69,5 +69,6 @@ def test_engines_that_overlap_say_how_large_the_share_is(engine: str, shares: bo
         "parallelism": {"strategy": "FSDP"},
         "training": {"batch_size_per_gpu": 1, "engine": engine, "num_iterations": 1},
     }
-    share = build_job(SimulationConfig.model_validate(config)).execution_model().communication_share
-    assert (0.0 < share <= 0.5) == shares
+    job = build_job(SimulationConfig.model_validate(config))
+    assert (0.0 < job.execution_model().communication_share <= 0.5) == shares
+    assert any("of a GPU from computations beside them" in text for text in job.assumptions()) == shares

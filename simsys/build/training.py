@@ -145,10 +145,15 @@ class TrainingJob(TrainingSetup):
             f"{self.settings.attention} attention, activation recomputation: {self.settings.activation_recompute}",
             "MFU counts the whole square of attention and no recomputation; HFU counts what is computed",
             f"collectives: {self.settings.communication_pattern}",
+            *self._shared_gpu(),
             *iteration_assumptions(self.settings),
             *imperfections(self.config),
             *expected_errors("training", self.cluster.gpu.name),
         ]
+
+    def _shared_gpu(self) -> list[str]:
+        share = self.engine.communication_share
+        return [f"collectives take {share:.1%} of a GPU from computations beside them"] if share else []
 
     def start(self, executor: Executor, *, observed: bool = False) -> Event:
         """Start the ranks that the executor simulates; if the run is `observed`, every iteration is simulated.
