@@ -155,9 +155,7 @@ class DDP(BucketedGradients):
         if self.options.compression != "none":
             self.rank.compute(exchange.before, name="compress")
             self.compressed.append(exchange)
-        for kind, size in exchange.collectives:
-            self.beside.add(kind, size, over)
-        return [self.rank.collective(kind, size, over=over, name="gradients") for kind, size in exchange.collectives]
+        return [self.beside.collective(kind, size, over=over, name="gradients") for kind, size in exchange.collectives]
 
     def finish(self) -> Event | Steps:
         """Send off what is left and wait for all buckets, then decompress them.

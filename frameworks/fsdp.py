@@ -139,10 +139,9 @@ class FSDP(DataParallel):
         self.give_back()
         sent_bytes = block.gradient_bytes / 2.0 if self.options.reduce_in_half else block.gradient_bytes
         shard_bytes = block.gradient_bytes / sharers.size
-        event = self.rank.reduce_scatter(sent_bytes, over=sharers, name="gradients")
-        event = self.rank.all_reduce(sent_bytes / sharers.size, over=replicas, name="gradient shards", after=event)
-        self.beside.add(CollectiveKind.REDUCE_SCATTER, sent_bytes, sharers)
-        self.beside.add(CollectiveKind.ALL_REDUCE, sent_bytes / sharers.size, replicas)
+        start, reduce = self.beside.collective, CollectiveKind.ALL_REDUCE
+        event = start(CollectiveKind.REDUCE_SCATTER, sent_bytes, over=sharers, name="gradients")
+        event = start(reduce, sent_bytes / sharers.size, over=replicas, name="gradient shards", after=event)
         if self.host is not None:
             event = self.host.add(shard_bytes, after=event)
         self.pending.append(event)
@@ -169,14 +168,12 @@ class FSDP(DataParallel):
         """The unit that comes next, and the event of its weights being there."""
         unit = self.coming.popleft()
         event = self.gather(unit)
-        if prefetch and self.coming and self.coming[0] not in self.gathered:
-            self.gather(self.coming[0])
-            block = self.coming[0][0]
-            self.beside.add(CollectiveKind.ALL_GATHER, block.parameter_bytes, self.sharers(block)[0])
+        if prefetch and self.coming:
+            self.gather(self.coming[0], ahead=True)
         return unit, event
 
-    def gather(self, unit: Unit) -> Event:
-        """All-gather a unit's weights, unless they are there or on their way."""
+    def gather(self, unit: Unit, *, ahead: bool = False) -> Event:
+        """All-gather a unit's weights, unless they are there or on their way; `ahead`, beside the unit before."""
         if unit not in self.gathered:
             block, (sharers, _) = unit[0], self.sharers(unit[0])
             if nbytes := self.whole_bytes(block):
@@ -184,8 +181,9 @@ class FSDP(DataParallel):
             there = None
             if self.offloads_parameters:  # in fp32, as the gradients are
                 there = self.rank.from_host(block.gradient_bytes / sharers.size, name="parameter shards")
-            self.gathered[unit] = self.rank.all_gather(
-                block.parameter_bytes, over=sharers, name="parameters", after=there
+            start = self.beside.collective if ahead else self.rank.collective
+            self.gathered[unit] = start(
+                CollectiveKind.ALL_GATHER, block.parameter_bytes, over=sharers, name="parameters", after=there
             )
         return self.gathered[unit]
 

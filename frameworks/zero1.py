@@ -60,11 +60,10 @@ class ZeRO1(BucketedGradients):
         """Reduce one bucket to shards, and these over the replicas; the backward pass does not wait."""
         sharers, replicas = self.sharers(over)
         nbytes = nbytes / 2.0 if self.options.reduce_in_half else nbytes
-        event = self.rank.reduce_scatter(nbytes, over=sharers, name="gradients")
-        self.beside.add(CollectiveKind.REDUCE_SCATTER, nbytes, sharers)
+        start, reduce = self.beside.collective, CollectiveKind.ALL_REDUCE
+        event = start(CollectiveKind.REDUCE_SCATTER, nbytes, over=sharers, name="gradients")
         if replicas.size > 1:
-            self.beside.add(CollectiveKind.ALL_REDUCE, nbytes / sharers.size, replicas)
-            event = self.rank.all_reduce(nbytes / sharers.size, over=replicas, name="gradient shards", after=event)
+            event = start(reduce, nbytes / sharers.size, over=replicas, name="gradient shards", after=event)
         if self.host is not None:
             event = self.host.add(nbytes / self.host.sharers[over], after=event)
         return [event]

@@ -58,9 +58,12 @@ class Beside:
         self.rank = rank
         self.waiting: list[tuple[CollectiveKind, float, str | Group]] = []
 
-    def add(self, kind: CollectiveKind, nbytes: float, over: str | Group) -> None:
-        """Note one; if nothing is computed before the next `clear`, it takes nothing."""
+    def collective(
+        self, kind: CollectiveKind, nbytes: float, *, over: str | Group, name: str, after: Event | None = None
+    ) -> Event:
+        """Start one, as `Rank.collective`; if nothing is computed before the next `clear`, it takes nothing."""
         self.waiting.append((kind, nbytes, over))
+        return self.rank.collective(kind, nbytes, over=over, name=name, after=after)
 
     def take(self) -> None:
         """A computation comes next: let them take their shares of it."""
