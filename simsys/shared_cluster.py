@@ -122,6 +122,7 @@ class SharedCluster:
             **hardware_columns(self.platform),
             traffic=self._traffic(stays) if self.config.simulation.collect_events else {},
             assumptions=self._assumptions(),
+            warnings=self._warnings(),
             simulated_s=end_s,
             events=env.events_scheduled,
             jobs=[self._results[index] for index in range(len(self._given))],
@@ -172,6 +173,14 @@ class SharedCluster:
             "dst": [dst for _, dst in pairs],
             "nbytes": [total[pair] for pair in pairs],
         }
+
+    def _warnings(self) -> list[str]:
+        """Those of the jobs, each with the jobs' names."""
+        about: dict[str, list[str]] = {}
+        for index, result in sorted(self._results.items()):
+            for text in result.warnings:
+                about.setdefault(text, []).append(self._given[index].name)
+        return [f"{', '.join(names)}: {text}" for text, names in about.items()]
 
     def _assumptions(self) -> list[str]:
         scheduling = self.config.scheduling or SchedulingConfig()

@@ -118,6 +118,7 @@ class JobRun:
             timeline=collector.over_time(),
             requests=collector.requests,
             assumptions=job.assumptions(),
+            warnings=[*map(str, job.warnings()), *executor.warnings()],
             simulated_s=seconds,
             world_size=job.layout.world_size,
             simulated_ranks=len(executor.ranks()),

@@ -22,7 +22,7 @@ from simsys.collectives.choose import OWN_KERNELS, Choose, named, with_own_all_r
 from simsys.config.expected_errors import expected_errors
 from simsys.config.experiment import ModelConfig, ServingConfig, SimulationConfig
 from simsys.config.hardware import load_engine
-from simsys.errors import UsageError
+from simsys.errors import Problem, UsageError
 from simsys.executors.base import ExecutionModel, Executor
 from simsys.framework import FRAMEWORKS, DecodePhase, PrefillPhase, Scheduler
 from simsys.metrics.collector import ServingMetrics
@@ -110,6 +110,10 @@ class ServingJob(ServingSetup):
         return [
             group.ranks for pool in self.pools for replica in range(pool.layout.data) for group in pool.teams(replica)
         ]
+
+    def warnings(self) -> list[Problem]:
+        """What may have been meant otherwise than it was understood, each with the setting that it is about."""
+        return []
 
     def assumptions(self) -> list[str]:
         """What the figures rest on."""

@@ -20,7 +20,7 @@ from simsys.config.expected_errors import expected_errors
 from simsys.config.experiment import SimulationConfig
 from simsys.config.hardware import load_engine
 from simsys.config.training import TrainingConfig
-from simsys.errors import UsageError
+from simsys.errors import Problem, UsageError
 from simsys.executors.base import ExecutionModel, Executor
 from simsys.executors.iterations.checkpoints import Checkpoints
 from simsys.executors.iterations.training_loop import Phase, TrainingLoop
@@ -136,6 +136,10 @@ class TrainingJob(TrainingSetup):
     def _runs(self) -> tuple[int, ...]:
         """Sizes of the runs of ranks among which model states are divided."""
         return tuple(dict.fromkeys((self.shards.weights, self.shards.optimizer)))
+
+    def warnings(self) -> list[Problem]:
+        """What may have been meant otherwise than it was understood, each with the setting that it is about."""
+        return []
 
     def assumptions(self) -> list[str]:
         """What the figures rest on."""

@@ -85,11 +85,13 @@ class Findings:
         source: Where its settings were written.
         errors: What is wrong with it.
         infeasible: What does not fit although nothing is wrong.
+        warnings: What may have been meant otherwise than it was understood.
     """
 
     source: ScenarioSource
     errors: list[Problem] = field(default_factory=list)
     infeasible: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
 
     def written(self, path: KeyPath) -> bool:
         """Whether the user wrote this setting, under its name or an alias."""
@@ -102,6 +104,10 @@ class Findings:
     def does_not_fit(self, path: KeyPath, message: str) -> None:
         """The scenario is well-formed, but the value at `path` asks for what does not fit."""
         self.infeasible.append(self._problem(path, message))
+
+    def warn(self, problem: Problem) -> None:
+        """The scenario can be simulated, but `problem` says what is doubtful about it."""
+        self.warnings.append(self._problem(key_path(problem.path), problem.message, key=False))
 
     def attempt(self, path: KeyPath, build: Callable[[], T], *, error_at: KeyPath | None = None) -> T | None:
         """Return what `build` makes; None, with its error booked, if it fails.

@@ -5,8 +5,9 @@ The schema says what a file may hold; this says what fits together, at the line 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from simsys.build.cluster import build_cluster
 from simsys.build.job import gpus_of, job_of
@@ -34,8 +35,27 @@ from simsys.config.validation import validate
 from simsys.errors import ConfigError, InfeasibleConfigError, Problem, UsageError
 
 
+class Verdict(NamedTuple):
+    """What a check of one scenario has found.
+
+    Args:
+        errors: What is wrong with it.
+        infeasible: What does not fit although nothing is wrong.
+        warnings: What may have been meant otherwise than it was understood.
+    """
+
+    errors: list[Problem]
+    infeasible: list[Problem]
+    warnings: list[Problem]
+
+
 def check_file(
-    path: Path, assignments: Sequence[str] = (), names: Sequence[str] = (), *, memory: bool = True
+    path: Path,
+    assignments: Sequence[str] = (),
+    names: Sequence[str] = (),
+    *,
+    memory: bool = True,
+    warn: Callable[[Problem], None] = lambda _: None,
 ) -> list[SimulationConfig]:
     """Read, validate and check all scenarios of a file.
 
@@ -44,6 +64,7 @@ def check_file(
         assignments: Settings from the command line, such as ``"parallelism.tp_degree=4"``.
         names: Which scenarios; all if empty.
         memory: Whether they have to fit into device memory too.
+        warn: Called with what is doubtful about them, each problem once.
 
     Returns:
         The scenarios, all of which can be simulated.
@@ -56,6 +77,7 @@ def check_file(
     scenarios: list[SimulationConfig] = []
     errors: dict[Problem, None] = {}  # ordered sets: a problem in the defaults is met once per scenario
     infeasible: dict[Problem, None] = {}
+    doubtful: dict[Problem, None] = {}
     for source in map(with_aliases, read_sources(path, assignments, names)):
         try:
             config = validate(source, SimulationConfig).located_in(path.resolve().parent)
@@ -64,9 +86,12 @@ def check_file(
             errors |= dict.fromkeys(_check_the_rest(source, path.resolve().parent))
             continue
         scenarios.append(config)
-        wrong, does_not_fit = check_scenario(source, config, memory=memory)
-        errors |= dict.fromkeys(wrong)
-        infeasible |= dict.fromkeys(does_not_fit)
+        verdict = check_scenario(source, config, memory=memory)
+        errors |= dict.fromkeys(verdict.errors)
+        infeasible |= dict.fromkeys(verdict.infeasible)
+        doubtful |= dict.fromkeys(verdict.warnings)
+    for problem in doubtful:
+        warn(problem)
     if errors:
         raise ConfigError([*errors, *infeasible])
     if infeasible:
@@ -77,41 +102,43 @@ def check_file(
 def check_config(config: SimulationConfig) -> list[Problem]:
     """What is wrong with a scenario that was made in Python; the problems have paths but no lines."""
     source = unlocated(config.model_dump(exclude_unset=True))
-    errors, infeasible = check_scenario(source, config)
-    return [*errors, *infeasible]
+    verdict = check_scenario(source, config)
+    return [*verdict.errors, *verdict.infeasible]
 
 
-def check_scenario(
-    source: ScenarioSource, config: SimulationConfig, *, memory: bool = True
-) -> tuple[list[Problem], list[Problem]]:
+def check_scenario(source: ScenarioSource, config: SimulationConfig, *, memory: bool = True) -> Verdict:
     """Check one valid scenario, or each of its jobs.
 
     Args:
         source: Where its settings were written.
         config: The scenario.
         memory: Whether it has to fit into device memory too.
-
-    Returns:
-        What is wrong with it, and what does not fit although nothing is wrong.
     """
     if config.jobs is None:
         return _check_one(source, config, memory=memory)
     errors: dict[Problem, None] = {}  # what is wrong with the cluster is met once per job
     infeasible: dict[Problem, None] = {}
+    warnings: dict[Problem, None] = {}
     for each in jobs_of(source, config):
-        wrong, does_not_fit = _check_one(each.source, each.config, each.job, memory=memory)
-        errors |= dict.fromkeys(each.in_the_file(wrong))
-        infeasible |= dict.fromkeys(each.in_the_file(does_not_fit))
-    return list(errors), list(infeasible)
+        verdict = _check_one(each.source, each.config, each.job, memory=memory)
+        errors |= dict.fromkeys(each.in_the_file(verdict.errors))
+        infeasible |= dict.fromkeys(each.in_the_file(verdict.infeasible))
+        warnings |= dict.fromkeys(each.in_the_file(verdict.warnings))
+    return Verdict(list(errors), list(infeasible), list(warnings))
 
 
 def _check_one(
     source: ScenarioSource, config: SimulationConfig, job: JobConfig | None = None, *, memory: bool
-) -> tuple[list[Problem], list[Problem]]:
+) -> Verdict:
     """Check a scenario that is one job: `job` of several, or all."""
     found = Findings(with_aliases(source))
+    _look_into(config, job, found, memory=memory)
+    return Verdict(found.errors, found.infeasible, found.warnings)
+
+
+def _look_into(config: SimulationConfig, job: JobConfig | None, found: Findings, *, memory: bool) -> None:
     if not check_sizes(config, found):
-        return found.errors, []
+        return
     spec = check_hardware(config, found)
     if spec is not None:
         check_precision(config, spec, found)
@@ -126,7 +153,7 @@ def _check_one(
         gpus = gpus_of(config, job, cluster.num_gpus)
         if gpus > cluster.num_gpus:
             found.does_not_fit(("gpus",), f"{gpus} GPUs are needed, the cluster has {cluster.num_gpus}")
-            return found.errors, found.infeasible
+            return
         cluster = cluster.part(range(gpus))
     check_pattern(config, cluster, found)
     if cluster is not None and cluster.exceptions:
@@ -140,10 +167,11 @@ def _check_one(
     shortest = check_workload(config, model, found)
     if not found.errors and cluster is not None and model is not None and engine is not None:
         resolved = job_of(config, cluster, model)
+        for problem in resolved.warnings():
+            found.warn(problem)
         sound = isinstance(resolved, ServingJob) or _can_shard(resolved, found)
         if sound and memory:
             _check_memory(resolved, shortest, found)
-    return found.errors, found.infeasible
 
 
 def _check_the_rest(source: ScenarioSource, folder: Path) -> list[Problem]:
@@ -152,8 +180,7 @@ def _check_the_rest(source: ScenarioSource, folder: Path) -> list[Problem]:
     if rest is None:
         return []
     config, touched = rest
-    wrong, _ = check_scenario(source, config.located_in(folder), memory=False)
-    return still_true(wrong, touched)
+    return still_true(check_scenario(source, config.located_in(folder), memory=False).errors, touched)
 
 
 def _can_shard(job: TrainingJob, found: Findings) -> bool:

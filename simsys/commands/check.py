@@ -25,19 +25,26 @@ def check(file: Path, assignments: Sequence[str], as_json: bool) -> int:
     from simsys.check import check_file
     from simsys.errors import ConfigError, InfeasibleConfigError
 
+    warnings: list[Problem] = []
     try:
-        names = [config.name for config in check_file(file, assignments)]
+        names = [config.name for config in check_file(file, assignments, warn=warnings.append)]
     except (ConfigError, InfeasibleConfigError) as error:
         if not as_json:
             raise
-        problems = [_problem(problem) for problem in error.problems]
-        answer_json({"file": str(file), "scenarios": [], "problems": problems})
+        _answer(file, [], error.problems, warnings)
         return error.exit_code
     if as_json:
-        answer_json({"file": str(file), "scenarios": names, "problems": []})
+        _answer(file, names, [], warnings)
     else:
+        for problem in warnings:
+            answer(f"warning: {problem}")
         answer(f"{file}: ok, {len(names)} scenario{'s' if len(names) > 1 else ''}: {', '.join(names)}")
     return 0
+
+
+def _answer(file: Path, names: Sequence[str], problems: Sequence[Problem], warnings: Sequence[Problem]) -> None:
+    lists = {"problems": [*map(_problem, problems)], "warnings": [*map(_problem, warnings)]}
+    answer_json({"file": str(file), "scenarios": list(names), **lists})
 
 
 def _problem(problem: Problem) -> dict[str, Any]:

@@ -336,6 +336,10 @@ class Executor(Clocks, ABC):
         """Let `tell` be called before anybody asks the probes what they have heard."""
         self._tells.append(tell)
 
+    def warnings(self) -> list[str]:
+        """What makes the times that this level of detail has found doubtful; nothing by default."""
+        return []
+
     def tell_all(self) -> None:
         """Let the probes hear what they have not been told yet."""
         for tell in self._tells:

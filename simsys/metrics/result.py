@@ -42,6 +42,8 @@ class RunResult:
             anything to the second; only if events are collected.
         jobs: The result of each job, if several share the cluster.
         assumptions: Defaults and data that the figures rest on, for people.
+        warnings: What makes the figures doubtful, or was understood otherwise than it may have been meant; for people,
+            who see it first.
         simulated_s: Simulated time.
         world_size: Ranks of the job; 0 of several jobs.
         simulated_ranks: Those that run processes of their own, as stand-ins or each for itself.
@@ -67,6 +69,7 @@ class RunResult:
     traffic: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     jobs: Sequence[RunResult] = ()
     assumptions: Sequence[str] = ()
+    warnings: Sequence[str] = ()
     simulated_s: float = 0.0
     world_size: int = 0
     simulated_ranks: int = 0
@@ -94,6 +97,7 @@ class RunResult:
             "kind": self.kind,
             "level_of_detail": self.lod,
             "contention": self.contention,
+            "warnings": list(self.warnings),
             "simulated_s": self.simulated_s,
             "events": self.events,
             "metrics": dict(self.metrics),

@@ -17,7 +17,7 @@ from simsys.errors import InfeasibleConfigError, InfeasibleError, OutputError, S
 from simsys.metrics.result import RunResult
 from simsys.report.export import write_results
 from simsys.report.progress import Progress
-from simsys.report.summary import headline, summary_text
+from simsys.report.summary import headline, summary_text, warning_lines
 from simsys.simulation import simulate
 
 
@@ -43,12 +43,12 @@ class Outcome:
         return self.error.exit_code if self.error is not None else 0
 
     def text(self, *, brief: bool = False) -> str:
-        """The answer for people; if `brief`, its headline alone."""
+        """The answer for people; if `brief`, its headline and warnings alone."""
         if self.result is None:
             reason = str(self.error)
             return f"{self.name}: {reason}" if "does not fit" in reason else f"{self.name}: does not fit: {reason}"
         if brief:
-            return headline(self.result)
+            return "\n".join([headline(self.result), *warning_lines(self.result)])
         files = ["", "files", *(f"  {file}" for file in self.files)] if self.files else []
         return "\n".join([summary_text(self.result), *files])
 

@@ -16,7 +16,7 @@ from simsys.units import GIB, MIB, Dimension, pretty
 def summary_text(result: RunResult) -> str:
     """Describe a run: the headline on the first line, then lines of at most 80 columns."""
     blocks = [
-        [headline(result)],
+        [headline(result), *warning_lines(result)],
         *_figures(result),
         _why(result),
         ["assumptions", *(line for text in result.assumptions for line in wrap(text, "  - ", "    "))],
@@ -30,6 +30,11 @@ def _figures(result: RunResult) -> list[list[str]]:
         return [job_table(result).split("\n"), *([headline(job)] for job in result.jobs)]
     figures = _training(result) if result.kind == "training" else serving_lines(result.metrics)
     return [[*figures, *_memory(result)]]
+
+
+def warning_lines(result: RunResult) -> list[str]:
+    """What makes a run doubtful, on lines of their own below its headline."""
+    return [line for text in result.warnings for line in wrap(text, "  warning: ", "    ")]
 
 
 def headline(result: RunResult) -> str:
