@@ -23,9 +23,9 @@ def test_a_run_without_doubt_has_no_warnings():
 def test_a_warning_follows_the_headline_also_where_the_answer_is_brief():
     result = replace(_result(), warnings=("the links are shared " * 8,))
     for text in (summary_text(result), Outcome("a", result).text(brief=True)):
-        first, second, third = text.split("\n")[:3]
-        assert first.startswith("experiment: ") and second.startswith("  warning: the links")
-        assert "shared" in third
+        assert text.split("\n")[0].startswith("experiment: ")
+        assert text.split("\n")[1].startswith("  warning: the links")
+        assert "shared" in text.split("\n")[2]
     assert result.as_dict()["warnings"] == list(result.warnings)
 
 
