@@ -13,6 +13,7 @@ from simsys.build.job import gpus_of, resolve
 from simsys.build.serving import ServingJob
 from simsys.config.experiment import JobConfig, SchedulingConfig, SimulationConfig
 from simsys.errors import DeadlockError, InfeasibleError
+from simsys.executors import Links
 from simsys.jobs.manager import JobManager, Stay
 from simsys.jobs.placement import PLACEMENTS
 from simsys.jobs.queue import QUEUES, Waiting
@@ -55,6 +56,8 @@ class SharedCluster:
         self._given: Sequence[JobConfig] = config.jobs or ()
         self._cluster = build_cluster(config.hardware, config.network, config.folder)
         self.platform = self._cluster.platform()
+        serving = any(config.job(job).serving is not None for job in self._given)
+        self._links = Links.LOADS if serving else Links.STEPS  # of all jobs, so that their transfers meet
         self._runs: dict[int, JobRun] = {}
         self._parts: dict[int, PlatformPart] = {}
         self._results: dict[int, RunResult] = {}
@@ -86,7 +89,8 @@ class SharedCluster:
             job = replace(job, starts_s=self.platform.env.now)
         part = self._parts[index] = PlatformPart(self.platform, gpus)
         occupy = self.config.simulation.occupy_links is not False
-        run = JobRun(job, part, self._probes, occupy_links=occupy, alone=not occupy or len(self._given) == 1)
+        links = self._links if occupy else Links.IDLE
+        run = JobRun(job, part, self._probes, links=links, alone=not occupy or len(self._given) == 1)
         self._runs[index] = run
 
         def ended(_: Event) -> None:

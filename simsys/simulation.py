@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from simpy.events import Event
 
 from simsys.build.job import Job, build_job
+from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
 from simsys.config.experiment import SimulationConfig
-from simsys.executors import Executor, executor_class
+from simsys.executors import Executor, Links, MediumDetail, executor_class
 from simsys.metrics.memory import MemoryTimeline
 from simsys.metrics.result import RunResult
 from simsys.platform.memory import DeviceMemory
 from simsys.platform.part import Hardware
 from simsys.platform.platform import VirtualHardwarePlatform
 from simsys.probes import Probe, Probes
+from simsys.shared_links import MOST_APART, communicates, hindered, links_of_teams
 
 
 def simulate(config: SimulationConfig, probes: Iterable[Probe] = ()) -> RunResult:
@@ -52,18 +54,42 @@ def simulate_job(job: Job, probes: Iterable[Probe] = ()) -> RunResult:
         SimsysError: If it cannot be carried out.
     """
     started, started_cpu = time.perf_counter(), time.process_time()
-    platform = job.cluster.platform()
-    run = JobRun(job, platform, probes, occupy_links=job.config.simulation.occupy_links is True)
-    timed = job.config.simulation.duration is not None
-    platform.env.run(until=run.ended if timed else None)
+    given, probes = job.config.simulation.occupy_links, list(probes)
+    if job.config.simulation.lod != "medium" or given is False:
+        result = _run(job, Links.IDLE, probes).whole_result()
+    elif given is True:
+        result = _run(job, Links.LOADS if isinstance(job, ServingJob) else Links.STEPS, probes).whole_result()
+    else:
+        result = _where_transfers_meet(job, probes)
+    return replace(result, wall_s=time.perf_counter() - started, cpu_s=time.process_time() - started_cpu)
+
+
+def _run(job: Job, links: Links, probes: Sequence[Probe]) -> JobRun:
+    """Carry a job out on hardware of its own."""
+    run = JobRun(job, job.cluster.platform(), probes, links=links)
+    run.executor.env.run(until=run.ended if job.config.simulation.duration is not None else None)
     run.executor.check_finished()
-    return replace(
-        run.result(),
-        **hardware_columns(platform),
-        traffic=platform.traffic() if job.config.simulation.collect_events else {},
-        wall_s=time.perf_counter() - started,
-        cpu_s=time.process_time() - started_cpu,
-    )
+    return run
+
+
+def _where_transfers_meet(job: Job, probes: Sequence[Probe]) -> RunResult:
+    """Carry a job out on idle links if its transfers do not hinder each other there, else on shared ones.
+
+    Observers hear of one of these runs only.
+    """
+    links = links_of_teams(job, job.cluster.platform().network) if isinstance(job, ServingJob) else Links.IDLE
+    if links is Links.IDLE:
+        scouts = bool(probes) and communicates(job)
+        idle = _run(job, links, () if scouts else probes)
+        assert isinstance(idle.executor, MediumDetail)
+        meets = idle.executor.meets
+        if not hindered(job, meets):
+            result = (_run(job, links, probes) if scouts else idle).whole_result()
+            return replace(result, contention=f"{job.cluster.network.contention}, none met")
+        links = Links.LOADS if isinstance(job, ServingJob) else Links.STEPS
+        if meets.out_of_step and isinstance(job, TrainingJob) and job.layout.world_size <= MOST_APART:
+            job = replace(job, apart=True)
+    return _run(job, links, probes).whole_result()
 
 
 class JobRun:
@@ -73,7 +99,7 @@ class JobRun:
         job: What is to be done.
         hardware: The GPUs that do it.
         probes: Further observers.
-        occupy_links: Whether transfers slow each other at medium too.
+        links: What becomes of transfers at medium.
         alone: False if others use the same links, so that equal iterations may take different times.
     """
 
@@ -83,7 +109,7 @@ class JobRun:
         hardware: Hardware,
         probes: Iterable[Probe] = (),
         *,
-        occupy_links: bool = False,
+        links: Links = Links.IDLE,
         alone: bool = True,
     ) -> None:
         self.job = job
@@ -91,13 +117,20 @@ class JobRun:
         self._collector = job.collector()
         self._timelines = [MemoryTimeline()] if settings.collect_events else []
         observers = [self._collector, *probes, *self._timelines]
-        level = executor_class(settings.lod, occupy_links=occupy_links)
+        level = executor_class(settings.lod, links)
         self.executor: Executor = level(hardware, job.execution_model(), job.roles(), Probes(observers))
         watched = any(not probe.counts_only for probe in (*probes, *self._timelines))
         self._started_s = hardware.env.now
         self._busy_s = self.executor.busy_seconds(self.executor.ranks())
         self.ended: Event = job.start(self.executor, observed=watched or not alone)
         """Fires when it is done."""
+
+    def whole_result(self) -> RunResult:
+        """What it found out, and the hardware, which it has for itself."""
+        platform = self.executor.platform
+        assert isinstance(platform, VirtualHardwarePlatform)
+        traffic = platform.traffic() if self.job.config.simulation.collect_events else {}
+        return replace(self.result(), **hardware_columns(platform), traffic=traffic)
 
     def result(self) -> RunResult:
         """What it found out, without what is known of the cluster as a whole."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import simpy
 
@@ -13,6 +13,7 @@ from simsys.platform.timeline import Timeline
 from simsys.platform.topology import LinkSpec, Topology
 
 Timelines = Mapping[int, Timeline[LinkSpec]]
+K = TypeVar("K")
 
 
 def queue_ends(plan: Iterable[tuple[float, float]]) -> list[float]:
@@ -144,40 +145,39 @@ class NaiveFairNetwork:
         self.route = topology.route
         self.timelines = timelines or {}
 
-    def arrivals(self, plan: Sequence[Message]) -> list[float]:
-        """When the last byte of each message has arrived."""
-        order = sorted(range(len(plan)), key=lambda index: plan[index].start_s)
-        left: dict[int, float] = {}
-        ends: dict[int, float] = {}
+    def arrivals(self, plan: Sequence[Message | Rounds]) -> list[float]:
+        """When the last byte of each message, and each collective, has arrived."""
+        entries = [_Entry(entry) for entry in plan]
+        left: dict[tuple[int, int], float] = {}  # by entry and transfer
         now = 0.0
         changes = sorted({time_s for each in self.timelines.values() for time_s in each.changes_s})
-        while order or left:
+        while left or any(entry.waits for entry in entries):
             self._renew(now)
-            rates = self.rates({index: self.route(plan[index].src, plan[index].dst) for index in left})
-            next_end = min((now + left[index] / rates[index] for index in left), default=float("inf"))
-            next_start = plan[order[0]].start_s if order else float("inf")
+            rates = self.rates({key: self.route(*entries[key[0]].pairs[key[1]]) for key in left})
+            next_end = min((now + left[key] / rates[key] for key in left), default=float("inf"))
+            next_start = min((entry.next_s for entry in entries if entry.waits), default=float("inf"))
             next_change = next((time_s for time_s in changes if time_s > now), float("inf"))
             then = min(next_end, next_start, next_change)
-            for index in list(left):
-                if now + left[index] / rates[index] <= then * (1 + 1e-14):
-                    del left[index]
+            for key in list(left):
+                if now + left[key] / rates[key] <= then * (1 + 1e-14):
+                    del left[key]
                     self._renew(then)
-                    route = self.route(plan[index].src, plan[index].dst)
-                    ends[index] = then + sum(self.links[link].latency_s for link in route)
+                    route = self.route(*entries[key[0]].pairs[key[1]])
+                    entries[key[0]].arrived(then + sum(self.links[link].latency_s for link in route))
                 else:
-                    left[index] -= rates[index] * (then - now)
-            while order and plan[order[0]].start_s <= then:
-                left[order[0]] = plan[order[0]].nbytes
-                order.pop(0)
+                    left[key] -= rates[key] * (then - now)
+            for index, entry in enumerate(entries):
+                if entry.waits and entry.next_s <= then * (1 + 1e-15):
+                    left |= {(index, transfer): entry.nbytes for transfer in range(entry.start())}
             now = then
-        return [ends[index] for index in range(len(plan))]
+        return [entry.next_s for entry in entries]
 
     def _renew(self, now: float) -> None:
         """What links can do now."""
         for index, timeline in self.timelines.items():
             self.links[index] = timeline.at(now)
 
-    def rates(self, routes: dict[int, Sequence[int]]) -> dict[int, float]:
+    def rates(self, routes: Mapping[K, Sequence[int]]) -> dict[K, float]:
         """Max-min fair rates: again and again, the fullest link decides for the flows on it that have no rate yet."""
         rates: dict[int, float] = {}
         while len(rates) < len(routes):
@@ -193,3 +193,31 @@ class NaiveFairNetwork:
                 if fullest in route and flow not in rates:
                     rates[flow] = shares[fullest]
         return rates
+
+
+class _Entry:
+    """How far a message or a collective is: the rounds that are left, each with its pairs, bytes, and pause."""
+
+    def __init__(self, entry: Message | Rounds) -> None:
+        steps = entry.steps if isinstance(entry, Rounds) else [([(entry.src, entry.dst)], entry.nbytes, 1, 0.0)]
+        self._rounds = [(pairs, nbytes, pause_s) for pairs, nbytes, repeat, pause_s in steps for _ in range(repeat)]
+        self.next_s = entry.start_s
+        """When the next round starts, or all are over."""
+        self.waits = True
+        """Whether the next round has still to start."""
+        self.pairs: Sequence[tuple[int, int]] = ()
+        self.nbytes = 0.0
+        self._missing = 0
+
+    def start(self) -> int:
+        """Begin the next round; return its number of transfers."""
+        (self.pairs, self.nbytes, self._pause_s), self.waits = self._rounds.pop(0), False
+        self._missing = len(self.pairs)
+        return self._missing
+
+    def arrived(self, end_s: float) -> None:
+        self.next_s = max(self.next_s, end_s)
+        self._missing -= 1
+        if not self._missing:
+            self.next_s += self._pause_s
+            self.waits = bool(self._rounds)

@@ -59,7 +59,7 @@ class NaiveDetail(HighDetail):
         self.platform.devices[rank].busy_s += seconds
 
     def _collective(self, op: Forward, kind: Any, nbytes: float) -> Iterator[Any]:
-        for pairs, each_bytes, repeat, pause_s in self.communicator(op.team)._steps(kind, nbytes):
+        for pairs, each_bytes, repeat, pause_s in self.communicator(op.team).steps_alone(kind, nbytes):
             for _ in range(repeat):
                 yield self.env.all_of([self._links._transfer(src, dst, each_bytes) for src, dst in pairs])
                 if pause_s:

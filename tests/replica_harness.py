@@ -17,7 +17,7 @@ from frameworks.llm_decode import LLMDecode
 from frameworks.llm_prefill import LLMPrefill
 from frameworks.round_robin import RoundRobin
 from simsys.collectives.choose import cheapest
-from simsys.executors import executor_class
+from simsys.executors import Links, executor_class
 from simsys.executors.base import ExecutionModel
 from simsys.framework import Router, Scheduler
 from simsys.model.work import Precision
@@ -86,7 +86,8 @@ class Toy:
         model = ExecutionModel(
             cheapest, Precision(), per_layer_s=1e-6, stepping="stepping" in level, async_scheduling=beside
         )
-        kind = executor_class("high" if level == "high" else "medium", occupy_links="occupied" in level)
+        links = Links.LOADS if "occupied" in level else Links.IDLE
+        kind = executor_class("high" if level == "high" else "medium", links)
         roles = [self.layout.group(replica * tensor, "tensor").ranks for replica in range(replicas)]
         observers = [self.served, StepsTold(self.served), self.moves, *probes]
         self.executor = kind(self.platform, model, roles, Probes(observers))

@@ -114,6 +114,7 @@ def test_defaults_and_units_are_written_out(experiment: Path, tmp_path: Path) ->
         "lod": "medium",
         "seed": 7,
         "collect_events": False,
+        "occupy_links": "auto",
         "save_detailed": False,
     }
 

@@ -108,7 +108,7 @@ def test_flows_end_as_if_all_rates_were_found_anew_at_every_change(shape: str, e
         assert ends == pytest.approx(NaiveFairNetwork(topology).arrivals(messages), rel=1e-9)
         carried = sum(len(topology.route(message.src, message.dst)) * message.nbytes for message in messages)
         assert sum(link.nbytes for link in network.links) == pytest.approx(carried)
-        assert not any(link.flows for link in network.links)
+        assert not any(network.prepare([(message.src, message.dst)]).streams for message in messages)
 
 
 def test_flows_elsewhere_are_left_alone() -> None:
@@ -117,8 +117,8 @@ def test_flows_elsewhere_are_left_alone() -> None:
     network.transfer(0, 1, 100.0)
     env.at(3.0, lambda _: network.transfer(2, 3, 1.0))
     env.run(until=10.0)
-    ((flow, _),) = network.route(0, 1)[0].flows.items()
-    assert (flow.since_s, flow.bytes_per_s) == (0.0, 2.0)
+    (stream,) = network.prepare([(0, 1)]).streams
+    assert (stream.since_s, stream.bytes_per_s) == (0.0, 2.0)
 
 
 @pytest.mark.parametrize("flows", [1, 2, 5])
@@ -138,6 +138,7 @@ def test_a_link_is_busy_for_the_bytes_that_have_been_sent() -> None:
     first, second = network.links
     assert (first.busy_before(2.0), second.busy_before(2.0)) == (pytest.approx(2.0), pytest.approx(2.0))
     env.run()
+    first, second = network.links
     assert (first.busy_before(env.now), second.busy_before(env.now)) == (pytest.approx(5.5), pytest.approx(5.0))
 
 
@@ -156,7 +157,7 @@ def test_steps_of_a_collective_share_links_with_others() -> None:
 def test_nothing_at_all_is_done_at_once_and_nothing_to_send_takes_the_latency() -> None:
     env = Environment(1.0)
     network = FairNetwork(env, line(B, B))
-    env.run(network.transfer_all([], 5.0))
+    env.run(network.carry([], 5.0))
     assert env.now == 1.0
     env.run(network.transfer(0, 2, 0.0))
     assert env.now == 1.0 + 2 * L

@@ -180,7 +180,7 @@ def test_transfers_started_together_end_with_the_last_of_them(shape: str) -> Non
     ends, apart = arrivals(topology, messages)
     env = Environment()
     together = CutThroughNetwork(env, topology)
-    env.run(together.transfer_all([together.route(message.src, message.dst) for message in messages], 42.0))
+    env.run(together.carry([(message.src, message.dst) for message in messages], 42.0))
     assert env.now == max(ends)
     for one, other in zip(apart.links, together.links, strict=True):
         assert (one.busy_s, one.nbytes, one.free_at_s) == (other.busy_s, other.nbytes, other.free_at_s)
@@ -191,14 +191,14 @@ def test_transfers_over_equal_links_share_their_events() -> None:
     for size in (4, 32):
         env = Environment()
         network = CutThroughNetwork(env, single_switch(size, B, L))
-        env.run(network.transfer_all([network.route(i, (i + 1) % size) for i in range(size)], 1e6))
+        env.run(network.carry([(i, (i + 1) % size) for i in range(size)], 1e6))
         counts.append(env.events_scheduled)
     assert counts[0] == counts[1] <= 3
 
 
 def test_no_transfers_at_all_are_done_at_once() -> None:
     env = Environment(3.0)
-    env.run(CutThroughNetwork(env, full_mesh(2, B, L)).transfer_all([], 5.0))
+    env.run(CutThroughNetwork(env, full_mesh(2, B, L)).carry([], 5.0))
     assert env.now == 3.0
 
 

@@ -13,6 +13,7 @@ from simsys.build.cluster import build_cluster
 from simsys.check import check_config
 from simsys.config.cluster import HardwareConfig, NetworkConfig
 from simsys.platform.nodes import Fabric, Nics, NodeInside, nodes_on_fabric
+from simsys.platform.routing import Routing
 from simsys.platform.topology import Topology
 from simsys.report.export import write_results
 
@@ -72,12 +73,13 @@ def test_dimensions_and_shapes_are_those_given() -> None:
 
 @pytest.mark.parametrize(
     ("topology_type", "default"),
-    [("switch", "shortest"), ("torus_2d", "shortest"), ("fat_tree", "ecmp"), ("dragonfly", "ecmp")],
+    [("switch", "shortest"), ("torus_2d", "shortest"), ("fat_tree", "adaptive"), ("dragonfly", "adaptive")],
 )
 def test_the_routing_is_that_of_the_topology_unless_it_is_given(topology_type: str, default: str) -> None:
-    assert built({"topology_type": topology_type}).routing == default
-    assert built({"topology_type": topology_type, "routing": "shortest"}).routing == "shortest"
-    assert built({"topology_type": topology_type, "routing": "ecmp"}).routing == "ecmp"
+    assert built({"topology_type": topology_type}).routing.kind == default
+    assert built({"topology_type": topology_type, "routing": "shortest"}).routing == Routing("shortest")
+    hashes = {"kind": "ecmp", "seed": 3, "qps": 1}
+    assert built({"topology_type": topology_type, "routing": hashes}).routing == Routing("ecmp", 3, 1)
 
 
 def test_a_graph_of_nodes_joins_nodes_with_their_own_insides_and_nics() -> None:
@@ -94,7 +96,7 @@ def test_a_graph_of_gpus_is_all_there_is() -> None:
     network = {"topology_type": "custom", "edges": edges, "link_bandwidth": "3 GB/s", "routing": "shortest"}
     graph = built(network, gpus_per_node=2, num_nodes=2)
     assert (graph.num_gpus, graph.node_size, graph.names) == (4, 2, ("leaf0", "leaf1", "spine"))
-    assert (graph.hops(0, 1), graph.hops(0, 2), graph.routing) == (2, 4, "shortest")
+    assert (graph.hops(0, 1), graph.hops(0, 2), graph.routing.kind) == (2, 4, "shortest")
     assert {link.bytes_per_s for link in graph.links} == {3e9, 9e9}
 
 
@@ -141,7 +143,8 @@ def test_a_setting_that_does_not_fit_the_cluster_is_named(network: dict[str, Any
         ({"topology_type": "fat_tree", "oversubscription": 0}, "greater than or equal to 0.1"),
         ({"topology_type": "fat_tree", "radix": 5000}, "less than or equal to 1024"),
         ({"topology_type": "mesh"}, "Input should be"),
-        ({"topology_type": "ring", "routing": "adaptive"}, "'shortest' or 'ecmp'"),
+        ({"topology_type": "ring", "routing": "adaptative"}, "Input should be 'adaptive', 'per_packet', 'ecmp' or"),
+        ({"routing": {"kind": "adaptive", "qps": 2}}, "qps belongs to kind ecmp, not to adaptive"),
     ],
 )
 def test_settings_of_other_topologies_and_odd_values_are_refused(network: dict[str, Any], message: str) -> None:

@@ -65,7 +65,7 @@ def test_the_levels_agree_where_only_caches_are_on_the_links() -> None:
 def test_where_collectives_meet_caches_high_and_occupied_links_are_near() -> None:
     high, occupied, idle = (
         disaggregated(lod, 2, occupy_links=occupy).metrics
-        for lod, occupy in (("high", None), ("medium", True), ("medium", None))
+        for lod, occupy in (("high", "auto"), ("medium", True), ("medium", False))
     )
     for name in ("mean_tpot_ms", "mean_e2el_ms", "duration"):
         assert occupied[name] == pytest.approx(high[name], rel=0.01)

@@ -238,7 +238,7 @@ def test_what_the_figures_rest_on_and_what_the_run_took_are_said() -> None:
     text = summary_text(run)
     for assumption in run.assumptions:
         assert " ".join(assumption.split()) in " ".join(text.split())
-    assert f"level of detail medium, contention none (idle links): {run.events:,} events in " in text
+    assert f"level of detail medium, contention fair (max-min), none met: {run.events:,} events in " in text
 
 
 def test_the_facade_gives_the_same_text() -> None:

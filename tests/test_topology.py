@@ -201,7 +201,7 @@ def test_cached_routes_are_bounded_and_stay_right(monkeypatch: pytest.MonkeyPatc
     graph = build("ring", 8)
     for _ in range(2):
         assert [graph.hops(0, dst) for dst in range(8)] == [0, 1, 2, 3, 4, 3, 2, 1]
-        assert len(graph._routes) <= 5
+        assert len(graph._ways) <= 5
 
 
 @pytest.mark.parametrize("kind", ["ring", "torus_2d", "switch"])

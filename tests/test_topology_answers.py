@@ -131,7 +131,7 @@ def run(*arguments: str) -> str:
 
 def test_the_answer_says_all_there_is(experiment: Path) -> None:
     text = run(str(experiment), "--scenario", "rails", "--route", "0", "9")
-    assert text.startswith("rails: 4 x 8 GPUs on rail_optimized, routing ecmp\n")
+    assert text.startswith("rails: 4 x 8 GPUs on rail_optimized, routing adaptive\n")
     assert "vertices: 32 gpu, 4 nvswitch, 32 port, 16 leaf, 2 spine" in text
     assert "bisection bandwidth: 768 GB/s in each direction" in text
     assert "hops between GPUs: at most 8, " in text

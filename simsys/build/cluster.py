@@ -54,7 +54,7 @@ class Cluster:
     gpus_per_node: int
     topology: Topology
     num_nics: int
-    network: type[Network[Any]]
+    network: type[Network[Any, Any]]
     usd_per_gpu_hour: float
     exceptions: Mapping[int, DeviceSpec] = field(default_factory=dict, hash=False)
     tuning: NcclTuning | None = None
@@ -166,7 +166,7 @@ def build_cluster(hardware: HardwareConfig, network: NetworkConfig, folder: Path
         first.gpus_per_node,
         topology,
         sum(kind.nics.count for kind in per_node),
-        NETWORKS[network.contention, network.switching],
+        NETWORKS[network.sharing, network.switching],
         sum(kind.usd_per_gpu_hour for kind in per_node) / len(per_node),
         tuning=tuning_of(kinds, network),
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from simsys.config.cluster import SETTINGS_OF, NetworkConfig
+from simsys.config.cluster import SETTINGS_OF, NetworkConfig, RoutingConfig
 from simsys.config.document import Document, KeyPath
 from simsys.config.edges import EdgeConfig, EdgeTable, read_edges
 from simsys.config.hardware import FabricProfile
@@ -15,6 +15,7 @@ from simsys.errors import ConfigError, Problem
 from simsys.platform.custom_graph import Edge, custom_graph, edge_problems, joined
 from simsys.platform.fat_tree import DEFAULT_RADIX
 from simsys.platform.nodes import Fabric, Nics, NodeInside, nodes_on_fabric
+from simsys.platform.routing import Routing
 from simsys.platform.topology import Topology, TopologyError, with_nodes
 
 T = TypeVar("T")
@@ -48,6 +49,7 @@ def build_topology(
         ConfigError: With the settings of the network that do not fit the cluster, each with its place.
         UsageError: If the hardware does not fit together.
     """
+    routing = _routing(network.routing)
     latency_s = network.base_latency if network.base_latency is not None else profile.latency
     settings: dict[str, Any] = {}
     if network.topology_type == "custom":
@@ -55,7 +57,7 @@ def build_topology(
         if joined(edges) == "gpu":
             one_gpu = network.link_bandwidth or widest.bytes_per_s
             graph = custom_graph(num_nodes * gpus_per_node, one_gpu, latency_s, edges=edges)
-            return with_nodes(graph, gpus_per_node, network.routing)
+            return with_nodes(graph, gpus_per_node, routing)
         settings = {"edges": edges}
     else:
         settings = {name: getattr(network, name) for name in SETTINGS_OF if name != "pxn"}
@@ -64,8 +66,13 @@ def build_topology(
             settings.setdefault("radix", profile.radix or DEFAULT_RADIX)
     bytes_per_s = network.link_bandwidth or widest.count * widest.bytes_per_s
     pxn = network.topology_type == "rail_optimized" and network.pxn is not False
-    fabric = Fabric(network.topology_type, bytes_per_s, latency_s, settings, network.routing, pxn)
+    fabric = Fabric(network.topology_type, bytes_per_s, latency_s, settings, routing, pxn)
     return _placed(lambda: nodes_on_fabric(num_nodes, gpus_per_node, inside=inside, nics=nics, fabric=fabric))
+
+
+def _routing(given: RoutingConfig | None) -> Routing | None:
+    """The routing that a user asks for; None for the topology's own."""
+    return None if given is None else Routing(**given.model_dump(exclude_none=True))
 
 
 def _placed(build: Callable[[], T]) -> T:

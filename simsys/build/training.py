@@ -43,7 +43,13 @@ STEADY_MEMORY = ("parameters", "gradients", "optimizer", "buffers", "fragmentati
 
 @dataclass(frozen=True)
 class TrainingJob(TrainingSetup):
-    """A training scenario that can be measured and started."""
+    """A training scenario that can be measured and started.
+
+    Args:
+        apart: Whether every rank runs a process, also where ranks work alike.
+    """
+
+    apart: bool = False
 
     @cached_property
     def memory_by_stage(self) -> list[dict[str, int]]:
@@ -123,6 +129,8 @@ class TrainingJob(TrainingSetup):
 
     def roles(self) -> Roles:
         """Ranks that work alike; where hardware differs, of a module of the user's own every rank works for itself."""
+        if self.apart:
+            return alone(self.layout)
         cluster, varies, runs = self.cluster, self.config.hardware.jitter is not None, self._runs()
         together = one_group(self.layout, runs)
         kinds = cluster.kinds(links=not together)  # they are the same for all who communicate together

@@ -38,7 +38,7 @@ def attribution_variants(config: SimulationConfig) -> tuple[str, ...]:
     """
     if config.jobs is not None:
         raise UsageError(f"{config.name}: attribution is of one job, not of several that share a cluster")
-    return (*ATTRIBUTION, OCCUPIED) if config.simulation.occupy_links else ATTRIBUTION
+    return (*ATTRIBUTION, OCCUPIED) if config.simulation.occupy_links is True else ATTRIBUTION
 
 
 def _with(config: SimulationConfig, **settings: object) -> SimulationConfig:

@@ -152,14 +152,38 @@ class HardwareConfig(FrozenModel):
         return self
 
 
+class RoutingConfig(FrozenModel):
+    """How transfers use several shortest paths; a name alone, such as ``ecmp``, stands for its `kind`.
+
+    ``adaptive`` and ``per_packet`` use all of them, the former in proportion to what they can carry. ``ecmp`` hashes
+    `qps` queue pairs of every transfer onto paths, and another `seed` hashes them otherwise. ``shortest`` uses the
+    first path; in a torus that is dimension order.
+    """
+
+    kind: Literal["adaptive", "per_packet", "ecmp", "shortest"]
+    seed: Annotated[int, Field(strict=True, ge=0, le=2**31)] | None = None
+    qps: Annotated[int, Field(strict=True, ge=1, le=1024)] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _kind_alone(cls, data: Any) -> Any:
+        return {"kind": data} if isinstance(data, str) else data
+
+    @model_validator(mode="after")
+    def _hashes_of_ecmp(self) -> Self:
+        for name in ("seed", "qps"):
+            if getattr(self, name) is not None and self.kind != "ecmp":
+                raise invalid_at((name,), f"{name} belongs to kind ecmp, not to {self.kind}", getattr(self, name))
+        return self
+
+
 class NetworkConfig(FrozenModel):
     """How the nodes (or, in nodes of one GPU, the GPUs) are joined, and how transfers share links.
 
     Alias: ``base_latency_us``.
 
-    `routing` says which of several shortest paths a transfer takes: ``ecmp`` (the default of fat_tree,
-    rail_optimized, dragonfly and custom) picks one by a hash of its source and destination, ``shortest`` (of the
-    others) takes the first; in a torus that is dimension order.
+    `routing` says how transfers use several shortest paths: by default ``adaptive`` in fat_tree, rail_optimized,
+    dragonfly and custom, and ``shortest`` in the others.
 
     Of a torus, `dims` are its sides, in nodes. Of a fat tree and of rails, `leaf_size` are the nodes below a leaf
     switch, `oversubscription` is the bandwidth of a leaf's downlinks over that of its uplinks, and `radix` are the
@@ -170,13 +194,16 @@ class NetworkConfig(FrozenModel):
 
     `tuning` says what collectives cost besides the links: ``nccl`` adds its protocols where their constants for the
     GPU are known, with ``none`` they take what the links say. `degradations` are links that are weak for some time.
+
+    `contention` says how transfers share links: ``fair`` (max-min, as the packets of several transfers interleave; the
+    default), or ``fifo``, which serves whole messages in turn, as ``switching: store_and_forward`` always does.
     """
 
     topology_type: TopologyType = "switch"
     tuning: Literal["nccl", "none"] = "nccl"
     base_latency: NonNegativeSeconds | None = None
     link_bandwidth: BytesPerSecond | None = None
-    routing: Literal["shortest", "ecmp"] | None = None
+    routing: RoutingConfig | None = None
     dims: tuple[PositiveInt, ...] | None = None
     leaf_size: PositiveInt | None = None
     oversubscription: Annotated[float, Field(strict=True, ge=0.1, le=1000)] | None = None
@@ -187,7 +214,7 @@ class NetworkConfig(FrozenModel):
     global_links_per_router: Ports | None = None
     edges: Edges | None = None
     edges_file: Annotated[str, Field(min_length=1)] | None = None
-    contention: Contention = "fifo"
+    contention: Contention | None = None
     switching: Switching = "cut_through"
     degradations: list[Degradation] = Field(default_factory=list)
 
@@ -212,6 +239,11 @@ class NetworkConfig(FrozenModel):
         if self.topology_type == "custom" and (self.edges is None) == (self.edges_file is None):
             raise invalid("a custom topology needs edges, a list such as [{from: gpu0, to: sw0}], or an edges_file")
         return self
+
+    @property
+    def sharing(self) -> Contention:
+        """How transfers share links, if nothing is said as the switching needs it."""
+        return self.contention or ("fair" if self.switching == "cut_through" else "fifo")
 
     @model_validator(mode="after")
     def _switching_of_the_model(self) -> Self:

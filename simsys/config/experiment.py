@@ -187,10 +187,10 @@ class SloConfig(FrozenModel):
 class SimulationSettings(FrozenModel):
     """How the scenario is simulated, and what is written of it.
 
-    With `occupy_links`, what is under way slows others on its links at medium too, as it always does at high; by
-    default only where several jobs share a cluster. With `save_detailed`, the times of every request and token of a
-    serving run are written, as ``vllm bench serve`` calls it. With `duration`, a serving run ends so long after its
-    start at the latest, and says which requests were in flight then.
+    `occupy_links` says whether transfers slow each other on their links at medium, as they always do at high:
+    ``auto`` (the default) where transfers can meet, ``true`` everywhere, ``false`` nowhere. With `save_detailed`, the
+    times of every request and token of a serving run are written, as ``vllm bench serve`` calls it. With `duration`, a
+    serving run ends so long after its start at the latest, and says which requests were in flight then.
     """
 
     other_names: ClassVar[Mapping[str, str]] = {"level_of_detail": "lod", "detail": "lod"}
@@ -198,7 +198,7 @@ class SimulationSettings(FrozenModel):
     lod: Literal["high", "medium"] = "medium"
     seed: NonNegativeInt = 42
     collect_events: bool = False
-    occupy_links: bool | None = None
+    occupy_links: Literal["auto"] | bool = "auto"
     save_detailed: bool = False
     duration: Seconds | None = None
 

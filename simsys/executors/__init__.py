@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
 from simsys.executors.base import Executor
 from simsys.executors.high import HighDetail
 from simsys.executors.medium import MediumDetail
 from simsys.executors.mixed import AnalyticalCollectives, BothAbstractions, MacroOperations
 from simsys.executors.occupying import OccupyingDetail
+from simsys.executors.on_links import OnLinksDetail
 
 LEVELS: dict[str, type[Executor]] = {"high": HighDetail, "medium": MediumDetail}
 """The only place where a level of detail has a name."""
@@ -19,16 +22,30 @@ MIXTURES: dict[str, type[Executor]] = {
 """Between the levels, for comparisons; no scenario can name them."""
 
 
-def executor_class(lod: str, *, occupy_links: bool = False) -> type[Executor]:
+class Links(Enum):
+    """What becomes of transfers at medium; at high they are always carried out step by step."""
+
+    IDLE = "idle"
+    """They take the time of links that no others use."""
+    STEPS = "steps"
+    """They are carried out on the links; a collective is one event while its links are uncontended."""
+    LOADS = "loads"
+    """They load the links evenly while they last, and go on more slowly where loads exceed bandwidth."""
+
+
+_MEDIUM = {Links.IDLE: MediumDetail, Links.STEPS: OnLinksDetail, Links.LOADS: OccupyingDetail}
+
+
+def executor_class(lod: str, links: Links = Links.IDLE) -> type[Executor]:
     """The executor of a level of detail, or of a mixture.
 
     Args:
         lod: Its name.
-        occupy_links: Whether transfers slow each other also at medium, as they always do at high.
+        links: What becomes of transfers at medium.
     """
     if lod in MIXTURES:
         return MIXTURES[lod]
-    return OccupyingDetail if lod == "medium" and occupy_links else LEVELS[lod]
+    return _MEDIUM[links] if lod == "medium" else LEVELS[lod]
 
 
 __all__ = [
@@ -38,8 +55,10 @@ __all__ = [
     "BothAbstractions",
     "Executor",
     "HighDetail",
+    "Links",
     "MacroOperations",
     "MediumDetail",
     "OccupyingDetail",
+    "OnLinksDetail",
     "executor_class",
 ]

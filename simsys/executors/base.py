@@ -11,13 +11,14 @@ from simpy.events import Event, Process
 
 from simsys.collectives.choose import Choose
 from simsys.executors.clocks import Clocks
-from simsys.executors.communicator import Communicator, Meeting, check_group
+from simsys.executors.communicator import Communicator
 from simsys.executors.conditions import Conditions
 from simsys.executors.deadlock import Processes, deadlock, ranks_shown
 from simsys.executors.host import Hosts
 from simsys.executors.images import Images
 from simsys.executors.jitter import Jitter
 from simsys.executors.mail import Mail
+from simsys.executors.meeting import Meeting, check_group
 from simsys.executors.steps.launches import NO_LAUNCHES, Launches
 from simsys.executors.steps.pass_cost import PassCost
 from simsys.executors.steps.steppers import NAME as STEP
@@ -102,7 +103,9 @@ class Executor(Clocks, ABC):
         self._streams: dict[tuple[int, Group], Stream] = {}
         self._hosts = Hosts(platform, self.probes)
         self._processes = Processes(self.env)
-        self._pass_costs: dict[tuple[ForwardPass, int, Group | None, int], PassCost] = {}
+        self._pass_costs: dict[tuple[ForwardPass, int, int, int], PassCost] = {}
+        self._surroundings: dict[Group, int] = {}
+        self._signatures: dict[tuple[object, ...], int] = {}
         self._checks: list[Callable[[], None]] = []
         self._tells: list[Callable[[], None]] = []
         self.mail = Mail(self.env, self._stand_in)
@@ -131,10 +134,10 @@ class Executor(Clocks, ABC):
         """Let a collective that goes on beside a rank's next computation take its share of the GPU from that.
 
         A computation of C seconds beside a collective of T then takes C + share · T, if that is longer than T; if not,
-        the collective is what is waited for.
+        the collective is what is waited for. T is the time of the group alone on idle links.
         """
         if self.model.communication_share:
-            seconds = self.communicator(op.group).seconds(op.kind, op.nbytes, self.now(op.rank))
+            seconds = self.communicator(op.group).plan(op.kind, op.nbytes).seconds(op.nbytes)
             self.platform.devices[op.rank].lost_s += self.model.communication_share * seconds
 
     @staticmethod
@@ -259,7 +262,7 @@ class Executor(Clocks, ABC):
         return self._hosts.issue(op, self.now(op.rank), after)
 
     def _join(self, op: Collective, ready_s: float) -> Event:
-        meeting = self.communicator(op.group).join(op, ready_s)
+        meeting = self.communicator(op.group).meetings.join(op, ready_s)
         if meeting.missing == 0:
             self.run_collective(meeting, meeting.ready_s)
         return meeting.event
@@ -306,15 +309,23 @@ class Executor(Clocks, ABC):
         return found
 
     def pass_cost(self, op: Forward) -> PassCost:
-        """The cost model of a forward pass that begins now, made on first use; on equal hardware teams share it."""
+        """The cost model of a forward pass that begins now, made on first use; on equal links teams share it."""
         start_s, network = self.now(op.rank), self.platform.network
         spec = self.conditions.team_spec(op.team, start_s)
-        key = op.plan, id(spec), op.team if network.uneven else None, network.epoch(start_s)
+        key = op.plan, id(spec), self._links_of(op.team), network.epoch(start_s)
         found = self._pass_costs.get(key)
         if found is None:
             found = self._pass_costs[key] = PassCost(
                 op.plan, spec, self.model.precision, self.model.per_layer_s, self.model.launches
             )
+        return found
+
+    def _links_of(self, team: Group) -> int:
+        """A number that is the same for teams whose collectives take equally long on idle links."""
+        found = self._surroundings.get(team)
+        if found is None:
+            signature = self.platform.network.signature(team.ranks)
+            found = self._surroundings[team] = self._signatures.setdefault(signature, len(self._signatures))
         return found
 
     def handed_on_bytes(self, op: Pipelined, stage: int) -> float:
@@ -361,7 +372,7 @@ class Executor(Clocks, ABC):
         """Collectives that some rank has not joined, and messages that were not sent."""
         for group, communicator in self._communicators.items():
             members = sorted({self._stand_in[rank] for rank in group.ranks})
-            for meeting, absent in communicator.waiting(members):
+            for meeting, absent in communicator.meetings.waiting(members):
                 op = meeting.op
                 yield f"{op.kind} {op.name!r} of {ranks_shown(group.ranks)}: {ranks_shown(absent)} never joined"
         for src, dst, tag in self.mail.awaited():

@@ -7,12 +7,12 @@ from typing import Any
 from simpy.events import Event
 
 from simsys.executors.base import Executor
-from simsys.executors.communicator import Meeting
+from simsys.executors.lanes import Lanes
+from simsys.executors.meeting import Meeting
+from simsys.executors.meets import Meets
 from simsys.executors.tally import Tally
 from simsys.ops import Pipelined, Send, Transfer
-from simsys.parallel.layout import Group
 from simsys.platform.environment import At
-from simsys.platform.network import Pairs
 
 
 class ClosedForms(Executor):
@@ -24,7 +24,10 @@ class ClosedForms(Executor):
         super().__init__(*args, **kwargs)
         self.tally = Tally(self)
         """What has been sent."""
-        self._lanes: dict[tuple[Group, Group, int], tuple[float, float]] = {}
+        self.lanes = Lanes(self.platform.network, self.images)
+        """How long messages take."""
+        self.meets = Meets(self.platform.network, lambda: self.env._now)
+        """Whether transfers would have met."""
 
     def run_collective(self, meeting: Meeting, ready_s: float) -> None:
         """One event, at the end of the closed form."""
@@ -33,6 +36,7 @@ class ClosedForms(Executor):
         communicator.count(op.kind, op.nbytes)
         start_s = max(ready_s, communicator.free_at_s)
         communicator.free_at_s = end_s = start_s + communicator.seconds(op.kind, op.nbytes, start_s)
+        self.meets.note(communicator.use(op.kind, op.nbytes, self.meets), start_s, end_s)
         for hook in self.probes.operation:
             hook(op, start_s, end_s)
         self.env.fire_at(end_s, meeting.event)
@@ -42,8 +46,8 @@ class ClosedForms(Executor):
         event = self.mail.event(op.rank, op.dst, op.tag, receiving=False)
         self.tally.sent(op)
         start_s = self.now(op.rank)
-        latency_s, bytes_per_s = self.platform.network.steady(start_s).idle_path([(op.rank, op.dst)])
-        end_s = start_s + latency_s + op.nbytes / bytes_per_s
+        end_s = start_s + self.lanes.message_s(op.rank, op.dst, op.nbytes, start_s)
+        self.meets.note(self.lanes.use(op.rank, op.dst, self.meets), start_s, end_s)
         for hook in self.probes.operation:
             hook(op, start_s, end_s)
         self.env.fire_at(end_s, event, start_s)
@@ -53,6 +57,7 @@ class ClosedForms(Executor):
         """One event when all messages have arrived over routes that are idle otherwise."""
         start_s = self.env._now
         end_s = start_s + self._transfer_seconds(op)
+        self.meets.note(self.lanes.use_between(op.source, op.target, op.pairs, self.meets), start_s, end_s)
         for hook in self.probes.operation:
             hook(op, start_s, end_s)
         return At(self.env, end_s)
@@ -61,17 +66,15 @@ class ClosedForms(Executor):
         """How long a transfer that begins now takes on idle links; counts its bytes."""
         for src, dst in op.pairs:
             self.platform.network.traffic.between(src, dst).nbytes += op.nbytes
-        latency_s, bytes_per_s = self._lane(op.source, op.target, op.pairs, self.env._now)
-        return latency_s + op.nbytes / bytes_per_s
+        return self.lanes.between_s(op.source, op.target, op.pairs, op.nbytes, self.env._now)
 
     def hand_on_seconds(self, op: Pipelined, stage: int, start_s: float = 0.0) -> float:
         """How long the hidden states need to the next stage, all ranks sending at once."""
         send = self.handed_on(op, stage)
         if send is None:
             return 0.0
-        pairs = op.transfers(stage)
-        latency_s, bytes_per_s = self._lane(op.passes[stage].team, op.passes[stage + 1].team, pairs, start_s)
-        return latency_s + send.nbytes / bytes_per_s
+        source, target = op.passes[stage].team, op.passes[stage + 1].team
+        return self.lanes.between_s(source, target, op.transfers(stage), send.nbytes, start_s)
 
     def handed_on(self, op: Pipelined, stage: int) -> Send | None:
         """What the first rank of a stage sends to the next one."""
@@ -84,12 +87,3 @@ class ClosedForms(Executor):
         if send is not None:
             self.tally.sent(send)
         return self.hand_on_seconds(op, stage, start_s)
-
-    def _lane(self, source: Group, target: Group, pairs: Pairs, start_s: float) -> tuple[float, float]:
-        """Latency and bytes/s from the ranks of one team to those of another, all sending at once on idle links."""
-        network = self.platform.network
-        key = source, target, network.epoch(start_s)
-        found = self._lanes.get(key)
-        if found is None:
-            found = self._lanes[key] = network.steady(start_s).idle_path(pairs)
-        return found

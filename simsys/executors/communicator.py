@@ -1,4 +1,4 @@
-"""A group's collectives: who has joined, which algorithm runs, what it costs on idle links.
+"""A group's collectives: which algorithm runs, what it costs on idle links, and its steps on the links.
 
 The collectives of one group run one after another, as on the communication stream that PyTorch gives each
 process group.
@@ -11,34 +11,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from simpy.events import Event
-
-from simsys.collectives.base import Algorithm, CollectiveKind, Path, Phase, Span, Way
+from simsys.collectives.base import Algorithm, CollectiveKind, Span
 from simsys.collectives.choose import Choose, best
 from simsys.collectives.plan import Plan
-from simsys.errors import UsageError
-from simsys.executors.deadlock import ranks_shown
+from simsys.executors.group_links import GroupLinks
 from simsys.executors.images import Images
-from simsys.ops import Collective
+from simsys.executors.meeting import Meetings, Part, Turn
+from simsys.executors.meets import Meets, Use
+from simsys.executors.mirrors import AnyNetwork, in_lockstep, interfering, shifted
 from simsys.parallel.layout import Group
 from simsys.platform.environment import Callback, Environment
-from simsys.platform.network import LockStep, Network
+from simsys.platform.network import LockStep
 from simsys.platform.occupancy import Footprint
-from simsys.platform.part import NetworkPart
 from simsys.platform.schedule import Schedule
 from simsys.platform.traffic import Account
-
-
-class Meeting:
-    """One collective of a group, from the first member that joins to its end."""
-
-    __slots__ = ("event", "missing", "op", "ready_s")
-
-    def __init__(self, op: Collective, members: int, env: Environment) -> None:
-        self.op = op
-        self.event = Event(env)
-        self.missing = members
-        self.ready_s = 0.0
 
 
 class Recurring:
@@ -76,14 +62,14 @@ class Communicator:
         network: Carries the transfers.
         choose: Says which algorithms and protocols are worth comparing.
         env: The environment.
-        images: Finds groups that do the same, whose bytes are counted with those of this one.
+        images: Finds groups that do the same, which share links and whose bytes are counted.
     """
 
     def __init__(
         self,
         group: Group,
         members: int,
-        network: Network[Any] | NetworkPart,
+        network: AnyNetwork,
         choose: Choose,
         env: Environment,
         images: Images | None = None,
@@ -91,64 +77,29 @@ class Communicator:
         self.group = group
         self.members = members
         """How many of the ranks run a process."""
-        self.queue: deque[Meeting] = deque()
-        """Complete meetings that wait for the running one (used by executors that simulate the steps)."""
+        self.turns: deque[Turn] = deque()
+        """The collectives that all members have joined and that have not ended, in order, if steps are simulated."""
         self.free_at_s = 0.0
-        self.busy = False
+        """When the last collective ends, if that is known."""
+        self.meetings = Meetings(group, members, env)
+        found = images or Images({rank: rank for rank in group.ranks})
+        self.links = GroupLinks(group, network, found.shifts(group.ranks))
         self._span = _span([network.node_of(rank) for rank in group.ranks])
         self._network, self._choose, self._env = network, choose, env
-        self._images = images or Images({rank: rank for rank in group.ranks})
-        self._calls: dict[int, int] = {}
-        self._open: dict[int, Meeting] = {}
-        self._paths: dict[tuple[str, CollectiveKind], tuple[Path, ...]] = {}
-        self._phases: dict[tuple[str, CollectiveKind], tuple[Phase, ...]] = {}
-        self._path_of: dict[tuple[tuple[int, int], ...], tuple[float, float]] = {}
-        self._ways_of: dict[tuple[tuple[int, int], ...], set[tuple[float, float]]] = {}
         self._plans: dict[CollectiveKind, Sequence[Plan]] = {}
         self._chosen: dict[tuple[CollectiveKind, float], Plan] = {}
+        self._interfering: dict[tuple[str, CollectiveKind], Sequence[int]] = {}
         self._seconds: dict[tuple[CollectiveKind, float, int], float] = {}
         self._footprints: dict[tuple[Plan, int], Footprint] = {}
         self._recurring: dict[tuple[CollectiveKind, float], Recurring] = {}
+        self._parts: dict[tuple[CollectiveKind, float], Sequence[Part]] = {}
+        self._uses: dict[tuple[str, CollectiveKind], Use] = {}
         self._accounts: dict[tuple[CollectiveKind, float], Account] = {}
         self._account_of: dict[tuple[str, CollectiveKind], Account] = {}
 
     def trivial(self, nbytes: float) -> bool:
         """True if there is nothing to communicate."""
         return self.group.size == 1 or nbytes == 0.0
-
-    def join(self, op: Collective, ready_s: float) -> Meeting:
-        """A member joins its next collective with its part ready at `ready_s`.
-
-        Raises:
-            UsageError: If another member has called a different collective at this point.
-        """
-        call = self._calls.get(op.rank, 0)
-        if not call and op.rank not in self.group.ranks:
-            message = f"rank {op.rank} calls {op.kind} {op.name!r} of a group that it is not in"
-            raise UsageError(f"{message}: {ranks_shown(self.group.ranks)}")
-        self._calls[op.rank] = call + 1
-        meeting = self._open.get(call)
-        if meeting is None:
-            meeting = self._open[call] = Meeting(op, self.members, self._env)
-        first = meeting.op
-        if first.kind is not op.kind or first.nbytes != op.nbytes:
-            raise UsageError(
-                f"mismatched collectives: rank {op.rank} calls {op.kind} {op.name!r} of {op.nbytes:.0f} bytes where "
-                f"rank {first.rank} called {first.kind} {first.name!r} of {first.nbytes:.0f} bytes"
-            )
-        meeting.missing -= 1
-        if ready_s > meeting.ready_s:
-            meeting.ready_s = ready_s
-        if not meeting.missing:
-            del self._open[call]
-        return meeting
-
-    def waiting(self, members: Iterable[int]) -> list[tuple[Meeting, list[int]]]:
-        """Collectives that some of the members have not joined, and who these are."""
-        return [
-            (meeting, [rank for rank in members if self._calls.get(rank, 0) <= call])
-            for call, meeting in self._open.items()
-        ]
 
     def plan(self, kind: CollectiveKind, nbytes: float) -> Plan:
         """How this collective is carried out."""
@@ -158,7 +109,7 @@ class Communicator:
             plans = self._plans.get(kind)
             if plans is None:
                 plans = self._plans[kind] = self._choose(
-                    kind, self.group.size, lambda algorithm: self.paths(algorithm, kind), self._span
+                    kind, self.group.size, lambda algorithm: self.links.paths(algorithm, kind), self._span
                 )
             found = self._chosen[key] = best(plans, nbytes)
         return found
@@ -167,16 +118,108 @@ class Communicator:
         """The algorithm that carries out this collective."""
         return self.plan(kind, nbytes).algorithm
 
-    def phases(self, algorithm: Algorithm, kind: CollectiveKind) -> tuple[Phase, ...]:
-        """The algorithm's steps for this group, in indexes within the group."""
-        key = algorithm.label, kind
-        if key not in self._phases:
-            self._phases[key] = algorithm.phases(kind, self.group.size)
-        return self._phases[key]
+    # ---- time on idle links
 
-    def start(self, kind: CollectiveKind, nbytes: float, done: Callback) -> None:
-        """Carry out a collective on the links, from now on, and then call `done`."""
-        self.recurring(kind, nbytes).start(done)
+    def seconds(self, kind: CollectiveKind, nbytes: float, start_s: float = 0.0) -> float:
+        """How long a collective takes that begins at `start_s`, if only the group and its mirrors use their links.
+
+        Which algorithm it is, is decided with the links as they are at the beginning, as NCCL does when it makes a
+        communicator. If they change while it goes on, this does not count.
+        """
+        if self.trivial(nbytes):
+            return 0.0
+        key = kind, nbytes, self._network.epoch(start_s) if self._network.changes_s else 0
+        found = self._seconds.get(key)
+        if found is None:
+            found = self._seconds[key] = self._idle_seconds(kind, nbytes, start_s)
+        return found
+
+    def seconds_from(self, start_s: float) -> Callable[[CollectiveKind, float], float]:
+        """`seconds` of collectives that begin while the links are as they are at `start_s`."""
+        return partial(self.seconds, start_s=start_s) if self._network.changes_s else self.seconds
+
+    def _idle_seconds(self, kind: CollectiveKind, nbytes: float, start_s: float) -> float:
+        """The time of the steps; of mirrors that fall out of step, until the last one ends."""
+        network, plan = self._network, self.plan(kind, nbytes)
+        steps, classes = self.steps_alone(kind, nbytes), self.lockstep(kind, nbytes, start_s)
+        if len(classes) > 1:
+            return network.seconds_together([_mirrored(steps, each) for each in classes], start_s)
+        total_s = 0.0
+        for pairs, each_bytes, repeat, pause_s in _mirrored(steps, self._mirrors(plan)):
+            total_s += repeat * (network.step_seconds(network.prepare(pairs), each_bytes, start_s) + pause_s)
+        return total_s
+
+    def _mirrors(self, plan: Plan) -> Sequence[int]:
+        """The mirrors that matter for the time on idle links."""
+        key = plan.algorithm.label, plan.kind
+        found = self._interfering.get(key)
+        if found is None:
+            pairs = self.links.all_pairs(plan.algorithm, plan.kind)
+            found = self._interfering[key] = interfering(self._network, pairs, self.links.shifts)
+        return found
+
+    # ---- steps on the links
+
+    def steps_alone(self, kind: CollectiveKind, nbytes: float) -> list[LockStep]:
+        """The steps of the group without its mirrors."""
+        return self.links.steps(self.plan(kind, nbytes), nbytes)
+
+    def recurring(self, kind: CollectiveKind, nbytes: float) -> Recurring:
+        """A collective of the group and all mirrors, made ready once and carried out as often as needed."""
+        key = kind, nbytes
+        found = self._recurring.get(key)
+        if found is None:
+            steps = self.steps_alone(kind, nbytes)
+            schedule = self._network.schedule(_mirrored(steps, self.links.shifts))
+            seconds = partial(self.seconds, kind, nbytes)
+            found = self._recurring[key] = Recurring(self.account(kind, nbytes), nbytes, schedule, seconds)
+        return found
+
+    def parts(self, kind: CollectiveKind, nbytes: float) -> Sequence[Part]:
+        """A collective of the group and all mirrors, in parts that are in lockstep."""
+        key = kind, nbytes
+        found = self._parts.get(key)
+        if found is None:
+            classes = self.lockstep(kind, nbytes, self._env._now)
+            if len(classes) == 1:
+                found = [(self.links.shifts, self.recurring(kind, nbytes).start)]
+            else:
+                steps = self.steps_alone(kind, nbytes)
+                found = [(each, self._network.schedule(_mirrored(steps, each)).start) for each in classes]
+                found[0] = classes[0], self._counting(kind, nbytes, found[0][1])
+            self._parts[key] = found
+        return found
+
+    def _counting(
+        self, kind: CollectiveKind, nbytes: float, start: Callable[[Callback], None]
+    ) -> Callable[[Callback], None]:
+        """Count the collective, mirrors included, whenever the group's own part starts."""
+
+        def counted(done: Callback) -> None:
+            self.count(kind, nbytes)
+            start(done)
+
+        return counted
+
+    def lockstep(self, kind: CollectiveKind, nbytes: float, start_s: float) -> Sequence[Sequence[int]]:
+        """The mirrors that end each step together, by their shifts; the first list has the group itself (0)."""
+        plan, shifts = self.plan(kind, nbytes), self.links.shifts
+        if self._mirrors(plan) is not shifts:
+            return [shifts]
+        return in_lockstep(self._network, self.steps_alone(kind, nbytes), shifts, start_s)
+
+    def use(self, kind: CollectiveKind, nbytes: float, meets: Meets) -> Use:
+        """What such collectives need of their links."""
+        plan = self.plan(kind, nbytes)
+        key = plan.algorithm.label, kind
+        found = self._uses.get(key)
+        if found is None:
+            splits = len(self.lockstep(kind, nbytes, self._env._now)) > 1
+            pairs, name = self.links.all_pairs(plan.algorithm, kind), f"{self.group.axis} {kind}"
+            found = self._uses[key] = meets.use(name, pairs, self.links.shifts, splits=splits)
+        return found
+
+    # ---- mean loads of links
 
     def occupy(self, kind: CollectiveKind, nbytes: float, done: Callback) -> None:
         """Occupy the links for as long as a collective takes, from now on, and then call `done`."""
@@ -187,16 +230,17 @@ class Communicator:
 
     def steps(self, kind: CollectiveKind, nbytes: float) -> tuple[int, float]:
         """How many steps such a collective has, and the bytes of one transfer in each, added up."""
-        phases = self.phases(self.algorithm(kind, nbytes), kind)
+        phases = self.links.phases(self.algorithm(kind, nbytes), kind)
         return sum(phase.repeat for phase in phases), nbytes * sum(phase.repeat * phase.fraction for phase in phases)
 
     def footprint(self, kind: CollectiveKind, nbytes: float) -> Footprint:
-        """The links that such a collective occupies that begins now, for this group and those that do the same."""
+        """The links that such a collective occupies that begins now, for this group and its mirrors."""
         plan = self.plan(kind, nbytes)
         key = plan, self._network.epoch(self._env._now)
         found = self._footprints.get(key)
         if found is None:
-            found = self._footprints[key] = self._network.occupancy.footprint(self._wires(plan), self._network.traffic)
+            loads = self.links.loads(plan)
+            found = self._footprints[key] = self._network.occupancy.footprint(loads, self._network.traffic)
         return found
 
     def loads(
@@ -215,44 +259,7 @@ class Communicator:
             steps, sent_bytes = steps + repeat * each, sent_bytes + repeat * each_bytes
         return list(loads.items()), steps, sent_bytes
 
-    def _wires(self, plan: Plan) -> Iterator[tuple[Sequence[int], float]]:
-        """The links of every transfer and its share of the bytes, with what the protocol adds."""
-        shifts, network = self._images.shifts(self.group.ranks), self._network
-        for phase, idle, path in zip(self.phases(plan.algorithm, plan.kind), plan.paths, plan.effective, strict=True):
-            share = phase.repeat * phase.fraction * idle.bytes_per_s / path.bytes_per_s
-            for src, dst in self._pairs(phase):
-                for shift in shifts:
-                    yield network.path(src + shift, dst + shift), share
-
-    def recurring(self, kind: CollectiveKind, nbytes: float) -> Recurring:
-        """A collective that is made ready once and carried out as often as needed."""
-        key = kind, nbytes
-        found = self._recurring.get(key)
-        if found is None:
-            schedule = self._network.schedule(self._steps(kind, nbytes))
-            seconds = partial(self.seconds, kind, nbytes)
-            found = self._recurring[key] = Recurring(self.account(kind, nbytes), nbytes, schedule, seconds)
-        return found
-
-    def _steps(self, kind: CollectiveKind, nbytes: float) -> list[LockStep]:
-        plan = self.plan(kind, nbytes)
-        phases = self.phases(plan.algorithm, kind)
-        pause_s = plan.idle_s(nbytes) / sum(phase.repeat for phase in phases)
-        found: list[LockStep] = []
-        for phase, idle, path in zip(phases, plan.paths, plan.effective, strict=True):
-            each_bytes = phase.fraction * nbytes * (idle.bytes_per_s / path.bytes_per_s)
-            wait_s = path.latency_s - idle.latency_s + pause_s
-            if plan.algorithm.ways_differ:
-                wait_s += self._early_s(phase, idle, each_bytes)
-            found.append((self._pairs(phase), each_bytes, phase.repeat, wait_s))
-        return found
-
-    def _early_s(self, phase: Phase, idle: Path, nbytes: float) -> float:
-        """How much earlier than by the longest latency and the least bandwidth a step's transfers arrive."""
-        ways = self._ways_of.get(phase.transfers)
-        if ways is None:
-            ways = self._ways_of[phase.transfers] = self._network.idle_paths(self._pairs(phase))
-        return idle.seconds(nbytes) - max(latency_s + nbytes / bytes_per_s for latency_s, bytes_per_s in ways)
+    # ---- the communication graph
 
     def count(self, kind: CollectiveKind, nbytes: float, times: float = 1) -> None:
         """Count such collectives in the communication graph."""
@@ -271,83 +278,18 @@ class Communicator:
         key = algorithm.label, kind
         found = self._account_of.get(key)
         if found is None:
-            found = self._network.traffic.account(lambda: self._shares(algorithm, kind))
+            found = self._network.traffic.account(lambda: self.links.shares(algorithm, kind))
             self._account_of[key] = found
         return found
 
     def shares(self, kind: CollectiveKind, nbytes: float) -> Iterator[tuple[int, int, float]]:
         """What a collective of this size sends from where to where, as shares of its bytes."""
-        return self._shares(self.algorithm(kind, nbytes), kind)
-
-    def _shares(self, algorithm: Algorithm, kind: CollectiveKind) -> Iterator[tuple[int, int, float]]:
-        shifts = self._images.shifts(self.group.ranks)
-        for phase in self.phases(algorithm, kind):
-            share = phase.repeat * phase.fraction
-            for src, dst in self._pairs(phase):
-                for shift in shifts:
-                    yield src + shift, dst + shift, share
-
-    def _pairs(self, phase: Phase) -> list[tuple[int, int]]:
-        ranks = self.group.ranks
-        return [(ranks[src], ranks[dst]) for src, dst in phase.transfers]
-
-    def paths(self, algorithm: Algorithm, kind: CollectiveKind) -> tuple[Path, ...]:
-        """For each phase, the slowest path on idle links."""
-        key = algorithm.label, kind
-        if key not in self._paths:
-            self._paths[key] = tuple(self._path(phase) for phase in self.phases(algorithm, kind))
-        return self._paths[key]
-
-    def _path(self, phase: Phase) -> Path:
-        pairs = self._pairs(phase)
-        found = self._path_of.get(phase.transfers)
-        if found is None:
-            found = self._path_of[phase.transfers] = self._network.idle_path(pairs)
-        nodes = [(self._network.node_of(src), self._network.node_of(dst)) for src, dst in pairs]
-        return Path(*found, _way(phase.pattern, pairs, nodes))
-
-    def seconds(self, kind: CollectiveKind, nbytes: float, start_s: float = 0.0) -> float:
-        """The closed form of a collective on idle links that begins at `start_s`, in seconds.
-
-        Which algorithm it is, is decided with the links as they are at the beginning, as NCCL does when it makes a
-        communicator. If they change while it goes on, this does not count.
-        """
-        if self.trivial(nbytes):
-            return 0.0
-        key = kind, nbytes, self._network.epoch(start_s) if self._network.changes_s else 0
-        found = self._seconds.get(key)
-        if found is None:
-            found = self._seconds[key] = self._closed_form(kind, nbytes, self._network.steady(start_s))
-        return found
-
-    def seconds_from(self, start_s: float) -> Callable[[CollectiveKind, float], float]:
-        """`seconds` of collectives that begin while the links are as they are at `start_s`."""
-        return partial(self.seconds, start_s=start_s) if self._network.changes_s else self.seconds
-
-    def _closed_form(self, kind: CollectiveKind, nbytes: float, network: Network[Any] | NetworkPart) -> float:
-        if network is self._network:
-            return self.plan(kind, nbytes).seconds(nbytes)
-        total_s = 0.0
-        for pairs, each_bytes, repeat, pause_s in self._steps(kind, nbytes):
-            latency_s, bytes_per_s = network.idle_path(pairs)
-            total_s += repeat * (latency_s + each_bytes / bytes_per_s + pause_s)
-        return total_s
+        return self.links.shares(self.algorithm(kind, nbytes), kind)
 
 
-def check_group(group: Group, world_size: int) -> None:
-    """Whether ranks can communicate as a group.
-
-    Raises:
-        UsageError: If there is none, one of them twice, or one that is not among the ranks of the job.
-    """
-    if not group.ranks:
-        raise UsageError("a group of no ranks; name at least one")
-    if len(set(group.ranks)) < group.size:
-        twice = max(group.ranks, key=group.ranks.count)
-        raise UsageError(f"rank {twice} is more than once in a group: {ranks_shown(group.ranks)}")
-    outside = next((rank for rank in group.ranks if not 0 <= rank < world_size), None)
-    if outside is not None:
-        raise UsageError(f"rank {outside} of a group is outside the job, whose ranks are 0 to {world_size - 1}")
+def _mirrored(steps: Sequence[LockStep], shifts: Sequence[int]) -> list[LockStep]:
+    """The steps of some mirrors together."""
+    return [(shifted(pairs, shifts), nbytes, repeat, pause_s) for pairs, nbytes, repeat, pause_s in steps]
 
 
 def _span(nodes: Sequence[int]) -> Span:
@@ -356,10 +298,3 @@ def _span(nodes: Sequence[int]) -> Span:
     count = len(set(nodes))
     even = all(len(set(nodes[i : i + each])) == 1 for i in range(0, len(nodes), each))
     return Span(count, each if even and count * each == len(nodes) else 1)
-
-
-def _way(pattern: str, pairs: Sequence[tuple[int, int]], nodes: Sequence[tuple[int, int]]) -> Way:
-    """How many transfers leave their nodes, and how many of those go out of each at once."""
-    leaving = [src for src, dst in nodes if src != dst]
-    lanes = len(leaving) / len(set(leaving)) if leaving else len(pairs) / len({src for src, _ in pairs})
-    return Way(pattern, len(leaving) / len(pairs), lanes)

@@ -8,6 +8,7 @@ from typing import Any
 from simpy.events import Event
 
 from simsys.executors.communicator import Communicator
+from simsys.executors.meeting import Part
 from simsys.executors.queued import QueuedCollectives
 from simsys.executors.steps.pass_queue import PassQueue, PipelineRun
 from simsys.executors.steps.pass_run import PassRuns
@@ -40,9 +41,9 @@ class HighDetail(QueuedCollectives):
             hook(op, end_s - seconds, end_s)
         return At(self.env, end_s)
 
-    def carry(self, communicator: Communicator, op: Collective, done: Callback) -> None:
-        """Carry out the steps on the links."""
-        communicator.start(op.kind, op.nbytes, done)
+    def parts(self, communicator: Communicator, op: Collective) -> Sequence[Part]:
+        """The steps on the links."""
+        return communicator.parts(op.kind, op.nbytes)
 
     def forward(self, op: Forward) -> Event:
         """A chain of events through the layers, each on every rank of the team."""

@@ -15,6 +15,7 @@ from simsys.executors.closed_forms import ClosedForms
 from simsys.executors.iterations.memory_use import MemoryUse, memory_use
 from simsys.executors.iterations.pass_times import PassTimes
 from simsys.executors.iterations.programs import Course, Outcome, ProgramMeeting, StuckError, longest_paths
+from simsys.executors.meets import Use
 from simsys.executors.steps.pipeline_cost import Stages
 from simsys.executors.steps.pipeline_jump import Pipeline, PipelineJump
 from simsys.executors.steps.step_log import StepLog
@@ -165,10 +166,23 @@ class MediumDetail(ComputeAhead, ClosedForms):
             self._tell(op, meeting.ready_s[op.rank], course)
             self.tally.ran(course.passes)
             self._hold(op, meeting.ready_s[op.rank], course.end_s)
+        self._note_uses(meeting, outcome)
         for (src, dst, tag), (sent_s, arrived_s) in outcome.undelivered.items():
             self.env.fire_at(arrived_s, self.mail.event(src, dst, tag, receiving=False), sent_s)
         for event in meeting.events.values():
             event.succeed()
+
+    def _note_uses(self, meeting: ProgramMeeting, outcome: Outcome) -> None:
+        """Note when programs are on which links: messages one by one, collectives for how long they take in all."""
+        for rank, course in outcome.courses.items():
+            for each in course.times.exchanges.values():
+                use = self.communicator(each.op.group).use(each.op.kind, each.op.nbytes, self.meets)
+                self.meets.note(use, meeting.ready_s[rank], course.end_s, each.alone_s + each.beside_s)
+        messages: dict[Use, tuple[list[float], float]] = {}
+        for (src, dst, _), (departures_s, seconds) in outcome.departures.items():
+            found = messages.setdefault(self.lanes.use(src, dst, self.meets), ([], seconds))
+            found[0].extend(departures_s)
+        self.meets.note_messages((use, *each) for use, each in messages.items() if each[0])
 
     def _undisturbed(self, meeting: ProgramMeeting) -> Outcome:
         """Follow the programs on hardware that stays as it is now; raises StuckError if it does not."""
@@ -237,9 +251,7 @@ class MediumDetail(ComputeAhead, ClosedForms):
         key = op.rank, op.dst, op.nbytes
         found = self._hops_s.get(key)
         if found is None:
-            network = self.platform.network.steady(self._as_of_s)
-            latency_s, bytes_per_s = network.idle_path([(op.rank, op.dst)])
-            found = self._hops_s[key] = latency_s + op.nbytes / bytes_per_s
+            found = self._hops_s[key] = self.lanes.message_s(op.rank, op.dst, op.nbytes, self._as_of_s)
         return found
 
     def _tell(self, op: Program, start_s: float, course: Course) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from simpy.events import Event
@@ -9,13 +11,14 @@ from simpy.events import Event
 from simsys.executors.base import Executor
 from simsys.executors.communicator import Communicator
 from simsys.executors.medium import MediumDetail
+from simsys.executors.meeting import Part
 from simsys.executors.queued import QueuedCollectives
 from simsys.executors.steps.occupying_jump import OccupyingJump
 from simsys.executors.steps.steppers import Jump
 from simsys.ops import Collective, Forward, Program, Send, Transfer
 from simsys.parallel.layout import Group
 from simsys.platform.device import Device
-from simsys.platform.environment import At, Callback
+from simsys.platform.environment import At
 from simsys.platform.occupancy import Footprint
 
 
@@ -35,16 +38,15 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
         self._lanes_taken: dict[tuple[Group, Group, int], Footprint] = {}
         self._passing: dict[Group, tuple[Device, float]] = {}  # what computes a pass, and its seconds of work
 
-    def carry(self, communicator: Communicator, op: Collective, done: Callback) -> None:
+    def parts(self, communicator: Communicator, op: Collective) -> Sequence[Part]:
         """Occupy the links for as long as it takes."""
-        communicator.occupy(op.kind, op.nbytes, done)
+        return [(communicator.links.shifts, partial(communicator.occupy, op.kind, op.nbytes))]
 
     def send(self, op: Send) -> Event:
         """Occupy the route from when the rank's computation is done."""
         delivered = self.mail.event(op.rank, op.dst, op.tag, receiving=False)
         self.tally.sent(op)
         start_s = self.now(op.rank)
-        latency_s, bytes_per_s = self.platform.network.steady(start_s).idle_path([(op.rank, op.dst)])
 
         def arrived(_: Event) -> None:
             for hook in self.probes.operation:
@@ -52,7 +54,7 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
             delivered.succeed(start_s)
 
         def depart(_: Event | None = None) -> None:
-            seconds = latency_s + op.nbytes / bytes_per_s
+            seconds = self.lanes.message_s(op.rank, op.dst, op.nbytes, start_s)
             self.platform.network.occupancy.start([(self._route(op), op.nbytes)], seconds, arrived, nbytes=op.nbytes)
 
         if start_s > self.env._now:
@@ -124,8 +126,8 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
         found = self._lanes_taken.get(key)
         if found is None:
             network = self.platform.network
-            paths = [(network.path(src, dst), 1.0) for src, dst in op.pairs]
-            found = self._lanes_taken[key] = network.occupancy.footprint(paths, network.traffic)
+            ways = [(network.way(src, dst), 1.0) for src, dst in op.pairs]
+            found = self._lanes_taken[key] = network.occupancy.footprint(ways, network.traffic)
         return found
 
     def _route(self, op: Send) -> Footprint:
@@ -133,8 +135,6 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
         found = self._footprints.get(key)
         if found is None:
             network = self.platform.network
-            paths = [network.path(op.rank + shift, op.dst + shift) for shift in self.images.shifts(key[:2])]
-            found = self._footprints[key] = network.occupancy.footprint(
-                [(path, 1.0) for path in paths], network.traffic
-            )
+            ways = [(network.way(op.rank + shift, op.dst + shift), 1.0) for shift in self.images.shifts(key[:2])]
+            found = self._footprints[key] = network.occupancy.footprint(ways, network.traffic)
         return found

@@ -3,49 +3,62 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 
 from simpy.events import Event
 
 from simsys.executors.base import Executor
-from simsys.executors.communicator import Communicator, Meeting
+from simsys.executors.communicator import Communicator
+from simsys.executors.meeting import Meeting, Part, Turn
 from simsys.ops import Collective
-from simsys.platform.environment import At, Callback
+from simsys.platform.environment import At
 
 
 class QueuedCollectives(Executor):
     """Runs the collectives of a group one after another, in the order of the calls; takes the arguments of `Executor`.
 
-    Each begins when its members' parts are ready and the one before has ended, whenever that will be.
+    Each begins when its members' parts are ready and the one before has ended, whenever that will be. Mirrors that are
+    not in lockstep with the group have streams of their own; the collective has ended when the last of them has.
     """
 
     @abstractmethod
-    def carry(self, communicator: Communicator, op: Collective, done: Callback) -> None:
-        """Carry out a collective from now on, and call `done` at its end."""
+    def parts(self, communicator: Communicator, op: Collective) -> Sequence[Part]:
+        """What carries out a collective of the group and its mirrors."""
 
     def run_collective(self, meeting: Meeting, ready_s: float) -> None:
         """Let it wait for its turn."""
         communicator = self.communicator(meeting.op.group)
-        communicator.queue.append(meeting)
-        if not communicator.busy:
-            self._next(communicator)
-
-    def _next(self, communicator: Communicator) -> None:
-        meeting = communicator.queue.popleft()
-        communicator.busy = True
+        communicator.turns.append(Turn(meeting))
         if meeting.ready_s > self.env._now:
-            At(self.env, meeting.ready_s, lambda _: self._run(communicator, meeting))
+            At(self.env, meeting.ready_s, lambda _: self._proceed(communicator))
         else:
-            self._run(communicator, meeting)
+            self._proceed(communicator)
 
-    def _run(self, communicator: Communicator, meeting: Meeting) -> None:
-        op, started_s = meeting.op, self.env._now
+    def _proceed(self, communicator: Communicator) -> None:
+        """Start what can start: the parts of each turn whose mirrors have ended the turns before."""
+        turns, now = communicator.turns, self.env._now
+        under_way = set[int]()
+        for turn in tuple(turns):
+            if turn.waiting is None:
+                if under_way.issuperset(communicator.links.shifts) or turn.meeting.ready_s > now:
+                    return
+                turn.started_s = now
+                turn.waiting = list(self.parts(communicator, turn.meeting.op))
+                turn.left = {shift for shifts, _ in turn.waiting for shift in shifts}
+            for part in [each for each in turn.waiting if under_way.isdisjoint(each[0])]:
+                turn.waiting.remove(part)
+                self._start(communicator, turn, part)
+            under_way |= turn.left
 
+    def _start(self, communicator: Communicator, turn: Turn, part: Part) -> None:
         def done(_: Event) -> None:
-            communicator.busy = False
-            for hook in self.probes.operation:
-                hook(op, started_s, self.env._now)
-            meeting.event.succeed()
-            if communicator.queue:
-                self._next(communicator)
+            turn.left.difference_update(part[0])
+            if not turn.left:
+                communicator.turns.remove(turn)
+                for hook in self.probes.operation:
+                    hook(turn.meeting.op, turn.started_s, self.env._now)
+                turn.meeting.event.succeed()
+            if communicator.turns:
+                self._proceed(communicator)
 
-        self.carry(communicator, op, done)
+        part[1](done)

@@ -12,7 +12,7 @@ from simpy.events import Event
 
 from simsys.errors import UsageError
 from simsys.executors.base import ExecutionModel, Executor
-from simsys.executors.communicator import Meeting
+from simsys.executors.meeting import Meeting
 from simsys.ops import (
     Allocate,
     Collective,

@@ -1,40 +1,53 @@
-"""Who holds which links: sets of links that a schedule has for itself until somebody else comes."""
+"""Who holds which links: sets of links that a schedule has for itself until another transfer comes."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Protocol
 
 from simsys.platform.environment import Environment
-from simsys.platform.flight import CalendarLink
-
-if TYPE_CHECKING:
-    from simsys.platform.quiet import QuietRun, QuietSchedule
 
 _MOST_PATIENCE = 1 << 10  # undisturbed steps that are waited for at most before links are claimed again
 
 
-class Claim:
+class Undisturbed(Protocol):
+    """A run that has links for itself."""
+
+    end_s: float
+
+    def interrupt(self) -> None:
+        """Go on step by step from now on."""
+
+
+class Claim(ABC):
     """Links that schedules want for themselves.
 
     Args:
         env: The environment.
-        links: The links.
+        changes_s: When the links change.
     """
 
-    __slots__ = ("_calm", "_env", "_links", "_patience", "held", "run", "starts_s")
+    __slots__ = ("_calm", "_env", "_patience", "held", "run", "starts_s")
 
-    def __init__(self, env: Environment, links: Iterable[CalendarLink]) -> None:
-        self._env, self._links = env, tuple(links)
-        timelines = [link.timeline for link in self._links if link.timeline is not None]
-        self.starts_s = sorted({0.0, *(time_s for each in timelines for time_s in each.changes_s)})
+    def __init__(self, env: Environment, changes_s: Sequence[float]) -> None:
+        self._env = env
+        self.starts_s = sorted({0.0, *changes_s})
         """When the links become what they are in each epoch."""
         self.held = False
-        """Whether nobody else can be on the links without asking for them first."""
+        """Whether every other transfer on the links first makes this claim give way."""
         self._calm, self._patience = 0, 1
-        self.run: QuietRun | None = None
+        self.run: Undisturbed | None = None
         """What goes on on the links."""
+
+    @abstractmethod
+    def _acquire(self) -> bool:
+        """Hold the links if nothing is on them or on its way to them; say whether that is so."""
+
+    @abstractmethod
+    def _release(self) -> None:
+        """Let go of the links."""
 
     def epoch(self, time_s: float) -> int:
         """How often the links have changed by a time."""
@@ -42,34 +55,25 @@ class Claim:
 
     def take(self) -> bool:
         """Hold the links from now on if they are idle and nothing is on its way to them; say whether that is so."""
-        now = self._env._now
         if self.held:
-            if self.run is None or self.run.end_s <= now:
+            if self.run is None or self.run.end_s <= self._env._now:
                 return True
             self.give_way()
             return False
-        for link in self._links:
-            if link.holder is not None:
-                link.holder.give_way()
-            if link.free_at_s > now or link.expected:
-                return False
-        for link in self._links:
-            link.holder = self
-        self.held = True
-        return True
+        self.held = self._acquire()
+        return self.held
 
     def give_way(self) -> None:
-        """Somebody else comes: let go of the links, as they are at this moment."""
+        """Another transfer comes: let go of the links, as they are at this moment."""
         self.held = False
-        for link in self._links:
-            link.holder = None
+        self._release()
         run, self.run = self.run, None
         if run is not None and run.end_s > self._env._now:
             self._calm, self._patience = 0, min(2 * self._patience, _MOST_PATIENCE)
-            run.schedule.interrupt(run)
+            run.interrupt()
 
     def calm(self, undisturbed: bool) -> bool:
-        """Told of every step that was taken on the links, say whether to claim them again.
+        """Whether to claim the links again after a step, `undisturbed` or not.
 
         Each interruption doubles the number of undisturbed steps that are waited for, so that collectives
         which go on interrupting each other do not spend their time on claims.
@@ -77,40 +81,9 @@ class Claim:
         self._calm = self._calm + 1 if undisturbed else 0
         return self._calm >= self._patience
 
-    def ended(self, run: QuietRun) -> None:
+    def ended(self, run: Undisturbed) -> None:
         """A run has ended undisturbed."""
         if self._patience > 1:
             self._patience //= 2
         if self.run is run:
             self.run = None
-
-
-class Claims:
-    """The claims on the links of a network, one per set of links.
-
-    Args:
-        env: The environment.
-    """
-
-    def __init__(self, env: Environment) -> None:
-        self._env = env
-        self._claims: dict[frozenset[CalendarLink], Claim] = {}
-        self.schedules: list[QuietSchedule] = []
-        """Those that may have run without telling their links."""
-
-    def of(self, links: Iterable[CalendarLink]) -> Claim:
-        """The claim on some links."""
-        in_order = tuple(dict.fromkeys(links))
-        key = frozenset(in_order)
-        found = self._claims.get(key)
-        if found is None:
-            found = self._claims[key] = Claim(self._env, in_order)
-        return found
-
-    def settle(self) -> None:
-        """Bring all links up to this moment."""
-        for claim in self._claims.values():
-            if claim.run is not None:
-                claim.give_way()
-        for schedule in self.schedules:
-            schedule.settle()

@@ -9,7 +9,7 @@ from simsys.platform.fair import FairNetwork
 from simsys.platform.fifo import CutThroughNetwork, StoreAndForwardNetwork
 from simsys.platform.network import Network
 
-NETWORKS: Mapping[tuple[str, str], type[Network[Any]]] = {
+NETWORKS: Mapping[tuple[str, str], type[Network[Any, Any]]] = {
     ("fifo", "cut_through"): CutThroughNetwork,
     ("fifo", "store_and_forward"): StoreAndForwardNetwork,
     ("fair", "cut_through"): FairNetwork,

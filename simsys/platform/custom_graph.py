@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from simsys.platform.routes import FlatRoutes
+from simsys.platform.routing import Routing
 from simsys.platform.topology import LinkSpec, Topology, TopologyError, check_count
 
 Ends: TypeAlias = Literal["gpu", "node"]
@@ -117,7 +118,7 @@ def custom_graph(n: int, bytes_per_s: float, latency_s: float, *, edges: Sequenc
         for edge in edges
         for src, dst in _directions(edge)
     ]
-    return Topology(n, n + len(names), tuple(links), "custom", names=tuple(names), routing="ecmp")
+    return Topology(n, n + len(names), tuple(links), "custom", names=tuple(names), routing=Routing("adaptive"))
 
 
 def _directions(edge: Edge) -> list[tuple[str, str]]:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from simsys.platform.routing import Routing
 from simsys.platform.topology import LinkSpec, Topology, TopologyError, both_ways, check_count, check_link
 
 
@@ -71,7 +72,13 @@ def dragonfly(
     group_of += [router // shape.routers for router in range(routers)]
     names = [f"router {router} of group {group}" for group in range(shape.groups) for router in range(shape.routers)]
     return Topology(
-        n, n + routers, tuple(links), "dragonfly", names=tuple(names), routing="ecmp", groups=tuple(group_of)
+        n,
+        n + routers,
+        tuple(links),
+        "dragonfly",
+        names=tuple(names),
+        routing=Routing("adaptive"),
+        groups=tuple(group_of),
     )
 
 

@@ -1,150 +1,200 @@
-"""Transfers as flows that share links max-min fairly: none can get more without one that has no more getting less.
-
-A transfer takes all links of its route at once, at one rate; its last byte arrives the latency of the
-route after it has been sent. Whenever flows start or end, the rates of those affected are found anew, as in SimGrid
-(Casanova et al. 2014, "Versatile, scalable, and accurate simulation of distributed applications and platforms",
-J. Parallel Distrib. Comput. 74(10)). All that starts and ends at one moment is one change. Between changes nothing
-happens, so the next end is one event. When links change, those who are under way get new rates too; the latency of a
-route is that of the moment when the last byte is sent.
-"""
+"""Fair sharing of links, where uncontended collectives take one event."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Mapping
-from heapq import heapify, heappop, heappush
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
-from simpy.events import Event, EventPriority
+from simpy.events import Event
 
-from simsys.platform.environment import LATE, At, Environment
-from simsys.platform.flow import Batch, FairLink, Flow
-from simsys.platform.max_min import fair_rates
-from simsys.platform.network import Network
-from simsys.platform.schedule import Route
+from simsys.platform.claims import Claim
+from simsys.platform.environment import Environment
+from simsys.platform.flow_set import FlowSet
+from simsys.platform.fluid import SAME_MOMENT, FairLink, FluidNetwork
+from simsys.platform.max_min import Portion
+from simsys.platform.network import LockStep, Pairs
+from simsys.platform.quiet import QuietSchedule
+from simsys.platform.routing import Way
+from simsys.platform.schedule import Step
+from simsys.platform.stream import Batch, Stream
 from simsys.platform.timeline import Timeline
 from simsys.platform.topology import LinkSpec, Topology
 
-_SAME_MOMENT = 1e-14  # ends that differ by no more, relative to the clock, are one
-_STALE_ENDS = 1000  # so many outdated entries are kept before they are thrown away
-_SETTLING = EventPriority(LATE + 1)  # after all that starts at a moment
+
+class _Stretch(NamedTuple):
+    """A part of the time in which a set of flows is sent alone, per byte of each of its flows.
+
+    Args:
+        start: Seconds per byte from the beginning of the set.
+        seconds: Seconds per byte that it lasts.
+        portions: What is being sent, with what each of its flows has left at the beginning, as a share.
+    """
+
+    start: float
+    seconds: float
+    portions: list[tuple[Portion, float]]
 
 
-class FairNetwork(Network[FairLink]):
-    """Links that are shared max-min fairly."""
-
-    contention = "fair (max-min)"
-    in_turn = False
+class FairNetwork(FluidNetwork):
+    """Links that are shared max-min fairly, and that schedules may claim while they are idle."""
 
     def __init__(
         self, env: Environment, topology: Topology, timelines: Mapping[int, Timeline[LinkSpec]] | None = None
     ) -> None:
         super().__init__(env, topology, timelines)
-        self._due_s = deque(self.changes_s)  # when links change that are still as they were before
-        self._next_change_s = self._due_s[0] if self._due_s else float("inf")
-        self._changed: dict[FairLink, None] = {}
-        self._came: list[Flow] = []
-        self._lowest_bytes_per_s = float("inf")
-        self._ends: list[tuple[float, int, Flow]] = []  # a heap; an entry counts if it is its flow's present end
-        self._serial = self._active = 0
-        self._wake_s = float("inf")
+        self._users: dict[int, list[FlowSet]] = {}  # by link
+        self._claims: dict[frozenset[int], FairClaim] = {}
+        self._quiet: list[QuietSchedule[FlowSet]] = []
+        self._alone: dict[tuple[int, int], list[_Stretch]] = {}
 
-    @staticmethod
-    def _make_link(spec: LinkSpec) -> FairLink:
-        return FairLink(spec)
+    @property
+    def links(self) -> Sequence[FairLink]:
+        """All links; collectives in progress are brought up to this moment."""
+        for claim in self._claims.values():
+            if claim.run is not None:
+                claim.give_way()
+        for schedule in self._quiet:
+            schedule.settle()
+        return super().links
 
-    def transfer_all(self, routes: Iterable[Route[FairLink]], nbytes: float, pause_s: float = 0.0) -> Event:
-        """Send `nbytes` over each of `routes` at once; fires `pause_s` after all have arrived."""
-        if self._next_change_s <= self.env._now:
-            self._renew_links(self.env._now)
-        routes = list(routes)
-        batch = Batch(self.env, len(routes), pause_s)
-        for route in routes:
-            self._expect_change()
-            flow = Flow(route, nbytes, batch, self.env._now)
-            self._came.append(flow)
-            for link in route:
-                link.flows[flow] = None
-                link.nbytes += nbytes
-                self._changed[link] = None
-        self._active += len(routes)
-        return batch.event
+    def _prepare(self, pairs: Pairs) -> FlowSet:
+        ways: list[Way] = [way for way in (self.way(src, dst) for src, dst in pairs) if way]
+        made = FlowSet(ways)
+        self._sets.append(made)
+        links = made.links
+        near: dict[FlowSet, None] = {}
+        for link in links:
+            users = self._users.setdefault(link, [])
+            near |= dict.fromkeys(users)
+            users.append(made)
+        made.near = list(near)
+        for other in near:
+            other.near.append(made)
+        made.claims = [claim for claim in self._claims.values() if not claim.links.isdisjoint(links)]
+        for claim in made.claims:
+            claim.users.append(made)
+        return made
 
-    def _expect_change(self) -> None:
-        """Find the rates anew at the end of this moment."""
-        if not self._changed:
-            event = Event(self.env)
-            event.callbacks.append(self._change)
-            self.env.fire_at(self.env._now, event, priority=_SETTLING)
+    def schedule(self, steps: Iterable[LockStep]) -> QuietSchedule[FlowSet]:
+        """Prepare steps in lockstep; while their links are uncontended, they are not carried out one by one."""
+        return QuietSchedule(self, self._steps(steps))
 
-    def _change(self, _: Event) -> None:
-        """Give the flows affected their new rates."""
-        now, lowest = self.env._now, self._lowest_bytes_per_s
-        for flow in self._came:
-            for link in flow.route:
-                lowest = min(lowest, link.bytes_per_s / len(link.flows))
-        ends, serial = self._ends, self._serial
-        for flow, bytes_per_s, limit in fair_rates(self._changed, lowest):
-            if bytes_per_s != flow.bytes_per_s:
-                flow.change(bytes_per_s, limit, now)
-                serial += 1
-                heappush(ends, (flow.end_s, serial, flow))
-        self._serial = serial
-        self._changed, self._came, self._lowest_bytes_per_s = {}, [], float("inf")
-        self._await_next_end()
+    def claim(self, steps: Sequence[Step[FlowSet]]) -> FairClaim:
+        """As `QuietNetwork.claim`."""
+        links = frozenset(link for step in steps for link in step.transfers.links)
+        found = self._claims.get(links)
+        if found is None:
+            timelines = [self._links[link].timeline for link in links]
+            changes_s = [time_s for each in timelines if each is not None for time_s in each.changes_s]
+            users = dict.fromkeys(user for link in sorted(links) for user in self._users[link])
+            found = FairClaim(self.env, changes_s, links, list(users))
+            for other in self._claims.values():
+                if not other.links.isdisjoint(links):
+                    other.near.append(found)
+                    found.near.append(other)
+            for user in users:
+                user.claims.append(found)
+            self._claims[links] = found
+        return found
 
-    def _await_next_end(self) -> None:
-        """Wake up when the next flow ends."""
-        ends = self._ends
-        if len(ends) > 2 * self._active + _STALE_ENDS:
-            self._ends = ends = [entry for entry in ends if entry[2].end_s == entry[0]]
-            heapify(ends)
-        while ends and ends[0][0] != ends[0][2].end_s:
-            heappop(ends)
-        if not ends:
-            return
-        next_s = min(ends[0][0], self._next_change_s)
-        if next_s < self._wake_s:
-            self._wake_s = next_s
-            At(self.env, self._wake_s, self._wake)
+    def step_seconds(self, transfers: FlowSet, nbytes: float, time_s: float = 0.0) -> float:
+        """As `Network.step_seconds`."""
+        latest_s = 0.0
+        for stretch in self._sent_alone(transfers, self.epoch(time_s)):
+            end_s = (stretch.start + stretch.seconds) * nbytes
+            for portion, left in stretch.portions:
+                if left <= stretch.seconds * portion.bytes_per_s * (1.0 + SAME_MOMENT):
+                    latest_s = max(latest_s, end_s + self._latency_s(portion.flows, time_s))
+        return latest_s
 
-    def _wake(self, _: Event) -> None:
-        """Let flows end whose time has come; if the next end has moved since this was scheduled, none has."""
-        now = self.env._now
-        if now != self._wake_s:
-            return
-        self._wake_s = float("inf")
-        ends, until_s = self._ends, now * (1.0 + _SAME_MOMENT)
-        while ends and ends[0][0] <= until_s:
-            end_s, _serial, flow = heappop(ends)
-            if end_s == flow.end_s:
-                self._end(flow)
+    def _sent_alone(self, transfers: FlowSet, epoch: int) -> list[_Stretch]:
+        """How a set of flows is sent that has its links for itself; the times are in proportion to the bytes."""
+        key = transfers.number, epoch
+        found = self._alone.get(key)
+        if found is None:
+            found, start = [], 0.0
+            left = [(transfers, 1.0)] if transfers.count else []
+            while left:
+                solved = self._solve([flows for flows, _ in left], epoch)
+                parts = [(portion, share) for (_, share), own in zip(left, solved, strict=True) for portion in own]
+                seconds = min(share / portion.bytes_per_s for portion, share in parts)
+                found.append(_Stretch(start, seconds, parts))
+                start += seconds
+                left = [
+                    (portion.flows, share - seconds * portion.bytes_per_s)
+                    for portion, share in parts
+                    if share > seconds * portion.bytes_per_s * (1.0 + SAME_MOMENT)
+                ]
+            self._alone[key] = found
+        return found
+
+    def resume(self, step: Step[FlowSet], started_s: float) -> Event:
+        """As `QuietNetwork.resume`."""
+        now, nbytes, epoch = self.env._now, step.nbytes, self.epoch(started_s)
         if self._next_change_s <= now:
             self._renew_links(now)
-        if not self._changed:
-            self._await_next_end()
+        batch = Batch(self.env, step.transfers.count, step.pause_s)
+        self._carried(step.transfers, nbytes, 0.0, epoch)
+        for stretch in self._sent_alone(step.transfers, epoch):
+            start_s, seconds = started_s + stretch.start * nbytes, stretch.seconds * nbytes
+            over = start_s + seconds <= now * (1.0 + SAME_MOMENT)
+            passed_s = seconds if over else now - start_s
+            for portion, left in stretch.portions:
+                self._carried(portion.flows, 0.0, passed_s * portion.bytes_per_s, epoch)
+                self._lost(portion, passed_s, epoch)
+                if not over:
+                    left_bytes = max(0.0, left * nbytes - passed_s * portion.bytes_per_s)
+                    stream = Stream(portion.flows, left_bytes, batch, now)
+                    self._go_on(stream, portion)
+                    self._join(stream)
+                elif left <= stretch.seconds * portion.bytes_per_s * (1.0 + SAME_MOMENT):
+                    end_s = start_s + seconds
+                    batch.arrive(portion.flows.count, end_s + self._latency_s(portion.flows, end_s))
+            if not over:
+                break
+        return batch.event
 
-    def _renew_links(self, now: float) -> None:
-        """Let links be what they are now, and find the rates of the flows on them anew."""
-        while self._due_s and self._due_s[0] <= now:
-            self._due_s.popleft()
-        self._next_change_s = self._due_s[0] if self._due_s else float("inf")
-        renewed = [link for link in self._links if link.timeline is not None and link.outdated(now)]
-        for link in renewed:
-            link.settle(now)
-            link.renew(now)
-        for flow in dict.fromkeys(flow for link in renewed for flow in link.flows if flow.bytes_per_s):
-            self._expect_change()
-            flow.renew(now)
-            self._serial += 1
-            heappush(self._ends, (flow.end_s, self._serial, flow))
-            self._changed.update(dict.fromkeys(flow.route))
-            self._lowest_bytes_per_s = 0.0
+    def count(self, step: Step[FlowSet], times: int, time_s: float) -> None:
+        """As `QuietNetwork.count`."""
+        epoch = self.epoch(time_s)
+        if times:
+            self._carried(step.transfers, times * step.nbytes, 0.0, epoch)
+            for stretch in self._sent_alone(step.transfers, epoch):
+                seconds = times * step.nbytes * stretch.seconds
+                for portion, _ in stretch.portions:
+                    self._carried(portion.flows, 0.0, seconds * portion.bytes_per_s, epoch)
+                    self._lost(portion, seconds, epoch)
 
-    def _end(self, flow: Flow) -> None:
-        self._expect_change()
-        flow.finish(self.env._now)
-        self._active -= 1
-        self._lowest_bytes_per_s = min(self._lowest_bytes_per_s, flow.bytes_per_s)
-        for link in flow.route:
-            del link.flows[flow]
-            self._changed[link] = None
+    def remember(self, schedule: QuietSchedule[FlowSet]) -> None:
+        """As `QuietNetwork.remember`."""
+        self._quiet.append(schedule)
+
+
+class FairClaim(Claim):
+    """A claim on links that flows share.
+
+    Args:
+        env: The environment.
+        changes_s: When the links change.
+        links: Their numbers.
+        users: Sets of flows that use any of them.
+    """
+
+    __slots__ = ("links", "near", "users")
+
+    def __init__(
+        self, env: Environment, changes_s: Sequence[float], links: frozenset[int], users: list[FlowSet]
+    ) -> None:
+        super().__init__(env, changes_s)
+        self.links, self.users = links, users
+        self.near: list[FairClaim] = []
+        """Claims on any of the same links."""
+
+    def _acquire(self) -> bool:
+        for other in self.near:
+            if other.held:
+                other.give_way()
+        return not any(user.streams for user in self.users)
+
+    def _release(self) -> None:
+        """Nothing else knows of it."""

@@ -3,7 +3,7 @@
 A leaf has downlinks to GPUs or NICs and uplinks to every spine of its pod; how much more bandwidth comes in from below
 than goes out above is its oversubscription. With `radix` ports per switch and no oversubscription, two levels join
 radix²/2 ports and three radix³/4 (Al-Fares et al. 2008, "A scalable, commodity data center network architecture").
-A transfer between leaves passes one of the spines, which the routing chooses.
+Which spines a transfer between leaves passes is the routing's choice; by default it is spread over all of them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from simsys.platform.routing import Routing
 from simsys.platform.topology import LinkSpec, Topology, TopologyError, both_ways, check_count, check_link
 
 DEFAULT_RADIX = 64
@@ -117,7 +118,7 @@ def _clos(
         for src, dst in both_ways(low, high)
     ]
     names = tuple(_names(shape, rails))
-    return Topology(n, n + len(names), tuple(links), name, names=names, routing="ecmp")
+    return Topology(n, n + len(names), tuple(links), name, names=names, routing=Routing("adaptive"))
 
 
 def _shape(

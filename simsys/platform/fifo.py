@@ -6,6 +6,9 @@ sum of the latencies plus the bytes over the slowest link, and each link of the 
 moment the head reaches it, never ahead of time. A link is reserved for as long as it needs itself: while a
 transfer trickles in from a slower link, packets of others pass, or eight NICs could not share one fast uplink.
 
+Whole messages are served in turn, as in ASTRA-sim. Real switches interleave packets, so where a message waits behind
+one that is limited elsewhere, times are longer here than with fair sharing.
+
 A link that changes has the bandwidth and latency of the moment when a transfer gets its turn there.
 
 Store-and-forward: a link takes a transfer on when it has all of it, so every link adds its latency and its
@@ -18,41 +21,143 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from simpy.events import Event
 
-from simsys.platform.claims import Claims
+from simsys.platform.claims import Claim
 from simsys.platform.environment import Environment
-from simsys.platform.flight import CalendarLink, CutThroughLink, Flight, StoreAndForwardLink
-from simsys.platform.link import Link
-from simsys.platform.network import LockStep, Network
+from simsys.platform.flight import CalendarLink, CutThroughLink, Flight, Hop, Parallel, Route, StoreAndForwardLink
+from simsys.platform.network import LockStep, Network, Pairs
 from simsys.platform.quiet import QuietSchedule
-from simsys.platform.schedule import Route
+from simsys.platform.routing import Hop as Links
+from simsys.platform.routing import Way
+from simsys.platform.schedule import Step
 from simsys.platform.timeline import Timeline
 from simsys.platform.topology import LinkSpec, Topology
 
+Routes = Sequence[Route]
+"""Transfers that start together, in the order in which links serve them."""
 
-class FifoNetwork(Network[CalendarLink]):
-    """Links with calendars; collectives whose links nobody else uses take one event."""
+_REHEARSALS = 1 << 14
+"""Most step times that are kept."""
+
+
+class FifoNetwork(Network[CalendarLink, Routes]):
+    """Links with calendars; uncontended collectives take one event."""
 
     def __init__(
         self, env: Environment, topology: Topology, timelines: Mapping[int, Timeline[LinkSpec]] | None = None
     ) -> None:
         super().__init__(env, topology, timelines)
-        self._claims = Claims(env)
+        self._hops: dict[Links, Hop] = {}
+        self._routes: dict[tuple[int, int], Route] = {}
+        self._claims: dict[frozenset[CalendarLink], CalendarClaim] = {}
+        self._quiet: list[QuietSchedule[Routes]] = []
+        self._step_s: dict[tuple[int, float, int], float] = {}
 
     @property
     def links(self) -> Sequence[CalendarLink]:
         """All links; collectives in progress are brought up to this moment."""
-        self._claims.settle()
+        for claim in self._claims.values():
+            if claim.run is not None:
+                claim.give_way()
+        for schedule in self._quiet:
+            schedule.settle()
         return self._links
 
-    def transfer_all(self, routes: Iterable[Route[CalendarLink]], nbytes: float, pause_s: float = 0.0) -> Event:
-        """Send `nbytes` over each of `routes` at once, in this order; fires `pause_s` after all have arrived."""
+    def begin(self, transfers: Routes, nbytes: float, pause_s: float = 0.0) -> Event:
+        """As `Network.begin`, in the order of the transfers."""
         flight = Flight(self.env, nbytes, pause_s)
-        flight.start(routes)
+        flight.start(transfers)
         return flight.event
 
-    def schedule(self, steps: Iterable[LockStep]) -> QuietSchedule:
-        """Prepare steps in lockstep; while nobody else uses their links, they are not carried out one by one."""
-        return QuietSchedule(self.env, self._steps(steps), self.transfer_all, self._claims)
+    def route(self, src: int, dst: int) -> Route:
+        """The hops from GPU `src` to GPU `dst`, cached."""
+        found = self._routes.get((src, dst))
+        if found is None:
+            found = self._routes[src, dst] = tuple(self._hop(links) for links in self.way(src, dst))
+        return found
+
+    def _hop(self, links: Links) -> Hop:
+        if len(links) == 1:
+            return self._links[links[0][0]]
+        found = self._hops.get(links)
+        if found is None:
+            found = self._hops[links] = Parallel([(self._links[link], share) for link, share in links])
+        return found
+
+    def _prepare(self, pairs: Pairs) -> Routes:
+        return tuple(route for route in (self.route(src, dst) for src, dst in pairs) if route)
+
+    def schedule(self, steps: Iterable[LockStep]) -> QuietSchedule[Routes]:
+        """Prepare steps in lockstep; while their links are uncontended, they are not carried out one by one."""
+        return QuietSchedule(self, self._steps(steps))
+
+    def step_seconds(self, transfers: Routes, nbytes: float, time_s: float = 0.0) -> float:
+        """As `Network.step_seconds`, by a rehearsal on idle copies of the links."""
+        key = id(transfers), nbytes, self.epoch(time_s)  # prepared transfers live as long as the network
+        found = self._step_s.get(key)
+        if found is None:
+            if len(self._step_s) == _REHEARSALS:
+                self._step_s.clear()
+            found = self._step_s[key] = _rehearse(transfers, nbytes, time_s)[0]
+        return found
+
+    def claim(self, steps: Sequence[Step[Routes]]) -> Claim:
+        """As `QuietNetwork.claim`."""
+        links = dict.fromkeys(
+            link for step in steps for route in step.transfers for hop in route for link in hop.members
+        )
+        key = frozenset(links)
+        found = self._claims.get(key)
+        if found is None:
+            found = self._claims[key] = CalendarClaim(self.env, tuple(links))
+        return found
+
+    def resume(self, step: Step[Routes], started_s: float) -> Event:
+        """As `QuietNetwork.resume`."""
+        flight = Flight(self.env, step.nbytes, step.pause_s)
+        flight.resume(step.transfers, started_s)
+        return flight.event
+
+    def count(self, step: Step[Routes], times: int, time_s: float) -> None:
+        """As `QuietNetwork.count`."""
+        for link, copy in _rehearse(step.transfers, step.nbytes, time_s)[1].items() if times else ():
+            link.nbytes += times * copy.nbytes
+            link.busy_s += times * copy.busy_s
+            link.queued_s += times * copy.queued_s
+
+    def remember(self, schedule: QuietSchedule[Routes]) -> None:
+        """As `QuietNetwork.remember`."""
+        self._quiet.append(schedule)
+
+
+class CalendarClaim(Claim):
+    """A claim on links with calendars, which know who holds them.
+
+    Args:
+        env: The environment.
+        links: The links.
+    """
+
+    __slots__ = ("_links",)
+
+    def __init__(self, env: Environment, links: Sequence[CalendarLink]) -> None:
+        timelines = [link.timeline for link in links if link.timeline is not None]
+        super().__init__(env, [time_s for each in timelines for time_s in each.changes_s])
+        self._links = links
+
+    def _acquire(self) -> bool:
+        now = self._env._now
+        for link in self._links:
+            if link.holder is not None:
+                link.holder.give_way()
+            if link.free_at_s > now or link.awaited:
+                return False
+        for link in self._links:
+            link.holder = self
+        return True
+
+    def _release(self) -> None:
+        for link in self._links:
+            link.holder = None
 
 
 class CutThroughNetwork(FifoNetwork):
@@ -74,11 +179,32 @@ class StoreAndForwardNetwork(FifoNetwork):
     def _make_link(spec: LinkSpec) -> StoreAndForwardLink:
         return StoreAndForwardLink(spec)
 
-    def _slowest(self, routes: Sequence[Route[CalendarLink]], load: Mapping[Link, int]) -> float:
-        """Every link serialises once; at the worst one, the others that share it come first."""
+    def _slowest(self, ways: Sequence[Way], load: Mapping[int, float]) -> float:
+        """Every hop serialises once; at the worst one, the others that share it come first."""
         slowest_s = 0.0  # per byte
-        for route in routes:
-            each = [(1.0 / link.spec.bytes_per_s, load[link] - 1) for link in route]
-            shared_s = max((own * others for own, others in each), default=0.0)
-            slowest_s = max(slowest_s, sum(own for own, _ in each) + shared_s)
+        for way in ways:
+            hops = [
+                max((share / self._links[link].spec.bytes_per_s, load[link] / share - 1.0) for link, share in hop)
+                for hop in way
+            ]
+            shared_s = max((own_s * others for own_s, others in hops), default=0.0)
+            slowest_s = max(slowest_s, sum(own_s for own_s, _ in hops) + shared_s)
         return 1.0 / slowest_s if slowest_s else float("inf")
+
+
+def _rehearse(transfers: Routes, nbytes: float, time_s: float) -> tuple[float, dict[CalendarLink, CalendarLink]]:
+    """Carry transfers out on idle copies of their links as they are at a time.
+
+    Returns:
+        How long that takes, and the copies, which know what they have carried.
+    """
+    copies: dict[CalendarLink, CalendarLink] = {}
+    hops: dict[Hop, Hop] = {}
+    for hop in (hop for route in transfers for hop in route):
+        if hop not in hops:
+            for link in hop.members:
+                if link not in copies:
+                    copies[link] = type(link)(link.spec_at(time_s))
+            hops[hop] = hop.of(copies)
+    routes = [tuple(hops[hop] for hop in route) for route in transfers]
+    return Flight(Environment(), nbytes).rehearse(routes), copies

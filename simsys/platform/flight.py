@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Protocol
 
@@ -11,16 +11,39 @@ from simpy.events import Event
 
 from simsys.platform.environment import LATE, At, Callback, Environment
 from simsys.platform.link import Link
-from simsys.platform.schedule import Route, Step
 from simsys.platform.server import CalendarServer
 from simsys.platform.topology import LinkSpec
 
 
 class Holder(Protocol):
-    """Whoever holds links as long as nobody else asks for them."""
+    """Holds links as long as no other transfer comes."""
 
     def give_way(self) -> None:
         """Let go of them, and leave them as they are at this moment."""
+
+
+class Hop(Protocol):
+    """What a transfer passes at once: a link, or parallel links among which it is divided."""
+
+    expected: int
+    """Transfers that are on their way to it."""
+
+    @property
+    @abstractmethod
+    def members(self) -> Sequence[CalendarLink]:
+        """Its links."""
+
+    @abstractmethod
+    def enter(self, head_s: float, tail_s: float, nbytes: float) -> tuple[float, float]:
+        """Reserve it for a transfer whose head is here at `head_s` and whose tail comes in at `tail_s`.
+
+        Returns:
+            When the next hop may have it, and when its tail reaches the far end.
+        """
+
+    @abstractmethod
+    def of(self, copies: Mapping[CalendarLink, CalendarLink]) -> Hop:
+        """The same hop made of copies of its links."""
 
 
 class CalendarLink(CalendarServer, Link):
@@ -31,15 +54,27 @@ class CalendarLink(CalendarServer, Link):
         Link.__init__(self, spec)
         self.expected = 0
         """Transfers that are on their way to this link."""
+        self.bundles: list[Parallel] = []
+        """Parallel links that it is one of."""
         self.holder: Holder | None = None
+
+    @property
+    def members(self) -> Sequence[CalendarLink]:
+        """Itself."""
+        return (self,)
+
+    @property
+    def awaited(self) -> bool:
+        """Whether a transfer is on its way to this link."""
+        return self.expected > 0 or any(bundle.expected for bundle in self.bundles)
+
+    def of(self, copies: Mapping[CalendarLink, CalendarLink]) -> Hop:
+        """Its copy."""
+        return copies[self]
 
     @abstractmethod
     def enter(self, head_s: float, tail_s: float, nbytes: float) -> tuple[float, float]:
-        """Reserve the link for a transfer whose head is here at `head_s` and whose tail comes in at `tail_s`.
-
-        Returns:
-            When the next link may have it, and when its tail reaches the far end.
-        """
+        """As `Hop.enter`."""
 
 
 class CutThroughLink(CalendarLink):
@@ -83,7 +118,34 @@ class StoreAndForwardLink(CalendarLink):
         return arrived_s, arrived_s
 
 
-_Arrival = tuple[Route[CalendarLink], int, float]
+class Parallel:
+    """Parallel links among which transfers are divided by fixed shares, packet by packet.
+
+    Args:
+        parts: The links and their shares.
+    """
+
+    def __init__(self, parts: Sequence[tuple[CalendarLink, float]]) -> None:
+        self._parts = parts
+        self.members = [link for link, _ in parts]
+        self.expected = 0
+        for link in self.members:
+            link.bundles.append(self)
+
+    def enter(self, head_s: float, tail_s: float, nbytes: float) -> tuple[float, float]:
+        """Reserve every link for its share; the slowest one decides when head and tail are at the far end."""
+        ends = [link.enter(head_s, tail_s, nbytes * share) for link, share in self._parts]
+        return max([head for head, _ in ends]), max([tail for _, tail in ends])
+
+    def of(self, copies: Mapping[CalendarLink, CalendarLink]) -> Parallel:
+        """The same shares of copies."""
+        return Parallel([(copies[link], share) for link, share in self._parts])
+
+
+Route = Sequence[Hop]
+"""The hops of a transfer, in order."""
+
+_Arrival = tuple[Route, int, float]
 """A transfer at the entrance of ``route[hop]``: route, hop, when the tail comes in (s)."""
 
 
@@ -108,40 +170,41 @@ class Flight:
         self._end_s = 0.0
         self._in_flight = 0
 
-    def start(self, routes: Iterable[Route[CalendarLink]]) -> None:
-        """Send one transfer over each of `routes`, now; whoever holds links on the way gives way at once."""
+    def start(self, routes: Iterable[Route]) -> None:
+        """Send one transfer over each of `routes`, now; holders of links on the way give way at once."""
         now = self._env._now
         arrivals: list[_Arrival] = [(route, 0, now) for route in routes]
         for route, _, _ in arrivals:
-            for link in route:
-                if link.holder is not None:
-                    link.holder.give_way()
+            for hop in route:
+                for link in hop.members:
+                    if link.holder is not None:
+                        link.holder.give_way()
         self._announce(arrivals)
         self._end_s = now
         self._expect(self._enter(arrivals, now))
 
-    def resume(self, step: Step[CalendarLink], started_s: float) -> None:
-        """Be where the transfers of a step are now that began at `started_s` and had the links for itself."""
-        waiting = self._replay(step, started_s, self._env._now)
+    def resume(self, routes: Iterable[Route], started_s: float) -> None:
+        """Be where transfers are now that began at `started_s` and had the links for themselves."""
+        waiting = self._replay(routes, started_s, self._env._now)
         for head_s, _, group in waiting:
             At(self._env, head_s, self._make_entry(group))
         self._in_flight = len(waiting)
         if not waiting:
             self._finish()
 
-    def rehearse(self, step: Step[CalendarLink]) -> float:
-        """Carry a step out on links that nobody else uses, from time 0; return how long it takes."""
-        self._replay(step, 0.0, float("inf"))
+    def rehearse(self, routes: Iterable[Route]) -> float:
+        """Carry transfers out on idle links from time 0; return when the last one arrives."""
+        self._replay(routes, 0.0, float("inf"))
         return self._end_s
 
     def _replay(
-        self, step: Step[CalendarLink], started_s: float, until_s: float
+        self, routes: Iterable[Route], started_s: float, until_s: float
     ) -> list[tuple[float, int, list[_Arrival]]]:
         """Let everything happen that happens up to `until_s`, that moment included; return what comes after, in order.
 
-        What happens at the very moment belongs to the past: whoever holds links is served before those who come.
+        What happens at the very moment belongs to the past: the holder of links is served before newcomers.
         """
-        arrivals: list[_Arrival] = [(route, 0, started_s) for route in step.routes]
+        arrivals: list[_Arrival] = [(route, 0, started_s) for route in routes]
         self._announce(arrivals)
         self._end_s = started_s
         onward = self._enter(arrivals, started_s)
@@ -160,8 +223,8 @@ class Flight:
         """Tell the links that the transfers will come to."""
         for route, _, _ in arrivals:
             if len(route) > 1:
-                for link in route[1:]:
-                    link.expected += 1
+                for hop in route[1:]:
+                    hop.expected += 1
 
     def _enter(self, arrivals: list[_Arrival], now: float) -> dict[float, list[_Arrival]]:
         """Let transfers that are here now enter their next link; return when which of them reach further links."""
@@ -169,21 +232,21 @@ class Flight:
         onward: dict[float, list[_Arrival]] = {}
         while arrivals:
             at_once = []
-            for route, hop, tail_s in arrivals:
-                link = route[hop]
-                if hop:
-                    link.expected -= 1
-                head_s, tail_s = link.enter(now, tail_s, nbytes)
-                hop += 1
-                if hop == len(route):
+            for route, place, tail_s in arrivals:
+                hop = route[place]
+                if place:
+                    hop.expected -= 1
+                head_s, tail_s = hop.enter(now, tail_s, nbytes)
+                place += 1
+                if place == len(route):
                     if tail_s > self._end_s:
                         self._end_s = tail_s
                 elif head_s == now:
-                    at_once.append((route, hop, tail_s))
+                    at_once.append((route, place, tail_s))
                 elif head_s in onward:
-                    onward[head_s].append((route, hop, tail_s))
+                    onward[head_s].append((route, place, tail_s))
                 else:
-                    onward[head_s] = [(route, hop, tail_s)]
+                    onward[head_s] = [(route, place, tail_s)]
             arrivals = at_once
         return onward
 

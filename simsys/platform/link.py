@@ -23,6 +23,8 @@ class Link(ABC):
         """Bandwidth and latency at all times, if they change."""
         self.nbytes = 0.0
         """Bytes of the transfers that have come to this link."""
+        self.busy_s = 0.0
+        """Service time handed out so far; with fair sharing, the time at full rate of the bytes sent so far."""
         self.queued_s = 0.0
         """Time that transfers have lost here to others, added up over the transfers."""
 

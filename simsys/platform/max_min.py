@@ -1,81 +1,93 @@
-"""Max-min fair rates by progressive filling, only for the flows that a change can affect.
+"""Max-min fair rates by progressive filling.
 
-All flows get more until a link is full; those on it keep what they have, the others go on (Bertsekas & Gallager 1992,
-"Data Networks", §6.5.2). Flows that come or go change nothing below a certain rate: a link that is full at less is on
-none of their routes. So flows with lower rates keep them, and of the others only those are looked at that share links,
-directly or through others, with flows that came or went.
+All flows get more until a link is full; the flows on it keep what they have, the others go on (Bertsekas & Gallager
+1992, "Data Networks", §6.5.2). A flow that is spread over parallel links needs its share of its rate on each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from heapq import heapify, heappop, heapreplace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from simsys.platform.flow import FairLink, Flow
+import numpy as np
 
-_ROUNDINGS = 1e-12  # rates that differ by no more are the same
+from simsys.platform.flow_set import Floats, FlowSet, Indexes
+
+_ROUNDINGS = 1e-12  # rates that differ by no more, relatively, are the same
 
 
-def fair_rates(links: Iterable[FairLink], lowest_bytes_per_s: float) -> list[tuple[Flow, float, FairLink]]:
-    """Fill links on which flows have come or gone.
+@dataclass(slots=True, eq=False)
+class Portion:
+    """Flows of one set that have the same rate while certain other sets are being sent.
 
     Args:
-        links: Those links.
-        lowest_bytes_per_s: Below this rate nothing can have changed: no more than the rates of the flows that have
-            gone, and than an equal share of each link on which flows have come.
+        flows: These flows.
+        bytes_per_s: The rate of each.
+        limits: For each flow the link that decides its rate.
+        elapsed_s: For how long they have had this rate, not yet counted by the links.
+    """
+
+    flows: FlowSet
+    bytes_per_s: float
+    limits: Indexes
+    elapsed_s: float = 0.0
+
+
+def portions(sets: Sequence[FlowSet], bytes_per_s: Floats) -> list[list[Portion]]:
+    """Fill the links with flows.
+
+    Args:
+        sets: All flows that share links, directly or through others.
+        bytes_per_s: The bandwidth of every link of the network.
 
     Returns:
-        Flows whose rate may have changed, each with its rate and the link that decides it.
+        For each set its flows by rate.
     """
-    region, flows = _affected(links, lowest_bytes_per_s * (1.0 - _ROUNDINGS))
-    heap = [(link.left_bytes_per_s / link.filling, place, link) for place, link in enumerate(region) if link.filling]
-    heapify(heap)
-    level, found = 0.0, []
-    left = len(flows)
-    while left:
-        share, place, link = heap[0]
-        filling = link.filling
-        if not filling:
-            heappop(heap)
-            continue
-        now_share = link.left_bytes_per_s / filling
-        if now_share > share:  # flows on it have stopped at less: its turn comes later
-            heapreplace(heap, (now_share, place, link))
-            continue
-        heappop(heap)
-        if now_share > level * (1.0 + _ROUNDINGS):
-            level = now_share
-        for flow in link.flows:
-            if flow.filling:
-                flow.filling = False
-                found.append((flow, level, link))
-                for each in flow.route:
-                    each.left_bytes_per_s -= level
-                    each.filling -= 1
-        left -= filling
-    for link in region:
-        link.looked_at = False
+    first = np.cumsum([0, *[each.count for each in sets]])
+    flow_of = np.concatenate([each.flow_of + start for each, start in zip(sets, first, strict=False)])
+    link_of = np.concatenate([each.link_of for each in sets])
+    share_of = np.concatenate([each.share_of for each in sets])
+    rates, limits = _filled(int(first[-1]), flow_of, link_of, share_of, bytes_per_s)
+    return [
+        _by_rate(each, rates[start : start + each.count], limits[start : start + each.count])
+        for each, start in zip(sets, first, strict=False)
+    ]
+
+
+def alone_bytes_per_s(flows: FlowSet, bytes_per_s: Floats) -> Floats:
+    """The rate of each flow if it were the only one."""
+    rates = np.full(flows.count, np.inf)
+    np.minimum.at(rates, flows.flow_of, bytes_per_s[flows.link_of] / flows.share_of)
+    return rates
+
+
+def _filled(
+    flows: int, flow_of: Indexes, link_of: Indexes, share_of: Floats, bytes_per_s: Floats
+) -> tuple[Floats, Indexes]:
+    """The rate of each flow and the link that decides it."""
+    used, link_of = np.unique(link_of, return_inverse=True)
+    left, level = bytes_per_s[used].astype(float), 0.0
+    rates, limits = np.zeros(flows), np.zeros(flows, dtype=np.intp)
+    stopped = np.zeros(flows, dtype=bool)
+    while len(flow_of):
+        wanted = np.bincount(link_of, weights=share_of, minlength=len(used))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            levels = np.where(wanted > 0.0, left / wanted, np.inf)
+        level = max(level, float(levels.min()))
+        full = (levels <= level * (1.0 + _ROUNDINGS))[link_of]
+        stopping = flow_of[full]
+        rates[stopping], limits[stopping] = level, used[link_of[full]]
+        stopped[stopping] = True
+        gone = stopped[flow_of]
+        left = left - level * np.bincount(link_of[gone], weights=share_of[gone], minlength=len(used))
+        flow_of, link_of, share_of = flow_of[~gone], link_of[~gone], share_of[~gone]
+    return rates, limits
+
+
+def _by_rate(flows: FlowSet, rates: Floats, limits: Indexes) -> list[Portion]:
+    levels, level_of = np.unique(rates, return_inverse=True)
+    found = []
+    for number, level in enumerate(levels):
+        (members,) = np.nonzero(level_of == number)
+        found.append(Portion(flows.subset(members), float(level), limits[members]))
     return found
-
-
-def _affected(links: Iterable[FairLink], lowest_bytes_per_s: float) -> tuple[list[FairLink], list[Flow]]:
-    """The links that can be reached from some over flows that may change, and these flows; made ready for filling."""
-    region, flows = list(links), list[Flow]()
-    for link in region:
-        link.looked_at = True
-    for link in region:  # which grows meanwhile
-        left, filling = link.bytes_per_s, 0
-        for flow in link.flows:
-            if not flow.filling:
-                if 0.0 < flow.bytes_per_s < lowest_bytes_per_s:
-                    left -= flow.bytes_per_s
-                    continue
-                flow.filling = True
-                flows.append(flow)
-                for other in flow.route:
-                    if not other.looked_at:
-                        other.looked_at = True
-                        region.append(other)
-            filling += 1
-        link.left_bytes_per_s, link.filling = left, filling
-    return region, flows

@@ -5,18 +5,21 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
-from typing import ClassVar, Generic, Self
+from functools import partial
+from typing import ClassVar, Generic, Self, TypeVar
 
 from simpy.events import Event
 
 from simsys.platform.environment import At, Environment
 from simsys.platform.link import Link
 from simsys.platform.occupancy import Occupancy
-from simsys.platform.schedule import LinkT, Route, Schedule, Step
+from simsys.platform.routing import Way
+from simsys.platform.schedule import Prepared, Schedule, Step
 from simsys.platform.timeline import Timeline
 from simsys.platform.topology import LinkSpec, Topology
 from simsys.platform.traffic import Traffic
+
+LinkT = TypeVar("LinkT", bound=Link)
 
 Pairs = Sequence[tuple[int, int]]
 """Source and destination GPU of transfers."""
@@ -25,7 +28,7 @@ LockStep = tuple[Pairs, float, int, float]
 """A step's transfers, the bytes of each, how often it is repeated, and the pause after each time in seconds."""
 
 
-class Network(ABC, Generic[LinkT]):
+class Network(ABC, Generic[LinkT, Prepared]):
     """The links of a topology, their routes, and transfers over them; one subclass per model of contention.
 
     Args:
@@ -49,12 +52,14 @@ class Network(ABC, Generic[LinkT]):
         self.occupancy = Occupancy(env, self._rate_of, in_turn=self.in_turn)
         """How transfers that are not simulated step by step slow each other."""
         self._links = [self._make_link(spec) for spec in topology.links]
-        for index, each in (timelines or {}).items():
+        self._timelines = timelines or {}
+        for index, each in self._timelines.items():
             self._links[index].timeline = each
-        self.changes_s = sorted({time_s for each in (timelines or {}).values() for time_s in each.changes_s})
+        self.changes_s = sorted({time_s for each in self._timelines.values() for time_s in each.changes_s})
         """When some link changes."""
-        self._routes: dict[tuple[int, int], Route[LinkT]] = {}
+        self._prepared: dict[tuple[tuple[int, int], ...], Prepared] = {}
         self._steady: dict[int, Self] = {}
+        self._copies: dict[int, Self] = {}
 
     @staticmethod
     @abstractmethod
@@ -62,13 +67,38 @@ class Network(ABC, Generic[LinkT]):
         """A link as this model needs it."""
 
     @abstractmethod
-    def transfer_all(self, routes: Iterable[Route[LinkT]], nbytes: float, pause_s: float = 0.0) -> Event:
-        """Send `nbytes` over each of `routes` at once, in this order; fires `pause_s` after all have arrived."""
+    def begin(self, transfers: Prepared, nbytes: float, pause_s: float = 0.0) -> Event:
+        """Start transfers of `nbytes` each; the event fires `pause_s` after all have arrived."""
+
+    @abstractmethod
+    def step_seconds(self, transfers: Prepared, nbytes: float, time_s: float = 0.0) -> float:
+        """Time from the start of transfers of `nbytes` each to the last arrival, if nothing else uses their links.
+
+        Args:
+            transfers: The transfers.
+            nbytes: Bytes of each.
+            time_s: When they start; links that change are taken to stay as they are then.
+        """
+
+    @abstractmethod
+    def _prepare(self, pairs: Pairs) -> Prepared:
+        """Make transfers ready, in this order where links serve in turn."""
 
     @property
     def links(self) -> Sequence[LinkT]:
         """All links, in the order of the topology, with what they carried up to now."""
         return self._links
+
+    def counters(self) -> list[float]:
+        """What every link has carried so far, in bytes and busy seconds, and how long transfers have waited there."""
+        return [figure for link in self.links for figure in (link.nbytes, link.busy_s, link.queued_s)]
+
+    def repeat(self, counters: Sequence[float], times: int) -> None:
+        """Count the same again in every link, so many times."""
+        for place, link in enumerate(self._links):
+            link.nbytes += times * counters[3 * place]
+            link.busy_s += times * counters[3 * place + 1]
+            link.queued_s += times * counters[3 * place + 2]
 
     def _rate_of(self, link: int) -> float:
         return self._links[link].spec_at(self.env._now).bytes_per_s
@@ -77,46 +107,36 @@ class Network(ABC, Generic[LinkT]):
         """The node that a GPU is in."""
         return gpu // self.topology.node_size
 
-    def path(self, src: int, dst: int) -> Sequence[int]:
-        """The numbers of the links from GPU `src` to GPU `dst`."""
-        return self.topology.route(src, dst)
+    def way(self, src: int, dst: int) -> Way:
+        """The links from GPU `src` to GPU `dst`, hop by hop, as their numbers and shares of the bytes."""
+        return self.topology.way(src, dst)
 
-    def route(self, src: int, dst: int) -> Route[LinkT]:
-        """The links from GPU `src` to GPU `dst`, cached."""
-        key = src, dst
-        found = self._routes.get(key)
+    def prepare(self, pairs: Pairs) -> Prepared:
+        """Make transfers between pairs of GPUs ready, cached."""
+        key = tuple(pairs)
+        found = self._prepared.get(key)
         if found is None:
-            found = self._routes[key] = tuple(self._links[index] for index in self.topology.route(src, dst))
+            found = self._prepared[key] = self._prepare(key)
         return found
 
     def transfer(self, src: int, dst: int, nbytes: float) -> Event:
         """Send `nbytes` from GPU `src` to GPU `dst`; the event fires when the last byte has arrived."""
         self.traffic.between(src, dst).nbytes += nbytes
-        return self.carry(src, dst, nbytes)
+        return self.carry([(src, dst)], nbytes)
 
-    def carry(self, src: int, dst: int, nbytes: float) -> Event:
-        """The same, without counting it in the communication graph."""
-        route = self.route(src, dst)
-        if not route or not nbytes:
+    def carry(self, pairs: Pairs, nbytes: float) -> Event:
+        """Send `nbytes` between each of `pairs` at once, without counting them in the communication graph."""
+        if not nbytes:
             now = self.env.now
-            return At(self.env, now + sum(link.spec_at(now).latency_s for link in route))
-        return self.transfer_all((route,), nbytes)
+            return At(self.env, now + self.steady(now).idle_path(pairs)[0])
+        return self.begin(self.prepare(pairs), nbytes)
 
-    def schedule(self, steps: Iterable[LockStep]) -> Schedule[LinkT]:
+    def schedule(self, steps: Iterable[LockStep]) -> Schedule[Prepared]:
         """Prepare steps in lockstep."""
-        return Schedule(self.env, self._steps(steps), self.transfer_all)
+        return Schedule(self.env, self._steps(steps), self.begin)
 
-    def _steps(self, steps: Iterable[LockStep]) -> list[Step[LinkT]]:
-        return [
-            Step([self.route(*pair) for pair in pairs], nbytes, repeat, pause_s)
-            for pairs, nbytes, repeat, pause_s in steps
-        ]
-
-    @cached_property
-    def uneven(self) -> bool:
-        """Whether links of one kind differ, so that equal groups of ranks at different places may not be equal."""
-        found = {(link.spec.kind, link.spec.bytes_per_s, link.spec.latency_s) for link in self._links}
-        return bool(self.changes_s) or len(found) > len({kind for kind, _, _ in found})
+    def _steps(self, steps: Iterable[LockStep]) -> list[Step[Prepared]]:
+        return [Step(self.prepare(pairs), nbytes, repeat, pause_s) for pairs, nbytes, repeat, pause_s in steps]
 
     def epoch(self, time_s: float) -> int:
         """How many times links have changed by a time."""
@@ -133,38 +153,107 @@ class Network(ABC, Generic[LinkT]):
             found._links = [self._make_link(link.spec_at(time_s)) for link in self._links]
         return found
 
+    def idle_copy(self, time_s: float) -> Self:
+        """An idle network with a clock of its own, whose links are always as those of this one are at a time."""
+        epoch = self.epoch(time_s)
+        found = self._copies.get(epoch)
+        if found is None:
+            found = self._copies[epoch] = type(self)(Environment(), self.topology)
+            found._links = [self._make_link(link.spec_at(time_s)) for link in self._links]
+        return found
+
+    def ends_together(self, groups: Sequence[Pairs], nbytes: float, time_s: float = 0.0) -> list[float]:
+        """How long the transfers of each of some groups take if all groups start together on idle links.
+
+        Args:
+            groups: Source and destination of the transfers of each group.
+            nbytes: Bytes of each transfer.
+            time_s: When they start; links that change are taken to stay as they are then.
+        """
+        copy = self.idle_copy(time_s)
+        started_s, ends_s = copy.env.now, [0.0] * len(groups)
+
+        def ended(place: int, _: Event) -> None:
+            ends_s[place] = copy.env.now - started_s
+
+        for place, pairs in enumerate(groups):
+            copy.begin(copy.prepare(pairs), nbytes).callbacks.append(partial(ended, place))
+        copy.env.run()
+        return ends_s
+
+    def seconds_together(self, collectives: Sequence[Sequence[LockStep]], time_s: float = 0.0) -> float:
+        """How long collectives take that start together on idle links, until the last one ends.
+
+        Args:
+            collectives: The steps of each.
+            time_s: When they start; links that change are taken to stay as they are then.
+        """
+        copy = self.idle_copy(time_s)
+        started_s = copy.env.now
+        for steps in collectives:
+            copy.schedule(steps).start(lambda _: None)
+        copy.env.run()
+        return copy.env.now - started_s
+
+    def bytes_per_s(self, link: int) -> float:
+        """The bandwidth of a link at the beginning, by its number."""
+        return self._links[link].spec.bytes_per_s
+
+    def figures(self, link: int) -> tuple[object, ...]:
+        """What distinguishes a link from others in the time that transfers take: bandwidth, latency, changes."""
+        found = self._links[link]
+        return found.spec.bytes_per_s, found.spec.latency_s, id(found.timeline) if found.timeline is not None else 0
+
+    def signature(self, gpus: Sequence[int]) -> tuple[object, ...]:
+        """Equal for groups of GPUs whose transfers among themselves take equal times, whatever these transfers are.
+
+        The links between each two GPUs of the group, numbered in the order of their appearance, with their figures.
+        """
+        numbers: dict[int, int] = {}
+        figures: list[object] = []
+        for src in gpus:
+            for dst in gpus:
+                for hop in self.way(src, dst):
+                    for link, share in hop:
+                        if link not in numbers:
+                            numbers[link] = len(numbers)
+                            figures.append(self.figures(link))
+                        figures.append((numbers[link], share))
+                    figures.append("hop")
+        return tuple(figures)
+
     def idle_path(self, pairs: Iterable[tuple[int, int]]) -> tuple[float, float]:
         """Latency in seconds and bytes/s of the slowest transfer when all `pairs` transfer at once on idle links.
 
-        The links are as they are at the beginning; `steady` answers for another time.
+        Both bound `step_seconds` and are its terms where all routes are alike. The links are as they are at the
+        beginning; `steady` answers for another time.
         """
-        routes = [self.route(src, dst) for src, dst in pairs]
-        load = _load(routes)
-        latencies_s = {link: link.spec.latency_s for link in load}
-        latency_s = max((sum(map(latencies_s.__getitem__, route), 0.0) for route in routes), default=0.0)
-        return latency_s, self._slowest(routes, load)
+        ways = [self.way(src, dst) for src, dst in pairs]
+        latency_s = max(map(self.latency_s, ways), default=0.0)
+        return latency_s, self._slowest(ways, link_loads(ways))
 
     def idle_paths(self, pairs: Iterable[tuple[int, int]]) -> set[tuple[float, float]]:
         """Latency in seconds and bytes/s of each of these transfers, which only together are those of `idle_path`."""
-        routes = [self.route(src, dst) for src, dst in pairs]
-        load = _load(routes)
-        return {
-            (sum((link.spec.latency_s for link in route), 0.0), self._slowest([route], {x: load[x] for x in route}))
-            for route in dict.fromkeys(map(tuple, routes))
-        }
+        ways = [self.way(src, dst) for src, dst in pairs]
+        load = link_loads(ways)
+        return {(self.latency_s(way), self._slowest([way], load)) for way in dict.fromkeys(ways)}
 
-    def _slowest(self, routes: Sequence[Route[LinkT]], load: Mapping[Link, int]) -> float:
-        """Bytes/s of the slowest of transfers over links each of which so many equal ones want at once.
+    def latency_s(self, way: Way) -> float:
+        """Time that the first byte takes over a way at the beginning, by the slowest of parallel links."""
+        links = self._links
+        return sum([max([links[link].spec.latency_s for link, _ in hop]) for hop in way])
 
-        Links that k of them share give each a k-th of their rate.
-        """
-        return min((link.spec.bytes_per_s / transfers for link, transfers in load.items()), default=float("inf"))
+    def _slowest(self, ways: Sequence[Way], load: Mapping[int, float]) -> float:
+        """Bytes/s of the slowest of some transfers, where each link has to carry so many bytes per byte of each."""
+        used = dict.fromkeys(link for way in ways for hop in way for link, _ in hop)
+        return min([self._links[link].spec.bytes_per_s / load[link] for link in used], default=float("inf"))
 
 
-def _load(routes: Iterable[Iterable[Link]]) -> dict[Link, int]:
-    """How many of the routes each link is on."""
-    load: dict[Link, int] = {}
-    for route in routes:
-        for link in route:
-            load[link] = load.get(link, 0) + 1
+def link_loads(ways: Iterable[Way]) -> dict[int, float]:
+    """Bytes that each link has to carry for one byte on each of the ways."""
+    load: dict[int, float] = {}
+    for way in ways:
+        for hop in way:
+            for link, share in hop:
+                load[link] = load.get(link, 0.0) + share
     return load

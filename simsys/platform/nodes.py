@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 from simsys.errors import UnknownNameError, UsageError
 from simsys.platform.fabrics import GROUPED, PORT_PER_NIC, TOPOLOGY_TYPES
 from simsys.platform.insides import BuiltInside, NodeInside, PcieTree, build_inside
-from simsys.platform.routes import Exit, NodeRouting, Routing
+from simsys.platform.routes import Exit, NodeRouting
+from simsys.platform.routing import Routing
 from simsys.platform.topology import LinkSpec, Topology, both_ways, check_count
 
 __all__ = ["Fabric", "Nics", "NodeInside", "PcieTree", "nodes_on_fabric"]
@@ -44,7 +45,7 @@ class Fabric:
             port of its own (`PORT_PER_NIC`), the ports share it.
         latency_s: Latency of each link.
         settings: Further arguments of the builder.
-        routing: Which of several shortest paths is taken; None for the kind's own.
+        routing: How transfers use several shortest paths; None for the kind's own.
         pxn: Whether traffic for another rail changes the rail inside its node (NCCL's PXN).
     """
 

@@ -6,7 +6,8 @@ meanwhile. Of those that meet on a link, all go faster together until some link 
 and the others go on: max-min fairness (Bertsekas & Gallager 1992, "Data Networks", §6.5.2). What is fair depends on
 how links are shared. Where they serve in turn, everybody gets one transfer through before anybody gets the next, so
 all take as many steps per second, however large these are, and wait for each other also where links are not full
-(`taking_turns.py`). Where they share bandwidth, all get as many bytes/s.
+(`taking_turns.py`). Where they share bandwidth, all get as many bytes/s, and transfers that meet are slower for as
+long as they do (`colliding.py`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from typing import TYPE_CHECKING
 
 from simpy.events import Event
 
+from simsys.platform.colliding import losses
 from simsys.platform.environment import At, Callback, Environment
+from simsys.platform.routing import Way
 from simsys.platform.taking_turns import waiting
 from simsys.platform.traffic import Account, Traffic
 
@@ -140,15 +143,15 @@ class Occupancy:
         self._busy: dict[tuple[int, ...], np.ndarray] = {}
         self._known_rates: dict[tuple[object, ...], list[float]] = {}
 
-    def footprint(self, transfers: Iterable[tuple[Sequence[int], float]], traffic: Traffic) -> Footprint:
-        """The footprint of transfers that begin now, each with the numbers of its links and its share of the bytes.
+    def footprint(self, transfers: Iterable[tuple[Way, float]], traffic: Traffic) -> Footprint:
+        """The footprint of transfers that begin now, each with its way and its share of the bytes.
 
         Their bytes are counted with those of `traffic`, whose communication graph they do not change.
         """
         shares: dict[int, float] = {}
-        for path, share in transfers:
-            for link in path:
-                shares[link] = shares.get(link, 0.0) + share
+        for way, share in transfers:
+            for link, part in (each for hop in way for each in hop):
+                shares[link] = shares.get(link, 0.0) + share * part
         footprint = Footprint(shares, self._bytes_per_s, traffic.account(lambda: ()))
         self._footprints.append(footprint)
         return footprint
@@ -274,9 +277,10 @@ class Occupancy:
         wanted = np.add.reduceat(self._busy_seconds(occupants) * loads[:, None], first, axis=0)
         paces = np.array([occupant.pace for occupant in occupants])
         rates = max_min_rates(wanted, paces)
-        if self._in_turn and len(occupants) > 1:
+        if len(occupants) > 1:
             bursts = np.array([occupant.burst for occupant in occupants])
-            rates = np.minimum(rates, 1.0 / (1.0 + waiting(wanted, paces, bursts)))
+            lost = waiting(wanted, paces, bursts) if self._in_turn else losses(wanted)
+            rates = np.minimum(rates, 1.0 / (1.0 + lost))
         return [float(rate) for rate in rates]
 
     def _busy_seconds(self, occupants: Sequence[Occupant]) -> np.ndarray:

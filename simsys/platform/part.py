@@ -10,6 +10,7 @@ from simpy.events import Event
 from simsys.platform.device import Device
 from simsys.platform.network import LockStep, Network, Pairs
 from simsys.platform.platform import VirtualHardwarePlatform
+from simsys.platform.routing import Way
 from simsys.platform.schedule import Schedule
 from simsys.platform.traffic import Traffic
 
@@ -22,16 +23,12 @@ class NetworkPart:
         gpus: Their numbers in the cluster.
     """
 
-    def __init__(self, whole: Network[Any], gpus: Sequence[int]) -> None:
+    def __init__(self, whole: Network[Any, Any], gpus: Sequence[int]) -> None:
         self._whole, self._gpus = whole, gpus
         self.env, self.contention, self.occupancy = whole.env, whole.contention, whole.occupancy
+        self.in_turn = whole.in_turn
         self.traffic = Traffic()
         """Bytes from GPU to GPU of this part."""
-
-    @property
-    def uneven(self) -> bool:
-        """As `Network.uneven`."""
-        return self._whole.uneven
 
     @property
     def changes_s(self) -> Sequence[float]:
@@ -51,9 +48,37 @@ class NetworkPart:
         """The node that a GPU is in, by its number in the cluster."""
         return self._whole.node_of(self._gpus[gpu])
 
-    def path(self, src: int, dst: int) -> Sequence[int]:
-        """The numbers of the links from one GPU to another."""
-        return self._whole.path(self._gpus[src], self._gpus[dst])
+    def way(self, src: int, dst: int) -> Way:
+        """As `Network.way`."""
+        return self._whole.way(self._gpus[src], self._gpus[dst])
+
+    def prepare(self, pairs: Pairs) -> Any:
+        """As `Network.prepare`."""
+        return self._whole.prepare(self._placed(pairs))
+
+    def step_seconds(self, transfers: Any, nbytes: float, time_s: float = 0.0) -> float:
+        """As `Network.step_seconds`."""
+        return self._whole.step_seconds(transfers, nbytes, time_s)
+
+    def ends_together(self, groups: Sequence[Pairs], nbytes: float, time_s: float = 0.0) -> list[float]:
+        """As `Network.ends_together`."""
+        return self._whole.ends_together([self._placed(pairs) for pairs in groups], nbytes, time_s)
+
+    def seconds_together(self, collectives: Sequence[Sequence[LockStep]], time_s: float = 0.0) -> float:
+        """As `Network.seconds_together`."""
+        return self._whole.seconds_together([self._placed_steps(steps) for steps in collectives], time_s)
+
+    def bytes_per_s(self, link: int) -> float:
+        """As `Network.bytes_per_s`."""
+        return self._whole.bytes_per_s(link)
+
+    def figures(self, link: int) -> tuple[object, ...]:
+        """As `Network.figures`."""
+        return self._whole.figures(link)
+
+    def signature(self, gpus: Sequence[int]) -> tuple[object, ...]:
+        """As `Network.signature`."""
+        return self._whole.signature([self._gpus[gpu] for gpu in gpus])
 
     def idle_path(self, pairs: Iterable[tuple[int, int]]) -> tuple[float, float]:
         """As `Network.idle_path`."""
@@ -66,13 +91,25 @@ class NetworkPart:
     def transfer(self, src: int, dst: int, nbytes: float) -> Event:
         """As `Network.transfer`."""
         self.traffic.between(src, dst).nbytes += nbytes
-        return self._whole.carry(self._gpus[src], self._gpus[dst], nbytes)
+        return self.carry([(src, dst)], nbytes)
+
+    def carry(self, pairs: Pairs, nbytes: float) -> Event:
+        """As `Network.carry`."""
+        return self._whole.carry(self._placed(pairs), nbytes)
 
     def schedule(self, steps: Iterable[LockStep]) -> Schedule[Any]:
         """As `Network.schedule`."""
-        return self._whole.schedule(
-            (self._placed(pairs), nbytes, repeat, pause_s) for pairs, nbytes, repeat, pause_s in steps
-        )
+        return self._whole.schedule(self._placed_steps(steps))
+
+    def _placed_steps(self, steps: Iterable[LockStep]) -> list[LockStep]:
+        return [(self._placed(pairs), nbytes, repeat, pause_s) for pairs, nbytes, repeat, pause_s in steps]
+
+    def counters(self) -> list[float]:
+        """None: the links are those of all jobs."""
+        return []
+
+    def repeat(self, counters: Sequence[float], times: int) -> None:
+        """Nothing to count."""
 
     def _placed(self, pairs: Iterable[tuple[int, int]]) -> Pairs:
         return [(self._gpus[src], self._gpus[dst]) for src, dst in pairs]

@@ -42,7 +42,7 @@ class VirtualHardwarePlatform:
         specs: Sequence[DeviceSpec],
         topology: Topology,
         env: Environment | None = None,
-        network: type[Network[Any]] = CutThroughNetwork,
+        network: type[Network[Any, Any]] = CutThroughNetwork,
         *,
         speeds: Mapping[int, Timeline[DeviceSpec]] | None = None,
         links: Mapping[int, Timeline[LinkSpec]] | None = None,

@@ -1,11 +1,10 @@
-"""Collectives whose links nobody else uses: one event, however many ranks and steps.
+"""Uncontended collectives: one event, however many ranks and steps.
 
-While a collective has its links for itself, nothing has to be simulated: how long each of its steps takes is found
-once, by a rehearsal on idle links, and no step leaves a link busy beyond its end, so the times add up. The links
-remember who holds them. As soon as anybody else starts a transfer over one of them, the state of that moment is
-established exactly (which step, which transfers have entered which links), and the collective goes on step by
-step until it has its links for itself again. Once held, links stay held between collectives, so that the next one on
-the same links costs the same whatever their number.
+While a collective has its links for itself, nothing has to be simulated: the network knows how long each of its steps
+takes on idle links, and no step leaves a link busy beyond its end, so the times add up. As soon as another transfer
+starts on one of its links, the network establishes the state of that moment exactly (which step, how far its transfers
+are), and the collective goes on step by step until it has its links for itself again. Once held, links stay held
+between collectives, so that the next one on the same links costs the same whatever their number.
 
 Where links change at known times, how long steps take is found for each epoch between changes; a collective that goes
 on at a change is established then, too, and goes on step by step until it claims its links as they are now.
@@ -16,33 +15,64 @@ steps of whoever holds the links come before transfers that start at that moment
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from heapq import heappush
+from typing import Generic, Protocol
 
 from simpy.events import Event
 
-from simsys.platform.claims import Claim, Claims
+from simsys.platform.claims import Claim
 from simsys.platform.environment import LATE, At, Callback, Environment
-from simsys.platform.flight import CalendarLink, Flight
-from simsys.platform.schedule import Carry, Schedule, Step, SteppedRun
+from simsys.platform.schedule import Prepared, Schedule, Step, SteppedRun
 
 
-class QuietSchedule(Schedule[CalendarLink]):
+class QuietNetwork(Protocol[Prepared]):
+    """What a network has to know for uncontended collectives."""
+
+    env: Environment
+
+    @abstractmethod
+    def begin(self, transfers: Prepared, nbytes: float, pause_s: float = 0.0) -> Event:
+        """As `Network.begin`."""
+
+    @abstractmethod
+    def step_seconds(self, transfers: Prepared, nbytes: float, time_s: float = 0.0) -> float:
+        """As `Network.step_seconds`."""
+
+    @abstractmethod
+    def claim(self, steps: Sequence[Step[Prepared]]) -> Claim:
+        """The claim on all links of some steps, the same for the same links."""
+
+    @abstractmethod
+    def resume(self, step: Step[Prepared], started_s: float) -> Event:
+        """Be where the transfers of a step are now that began at `started_s` and had their links for themselves.
+
+        Returns:
+            An event for the end of the step, as that of `begin`.
+        """
+
+    @abstractmethod
+    def count(self, step: Step[Prepared], times: int, time_s: float) -> None:
+        """Tell the links of a step that was repeated so often while they were idle, as they are at a time."""
+
+    @abstractmethod
+    def remember(self, schedule: QuietSchedule[Prepared]) -> None:
+        """Let a schedule `settle` before the links are asked what they have carried."""
+
+
+class QuietSchedule(Schedule[Prepared]):
     """A schedule that claims its links when it starts.
 
     Args:
-        env: The environment.
+        network: Carries the transfers.
         steps: What is done, in order.
-        carry: Starts the transfers of a step.
-        claims: Of the network.
     """
 
-    def __init__(
-        self, env: Environment, steps: Iterable[Step[CalendarLink]], carry: Carry[CalendarLink], claims: Claims
-    ) -> None:
-        super().__init__(env, steps, carry)
-        self._claims = claims
-        self._claim = claims.of(link for step in self.steps for route in step.routes for link in route)
+    def __init__(self, network: QuietNetwork[Prepared], steps: Iterable[Step[Prepared]]) -> None:
+        super().__init__(network.env, steps, network.begin)
+        self._network = network
+        self._claim = network.claim(self.steps)
         self.complete_runs = [0] * len(self._claim.starts_s)
         """Runs that the links do not know of yet, by epoch."""
         self._step_s: dict[int, list[float]] = {}  # by epoch
@@ -50,7 +80,7 @@ class QuietSchedule(Schedule[CalendarLink]):
         self._started = False
         self.steady = len(self._claim.starts_s) == 1
         """Whether the links never change."""
-        self.again: QuietRun | None = None
+        self.again: QuietRun[Prepared] | None = None
         """One that has ended and can be repeated."""
 
     def start(self, done: Callback) -> None:
@@ -69,7 +99,7 @@ class QuietSchedule(Schedule[CalendarLink]):
         else:
             super().start(done)
 
-    def go_on(self, run: SteppedRun[CalendarLink], ended: Event) -> None:
+    def go_on(self, run: SteppedRun[Prepared], ended: Event) -> None:
         """Have the links for itself again if that seems to be so; else take the next step."""
         if self._step_s and run.index < len(self.steps):
             epoch = self._claim.epoch(self.env._now)
@@ -79,7 +109,7 @@ class QuietSchedule(Schedule[CalendarLink]):
                 return
         super().go_on(run, ended)
 
-    def interrupt(self, run: QuietRun) -> None:
+    def interrupt(self, run: QuietRun[Prepared]) -> None:
         """Go on step by step with a quiet run, from where it is now."""
         run.cancelled = True
         index, taken, started_s = self._position(run)
@@ -88,15 +118,13 @@ class QuietSchedule(Schedule[CalendarLink]):
         step = stepped.advance()
         assert step is not None
         stepped.started_s = started_s
-        flight = Flight(self.env, step.nbytes, step.pause_s)
-        flight.resume(step, started_s)
-        flight.event.callbacks.append(stepped.go_on)
+        self._network.resume(step, started_s).callbacks.append(stepped.go_on)
 
     def settle(self) -> None:
         """Tell the links of all complete runs."""
         for epoch, runs in enumerate(self.complete_runs):
             for step in self.steps:
-                _count(step, runs * step.repeat, self._claim.starts_s[epoch])
+                self._network.count(step, runs * step.repeat, self._claim.starts_s[epoch])
             self.complete_runs[epoch] = 0
 
     def _rehearsed(self, epoch: int) -> bool:
@@ -107,7 +135,7 @@ class QuietSchedule(Schedule[CalendarLink]):
             self._started = True  # a rehearsal is as much work as the thing itself: it pays from the second time on
             return False
         if not self._step_s:
-            self._claims.schedules.append(self)
+            self._network.remember(self)
         step_s = self._step_seconds(epoch)
         self._total_s[epoch] = sum(step.repeat * seconds for step, seconds in zip(self.steps, step_s, strict=True))
         return True
@@ -117,7 +145,9 @@ class QuietSchedule(Schedule[CalendarLink]):
         found = self._step_s.get(epoch)
         if found is None:
             start_s = self._claim.starts_s[epoch]
-            found = self._step_s[epoch] = [_rehearse(step, start_s)[0] + step.pause_s for step in self.steps]
+            found = self._step_s[epoch] = [
+                self._network.step_seconds(step.transfers, step.nbytes, start_s) + step.pause_s for step in self.steps
+            ]
         return found
 
     def _run_quietly(self, done: Callback, index: int, taken: int, epoch: int, seconds: float) -> None:
@@ -128,19 +158,19 @@ class QuietSchedule(Schedule[CalendarLink]):
             return
         run.arm()
 
-    def _seconds_left(self, run: SteppedRun[CalendarLink], step_s: Sequence[float]) -> float:
+    def _seconds_left(self, run: SteppedRun[Prepared], step_s: Sequence[float]) -> float:
         """How long the steps that are left take on idle links."""
         left_s = -run.taken * step_s[run.index]
         for index in range(run.index, len(self.steps)):
             left_s += self.steps[index].repeat * step_s[index]
         return left_s
 
-    def _undisturbed(self, run: SteppedRun[CalendarLink], step_s: Sequence[float]) -> bool:
+    def _undisturbed(self, run: SteppedRun[Prepared], step_s: Sequence[float]) -> bool:
         """Whether the last step took no longer than on idle links."""
         now, alone_s = self.env._now, step_s[run.index if run.taken else run.index - 1]
         return now - run.started_s - alone_s <= 1e-9 * alone_s + 1e-15 * now
 
-    def _position(self, run: QuietRun) -> tuple[int, int, float]:
+    def _position(self, run: QuietRun[Prepared]) -> tuple[int, int, float]:
         """The step that a quiet run is in: its place in `steps`, how many equal ones came before, when it began."""
         now, start_s, step_s = self.env._now, run.started_s, self._step_s[run.epoch]
         index, taken = run.index, run.taken
@@ -157,15 +187,16 @@ class QuietSchedule(Schedule[CalendarLink]):
             passed -= 1
         return index, taken + passed, start_s + passed * seconds
 
-    def count_between(self, run: QuietRun, index: int, taken: int) -> None:
+    def count_between(self, run: QuietRun[Prepared], index: int, taken: int) -> None:
         """Tell the links of the steps of a quiet run up to a position."""
         for place in range(run.index, min(index + 1, len(self.steps))):
             step = self.steps[place]
             first = run.taken if place == run.index else 0
-            _count(step, (taken if place == index else step.repeat) - first, self._claim.starts_s[run.epoch])
+            times = (taken if place == index else step.repeat) - first
+            self._network.count(step, times, self._claim.starts_s[run.epoch])
 
 
-class QuietRun:
+class QuietRun(Generic[Prepared]):
     """A schedule that has its links for itself.
 
     Args:
@@ -197,7 +228,7 @@ class QuietRun:
 
     def __init__(
         self,
-        schedule: QuietSchedule,
+        schedule: QuietSchedule[Prepared],
         claim: Claim,
         done: Callback,
         index: int,
@@ -222,8 +253,12 @@ class QuietRun:
         end.callbacks = self._callbacks
         heappush(env._queue, (self.end_s, LATE, next(env._eid), end))
 
+    def interrupt(self) -> None:
+        """Go on step by step from now on."""
+        self.schedule.interrupt(self)
+
     def ended(self, event: Event) -> None:
-        """The time is over: done, unless somebody came in between."""
+        """The time is over: done, unless another transfer came in between."""
         if not self.cancelled:
             self._claim.ended(self)
             schedule = self.schedule
@@ -239,22 +274,3 @@ class QuietRun:
         """The links are no longer what they were when it began."""
         if not self.cancelled:
             self._claim.give_way()
-
-
-def _rehearse(step: Step[CalendarLink], time_s: float) -> tuple[float, dict[CalendarLink, CalendarLink]]:
-    """Carry a step out on idle copies of its links as they are at a time; return how long it takes, and the copies."""
-    copies: dict[CalendarLink, CalendarLink] = {}
-    for route in step.routes:
-        for link in route:
-            if link not in copies:
-                copies[link] = type(link)(link.spec_at(time_s))
-    routes = [tuple(copies[link] for link in route) for route in step.routes]
-    return Flight(Environment(), step.nbytes).rehearse(Step(routes, step.nbytes, 1)), copies
-
-
-def _count(step: Step[CalendarLink], times: int, time_s: float) -> None:
-    """Tell the links of a step that has been taken so many times while they were idle, as they are at a time."""
-    for link, copy in _rehearse(step, time_s)[1].items() if times else ():
-        link.nbytes += times * copy.nbytes
-        link.busy_s += times * copy.busy_s
-        link.queued_s += times * copy.queued_s

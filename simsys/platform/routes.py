@@ -1,24 +1,20 @@
 """The way of a transfer: through one graph, or out of a node, over the fabric and into another node.
 
-Of several shortest paths a transfer takes one, always the same: with ``shortest`` the one that breadth-first search
-in the order of the links comes upon first, with ``ecmp`` the one that a hash of its source and destination picks, as
-switches do (equal-cost multi-path; RFC 2992).
+Which of several shortest paths it uses is the routing's choice (`simsys.platform.routing`); inside a node it is always
+the first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
-from itertools import pairwise
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
-from simsys.platform.shortest_path import Layers, distances, follow, shortest_layers
+from simsys.platform.routing import SHORTEST, Hop, Routing, Way
+from simsys.platform.shortest_path import Layers, distances, shortest_layers
 
 if TYPE_CHECKING:
     from simsys.platform.topology import LinkSpec
-
-Routing: TypeAlias = Literal["shortest", "ecmp"]
 
 _CACHED_LAYERS = 128  # flows between the same switches share them; of three levels of switches they hold thousands
 
@@ -60,16 +56,20 @@ class NodeRouting:
 class Routes(Protocol):
     """Finds ways through a network."""
 
-    def find(self, src: int, dst: int, flow: int) -> tuple[int, ...] | None:
-        """Indexes of the links from `src` to `dst`; None if there is no way."""
+    def find(self, src: int, dst: int, routing: Routing) -> Way | None:
+        """The way from `src` to `dst`; None if there is none."""
 
     def hops_from(self, gpu: int) -> dict[int, int]:
         """Links on the way from a GPU to every vertex that it reaches; of a cluster of nodes, to every GPU."""
 
 
-def flow_hash(src: int, dst: int) -> int:
-    """A number of 64 bits that depends on a flow's ends only, for choices that look random but never change."""
-    return int.from_bytes(blake2b(b"%d>%d" % (src, dst), digest_size=8).digest(), "little")
+_INSIDE = SHORTEST
+"""Inside a node traffic takes the first of several shortest paths."""
+
+
+def _in_a_row(links: Iterable[int]) -> Way:
+    """Links one after another that carry all the bytes."""
+    return tuple(((link, 1.0),) for link in links)
 
 
 class FlatRoutes:
@@ -85,8 +85,9 @@ class FlatRoutes:
     def __init__(self, links: Sequence[LinkSpec], indexes: Iterable[int] | None = None, groups: Sequence[int] = ()):
         self.out: dict[int, dict[int, int]] = {}
         self.into: dict[int, list[int]] = {}
-        self._groups = groups
+        self._groups, self._links = groups, links
         self._layers: dict[tuple[int, int], Layers | None] = {}
+        self._spread: dict[tuple[int, int], tuple[Hop, ...]] = {}
         for index in range(len(links)) if indexes is None else indexes:
             src, dst = links[index].src, links[index].dst
             for vertex in (src, dst):
@@ -96,24 +97,37 @@ class FlatRoutes:
                 self.out[src][dst] = index
                 self.into[dst].append(src)
 
-    def find(self, src: int, dst: int, flow: int) -> tuple[int, ...] | None:
-        """Indexes of the links from `src` to `dst`; None if there is no way."""
+    def find(self, src: int, dst: int, routing: Routing, flow: tuple[int, int] | None = None) -> Way | None:
+        """The way from `src` to `dst`; None if there is none. The ends of `flow` replace these in hashes."""
         if src == dst:
             return ()
         out = self.out
         if src not in out or dst not in out:
             return None
         if dst in out[src]:
-            return (out[src][dst],)
+            return (((out[src][dst], 1.0),),)
         # What hangs on one switch shares the ways of that switch.
         start = next(iter(out[src])) if len(out[src]) == 1 else src
         end = self.into[dst][0] if len(self.into[dst]) == 1 else dst
+        hops = self._hops(start, end, routing, flow or (src, dst))
+        if hops is None:
+            return None
+        first: Way = (((out[src][start], 1.0),),) if start != src else ()
+        last: Way = (((out[end][dst], 1.0),),) if end != dst else ()
+        return first + hops + last
+
+    def _hops(self, start: int, end: int, routing: Routing, flow: tuple[int, int]) -> tuple[Hop, ...] | None:
+        """The hops between switches; those of a routing that spreads are shared by all flows between the two."""
+        found = self._spread.get((start, end)) if routing.spreads else None
+        if found is not None:
+            return found
         layers = self._between(start, end)
         if layers is None:
             return None
-        path = follow(out, layers, flow)
-        path = [src] * (start != src) + path + [dst] * (end != dst)
-        return tuple(out[a][b] for a, b in pairwise(path))
+        hops = routing.hops(self.out, layers, flow, lambda index: self._links[index].bytes_per_s)
+        if routing.spreads:
+            self._spread[start, end] = hops
+        return hops
 
     def hops_from(self, gpu: int) -> dict[int, int]:
         """Links on the way from a vertex to every one that it reaches."""
@@ -155,19 +169,19 @@ class NodeRoutes:
         self._fabric = FlatRoutes(links, range(nodes.fabric, len(links)), groups)
         self._node_size, self._exits, self._pxn = node_size, nodes.exits, nodes.pxn
 
-    def find(self, src: int, dst: int, flow: int) -> tuple[int, ...] | None:
-        """Indexes of the links from GPU `src` to GPU `dst`; None if there is no way."""
+    def find(self, src: int, dst: int, routing: Routing) -> Way | None:
+        """The way from GPU `src` to GPU `dst`; None if there is none."""
         if src // self._node_size == dst // self._node_size:
-            return self._inside.find(src, dst, flow)
+            return self._inside.find(src, dst, _INSIDE)
         exit_, entry = self._exit(src, dst % self._node_size), self._exits[dst]
         parts = (
-            self._inside.find(src, exit_.door, flow),
-            exit_.out,
-            self._fabric.find(exit_.port, entry.port, flow),
-            entry.into,
-            self._inside.find(entry.door, dst, flow),
+            self._inside.find(src, exit_.door, _INSIDE),
+            _in_a_row(exit_.out),
+            self._fabric.find(exit_.port, entry.port, routing, (src, dst)),
+            _in_a_row(entry.into),
+            self._inside.find(entry.door, dst, _INSIDE),
         )
-        route: tuple[int, ...] = ()
+        route: Way = ()
         for part in parts:
             if part is None:
                 return None
@@ -184,7 +198,7 @@ class NodeRoutes:
         across = {port: self._fabric.hops_from(port) for port in dict.fromkeys(exit_.port for exit_ in exits)}
         for other, entry in enumerate(self._exits):
             exit_ = exits[other % size]
-            to_port, last = across[exit_.port].get(entry.port), self._inside.find(entry.door, other, 0)
+            to_port, last = across[exit_.port].get(entry.port), self._inside.find(entry.door, other, _INSIDE)
             if other not in range(first, first + size) and to_port is not None and last is not None:
                 found[other] = inside[exit_.door] + len(exit_.out) + to_port + len(entry.into) + len(last)
         return found

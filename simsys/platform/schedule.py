@@ -2,42 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from simpy.events import Event
 
 from simsys.platform.environment import Callback, Environment
-from simsys.platform.link import Link
 
-LinkT = TypeVar("LinkT", bound=Link)
-
-Route = tuple[LinkT, ...]
+Prepared = TypeVar("Prepared")
+"""Transfers of equal size that start together, as a network prepares them: routes (first come, first served) or a set
+of flows (fair sharing)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Step(Generic[LinkT]):
+class Step(Generic[Prepared]):
     """Equal steps that follow one another.
 
     Args:
-        routes: The routes that are taken at once in each; a link that serves in turn takes them in this order.
-        nbytes: Bytes on each route.
+        transfers: The transfers of each.
+        nbytes: Bytes of each transfer.
         repeat: How many such steps.
-        pause_s: What software takes in each, after the last transfer has arrived.
+        pause_s: Software time of each step, after its last transfer has arrived.
     """
 
-    routes: Sequence[Route[LinkT]]
+    transfers: Prepared
     nbytes: float
     repeat: int
     pause_s: float = 0.0
 
 
-Carry = Callable[[Iterable[Route[LinkT]], float, float], Event]
-"""Sends so many bytes over each of some routes at once; the event fires so long after all have arrived."""
+Carry = Callable[[Prepared, float, float], Event]
+"""Starts prepared transfers of so many bytes each; the event fires so many seconds after all have arrived."""
 
 
-class Schedule(Generic[LinkT]):
+class Schedule(Generic[Prepared]):
     """Steps of which each begins when all transfers of the one before have arrived and its pause is over.
 
     Args:
@@ -46,7 +45,7 @@ class Schedule(Generic[LinkT]):
         carry: Starts the transfers of a step.
     """
 
-    def __init__(self, env: Environment, steps: Iterable[Step[LinkT]], carry: Carry[LinkT]) -> None:
+    def __init__(self, env: Environment, steps: Iterable[Step[Prepared]], carry: Carry[Prepared]) -> None:
         self.env = env
         self.steps = tuple(steps)
         self.carry = carry
@@ -55,16 +54,16 @@ class Schedule(Generic[LinkT]):
         """Carry it out from now on; `done` is called at the end, at once if there is nothing to do."""
         self.go_on(SteppedRun(self, done), self.env.done)
 
-    def go_on(self, run: SteppedRun[LinkT], ended: Event) -> None:
+    def go_on(self, run: SteppedRun[Prepared], ended: Event) -> None:
         """The step before has `ended`: start the next one of a run, or end it."""
         step = run.advance()
         if step is None:
             run.done(ended)
         else:
-            self.carry(step.routes, step.nbytes, step.pause_s).callbacks.append(run.go_on)
+            self.carry(step.transfers, step.nbytes, step.pause_s).callbacks.append(run.go_on)
 
 
-class SteppedRun(Generic[LinkT]):
+class SteppedRun(Generic[Prepared]):
     """A schedule that is being carried out step by step.
 
     Args:
@@ -76,13 +75,13 @@ class SteppedRun(Generic[LinkT]):
 
     __slots__ = ("_schedule", "done", "index", "started_s", "taken")
 
-    def __init__(self, schedule: Schedule[LinkT], done: Callback, index: int = 0, taken: int = 0) -> None:
+    def __init__(self, schedule: Schedule[Prepared], done: Callback, index: int = 0, taken: int = 0) -> None:
         self._schedule = schedule
         self.done, self.index, self.taken = done, index, taken
         self.started_s = 0.0
         """When the last step began."""
 
-    def advance(self) -> Step[LinkT] | None:
+    def advance(self) -> Step[Prepared] | None:
         """The next step, which begins now; None if there is none left."""
         steps = self._schedule.steps
         if self.index == len(steps):

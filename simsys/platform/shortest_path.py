@@ -63,7 +63,7 @@ def follow(out: Out, layers: Layers, flow: int = 0) -> list[int]:
     """
     path = list(layers[0])
     for layer in layers[1:]:
-        ways = _ways_on(out[path[-1]], layer)
+        ways = ways_on(out[path[-1]], layer)
         flow, which = divmod(flow, len(ways))
         path.append(ways[which])
     return path
@@ -99,7 +99,7 @@ def _beyond(
     return found
 
 
-def _ways_on(reached: Mapping[int, int], layer: Collection[int]) -> list[int]:
+def ways_on(reached: Mapping[int, int], layer: Collection[int]) -> list[int]:
     """The vertices of `layer` that a vertex has a link to, in the order of its links."""
     if len(reached) > len(layer):
         return sorted((vertex for vertex in layer if vertex in reached), key=reached.__getitem__)

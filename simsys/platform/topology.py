@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from simsys.errors import InfeasibleError, UsageError
-from simsys.platform.routes import FlatRoutes, NodeRoutes, NodeRouting, Routes, Routing, flow_hash
+from simsys.platform.routes import FlatRoutes, NodeRoutes, NodeRouting, Routes
+from simsys.platform.routing import SHORTEST, Routing, Way
 
 _CACHED_ROUTES = 1 << 16  # bounds the memory of a topology whatever the number of pairs asked for
 
@@ -58,7 +59,7 @@ class Topology:
         name: For messages and reports.
         node_size: GPUs per node, numbered node by node; 1 if there are no nodes of several GPUs.
         names: Names of the vertices after the GPUs, for reports; empty if they have none.
-        routing: Which of several shortest paths is taken: ``shortest`` the first, ``ecmp`` one by hash.
+        routing: How transfers use several shortest paths.
         groups: For each vertex its group, if routes may only pass the groups of their ends; empty if there are none.
         nodes: What is inside nodes and what is the fabric; None if it is all one graph.
 
@@ -72,10 +73,10 @@ class Topology:
     name: str
     node_size: int = 1
     names: tuple[str, ...] = ()
-    routing: Routing = "shortest"
+    routing: Routing = SHORTEST
     groups: tuple[int, ...] = field(default=(), repr=False)
     nodes: NodeRouting | None = field(default=None, repr=False)
-    _routes: dict[tuple[int, int], tuple[int, ...]] = field(init=False, repr=False, compare=False)
+    _ways: dict[tuple[int, int], Way] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not 1 <= self.num_gpus <= self.num_vertices:
@@ -87,10 +88,10 @@ class Topology:
                 self._check_vertex(link.dst)
             if link.src == link.dst:
                 raise UsageError(f"link {index} of {self.name} joins vertex {link.src} to itself")
-        object.__setattr__(self, "_routes", {})
+        object.__setattr__(self, "_ways", {})
 
-    def route(self, src: int, dst: int) -> tuple[int, ...]:
-        """Indexes of the links on a shortest path, in order; empty if `src` is `dst`.
+    def way(self, src: int, dst: int) -> Way:
+        """The links that a transfer uses, hop by hop, with their shares of its bytes; empty if `src` is `dst`.
 
         In a cluster of nodes, traffic within a node stays there, and other traffic leaves over the GPU's NIC. The
         answer is always the same. Near pairs are cheap in a large topology.
@@ -99,19 +100,29 @@ class Topology:
             UsageError: `src` or `dst` is not a vertex.
             InfeasibleError: No path leads from `src` to `dst`.
         """
-        route = self._routes.get((src, dst))
-        if route is None:
+        way = self._ways.get((src, dst))
+        if way is None:
             self._check_vertex(src)
             self._check_vertex(dst)
-            route = self._search(src, dst)
-            if len(self._routes) >= _CACHED_ROUTES:
-                self._routes.clear()
-            self._routes[src, dst] = route
-        return route
+            way = self._search(src, dst)
+            if len(self._ways) >= _CACHED_ROUTES:
+                self._ways.clear()
+            self._ways[src, dst] = way
+        return way
+
+    def route(self, src: int, dst: int) -> tuple[int, ...]:
+        """Indexes of the links on one path of `way`, in order: of parallel links always the first that follows on."""
+        path: list[int] = []
+        vertex = src
+        for hop in self.way(src, dst):
+            link = next(link for link, _ in hop if self.links[link].src == vertex)
+            path.append(link)
+            vertex = self.links[link].dst
+        return tuple(path)
 
     def hops(self, src: int, dst: int) -> int:
         """Number of links on the route."""
-        return len(self.route(src, dst))
+        return len(self.way(src, dst))
 
     def hops_from(self, gpu: int) -> dict[int, int]:
         """For every GPU that `gpu` reaches, itself included, the links on the way, without searching pair by pair."""
@@ -145,13 +156,12 @@ class Topology:
         """All links, whatever they are; in a cluster of nodes only for ends that are no GPUs."""
         return FlatRoutes(self.links, groups=self.groups)
 
-    def _search(self, src: int, dst: int) -> tuple[int, ...]:
+    def _search(self, src: int, dst: int) -> Way:
         between_gpus = max(src, dst) < self.num_gpus
-        flow = flow_hash(src, dst) if self.routing == "ecmp" else 0
-        route = (self._finder if between_gpus else self._graph).find(src, dst, flow)
-        if route is None:
+        way = (self._finder if between_gpus else self._graph).find(src, dst, self.routing)
+        if way is None:
             raise InfeasibleError(f"no path leads from vertex {src} to vertex {dst} of {self.name}")
-        return route
+        return way
 
     def _check_vertex(self, vertex: int) -> None:
         if not 0 <= vertex < self.num_vertices:

@@ -71,7 +71,7 @@ class TopologyAnswer:
         return {
             "name": self.name,
             "topology": topology.name,
-            "routing": topology.routing,
+            "routing": topology.routing.kind,
             "vertices": count_vertices(topology),
             "links": _links_by_kind(topology),
             "hops": {

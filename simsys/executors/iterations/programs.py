@@ -53,10 +53,12 @@ class Outcome:
     Args:
         courses: By rank.
         undelivered: When messages that nobody receives were sent and when they arrive, by source, destination and tag.
+        departures: By channel, when its messages depart, and how long each takes.
     """
 
     courses: dict[int, Course] = field(default_factory=dict)
     undelivered: dict[tuple[int, int, Hashable], tuple[float, float]] = field(default_factory=dict)
+    departures: dict[Channel, tuple[list[float], float]] = field(default_factory=dict)
 
 
 class StuckError(Exception):
@@ -99,6 +101,7 @@ class _Costs(NamedTuple):
     inward_s: float
     outbox: Box | None
     outward_s: float
+    departures_s: list[float]
     waits: bool
 
 
@@ -125,9 +128,10 @@ def longest_paths(
     runnable: list[Walker] = []
     counts = [Counter(op.passes) for op in programs]
     hops_s = _hops(counts, hop_seconds)
+    outcome.departures = {channel: ([], hop_s) for channel, hop_s in hops_s.items()}
     for op, passes in zip(programs, counts, strict=True):
         course = outcome.courses[op.rank] = Course(ready_s[op.rank])
-        costs = {each: _cost(op.rank, each, pass_times(each), channels, hops_s) for each in passes}
+        costs = {each: _cost(op.rank, each, pass_times(each), channels, outcome.departures) for each in passes}
         for each, count in passes.items():
             course.times.add(pass_times(each), count)
             course.passes[each] = count
@@ -159,7 +163,11 @@ def _hops(counts: Iterable[Mapping[Pass, int]], hop_seconds: Callable[[Send], fl
 
 
 def _cost(
-    rank: int, each: Pass, times: PassTimes, channels: dict[Channel, Box], hops_s: Mapping[Channel, float]
+    rank: int,
+    each: Pass,
+    times: PassTimes,
+    channels: dict[Channel, Box],
+    messages: Mapping[Channel, tuple[list[float], float]],
 ) -> _Costs:
     receive, send = each.receive, each.send
     inward = None if receive is None else (receive.src, rank, receive.tag)
@@ -167,9 +175,10 @@ def _cost(
     return _Costs(
         times.seconds,
         None if inward is None else channels.setdefault(inward, {}),
-        0.0 if inward is None else hops_s.get(inward, 0.0),
+        0.0 if inward is None or inward not in messages else messages[inward][1],
         None if outward is None else channels.setdefault(outward, {}),
-        0.0 if outward is None else hops_s[outward],
+        0.0 if outward is None else messages[outward][1],
+        [] if outward is None else messages[outward][0],
         each.waits,
     )
 
@@ -178,7 +187,7 @@ def _follow(op: Program, costs: Mapping[Pass, _Costs], course: Course, runnable:
     """Go through the passes of a rank and wake those who wait for its messages; the loop that takes the time."""
     now_s, waited_s, in_flight_s, last_s = course.end_s, 0.0, 0.0, 0.0
     for each, micro_batch in zip(op.passes, op.micro_batches, strict=True):
-        seconds, inbox, inward_s, outbox, outward_s, waits = costs[each]
+        seconds, inbox, inward_s, outbox, outward_s, departures_s, waits = costs[each]
         if inbox is not None:
             arrived_s = inbox.pop(micro_batch, None)
             if arrived_s is None:
@@ -191,6 +200,7 @@ def _follow(op: Program, costs: Mapping[Pass, _Costs], course: Course, runnable:
                 in_flight_s += wait_s if wait_s < inward_s else inward_s
         now_s += seconds
         if outbox is not None:
+            departures_s.append(now_s)
             arrived_s = now_s + outward_s
             if arrived_s > last_s:
                 last_s = arrived_s

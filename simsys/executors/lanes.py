@@ -1,0 +1,67 @@
+"""How long messages take that ranks of the same roles send at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from simsys.executors.images import Images
+from simsys.executors.meets import Meets, Use
+from simsys.executors.mirrors import AnyNetwork, in_lockstep, interfering, shifted
+from simsys.parallel.layout import Group
+from simsys.platform.network import Pairs
+
+
+class Lanes:
+    """Messages on links that only their mirrors use besides.
+
+    Args:
+        network: Carries them.
+        images: Finds the mirrors of a message.
+    """
+
+    def __init__(self, network: AnyNetwork, images: Images) -> None:
+        self._network, self._images = network, images
+        self._messages: dict[tuple[int, int], Any] = {}
+        self._between: dict[tuple[Group, Group], Any] = {}
+        self._uses: dict[tuple[int, int], Use] = {}
+        self._uses_between: dict[tuple[Group, Group], Use] = {}
+
+    def message_s(self, src: int, dst: int, nbytes: float, start_s: float) -> float:
+        """Time of a message from one rank to another that departs at `start_s`, as do those of its mirrors."""
+        found = self._messages.get((src, dst))
+        if found is None:
+            shifts = interfering(self._network, [(src, dst)], self._images.shifts((src, dst)))
+            found = self._messages[src, dst] = self._network.prepare(shifted([(src, dst)], shifts))
+        return self._network.step_seconds(found, nbytes, start_s)
+
+    def use(self, src: int, dst: int, meets: Meets) -> Use:
+        """What messages from one rank to another need of their links."""
+        found = self._uses.get((src, dst))
+        if found is None:
+            shifts = self._images.shifts((src, dst))
+            steps = [([(src, dst)], 1e6, 1, 0.0)]
+            apart = interfering(self._network, [(src, dst)], shifts) is not shifts
+            splits = not apart and len(in_lockstep(self._network, steps, shifts, 0.0)) > 1
+            found = self._uses[src, dst] = meets.use("messages", [(src, dst)], shifts, splits=splits)
+        return found
+
+    def use_between(self, source: Group, target: Group, pairs: Pairs, meets: Meets) -> Use:
+        """What messages from the ranks of one team to those of another need of their links."""
+        found = self._uses_between.get((source, target))
+        if found is None:
+            found = self._uses_between[source, target] = meets.use("transfers between teams", pairs, (0,))
+        return found
+
+    def pairs(self, src: int, dst: int) -> Pairs:
+        """A message and all of its mirrors."""
+        return shifted([(src, dst)], self._images.shifts((src, dst)))
+
+    def between_s(
+        self, source: Group, target: Group, pairs: Sequence[tuple[int, int]], nbytes: float, start_s: float
+    ) -> float:
+        """Time of messages from the ranks of one team to those of another that depart together at `start_s`."""
+        found = self._between.get((source, target))
+        if found is None:
+            found = self._between[source, target] = self._network.prepare(pairs)
+        return self._network.step_seconds(found, nbytes, start_s)

@@ -1,0 +1,196 @@
+"""Whether transfers that take the time of idle links would have met on their links.
+
+At medium detail on idle links, collectives and messages are times and no transfers. That is exact as long as no two of
+them are on one link at the same moment, beyond what it can carry for both. So it is noted when each one is under way,
+and for how long those that share links are under way together.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from simsys.executors.mirrors import AnyNetwork, shifted
+from simsys.platform.flow_set import Floats
+from simsys.platform.network import Pairs
+
+_IDLE = 1e-3
+"""Of a link's bandwidth: transfers that need no more are not counted on it."""
+_FULL = 1.0 + 1e-9
+
+
+class _Window(NamedTuple):
+    """When transfers are under way: for `busy_s` between two moments, as was said by a note of that number."""
+
+    start_s: float
+    end_s: float
+    busy_s: float
+    noted: int
+
+
+@dataclass(eq=False)
+class Use:
+    """Transfers of some ranks and their mirrors, whatever their size.
+
+    Args:
+        name: What to call them.
+        needs: By link, the share of its bandwidth that they need for their full speed; at most 1.
+        splits: Whether mirrors fall out of step with each other.
+    """
+
+    name: str
+    needs: dict[int, float]
+    splits: bool = False
+    near: list[tuple[Use, bool]] = field(default_factory=list)
+    """Others that use the same links, and whether these are too narrow for both."""
+    windows: deque[_Window] = field(default_factory=deque)
+    """When they are under way, as far as that is not over, in order."""
+
+    def beside(self, start_s: float, end_s: float, busy_s: float, noted: int) -> float:
+        """For how long they are under way together with others, apart from what the same note has said."""
+        both_s = 0.0
+        for window in reversed(self.windows):
+            if window.end_s <= start_s:
+                break
+            if window.noted != noted:
+                within_s = min(end_s, window.end_s) - max(start_s, window.start_s)
+                both_s += max(0.0, min(within_s, busy_s, window.busy_s))
+        return both_s
+
+    def add(self, window: _Window, now_s: float) -> None:
+        """They are under way again; what is over by now is forgotten."""
+        windows = self.windows
+        while windows and windows[0].end_s <= now_s:
+            windows.popleft()
+        last = windows[-1] if windows else None
+        if last is not None and window.start_s <= last.end_s and window.noted != last.noted:
+            windows[-1] = _Window(
+                min(last.start_s, window.start_s),
+                max(last.end_s, window.end_s),
+                last.busy_s + window.busy_s,
+                window.noted,
+            )
+        else:
+            windows.append(window)
+
+
+class Meets:
+    """Notes when transfers are under way, and how long those that hinder each other are so together.
+
+    Args:
+        network: Carries them.
+        now: Says what time it is.
+    """
+
+    def __init__(self, network: AnyNetwork, now: Callable[[], float]) -> None:
+        self._network, self._now = network, now
+        self._notes = 0
+        self._users: dict[int, list[Use]] = {}
+        self.busy_s = 0.0
+        """Time that transfers have taken, added up."""
+        self.together_s = 0.0
+        """Time that transfers which hinder each other are under way together, added up over pairs."""
+        self.noted_s = 0.0
+        """Until when transfers have been noted."""
+        self.out_of_step = False
+        """Whether mirrors of a group would not go on in step."""
+        self.pairs: dict[tuple[str, str], float] = {}
+        """The same time by the names of the two."""
+
+    def use(self, name: str, pairs: Pairs, shifts: Sequence[int], *, splits: bool = False) -> Use:
+        """Transfers between some ranks, and of their mirrors.
+
+        Args:
+            name: What to call them.
+            pairs: Source and destination of each.
+            shifts: The mirrors, themselves (0) included.
+            splits: Whether mirrors fall out of step.
+        """
+        made = Use(name, self._needs(shifted(pairs, shifts)), splits)
+        users = dict.fromkeys(user for link in made.needs for user in self._users.get(link, ()))
+        for other in users:
+            narrow = self._narrow(made, other)
+            made.near.append((other, narrow))
+            other.near.append((made, narrow))
+        for link in made.needs:
+            self._users.setdefault(link, []).append(made)
+        return made
+
+    def _needs(self, pairs: Pairs) -> dict[int, float]:
+        """What transfers need of each link if each goes as fast as it could alone."""
+        network, needs = self._network, dict[int, float]()
+        for src, dst in pairs:
+            links = [part for hop in network.way(src, dst) for part in hop]
+            alone = min((network.bytes_per_s(link) / share for link, share in links), default=0.0)
+            for link, share in links:
+                needs[link] = needs.get(link, 0.0) + alone * share / network.bytes_per_s(link)
+        return {link: min(1.0, need) for link, need in needs.items() if need > _IDLE or network.in_turn}
+
+    def _narrow(self, one: Use, other: Use) -> bool:
+        """Whether some link is too narrow for both; one that serves in turn always is."""
+        few, many = sorted((one.needs, other.needs), key=len)
+        return self._network.in_turn or any(link in many and few[link] + many[link] > _FULL for link in few)
+
+    def note(self, use: Use, start_s: float, end_s: float, busy_s: float | None = None) -> None:
+        """Transfers are under way from `start_s` to `end_s`, or for `busy_s` in between."""
+        self._notes += 1
+        self._note(use, start_s, end_s, end_s - start_s if busy_s is None else busy_s)
+
+    def note_messages(self, messages: Iterable[tuple[Use, Sequence[float], float]]) -> None:
+        """Messages of a program are under way: for each use, when they depart, and how long each takes (s)."""
+        self._notes += 1
+        noted = [(use, np.sort(np.array(departures_s)), seconds) for use, departures_s, seconds in messages]
+        for place, (use, departures_s, seconds) in enumerate(noted):
+            self._meet(use, use, float(np.maximum(0.0, seconds - np.diff(departures_s)).sum()))
+            for other, other_departures_s, other_seconds in noted[:place]:
+                if (other, True) in use.near:
+                    both_s = _both_s(departures_s, seconds, other_departures_s, other_seconds)
+                    self._meet(use, other, both_s)
+            start_s, end_s = float(departures_s[0]), float(departures_s[-1]) + seconds
+            self._note(use, start_s, end_s, min(end_s - start_s, len(departures_s) * seconds))
+
+    def _note(self, use: Use, start_s: float, end_s: float, busy_s: float) -> None:
+        self.noted_s = max(self.noted_s, end_s)
+        self.busy_s += busy_s
+        self.out_of_step |= use.splits
+        beside: list[Use] = []
+        for other, narrow in use.near:
+            both_s = other.beside(start_s, end_s, busy_s, self._notes)
+            if both_s and narrow:
+                self._meet(use, other, both_s)
+            elif both_s:
+                beside.append(other)
+        if len(beside) > 1 and _too_many([use, *beside]):
+            self._meet(use, beside[0], busy_s)
+        use.add(_Window(start_s, end_s, busy_s, self._notes), self._now())
+
+    def _meet(self, one: Use, other: Use, both_s: float) -> None:
+        if both_s > 0.0:
+            self.together_s += both_s
+            names = one.name, other.name
+            self.pairs[names] = self.pairs.get(names, 0.0) + both_s
+
+
+def _too_many(uses: Sequence[Use]) -> bool:
+    """Whether links that are wide enough for any two of some uses are too narrow for all."""
+    needs: dict[int, float] = {}
+    for use in uses:
+        for link, need in use.needs.items():
+            needs[link] = needs.get(link, 0.0) + need
+    return any(need > _FULL for need in needs.values())
+
+
+def _both_s(starts_s: Floats, seconds: float, others_s: Floats, other_seconds: float) -> float:
+    """How long intervals of two kinds overlap; each kind is given by its sorted starts and the length of each."""
+    first = np.searchsorted(others_s, starts_s - other_seconds, side="right")
+    last = np.searchsorted(others_s, starts_s + seconds, side="left")
+    total_s = 0.0
+    for place in np.nonzero(last > first)[0]:
+        start_s = float(starts_s[place])
+        for other_s in others_s[first[place] : last[place]].tolist():
+            total_s += max(0.0, min(start_s + seconds, other_s + other_seconds) - max(start_s, other_s))
+    return total_s

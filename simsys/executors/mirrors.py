@@ -1,0 +1,106 @@
+"""Transfers of groups that do the same at the same time, and what they do to each other.
+
+One process stands for all ranks that do the same work at the same time, so a simulated group stands for others too:
+its mirrors, the same arrangement of ranks shifted to others of the same roles. All of them transfer at the same
+moments. While their links are apart and alike, the time of one is that of all. Where they share links, such as the
+network card of a node, the time is that of all transfers together; and mirrors with different shares fall out of step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from simsys.platform.network import LockStep, Network, Pairs
+from simsys.platform.part import NetworkPart
+from simsys.platform.routing import Way
+
+AnyNetwork = Network[Any, Any] | NetworkPart
+
+SAME_END = 1e-7
+"""Mirrors whose steps end within this share of each other are in lockstep."""
+
+
+def shifted(pairs: Pairs, shifts: Sequence[int]) -> Pairs:
+    """The transfers of some mirrors, each transfer of all of them in turn.
+
+    Args:
+        pairs: The transfers of the simulated group.
+        shifts: How far apart each mirror's ranks are from the simulated ones.
+    """
+    if len(shifts) == 1 and shifts[0] == 0:
+        return pairs
+    return [(src + shift, dst + shift) for src, dst in pairs for shift in shifts]
+
+
+def interfering(network: AnyNetwork, pairs: Pairs, shifts: Sequence[int]) -> Sequence[int]:
+    """Which mirrors matter for the time of some transfers: none but the group itself, or all.
+
+    Args:
+        network: Knows the links.
+        pairs: The transfers of the simulated group.
+        shifts: Its mirrors, itself (0) included.
+    """
+    if len(shifts) == 1:
+        return shifts
+    ways = [network.way(*pair) for pair in pairs]
+    first = network.node_of(pairs[0][0])
+    inside = all(network.node_of(src) == network.node_of(dst) == first for src, dst in pairs)
+    users = {link: 0 for way in ways for hop in way for link, _ in hop}
+    for shift in shifts:
+        if not shift or (inside and network.node_of(pairs[0][0] + shift) != first):
+            continue  # links inside other nodes are apart, and equal roles are in equal nodes
+        theirs = [network.way(src + shift, dst + shift) for src, dst in pairs]
+        if not _alike(network, ways, theirs):
+            return shifts
+        if any(users.setdefault(link, shift) != shift for way in theirs for hop in way for link, _ in hop):
+            return shifts
+    return (0,)
+
+
+def _alike(network: AnyNetwork, ways: Sequence[Way], others: Sequence[Way]) -> bool:
+    """Whether ways use links with equal figures, and share them among each other, as others do."""
+    image: dict[int, int] = {}
+    for way, other in zip(ways, others, strict=True):
+        if len(way) != len(other):
+            return False
+        for hop, their_hop in zip(way, other, strict=True):
+            if len(hop) != len(their_hop):
+                return False
+            for (link, share), (their_link, their_share) in zip(hop, their_hop, strict=True):
+                if share != their_share or image.setdefault(link, their_link) != their_link:
+                    return False
+                if network.figures(link) != network.figures(their_link):
+                    return False
+    return len(set(image.values())) == len(image)
+
+
+def in_lockstep(
+    network: AnyNetwork, steps: Sequence[LockStep], shifts: Sequence[int], time_s: float
+) -> list[Sequence[int]]:
+    """Mirrors whose steps end together when all start together, as lists of shifts; the simulated group's come first.
+
+    Where links serve transfers in turn, no two mirrors that share links do.
+
+    Args:
+        network: Carries the transfers.
+        steps: The steps of the simulated group.
+        shifts: Its mirrors, itself (0) included.
+        time_s: When they begin.
+    """
+    if len(shifts) == 1:
+        return [shifts]
+    if network.in_turn:  # the first in the queue goes on to its next step while the others wait
+        return [[shift] for shift in shifts]
+    ends: list[tuple[int, ...]] = [()] * len(shifts)
+    for pairs, nbytes, _, _ in steps:
+        found_s = network.ends_together([shifted(pairs, [shift]) for shift in shifts], nbytes, time_s)
+        longest_s = max(found_s)
+        ends = [
+            (*before, round(end_s / longest_s / SAME_END) if longest_s else 0)
+            for before, end_s in zip(ends, found_s, strict=True)
+        ]
+    classes: dict[tuple[int, ...], list[int]] = {}
+    for shift, key in zip(shifts, ends, strict=True):
+        classes.setdefault(key, []).append(shift)
+    return list(classes.values())

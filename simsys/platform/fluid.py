@@ -1,0 +1,280 @@
+"""Transfers as flows that share links max-min fairly: none can get more without another that has no more getting less.
+
+A transfer takes all links of its way at once, at one rate; its last byte arrives the latency of the way after it has
+been sent. Whenever flows start or end, rates are found anew, as in SimGrid (Casanova et al. 2014, "Versatile,
+scalable, and accurate simulation of distributed applications and platforms", J. Parallel Distrib. Comput. 74(10)). All
+that starts and ends at one moment is one change. Between changes nothing happens, so the next end is one event.
+
+The transfers of a collective's step are one set of flows. Which sets are being sent together recurs again and again,
+so the rates of such a combination are found once. When links change, the flows under way get new rates too; the
+latency of a way is that of the moment when the last byte is sent.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heappush
+
+import numpy as np
+from simpy.events import Event, EventPriority
+
+from simsys.platform.environment import LATE, At, Environment
+from simsys.platform.flow_set import Floats, FlowSet
+from simsys.platform.link import Link
+from simsys.platform.max_min import Portion, alone_bytes_per_s, portions
+from simsys.platform.network import Network
+from simsys.platform.stream import Batch, Stream
+from simsys.platform.timeline import Timeline
+from simsys.platform.topology import LinkSpec, Topology
+
+SAME_MOMENT = 1e-14
+"""Ends that differ by no more, relative to the clock, are one."""
+_STALE_ENDS = 1000  # so many outdated entries are kept before they are thrown away
+_SETTLING = EventPriority(LATE + 1)  # after all that starts at a moment
+_COMBINATIONS = 1 << 14  # of sets of flows, whose rates are kept
+
+
+class FairLink(Link):
+    """A link whose counters are brought up to date by the network."""
+
+    def busy_before(self, now_s: float) -> float:
+        """As `Link.busy_before`, up to the moment when the network was asked for its links."""
+        return self.busy_s
+
+
+class FluidNetwork(Network[FairLink, FlowSet]):
+    """Links whose bandwidth is divided among the flows on them."""
+
+    contention = "fair (max-min)"
+    in_turn = False
+
+    def __init__(
+        self, env: Environment, topology: Topology, timelines: Mapping[int, Timeline[LinkSpec]] | None = None
+    ) -> None:
+        super().__init__(env, topology, timelines)
+        self._due_s = deque(self.changes_s)  # when links change that are still as they were before
+        self._next_change_s = self._due_s[0] if self._due_s else float("inf")
+        self._epoch = 0  # that of the rates found and of what links have not counted yet
+        self._changed: dict[FlowSet, None] = {}
+        self._ends: list[tuple[float, int, Stream]] = []  # a heap; an entry counts if it is its stream's present end
+        self._serial = self._active = 0
+        self._wake_s = float("inf")
+        self._sets: list[FlowSet] = []
+        self._known: dict[tuple[int, ...], list[list[Portion]]] = {}
+        self._portions: dict[Portion, None] = {}  # those whose time may not have been counted
+        self._bandwidths: dict[int, Floats] = {}
+
+    @staticmethod
+    def _make_link(spec: LinkSpec) -> FairLink:
+        return FairLink(spec)
+
+    def begin(self, transfers: FlowSet, nbytes: float, pause_s: float = 0.0) -> Event:
+        """As `Network.begin`."""
+        now = self.env._now
+        if self._next_change_s <= now:
+            self._renew_links(now)
+        batch = Batch(self.env, transfers.count, pause_s)
+        if transfers.count:
+            transfers.started_bytes += nbytes
+            self._join(Stream(transfers, nbytes, batch, now))
+        return batch.event
+
+    def _join(self, stream: Stream) -> None:
+        """Let flows be on their links from now on; claims on these give way."""
+        whole = stream.flows.whole
+        for claim in whole.claims:
+            if claim.held:
+                claim.give_way()
+        whole.streams[stream] = None
+        self._active += 1
+        self._expect_change(whole)
+
+    def _expect_change(self, whole: FlowSet) -> None:
+        """Find the rates anew at the end of this moment."""
+        if not self._changed:
+            event = Event(self.env)
+            event.callbacks.append(self._change)
+            self.env.fire_at(self.env._now, event, priority=_SETTLING)
+        self._changed[whole] = None
+
+    def _change(self, _: Event) -> None:
+        """Give the flows affected their new rates."""
+        changed, self._changed = self._changed, {}
+        seen = set[FlowSet]()
+        for one in changed:
+            for whole in (one, *one.near):
+                if whole.streams and whole not in seen:
+                    self._share(self._together(whole, seen))
+        self._await_next_end()
+
+    @staticmethod
+    def _together(whole: FlowSet, seen: set[FlowSet]) -> Iterator[Stream]:
+        """All streams that share links with those of a set, directly or through others."""
+        seen.add(whole)
+        pending = [whole]
+        for one in pending:  # which grows meanwhile
+            yield from one.streams
+            for other in one.near:
+                if other.streams and other not in seen:
+                    seen.add(other)
+                    pending.append(other)
+
+    def _share(self, together: Iterable[Stream]) -> None:
+        """Find the rates of all streams that share links."""
+        now = self.env._now
+        streams = sorted(together, key=_number)
+        key = tuple([stream.flows.number for stream in streams])
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) == _COMBINATIONS:
+                self._forget()
+            found = self._known[key] = self._solve([stream.flows for stream in streams], self._epoch)
+        for stream, parts in zip(streams, found, strict=True):
+            if len(parts) == 1 and parts[0] is stream.portion:
+                continue
+            stream.settle(now)
+            for portion in parts[1:]:
+                self._go_on(self._split(stream, portion), portion)
+            stream.flows = parts[0].flows
+            self._go_on(stream, parts[0])
+
+    def _split(self, stream: Stream, portion: Portion) -> Stream:
+        """Some flows of a stream as a stream of their own."""
+        other = Stream(portion.flows, stream.left_bytes, stream.batch, stream.since_s)
+        stream.flows.whole.streams[other] = None
+        self._active += 1
+        return other
+
+    def _go_on(self, stream: Stream, portion: Portion) -> None:
+        self._portions[portion] = None
+        if stream.go_on(portion):
+            self._serial += 1
+            heappush(self._ends, (stream.end_s, self._serial, stream))
+
+    def _solve(self, sets: Sequence[FlowSet], epoch: int) -> list[list[Portion]]:
+        return portions(sets, self._bytes_per_s(epoch))
+
+    def _bytes_per_s(self, epoch: int) -> Floats:
+        """The bandwidth of every link between two changes."""
+        found = self._bandwidths.get(epoch)
+        if found is None:
+            time_s = self.changes_s[epoch - 1] if epoch else 0.0
+            rates = [link.spec_at(time_s).bytes_per_s for link in self._links]
+            found = self._bandwidths[epoch] = np.array(rates, dtype=np.float64)
+        return found
+
+    def _await_next_end(self) -> None:
+        """Wake up when the next stream ends."""
+        ends = self._ends
+        if len(ends) > 2 * self._active + _STALE_ENDS:
+            self._ends = ends = [entry for entry in ends if entry[2].end_s == entry[0]]
+            heapify(ends)
+        while ends and ends[0][0] != ends[0][2].end_s:
+            heappop(ends)
+        if not ends:
+            return
+        next_s = min(ends[0][0], self._next_change_s)
+        if next_s < self._wake_s:
+            self._wake_s = next_s
+            At(self.env, next_s, self._wake)
+
+    def _wake(self, _: Event) -> None:
+        """Let streams end whose time has come; if the next end has moved since this was scheduled, there are none."""
+        now = self.env._now
+        if now != self._wake_s:
+            return
+        self._wake_s = float("inf")
+        ends, until_s = self._ends, now * (1.0 + SAME_MOMENT)
+        while ends and ends[0][0] <= until_s:
+            end_s, _serial, stream = heappop(ends)
+            if end_s == stream.end_s:
+                self._end(stream)
+        if self._next_change_s <= now:
+            self._renew_links(now)
+        if not self._changed:
+            self._await_next_end()
+
+    def _end(self, stream: Stream) -> None:
+        now, flows = self.env._now, stream.flows
+        stream.settle(now)
+        flows.sent_bytes += stream.left_bytes  # a rounding
+        stream.end_s = -1.0  # as no entry in a calendar
+        del flows.whole.streams[stream]
+        self._active -= 1
+        self._expect_change(flows.whole)
+        stream.batch.arrive(flows.count, now + self._latency_s(flows, now))
+
+    def _latency_s(self, flows: FlowSet, time_s: float) -> float:
+        """The longest latency of some flows."""
+        epoch = self.epoch(time_s)
+        if flows.latency is None or flows.latency[0] != epoch:
+            longest_s = max(map(self.steady(time_s).latency_s, dict.fromkeys(flows.ways)), default=0.0)
+            flows.latency = epoch, longest_s
+        return flows.latency[1]
+
+    def _renew_links(self, now: float) -> None:
+        """Let links be what they are now, and find the rates of all streams anew."""
+        while self._due_s and self._due_s[0] <= now:
+            self._due_s.popleft()
+        self._next_change_s = self._due_s[0] if self._due_s else float("inf")
+        self._settle()
+        self._forget()
+        self._epoch = self.epoch(now)
+        for whole in self._sets:
+            if whole.streams:
+                self._expect_change(whole)
+        for link in self._links:
+            if link.timeline is not None:
+                link.renew(now)
+
+    @property
+    def links(self) -> Sequence[FairLink]:
+        """All links, with what they have carried up to this moment."""
+        self._settle()
+        return self._links
+
+    def _settle(self) -> None:
+        """Tell the links what they have carried."""
+        for whole in self._sets:
+            for stream in whole.streams:
+                stream.settle(self.env._now)
+        self._count_losses()
+        for whole in self._sets:
+            for each in (whole, *whole.subsets):
+                if each.started_bytes or each.sent_bytes:
+                    self._carried(each, each.started_bytes, each.sent_bytes, self._epoch)
+                    each.started_bytes = each.sent_bytes = 0.0
+
+    def _forget(self) -> None:
+        """Forget the rates of combinations."""
+        self._count_losses()
+        self._known.clear()
+        streams = [stream for whole in self._sets for stream in whole.streams]
+        self._portions = {stream.portion: None for stream in streams if stream.portion is not None}
+
+    def _count_losses(self) -> None:
+        """Tell the links for how long flows have been slowed by others."""
+        for portion in self._portions:
+            if portion.elapsed_s:
+                self._lost(portion, portion.elapsed_s, self._epoch)
+                portion.elapsed_s = 0.0
+
+    def _lost(self, portion: Portion, seconds: float, epoch: int) -> None:
+        """Put down to the links what flows have lost at a rate within some seconds, compared with being alone."""
+        alone = alone_bytes_per_s(portion.flows, self._bytes_per_s(epoch))
+        lost_s = seconds * (1.0 - portion.bytes_per_s / alone)
+        for link, each_s in zip(portion.limits.tolist(), lost_s.tolist(), strict=True):
+            self._links[link].queued_s += each_s
+
+    def _carried(self, flows: FlowSet, started_bytes: float, sent_bytes: float, epoch: int) -> None:
+        """Tell the links what has been begun and sent by each flow of a set."""
+        rates = self._bytes_per_s(epoch)
+        for number, share in zip(flows.link_of.tolist(), flows.share_of.tolist(), strict=True):
+            link = self._links[number]
+            link.nbytes += share * started_bytes
+            link.busy_s += share * sent_bytes / float(rates[number])
+
+
+def _number(stream: Stream) -> tuple[int, float]:
+    return stream.flows.number, stream.since_s
