@@ -58,7 +58,12 @@ def test_numbers_have_three_digits_and_no_exponent(value: float | None, text: st
 
 
 def test_the_headline_of_a_training_run() -> None:
-    metrics = {"mean_iteration_s": 0.164, "samples_per_s": 778.86, "mfu": 0.36297, "communication_ratio": 0.38729}
+    metrics = {
+        "mean_iteration_s": 0.164,
+        "samples_per_s": 778.86,
+        "mfu": 0.36297,
+        "exposed_communication_ratio": 0.38729,
+    }
     run = replace(result("training"), name="gpt2-medium-ddp", metrics=metrics)
     assert headline(run) == (
         "gpt2-medium-ddp: 164 ms per iteration, 779 samples/s, MFU 36.3 %, communication exposed 38.7 %"

@@ -50,7 +50,7 @@ def headline(result: RunResult) -> str:
         return (
             f"{result.name}: {time(metrics['mean_iteration_s'])} per iteration, "
             f"{number(metrics['samples_per_s'])} samples/s, MFU {percent(metrics['mfu'])}, "
-            f"communication exposed {percent(metrics['communication_ratio'])}"
+            f"communication exposed {percent(metrics['exposed_communication_ratio'])}"
         )
     if not metrics["completed"]:
         why = f": {max(metrics['rejected'], key=metrics['rejected'].__getitem__)}" if metrics["rejected"] else ""
@@ -78,7 +78,7 @@ def _training(result: RunResult) -> Iterator[str]:
     metrics = result.metrics
     yield from row("iteration", _iteration(metrics))
     yield from row("computation", time(metrics["compute_s"]))
-    exposed = f"{time(metrics['exposed_communication_s'])} exposed ({percent(metrics['communication_ratio'])})"
+    exposed = f"{time(metrics['exposed_communication_s'])} exposed ({percent(metrics['exposed_communication_ratio'])})"
     yield from row("communication", f"{time(metrics['communication_s'])}, {exposed}")
     by_axis = {axis: time(seconds) for axis, seconds in result.exposed_s.items() if seconds}
     if len(by_axis) > 1:
