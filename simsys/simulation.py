@@ -12,8 +12,10 @@ from simpy.events import Event
 from simsys.build.job import Job, build_job
 from simsys.build.training import TrainingJob
 from simsys.config.experiment import SimulationConfig
+from simsys.config.hardware import profile_digest, profiles_read
 from simsys.executors import Executor, executor_class
 from simsys.metrics.memory import MemoryTimeline
+from simsys.metrics.offered_load import load_warnings
 from simsys.metrics.result import RunResult
 from simsys.platform.memory import DeviceMemory
 from simsys.platform.part import Hardware
@@ -32,13 +34,19 @@ def simulate(config: SimulationConfig, probes: Iterable[Probe] = ()) -> RunResul
         SimsysError: If it cannot be built or cannot be carried out.
     """
     started, started_cpu = time.perf_counter(), time.process_time()
-    if config.jobs is None:
-        result = simulate_job(build_job(config), probes)
-    else:
-        from simsys.shared_cluster import simulate_jobs
+    with profiles_read() as read:
+        if config.jobs is None:
+            result = simulate_job(build_job(config), probes)
+        else:
+            from simsys.shared_cluster import simulate_jobs
 
-        result = simulate_jobs(config, probes)
-    return replace(result, wall_s=time.perf_counter() - started, cpu_s=time.process_time() - started_cpu)
+            result = simulate_jobs(config, probes)
+    return replace(
+        result,
+        profiles={" ".join(named): profile_digest(named) for named in sorted(read)},
+        wall_s=time.perf_counter() - started,
+        cpu_s=time.process_time() - started_cpu,
+    )
 
 
 def simulate_job(job: Job, probes: Iterable[Probe] = ()) -> RunResult:
@@ -104,12 +112,13 @@ class JobRun:
         job, collector, executor = self.job, self._collector, self.executor
         executor.tell_all()
         seconds = collector.end_s - self._started_s
+        metrics = self._figures(seconds)
         return RunResult(
             name=job.config.name,
             kind=job.config.kind,
             lod=job.config.simulation.lod,
             contention=executor.contention,
-            metrics=self._figures(seconds),
+            metrics=metrics,
             rows=collector.rows(),
             memory_bytes=_fullest(executor).held_at_peak,
             ranks=collector.ranks(),
@@ -118,7 +127,7 @@ class JobRun:
             timeline=collector.over_time(),
             requests=collector.requests,
             assumptions=job.assumptions(),
-            warnings=[*map(str, job.warnings()), *executor.warnings()],
+            warnings=[*map(str, job.warnings()), *executor.warnings(), *load_warnings(metrics)],
             simulated_s=seconds,
             world_size=job.layout.world_size,
             simulated_ranks=len(executor.ranks()),
