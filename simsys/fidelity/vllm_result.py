@@ -130,7 +130,7 @@ def vllm_cases(path: Path, scenario: Mapping[str, Any]) -> list[Case]:
     Raises:
         UsageError: If the file cannot be read, or is no such result.
     """
-    result = _read(path)
+    result = read_result(path)
     run = BenchRun(json.dumps({**scenario, "workload": result.workload()}, sort_keys=True, default=str))
     tags = _tags(scenario)
     cases = [
@@ -163,7 +163,18 @@ def _case(
     name: str, path: Path, metric: str, measured: float, run: BenchRun, figure: str, tags: Mapping[str, str]
 ) -> Case:
     unit = "ms" if metric.endswith("_ms") else "1/s"
-    return Case(name, "serving", path.name, metric, unit, measured, {**tags, "metric": metric}, run=run, figure=figure)
+    return Case(
+        name,
+        "serving",
+        path.name,
+        metric,
+        unit,
+        measured,
+        {**tags, "metric": metric},
+        run=run,
+        figure=figure,
+        one_of_many=figure != metric,
+    )
 
 
 def _tags(scenario: Mapping[str, Any]) -> dict[str, str]:
@@ -175,7 +186,12 @@ def _tags(scenario: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _read(path: Path) -> BenchResult:
+def read_result(path: Path) -> BenchResult:
+    """Read a result.
+
+    Raises:
+        UsageError: If the file cannot be read, or is no such result.
+    """
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
