@@ -10,7 +10,9 @@ from typing import Any
 from simpy.events import Event
 
 from simsys.build.job import Job, build_job
+from simsys.build.regimes import regimes_of
 from simsys.build.training import TrainingJob
+from simsys.config.expected_errors import Subject, expected_errors
 from simsys.config.experiment import SimulationConfig
 from simsys.config.hardware import profile_digest, profiles_read
 from simsys.executors import Executor, executor_class
@@ -94,7 +96,7 @@ class JobRun:
         occupy_links: bool = False,
         alone: bool = True,
     ) -> None:
-        self.job = job
+        self.job, self._alone = job, alone
         settings, probes = job.config.simulation, list(probes)
         self._collector = job.collector()
         self._timelines = [MemoryTimeline()] if settings.collect_events else []
@@ -126,12 +128,24 @@ class JobRun:
             memory_timeline=self._timelines[0].columns() if self._timelines else {},
             timeline=collector.over_time(),
             requests=collector.requests,
-            assumptions=job.assumptions(),
+            assumptions=[*job.assumptions(), *expected_errors(self._subject(), metrics)],
             warnings=[*map(str, job.warnings()), *executor.warnings(), *load_warnings(metrics)],
             simulated_s=seconds,
             world_size=job.layout.world_size,
             simulated_ranks=len(executor.ranks()),
             events=executor.env.events_scheduled,
+        )
+
+    def _subject(self) -> Subject:
+        """What measurements of runs like this one are looked for by."""
+        job = self.job
+        workload = job.config.workload
+        return Subject(
+            job.config.kind,
+            job.cluster.gpu.name,
+            job.engine.name,
+            regimes_of(job, shared=not self._alone),
+            at_once=workload is not None and workload.arrivals.kind == "all_at_once",
         )
 
     def _figures(self, seconds: float) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from simsys.build.imperfections import build_jitter, imperfections
 from simsys.build.training_memory import host_bytes, memory_by_stage
 from simsys.build.training_setup import TrainingSetup
 from simsys.collectives.choose import named
-from simsys.config.expected_errors import expected_errors
 from simsys.config.experiment import SimulationConfig
 from simsys.config.hardware import load_engine
 from simsys.config.training import TrainingConfig
@@ -161,7 +160,6 @@ class TrainingJob(TrainingSetup):
             *self._shared_gpu(),
             *iteration_assumptions(self.settings),
             *imperfections(self.config),
-            *expected_errors("training", self.cluster.gpu.name),
         ]
 
     def _shared_gpu(self) -> list[str]:

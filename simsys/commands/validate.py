@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -19,6 +21,18 @@ from simsys.report.console import answer, say
 @click.option(
     "--strict", is_flag=True, help="Refuse files with rows that cannot be read, instead of leaving these out."
 )
+@click.option(
+    "--held-out",
+    metavar="ROWS",
+    type=click.IntRange(1),
+    help="Predict only what 'simsys calibrate --rows ROWS' of FILES does not fit to.",
+)
+@click.option(
+    "--expected-errors",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Write the errors by engine, regime and load, which runs name, as YAML.",
+)
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes that simulate.")
 @JSON
 @common
@@ -28,6 +42,8 @@ def validate(
     on: Path | None,
     scenario: str | None,
     strict: bool,
+    held_out: int | None,
+    expected_errors: Path | None,
     jobs: int,
     as_json: bool,
 ) -> None:
@@ -40,7 +56,7 @@ def validate(
     predicted are counted with the reason.
     """
     from simsys.config.experiment import SimulationConfig
-    from simsys.fidelity.predict import predict
+    from simsys.fidelity.predict import Simulations
     from simsys.fidelity.readers import read_measurements, shipped_tables
     from simsys.fidelity.reading import check
     from simsys.report.counting import counting
@@ -51,17 +67,42 @@ def validate(
     readings = [read_measurements(file, where) for file in files or shipped_tables()]
     if strict:
         check(readings)
-    with counting("runs") as progress:
-        predictions = predict([case for each in readings for case in each.cases], jobs=jobs, progress=progress)
+    cases = [case for each in readings for case in each.cases]
+    if held_out is not None:
+        from simsys.fidelity.calibrate import not_looked_at
+
+        cases = not_looked_at(cases, held_out)
+    with counting("runs") as progress, Simulations(jobs, progress) as simulations:
+        predictions = simulations.predict(cases)
+        read = [simulations.profiles(case.run) if case.run is not None else frozenset() for case in cases]
     found = Validation(
         predictions,
         problems=[problem for each in readings for problem in each.problems],
         warnings=[text for each in readings for text in each.warnings],
     )
     written = found.write(out) if out is not None else []
+    if expected_errors is not None:
+        from simsys.fidelity.expected import write_errors_by_regime
+
+        heading = _heading(files or shipped_tables(), held_out)
+        written += write_errors_by_regime(expected_errors, predictions, read, heading=heading)
     if as_json:
         answer_json({"validation": found.as_dict(), "files": [str(path) for path in written]})
     else:
         answer(found.text())
         for path in written:
             say(f"wrote {path}")
+
+
+def _heading(files: Sequence[Path], held_out: int | None) -> str:
+    """What a file of errors says of the rows that they are of."""
+    options = [] if held_out is None else ["--held-out", str(held_out)]
+    command = shlex.join(["simsys", "validate", *(file.name for file in files), *options])
+    made = f"by `{command} --expected-errors FILE`, {datetime.now(UTC).date()}."
+    if held_out is None:
+        return f"Errors on all rows, whether the profiles were fitted to them or not,\n{made}"
+    return (
+        f"Errors on the rows that the fit of the profiles did not look at,\n{made}\n"
+        "The fit looked at other rows of the same sources; on sources that a fit has not seen, errors are larger\n"
+        "(expected_errors.yaml)."
+    )

@@ -79,11 +79,13 @@ class Prediction:
         case: The case.
         predicted: In the case's unit; none if it is not supported.
         reason: Why it is not.
+        figures: All that the run found; none if it is not supported.
     """
 
     case: Case
     predicted: float | None = None
     reason: str = ""
+    figures: Figures = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def status(self) -> str:
