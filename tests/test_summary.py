@@ -113,6 +113,11 @@ KEPT_UP = {
     **{"served_requests_per_s": 5.8455, "served_share": 1.0, "rejected_share": 0.0, "preempted_share": 0.0},
     **{"overloaded": 0, "steady": 1},
 }
+LOST = {
+    "a": {"overloaded": 1, "rejected": 0},
+    "b": {"overloaded": 1, "rejected": 3},
+    "c": {"overloaded": 0, "rejected": 0},
+}
 REJECTED = {"rejected": 46, "rejected_share": 0.46, "rejected_by_reason": {"too long": 40, "no room": 6}}
 
 
@@ -152,6 +157,15 @@ def test_the_headline_of_a_serving_run_begins_with_its_load(figures: dict[str, A
 def test_where_all_are_rejected_the_headline_says_why() -> None:
     run = replace(result("serving"), metrics={**REJECTED, "completed": 0, "failed": 46})
     assert headline(run) == "llama: no request was completed, 46 rejected: too long"
+
+
+def test_jobs_that_serve_less_than_is_asked_are_in_the_headline() -> None:
+    jobs = [replace(result("serving"), name=name, metrics=metrics) for name, metrics in LOST.items()]
+    figures = {"jobs": 3, "makespan_s": 5.0, "mean_wait_s": 0.0, "gpu_allocation": 0.5}
+    run = replace(result("training"), name="all", kind="jobs", metrics=figures, jobs=jobs)
+    assert headline(run) == (
+        "all: 3 jobs in 5 s, waiting 0 s on average, GPUs allocated 50.0 %; OVERLOADED: a, b; rejecting requests: b"
+    )
 
 
 def test_the_speed_of_the_simulator_is_that_of_time_not_of_events() -> None:
@@ -206,11 +220,21 @@ def test_rejections_are_counted_by_reason() -> None:
 
 FIGURES: dict[str, tuple[dict[str, Any], str]] = {
     "a stable load": (
-        {"saturation": "stable", "mean_waiting": 0.5, "mean_running": 12.0},
-        "load stable: requests wait less than they are served; on average 0.500 wait and 12.0 run",
+        {
+            **{"saturation": "stable", "mean_waiting": 0.5, "mean_running": 12.0, "steady": 1},
+            **{"offered_requests_per_s": 20.0, "served_requests_per_s": 15.0},
+        },
+        "load stable, 15.0 of 20.0 req/s served: requests wait less than they are served; on average 0.500 wait and "
+        "12.0 run",
     ),
-    "an overload": ({"saturation": "overloaded"}, "load overloaded: the queue grows as long as requests come"),
-    "a backlog": ({"saturation": "backlogged"}, "load backlogged: requests wait longer than they are served"),
+    "an overload": (
+        {"saturation": "overloaded", "offered_requests_per_s": None},
+        "load overloaded: the queue grows as long as requests come",
+    ),
+    "a backlog": (
+        {"saturation": "backlogged", "steady": 0},
+        "load backlogged: requests wait longer than they are served",
+    ),
     "a prefix cache": (
         {"prefix_cache_queries": 2000, "prefix_cache_hits": 500},
         "prefix cache 25.0 % of 2,000 prompt tokens found",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ def vllm_warnings(path: Path, scenario: Mapping[str, Any]) -> list[str]:
         UsageError: If the file cannot be read, or is no such result.
     """
     result = read_result(path)
-    found = [*_model(result, scenario), *_degrees(result, scenario)]
+    found = [*_model(result, scenario), *_degrees(result, scenario), *_left_out(result)]
     given = _workload(result, scenario)
     if given is not None:
         found += [*_traffic(result, given), *_lengths(result, given)]
@@ -58,6 +59,13 @@ def _degrees(result: BenchResult, scenario: Mapping[str, Any]) -> Iterator[str]:
         stated = next((result.found[key] for key in keys if result.found.get(key) is not None), None)
         if stated is not None and str(stated) != str(given.get(degree, 1)):
             yield f"measured with {degree} {stated}, predicted with {given.get(degree, 1)}"
+
+
+def _left_out(result: BenchResult) -> Iterator[str]:
+    """Requests that succeeded and are not replayed."""
+    if result.detailed and result.unreadable:
+        why = Counter(result.unreadable.values()).most_common(1)[0][0]
+        yield f"{len(result.unreadable)} of {len(result.found['input_lens'])} requests cannot be replayed ({why})"
 
 
 def _workload(result: BenchResult, scenario: Mapping[str, Any]) -> WorkloadConfig | None:

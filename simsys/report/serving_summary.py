@@ -70,6 +70,9 @@ def load_text(metrics: Mapping[str, Any]) -> str:
 def _load(metrics: Mapping[str, Any]) -> str:
     label = metrics["saturation"]
     text = f"{label}: {_WHY[label]}"
+    if metrics["offered_requests_per_s"] is not None and metrics["steady"]:
+        offered, served = (number(metrics[f"{which}_requests_per_s"]) for which in ("offered", "served"))
+        text = f"{label}, {served} of {offered} req/s served: {_WHY[label]}"
     if "mean_waiting" in metrics:
         text += f"; on average {number(metrics['mean_waiting'])} wait and {number(metrics['mean_running'])} run"
     return text

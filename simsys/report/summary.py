@@ -44,7 +44,7 @@ def headline(result: RunResult) -> str:
         return (
             f"{result.name}: {metrics['jobs']:,} jobs in {time(metrics['makespan_s'])}, "
             f"waiting {time(metrics['mean_wait_s'])} on average, "
-            f"GPUs allocated {percent(metrics['gpu_allocation'])}"
+            f"GPUs allocated {percent(metrics['gpu_allocation'])}{_lost_by_jobs(result)}"
         )
     if result.kind == "training":
         return (
@@ -60,6 +60,15 @@ def headline(result: RunResult) -> str:
     if metrics["overloaded"] or metrics["rejected"]:
         return f"{result.name}: {load_text(metrics)}: {latencies} of those served"
     return f"{result.name}: {load_text(metrics)}, {latencies}"
+
+
+def _lost_by_jobs(result: RunResult) -> str:
+    """Which jobs serve less than what is asked of them."""
+    lost = {
+        "OVERLOADED": [job.name for job in result.jobs if job.metrics.get("overloaded")],
+        "rejecting requests": [job.name for job in result.jobs if job.metrics.get("rejected")],
+    }
+    return "".join(f"; {what}: {', '.join(names)}" for what, names in lost.items() if names)
 
 
 def job_table(result: RunResult) -> str:
