@@ -92,7 +92,49 @@ def test_a_burst_tells_no_rate_that_is_sustained() -> None:
     found = load(log, 1.0)
     assert (found["steady"], found["served_requests_per_s"]) == (0, 1.0)
     [warning] = load_warnings({**found, "completed": 50})
-    assert warning.startswith("requests arrive for 0.49 s, and most end after that: 1 req/s is the rate of the whole")
+    assert warning.startswith(
+        "requests arrive for 0.49 s, and more and more are under way until then: 1 req/s is the "
+    )
+
+
+@pytest.mark.parametrize("count", [20, 60, 150])
+@pytest.mark.parametrize("rate", [2.0, 3.0])
+def test_too_few_requests_to_call_it_an_overload_are_not_called_served(rate: float, count: int) -> None:
+    found = load(queue(rate, count), 0.9)
+    assert (found["overloaded"], found["steady"], found["served_requests_per_s"]) == (0, 0, 0.9)
+
+
+def test_a_burst_at_the_end_of_bursts_is_no_growth() -> None:
+    arrival_s = [10.0 * burst + 0.01 * each for burst in range(10) for each in range(50)]
+    log = ServingLog(RequestTable(arrival_s, [10] * 500, [2] * 500))
+    for request, time_s in enumerate(arrival_s):
+        log.admitted_s[request] = time_s
+        log.first_token_s[request] = log.finished_s[request] = time_s + 5.0
+    assert load(log)["steady"] == 1
+
+
+def test_requests_that_fill_the_batch_without_a_queue_are_no_steady_state() -> None:
+    """Each is scheduled at once, and takes the longer, the more there are."""
+    log = ServingLog(RequestTable((np.arange(400) / 10).tolist(), [10] * 400, [2] * 400))
+    for request in range(400):
+        log.admitted_s[request] = log.arrival_s[request]
+        log.first_token_s[request] = log.finished_s[request] = 2 * log.arrival_s[request] + 1.0
+    assert load(log, 5.0)["steady"] == 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("count", [30, 100, 1000])
+def test_chance_is_no_growth(count: int, seed: int) -> None:
+    """Poisson arrivals whose requests take 5 s on average, of 10 s or more that they come in."""
+    rng = np.random.default_rng(seed)
+    arrival_s = np.sort(rng.random(count) * count / 3)
+    log = ServingLog(RequestTable(arrival_s.tolist(), [10] * count, [2] * count))
+    for request in range(count):
+        log.admitted_s[request] = arrival_s[request]
+        log.first_token_s[request] = log.finished_s[request] = arrival_s[request] + rng.gamma(4.0) * (
+            1.25 if count > 30 else 0.3
+        )
+    assert load(log)["steady"] == 1
 
 
 def test_a_run_of_nothing_has_no_rate_and_no_warning() -> None:
@@ -157,4 +199,4 @@ def test_a_closed_loop_has_vllms_rate() -> None:
 def test_a_burst_is_a_warning_of_the_result() -> None:
     result = run(1000.0, requests=50)
     assert len(result.warnings) == 1
-    assert "most end after that" in result.warnings[0]
+    assert "the rate of the whole run" in result.warnings[0]

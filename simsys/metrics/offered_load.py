@@ -12,12 +12,14 @@ largest rate at which a quantile of the delay until requests are scheduled stays
 - the *served rate* is the share of it that is neither rejected nor adds to a queue that grows as long as requests come
   (`simsys.metrics.saturation`): the rate that a longer run would complete.
 
-Where there is no offered rate, or most requests end after the last arrival although nothing was overloaded, so that no
-steady state is seen, the served rate is that of the whole run.
+Where there is no offered rate, the served rate is that of the whole run. So it is where the number of requests under
+way still grows when the last one arrives, though the queue does not: then no steady state is seen, as in a burst, in a
+run that is short for its requests, or while an overload fills the batch.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +30,14 @@ from simsys.metrics.serving_log import ServingLog
 if TYPE_CHECKING:
     import numpy as np
 
-SETTLED_SHARE = 0.5
-"""Of the completed requests, the share that has to end before the last arrival for a steady state: our choice."""
+STEADY_SHARE, STEADY_DEVIATIONS, MOST_SHARE = 0.1, 3.0, 0.5
+"""A state counts as steady if, over the later half of the arrivals, the requests under way grow by no more than this
+share of the arrivals, or by so many standard deviations of their number, up to the last share. The number of requests
+under way that do not wait for each other is a Poisson variable (M/G/infinity), so the difference of two such numbers
+has twice its variance. The numbers are our choice, as are those below."""
+PEAK_PART, PEAK = 0.75, 1.15
+"""Arrivals in bursts may end with one. So it is no growth if the requests under way at the end are at most so many
+times as many as at the fullest moment of that part of the arrivals."""
 
 
 def load_metrics(log: ServingLog, times: Latencies, request_throughput: float) -> dict[str, Any]:
@@ -45,13 +53,15 @@ def load_metrics(log: ServingLog, times: Latencies, request_throughput: float) -
     arrival_s = np.asarray(log.arrival_s, dtype=float)
     sent = arrival_s >= 0.0
     count = int(sent.sum())
-    growth = _growth(log, arrival_s, sent)
+    kept = sent.copy()
+    kept[list(log.rejected)] = False
+    growth = backlog(arrival_s[kept], _taken_on_s(log)[kept]) if kept.any() else None
     label = _label(growth, times)
     overloaded = label == OVERLOADED and growth is not None
     rejected_share = len(log.rejected) / count if count else 0.0
     served_share = (1.0 - rejected_share) * (1.0 - growth.share if overloaded and growth is not None else 1.0)
     window_s, offered_per_s = _offered(log, arrival_s[sent])
-    steady = overloaded or _settled(times, arrival_s)
+    steady = overloaded or _is_steady(arrival_s[kept], np.asarray(log.finished_s, dtype=float)[kept])
     return {
         "offered_requests_per_s": offered_per_s,
         "served_requests_per_s": served_share * offered_per_s if offered_per_s and steady else request_throughput,
@@ -74,9 +84,9 @@ def load_warnings(metrics: Mapping[str, Any]) -> list[str]:
     if not metrics.get("completed") or metrics.get("offered_requests_per_s") is None or metrics["steady"]:
         return []
     return [
-        f"requests arrive for {metrics['arrival_window_s']:.3g} s, and most end after that: "
-        f"{metrics['served_requests_per_s']:.3g} req/s is the rate of the whole run, and not one that is known to be "
-        f"sustained; more requests (workload.num_requests) would show it"
+        f"requests arrive for {metrics['arrival_window_s']:.3g} s, and more and more are under way until then: "
+        f"{metrics['served_requests_per_s']:.3g} req/s is the rate of the whole run, of which it is not known whether "
+        f"it is sustained; a longer run (workload.num_requests) would show it"
     ]
 
 
@@ -91,18 +101,21 @@ def _offered(log: ServingLog, arrival_s: np.ndarray) -> tuple[float, float | Non
     return window_s, float((arrival_s < last_s).sum()) / window_s
 
 
-def _settled(times: Latencies, arrival_s: np.ndarray) -> bool:
-    """Whether most requests end while others still arrive."""
-    if not times.completed:
+def _is_steady(arrival_s: np.ndarray, finished_s: np.ndarray) -> bool:
+    """Whether requests end as fast as they come, over the later half of the arrivals; no end is below 0."""
+    import numpy as np
+
+    come_s, ends_s = np.sort(arrival_s), np.sort(finished_s[finished_s >= 0.0])
+    half = come_s.size // 2
+    if come_s.size < half + 2 or come_s[half] == come_s[-1]:
         return False
-    return float((times.finished_s <= arrival_s.max()).mean()) >= SETTLED_SHARE
-
-
-def _growth(log: ServingLog, arrival_s: np.ndarray, sent: np.ndarray) -> Backlog | None:
-    """How the queue grew of requests that were not rejected."""
-    kept = sent.copy()
-    kept[list(log.rejected)] = False
-    return backlog(arrival_s[kept], _taken_on_s(log)[kept]) if kept.any() else None
+    under_way = np.arange(1, come_s.size + 1) - np.searchsorted(ends_s, come_s, side="right")
+    arrived = come_s.size - 1 - half
+    chance = STEADY_DEVIATIONS * math.sqrt(2.0 * float(under_way[half])) / arrived
+    growth = float(under_way[-1] - under_way[half]) / arrived
+    if growth <= max(STEADY_SHARE, min(MOST_SHARE, chance)):
+        return True
+    return bool(under_way[-1] <= PEAK * under_way[: math.ceil(PEAK_PART * come_s.size)].max())
 
 
 def _taken_on_s(log: ServingLog) -> np.ndarray:

@@ -14,7 +14,7 @@ _LOAD = (
     ("rejected_share", "share", "requests that are rejected"),
     ("preempted_share", "share", "requests that are preempted at least once"),
     ("arrival_window_s", "s", "from the first to the last arrival"),
-    ("steady", "0 or 1", "1 if most requests end while others arrive, so that the served rate can be sustained"),
+    ("steady", "0 or 1", "1 if requests end as fast as they come, or are overloaded; 0 if no steady state is seen"),
     ("overloaded", "0 or 1", "1 if the queue grows as long as requests come: latencies grow with the run"),
 )
 _COUNTS = (
