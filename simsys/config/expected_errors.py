@@ -43,7 +43,7 @@ class Subject:
         kind: ``training`` or ``serving``.
         gpu: Name of the GPU's profile.
         engine: Name of the engine's profile.
-        regimes: What it is besides.
+        regimes: Those that it is in (`simsys.build.regimes`).
         at_once: Whether all requests arrive at once.
     """
 
@@ -133,12 +133,12 @@ def _of_load(metric: str, gpu: str, loads: Mapping[str, Any]) -> tuple[Mapping[s
 
 
 def _told(known: Mapping[str, Any], metric: str) -> bool:
-    """Whether there are enough measurements of a metric to tell its error."""
+    """Whether there are enough measurements of a metric for an error."""
     return "median" in known.get(metric, {})
 
 
 def _lacking(facet: str, found: Mapping[str, Any]) -> str:
-    """That there are no measurements of it, or too few to tell an error."""
+    """That there are no measurements of it, or too few for an error."""
     rows = found.get("rows", 0)
     return f"only {rows} measurements of {facet}" if rows else f"no measurements of {facet}"
 

@@ -22,7 +22,7 @@ from simsys.report.yaml_text import yaml_text
 FEWEST = 8
 """Fewer rows say nothing of a kind."""
 OF_LOAD = "ttft_ms"
-"""The metric whose errors are told apart by load."""
+"""The metric whose errors are split by load."""
 STATIC = "static_batch"
 
 Place = tuple[str, ...]

@@ -67,7 +67,7 @@ def load_metrics(log: ServingLog, times: Latencies, request_throughput: float) -
         "served_requests_per_s": served_share * offered_per_s if offered_per_s and steady else request_throughput,
         "served_share": served_share,
         "rejected_share": rejected_share,
-        "preempted_share": sum(each > 0 for each in log.preemptions) / count if count else 0.0,
+        "preempted_share": int(np.count_nonzero(log.preemptions)) / count if count else 0.0,
         "arrival_window_s": window_s,
         "steady": int(steady),
         "overloaded": int(overloaded),

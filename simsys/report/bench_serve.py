@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from simsys import __version__
 from simsys.config.experiment import SimulationConfig
 from simsys.metrics.result import RunResult
 from simsys.metrics.serving import PERCENTILES
@@ -53,6 +54,7 @@ def bench_result(config: SimulationConfig, result: RunResult) -> dict[str, Any]:
         **(_detailed(result.requests) if detailed and result.requests is not None else {}),
         "sim": {
             "schema_version": 1,
+            "simsys_version": __version__,
             "level_of_detail": result.lod,
             "contention": result.contention,
             "simulated_s": result.simulated_s,
