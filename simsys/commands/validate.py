@@ -6,11 +6,16 @@ import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from simsys.commands.options import JSON, answer_json, common
 from simsys.report.console import answer, say
+
+if TYPE_CHECKING:
+    from simsys.fidelity.case import Case
+    from simsys.fidelity.reading import Reading
 
 
 @click.command()
@@ -55,23 +60,12 @@ def validate(
     serves for comparison only. Rows that cannot be read are listed and left out, unless --strict; those that cannot be
     predicted are counted with the reason.
     """
-    from simsys.config.experiment import SimulationConfig
     from simsys.fidelity.predict import Simulations
-    from simsys.fidelity.readers import read_measurements, shipped_tables
-    from simsys.fidelity.reading import check
     from simsys.report.counting import counting
     from simsys.report.validation import Validation
 
-    config = SimulationConfig.from_yaml(on, scenario) if on is not None else None
-    where = config.model_dump(mode="json", exclude_unset=True) if config is not None else None
-    readings = [read_measurements(file, where) for file in files or shipped_tables()]
-    if strict:
-        check(readings)
-    cases = [case for each in readings for case in each.cases]
-    if held_out is not None:
-        from simsys.fidelity.calibrate import not_looked_at
-
-        cases = not_looked_at(cases, held_out)
+    readings = _readings(files, on, scenario, strict=strict)
+    cases = _cases(readings, held_out)
     with counting("runs") as progress, Simulations(jobs, progress) as simulations:
         predictions = simulations.predict(cases)
         read = [simulations.profiles(case.run) if case.run is not None else frozenset() for case in cases]
@@ -84,7 +78,7 @@ def validate(
     if expected_errors is not None:
         from simsys.fidelity.expected import write_errors_by_regime
 
-        heading = _heading(files or shipped_tables(), held_out)
+        heading = _heading([reading.file for reading in readings], held_out)
         written += write_errors_by_regime(expected_errors, predictions, read, heading=heading)
     if as_json:
         answer_json({"validation": found.as_dict(), "files": [str(path) for path in written]})
@@ -94,10 +88,34 @@ def validate(
             say(f"wrote {path}")
 
 
-def _heading(files: Sequence[Path], held_out: int | None) -> str:
+def _readings(files: Sequence[Path], on: Path | None, scenario: str | None, *, strict: bool) -> list[Reading]:
+    """The measurements of some files, or of those that come with simsys."""
+    from simsys.config.experiment import SimulationConfig
+    from simsys.fidelity.readers import read_measurements, shipped_tables
+    from simsys.fidelity.reading import check
+
+    config = SimulationConfig.from_yaml(on, scenario) if on is not None else None
+    where = config.model_dump(mode="json", exclude_unset=True) if config is not None else None
+    readings = [read_measurements(file, where) for file in files or shipped_tables()]
+    if strict:
+        check(readings)
+    return readings
+
+
+def _cases(readings: Sequence[Reading], held_out: int | None) -> Sequence[Case]:
+    """All measured values, or those that a fit does not look at."""
+    cases = [case for each in readings for case in each.cases]
+    if held_out is None:
+        return cases
+    from simsys.fidelity.calibrate import not_looked_at
+
+    return not_looked_at(cases, held_out)
+
+
+def _heading(files: Sequence[str], held_out: int | None) -> str:
     """What a file of errors says of the rows that they are of."""
     options = [] if held_out is None else ["--held-out", str(held_out)]
-    command = shlex.join(["simsys", "validate", *(file.name for file in files), *options])
+    command = shlex.join(["simsys", "validate", *(Path(file).name for file in files), *options])
     made = f"by `{command} --expected-errors FILE`, {datetime.now(UTC).date()}."
     if held_out is None:
         return f"Errors on all rows, whether the profiles were fitted to them or not,\n{made}"

@@ -56,11 +56,13 @@ def read_measurements(path: Path, scenario: Mapping[str, Any] | None = None) -> 
         return measurements_of(read_table(path))
     if is_nccl_tests(text):
         hardware = None if scenario is None else scenario.get("hardware")
-        return Reading(nccl_tests_cases(path, hardware=hardware), warnings=nccl_tests_warnings(path, hardware))
+        return Reading(
+            str(path), nccl_tests_cases(path, hardware=hardware), warnings=nccl_tests_warnings(path, hardware)
+        )
     if is_vllm_result(text):
         if scenario is None:
             raise UsageError(f"{path}: does not say on what it was measured; name an experiment with --on")
-        return Reading(vllm_cases(path, scenario), warnings=vllm_warnings(path, scenario))
+        return Reading(str(path), vllm_cases(path, scenario), warnings=vllm_warnings(path, scenario))
     return measurements_of(read_table(path))
 
 
@@ -74,7 +76,8 @@ def measurements_of(table: Table) -> Reading:
     if not cases:
         table.check()
     unused = ", ".join(table.unused)
-    return Reading(cases, table.all_problems, [f"{table.file}: columns that are not used: {unused}"] if unused else [])
+    warnings = [f"{table.file}: columns that are not used: {unused}"] if unused else []
+    return Reading(table.file, cases, table.all_problems, warnings)
 
 
 def shipped_tables() -> list[Path]:

@@ -14,11 +14,13 @@ class Reading:
     """The measurements of one file.
 
     Args:
+        file: Its path as the user wrote it.
         cases: Those that can be read.
         problems: What is wrong with the others, each at its place.
         warnings: What makes the comparison doubtful, for people.
     """
 
+    file: str
     cases: Sequence[Case]
     problems: Sequence[Problem] = ()
     warnings: Sequence[str] = ()
