@@ -10,11 +10,15 @@ from typing import Any
 from simpy.events import Event
 
 from simsys.build.job import Job, build_job
+from simsys.build.regimes import regimes_of
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
+from simsys.config.expected_errors import Subject, expected_errors
 from simsys.config.experiment import SimulationConfig
+from simsys.config.hardware import profile_digest, profiles_read
 from simsys.executors import Executor, Links, MediumDetail, executor_class
 from simsys.metrics.memory import MemoryTimeline
+from simsys.metrics.offered_load import load_warnings
 from simsys.metrics.result import RunResult
 from simsys.platform.memory import DeviceMemory
 from simsys.platform.part import Hardware
@@ -34,13 +38,19 @@ def simulate(config: SimulationConfig, probes: Iterable[Probe] = ()) -> RunResul
         SimsysError: If it cannot be built or cannot be carried out.
     """
     started, started_cpu = time.perf_counter(), time.process_time()
-    if config.jobs is None:
-        result = simulate_job(build_job(config), probes)
-    else:
-        from simsys.shared_cluster import simulate_jobs
+    with profiles_read() as read:
+        if config.jobs is None:
+            result = simulate_job(build_job(config), probes)
+        else:
+            from simsys.shared_cluster import simulate_jobs
 
-        result = simulate_jobs(config, probes)
-    return replace(result, wall_s=time.perf_counter() - started, cpu_s=time.process_time() - started_cpu)
+            result = simulate_jobs(config, probes)
+    return replace(
+        result,
+        profiles={" ".join(named): profile_digest(named) for named in sorted(read)},
+        wall_s=time.perf_counter() - started,
+        cpu_s=time.process_time() - started_cpu,
+    )
 
 
 def simulate_job(job: Job, probes: Iterable[Probe] = ()) -> RunResult:
@@ -112,7 +122,7 @@ class JobRun:
         links: Links = Links.IDLE,
         alone: bool = True,
     ) -> None:
-        self.job = job
+        self.job, self._alone = job, alone
         settings, probes = job.config.simulation, list(probes)
         self._collector = job.collector()
         self._timelines = [MemoryTimeline()] if settings.collect_events else []
@@ -137,12 +147,13 @@ class JobRun:
         job, collector, executor = self.job, self._collector, self.executor
         executor.tell_all()
         seconds = collector.end_s - self._started_s
+        metrics = self._figures(seconds)
         return RunResult(
             name=job.config.name,
             kind=job.config.kind,
             lod=job.config.simulation.lod,
             contention=executor.contention,
-            metrics=self._figures(seconds),
+            metrics=metrics,
             rows=collector.rows(),
             memory_bytes=_fullest(executor).held_at_peak,
             ranks=collector.ranks(),
@@ -150,12 +161,24 @@ class JobRun:
             memory_timeline=self._timelines[0].columns() if self._timelines else {},
             timeline=collector.over_time(),
             requests=collector.requests,
-            assumptions=job.assumptions(),
-            warnings=[*map(str, job.warnings()), *executor.warnings()],
+            assumptions=[*job.assumptions(), *expected_errors(self._subject(), metrics)],
+            warnings=[*map(str, job.warnings()), *executor.warnings(), *load_warnings(metrics)],
             simulated_s=seconds,
             world_size=job.layout.world_size,
             simulated_ranks=len(executor.ranks()),
             events=executor.env.events_scheduled,
+        )
+
+    def _subject(self) -> Subject:
+        """What measurements of runs like this one are looked for by."""
+        job = self.job
+        workload = job.config.workload
+        return Subject(
+            job.config.kind,
+            job.cluster.gpu.name,
+            job.engine.name,
+            regimes_of(job, shared=not self._alone),
+            at_once=workload is not None and workload.arrivals.kind == "all_at_once",
         )
 
     def _figures(self, seconds: float) -> dict[str, Any]:

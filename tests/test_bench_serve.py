@@ -100,6 +100,18 @@ def test_details_have_a_value_for_each_request_and_give_the_figures() -> None:
             assert (ends_s, found["output_lens"][request]) == (0.0, 0)
 
 
+def test_requests_that_no_client_sent_are_left_out() -> None:
+    """A closed loop that ends at its time has requests whose client still waits for an answer."""
+    given = config(detailed=True, arrivals={"kind": "closed_loop", "concurrency": 2})
+    timed = given.model_copy(update={"simulation": given.simulation.model_copy(update={"duration": 2.0})})
+    run = DistributedAISimulator(timed).run()
+    assert "not sent" in run.rows["state"]
+    found = bench_result(timed, run)
+    assert {len(found[name]) for name in DETAILS} == {found["num_prompts"]}
+    assert min(found["start_times"]) >= 0.0
+    assert found["errors"].count("in flight") == run.metrics["in_flight"] > 0
+
+
 @pytest.mark.parametrize("detailed", [False, True])
 def test_it_is_json_with_a_line_for_each_key(detailed: bool) -> None:
     found = bench_result(config(detailed=detailed), result())

@@ -32,8 +32,8 @@ def training(
         "compute_s": compute_s,
         "communication_s": 2 * exposed_s,
         "exposed_communication_s": exposed_s,
-        "communication_ratio": exposed_s / whole_s,
-        "hfu": 0.4,
+        "exposed_communication_ratio": exposed_s / whole_s,
+        "attained_peak_share": 0.4,
         "num_gpus": gpus,
     }
     parts = {"parameters": 8 * GB, "gradients": 8 * GB, "optimizer": 16 * GB, "activations": 6 * GB, "logits": 2 * GB}

@@ -51,6 +51,7 @@ def ranks(
         tokens_per_sample=1.0,
         model_flop_per_iteration=1.0,
         hardware_flop_per_iteration=1.0,
+        executed_flop_per_iteration=1.0,
         num_gpus=1.0,
         peak_flop_per_s=1.0,
     )

@@ -120,7 +120,8 @@ def test_help_of_a_command_imports_nothing_heavy(command: str) -> None:
         (["run", "e.yaml", "--set", "seed"], "write a path, '=' and a value"),
         (["run", "e.yaml", "--fail-on", "mfu"], "'mfu' is not a condition"),
         (["run", "e.yaml", "--fail-on", "mfu>nan"], "'mfu>nan' is not a condition"),
-        (["run", "e.yaml", "--fail-on", "mfuu>1"], "unknown figure in --fail-on 'mfuu', did you mean 'mfu'?"),
+        (["run", "e.yaml", "--fail-on", "mfuu>1"], "unknown metric in --fail-on 'mfuu', did you mean 'mfu'?"),
+        (["run", "e.yaml", "--fail-on", "p99_ttft_ms>1"], "a metric of serving, but the file has training only"),
         (["list", "gpuz"], "unknown kind 'gpuz', did you mean 'gpus'?"),
         (["show", "gpu", "H1000"], "unknown gpu profile 'H1000', did you mean 'H100'?"),
         (["show", "topology", "rign"], "unknown topology 'rign', did you mean 'ring'?"),
@@ -241,6 +242,9 @@ def test_with_a_wrong_configuration_nothing_is_run() -> None:
         ("mfu < 1", 1),
         ("p99_ttft_ms>0", 1),
         ("p99_ttft_ms>1e9", 0),
+        ("rejected>0", 0),
+        ("rejected>=0", 1),
+        ("overloaded>0", 0),
         ("request_goodput<1", 1),  # without targets there is no goodput, and no value cannot be good enough
     ],
 )
@@ -249,6 +253,12 @@ def test_a_condition_decides_the_exit_code(condition: str, code: int) -> None:
     assert result.exit_code == code
     assert ("failed: " in result.stderr) == bool(code)
     assert len(result.stdout.splitlines()) == 2
+
+
+def test_a_condition_that_no_scenario_can_meet_is_refused_before_anything_is_run() -> None:
+    result = run("run", write(TRAINING), "--fail-on", "p99_ttft_ms>200")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert not Path("results").exists()
 
 
 def test_a_condition_is_read_as_written() -> None:

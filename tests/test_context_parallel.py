@@ -21,7 +21,12 @@ def test_the_work_is_divided(context: int) -> None:
     alone, divided = job(1), job(context)
     assert context * divided.plans[0][0].flop == pytest.approx(alone.plans[0][0].flop, rel=1e-12)
     facts, same = divided.collector().facts, alone.collector().facts
-    for name in ("samples_per_iteration", "model_flop_per_iteration", "hardware_flop_per_iteration"):
+    for name in (
+        "samples_per_iteration",
+        "model_flop_per_iteration",
+        "hardware_flop_per_iteration",
+        "executed_flop_per_iteration",
+    ):
         assert facts[name] == pytest.approx(same[name], rel=1e-12), "the ranks share their samples"
 
 

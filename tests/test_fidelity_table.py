@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from simsys.errors import ConfigError, UsageError
-from simsys.fidelity.readers import read_cases
+from simsys.fidelity.readers import read_measurements
+from simsys.fidelity.reading import check
 from simsys.fidelity.table import read_table
 
 
@@ -42,8 +43,10 @@ def test_a_file_that_is_not_there_or_no_text(tmp_path: Path) -> None:
 
 
 def test_all_ragged_rows_are_named(tmp_path: Path) -> None:
+    table = read_table(written(tmp_path, "a,b\n1\n2,3\n4,5,6\n"))
+    assert [row.text("a") for row in table.rows] == ["2"]
     with pytest.raises(ConfigError) as caught:
-        read_table(written(tmp_path, "a,b\n1\n2,3\n4,5,6\n"))
+        table.check()
     assert [(problem.line, problem.message) for problem in caught.value.problems] == [
         (2, "1 cells; the header has 2"),
         (4, "3 cells; the header has 2"),
@@ -59,7 +62,83 @@ def test_numbers_are_checked_and_all_problems_told_at_once(tmp_path: Path) -> No
         table.check()
     found = {(problem.line, problem.path) for problem in caught.value.problems}
     assert found == {(line, column) for line in (2, 3, 4) for column in ("n", "x")}
-    assert "t.csv:4: n: is empty; it needs a whole number from 1" in str(caught.value)
+    assert "t.csv:4:1: n: is empty; it needs a whole number from 1" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("a,b,n\n1,2,x\n", (2, 5)),
+        ('a,b,n\n1,"2,3",x\n', (2, 9)),
+        ('a,b,n\n1,"2 ""and"" 3",x\n', (2, 17)),
+        ('a,b,n\r\n1,"two\r\nlines",x\r\n', (3, 8)),
+        ("\ufeffa,b,n\n\n1,2,x\n", (3, 5)),
+        ("a,b\n1,2\n", (2, 0)),
+    ],
+)
+def test_the_place_of_a_cell_is_its_line_and_column(tmp_path: Path, text: str, place: tuple[int, int]) -> None:
+    [row] = read_table(written(tmp_path, text)).rows
+    row.whole("n")
+    [problem] = row.problems
+    assert (problem.line, problem.column) == place
+
+
+def test_a_cell_that_is_asked_for_twice_is_one_problem(tmp_path: Path) -> None:
+    [row] = read_table(written(tmp_path, "n\nx\n")).rows
+    assert row.whole("n") == row.whole("n") == 1
+    assert len(row.problems) == 1
+
+
+@pytest.mark.parametrize(("text", "whole", "length"), [("8.0", 8, 8), ("652.5", None, 652), ("0.2", None, 1)])
+def test_whole_numbers_may_be_written_as_floats_and_lengths_may_be_means(
+    tmp_path: Path, text: str, whole: int | None, length: int
+) -> None:
+    """Spreadsheets write 8.0; a table of means has 652.5 tokens, of which 0.5 are nothing."""
+    [row] = read_table(written(tmp_path, f"n\n{text}\n")).rows
+    assert row.length("n") == length
+    assert not row.problems
+    if whole is not None:
+        assert row.whole("n") == whole
+    else:
+        row.whole("n")
+        assert row.problems
+
+
+@pytest.mark.parametrize("text", ["0", "-4", "nan", "inf", "long"])
+def test_what_is_no_length_is_refused(tmp_path: Path, text: str) -> None:
+    [row] = read_table(written(tmp_path, f"n\n{text}\n")).rows
+    row.length("n")
+    assert [problem.message for problem in row.problems] == [f"{text!r} is not a number of tokens from 1"]
+
+
+COLLECTIVES = "id,system,gpus,nodes,collective,bytes,time_us"
+GOOD = "a,DGX A100,8,1,all_reduce,1048576,60"
+
+
+def test_rows_that_cannot_be_read_are_left_out_and_the_others_are_not(tmp_path: Path) -> None:
+    text = f"{COLLECTIVES}\n{GOOD}\nb,DGX A100,many,1,all_reduce,1,2\nc,DGX A100,8\n{GOOD}\n"
+    reading = read_measurements(written(tmp_path, text))
+    assert [case.id for case in reading.cases] == ["a"]
+    assert [(problem.line, problem.column, problem.path) for problem in reading.problems] == [
+        (3, 12, "gpus"),
+        (4, 0, ""),
+        (5, 1, "id"),
+    ]
+    assert reading.problems[2].message == "'a' is in line 2 already"
+    with pytest.raises(ConfigError, match=r"t\.csv:3:12: gpus: 'many' is not a whole number from 1"):
+        check([reading])
+
+
+def test_a_table_of_which_nothing_can_be_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"t\.csv:2:12: gpus"):
+        read_measurements(written(tmp_path, f"{COLLECTIVES}\nb,DGX A100,many,1,all_reduce,1,2\n"))
+
+
+def test_columns_that_are_not_used_are_named_once(tmp_path: Path) -> None:
+    text = f"{COLLECTIVES},weather,notes\n{GOOD},rain,x\n{GOOD.replace('a', 'b', 1)},sun,y\n"
+    reading = read_measurements(written(tmp_path, text))
+    assert len(reading.cases) == 2
+    assert reading.warnings == [f"{tmp_path / 't.csv'}: columns that are not used: weather"]
 
 
 def test_an_empty_cell_may_have_a_default(tmp_path: Path) -> None:
@@ -70,10 +149,10 @@ def test_an_empty_cell_may_have_a_default(tmp_path: Path) -> None:
 
 def test_a_table_of_no_known_kind_says_what_is_known(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no known table of measurements.*training: id, model"):
-        read_cases(written(tmp_path, "a,b\n1,2\n"))
+        read_measurements(written(tmp_path, "a,b\n1,2\n"))
 
 
 def test_a_missing_column_is_named_with_what_looks_like_it(tmp_path: Path) -> None:
     header = "id,model,gpu,gpus,strategy,seq_len,tp,pp,dp,micro_batch,globalbatch,precision,iter_time_s_derived,group"
     with pytest.raises(ConfigError, match=r"t\.csv:1: column 'global_batch' is missing, did you mean 'globalbatch'"):
-        read_cases(written(tmp_path, f"{header}\nx{',' * 13}\n"))
+        read_measurements(written(tmp_path, f"{header}\nx{',' * 13}\n"))

@@ -11,21 +11,21 @@ from click.testing import CliRunner
 
 from simsys.cli import cli
 from simsys.fidelity.predict import predict
-from simsys.fidelity.readers import read_cases, shipped_tables
+from simsys.fidelity.readers import read_measurements, shipped_tables
 
 TABLES = {path.stem: path for path in shipped_tables()}
 
 
 def test_there_are_tables_of_all_kinds() -> None:
     assert set(TABLES) == {"training", "serving", "collectives"}
-    assert 60 <= sum(len(read_cases(path)) for path in TABLES.values()) <= 120
+    assert 60 <= sum(len(read_measurements(path).cases) for path in TABLES.values()) <= 120
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_every_row_is_cited_and_can_be_predicted(name: str) -> None:
     with TABLES[name].open(encoding="utf-8", newline="") as file:
         assert all(len(row["source"]) > 20 for row in csv.DictReader(file))
-    cases = read_cases(TABLES[name])
+    cases = read_measurements(TABLES[name]).cases
     assert [case.id for case in cases if case.run is None] == []
     assert all(case.family == name and case.measured > 0 for case in cases)
     assert len({case.id for case in cases}) == len(cases)
@@ -33,7 +33,7 @@ def test_every_row_is_cited_and_can_be_predicted(name: str) -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_row_of_each_kind_is_predicted_within_a_factor_of_two(name: str) -> None:
-    [found] = predict(read_cases(TABLES[name])[:1])
+    [found] = predict(read_measurements(TABLES[name]).cases[:1])
     assert -0.5 < found.error < 1.0
 
 

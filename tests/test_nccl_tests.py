@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from simsys.errors import UsageError
-from simsys.fidelity.nccl_tests import is_nccl_tests, nccl_tests_cases
+from simsys.fidelity.nccl_tests import is_nccl_tests, nccl_tests_cases, nccl_tests_warnings
 
 HEAD = """\
 # nccl-tests version 2.18.3 nccl-headers=23003 nccl-library=23003
@@ -122,3 +122,19 @@ def test_a_file_that_cannot_be_read(path: Path) -> None:
 @pytest.mark.parametrize(("text", "is_it"), [(text_of(), True), (json_of(), True), ("id,gpu\n", False)])
 def test_files_of_nccl_tests_are_told_from_tables(text: str, is_it: bool) -> None:
     assert is_nccl_tests(text) is is_it
+
+
+@pytest.mark.parametrize(
+    ("hardware", "warnings"),
+    [
+        (None, []),
+        ({"profile": "dgx-a100"}, []),
+        ({"gpu": "A100-SXM-80GB", "gpus_per_node": 4}, ["measured on 8 ranks, predicted on 4 GPUs"]),
+        ({"profile": "dgx-h100"}, ["measured on NVIDIA A100-SXM4-80GB, predicted on H100-SXM"]),
+    ],
+)
+def test_other_gpus_than_the_experiments_are_a_warning(
+    path: Path, hardware: dict[str, Any] | None, warnings: list[str]
+) -> None:
+    path.write_text(text_of(), encoding="utf-8")
+    assert nccl_tests_warnings(path, hardware) == [f"{path}: {text}" for text in warnings]

@@ -125,7 +125,7 @@ def test_too_few_kernels_bad_cells_and_missing_columns(tmp_path: Path) -> None:
     head = "system,gemm_dtype,shape,m,n,k,latency_us"
     with pytest.raises(UsageError, match="no GPU and dtype has 20 kernels or more that a fit describes"):
         fit_kernels(written(tmp_path, [head, "h100_sxm,bfloat16,a,1,2,3,4"]))
-    with pytest.raises(ConfigError, match=r"kernels\.csv:2: latency_us: '0' is not a number above 0"):
+    with pytest.raises(ConfigError, match=r"kernels\.csv:2:27: latency_us: '0' is not a number above 0"):
         fit_kernels(written(tmp_path, [head, *["h100_sxm,bfloat16,a,1,2,3,0"] * 30]))
     with pytest.raises(ConfigError, match=r"column 'latency_us' is missing, did you mean 'latency'"):
         fit_kernels(written(tmp_path, [head.replace("_us", ""), "h100_sxm,bfloat16,a,1,2,3,4"]))

@@ -35,7 +35,7 @@ def training(iterations: int = 3, scale_s: float = 0.1) -> RunResult:
         "memory_capacity_bytes": 80 * GIB,
         "mean_iteration_s": 1.75 * scale_s,
         "communication_s": scale_s,
-        "communication_ratio": 0.33,
+        "exposed_communication_ratio": 0.33,
     }
     parts_s = {"iteration_s": 1.75, "compute_s": 1.0, "exposed_communication_s": 0.5, "idle_s": 0.0625}
     parts_s |= {"bubble_s": 0.0625, "data_s": 0.125, "checkpoint_s": 0.0}

@@ -132,7 +132,7 @@ def test_what_is_under_way_at_the_end_is_told() -> None:
 
 def test_labels_are_escaped() -> None:
     model = 'a "b"\\c\nd'
-    run = replace(result(), metrics={**result().metrics, "rejected": {'no "room"': 3}})
+    run = replace(result(), metrics={**result().metrics, "rejected_by_reason": {'no "room"': 3}})
     found = written(run, model)
     ((_, labels),) = found["vllm:num_requests_running"].samples
     assert dict(labels) == {"model_name": 'a \\"b\\"\\\\c\\nd', "engine": "0"}

@@ -130,7 +130,9 @@ def test_attainment_is_of_all_requests_that_ended() -> None:
 def test_rejections_are_counted_by_reason_the_most_frequent_first() -> None:
     made = log()
     made.rejected = {0: "too long", 1: "no memory", 2: "a", 3: "no memory"}
-    assert list(serving_metrics(made, {})["rejected"].items()) == [("no memory", 2), ("a", 1), ("too long", 1)]
+    metrics = serving_metrics(made, {})
+    assert list(metrics["rejected_by_reason"].items()) == [("no memory", 2), ("a", 1), ("too long", 1)]
+    assert metrics["rejected"] == metrics["failed"] == 4
 
 
 @pytest.mark.parametrize("mixes", [True, False])

@@ -104,6 +104,16 @@ def test_the_figure_of_a_metric(tmp_path: Path, cells: dict[str, str], figure: s
     assert (found.figure, found.scale) == (figure, pytest.approx(scale))
 
 
+def test_a_statistic_that_is_not_known_is_no_mean(tmp_path: Path) -> None:
+    found = case(tmp_path, metric="ttft_ms", load_kind="concurrency", stat="p75")
+    assert (found.run, found.reason[:27]) == (None, "statistic 'p75' of a latenc")
+
+
+def test_mean_lengths_may_be_fractions(tmp_path: Path) -> None:
+    found = scenario(case(tmp_path, input_len="652.5", output_len="16.4"))["workload"]
+    assert (found["prompt_tokens"], found["output_tokens"]) == (652, 16)
+
+
 def test_metrics_of_one_configuration_share_a_run_and_curves_a_fold(tmp_path: Path) -> None:
     users = {"load_kind": "concurrency", "load_value": "4"}
     found = cases(
@@ -230,13 +240,13 @@ def test_a_model_that_does_not_fit_is_unsupported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
-        ({"value": "0"}, r"serving.csv:2: value: '0' is not a number above 0"),
+        ({"value": "0"}, r"serving.csv:2:\d+: value: '0' is not a number above 0"),
         ({"value": "-3"}, r"value: '-3' is not a number above 0"),
         ({"value": "fast"}, r"value: 'fast' is not a number above 0"),
         ({"load_value": "1.5"}, r"load_value: '1.5' is not a whole number from 1"),
         ({"load_value": ""}, r"load_value: is empty"),
         ({"tp": "two"}, r"tp: 'two' is not a whole number from 1"),
-        ({"output_len": "-1"}, r"output_len: '-1' is not a whole number from 1"),
+        ({"output_len": "-1"}, r"output_len: '-1' is not a number of tokens from 1"),
         ({"metric": "speed"}, r"metric: 'speed' is no metric; known: e2e_s, "),
         ({"load_kind": "bursts"}, r"load_kind: 'bursts' is no kind of load; known: static_batch, "),
     ],

@@ -58,7 +58,12 @@ def test_numbers_have_three_digits_and_no_exponent(value: float | None, text: st
 
 
 def test_the_headline_of_a_training_run() -> None:
-    metrics = {"mean_iteration_s": 0.164, "samples_per_s": 778.86, "mfu": 0.36297, "communication_ratio": 0.38729}
+    metrics = {
+        "mean_iteration_s": 0.164,
+        "samples_per_s": 778.86,
+        "mfu": 0.36297,
+        "exposed_communication_ratio": 0.38729,
+    }
     run = replace(result("training"), name="gpt2-medium-ddp", metrics=metrics)
     assert headline(run) == (
         "gpt2-medium-ddp: 164 ms per iteration, 779 samples/s, MFU 36.3 %, communication exposed 38.7 %"
@@ -101,16 +106,75 @@ def test_what_holds_training_up_is_said(name: str, line: str) -> None:
     assert line in summary_text(replace(run, metrics={**run.metrics, "mean_iteration_s": 1.0, name: 0.25}))
 
 
-def test_the_headline_of_a_serving_run() -> None:
-    metrics = {
-        "completed": 5,
-        "request_throughput": 5.8455,
-        "p50_ttft_ms": 15.1,
-        "p99_ttft_ms": 65.2,
-        "p50_tpot_ms": 7.61,
-    }
-    run = replace(result("serving"), name="llama3-8b", metrics=metrics)
-    assert headline(run) == "llama3-8b: 5.85 req/s, TTFT p50 15.1 ms / p99 65.2 ms, TPOT p50 7.61 ms"
+LATENCIES = {"p50_ttft_ms": 15.1, "p99_ttft_ms": 65.2, "p50_tpot_ms": 7.61}
+LATENCY_TEXT = "TTFT p50 15.1 ms / p99 65.2 ms, TPOT p50 7.61 ms"
+KEPT_UP = {
+    **{"completed": 5, "rejected": 0, "rejected_by_reason": {}, "offered_requests_per_s": 5.8455},
+    **{"served_requests_per_s": 5.8455, "served_share": 1.0, "rejected_share": 0.0, "preempted_share": 0.0},
+    **{"overloaded": 0, "steady": 1},
+}
+LOST = {
+    "a": {"overloaded": 1, "rejected": 0},
+    "b": {"overloaded": 1, "rejected": 3},
+    "c": {"overloaded": 0, "rejected": 0},
+}
+REJECTED = {"rejected": 46, "rejected_share": 0.46, "rejected_by_reason": {"too long": 40, "no room": 6}}
+
+
+@pytest.mark.parametrize(
+    ("figures", "text"),
+    [
+        ({}, f"5.85 req/s offered and served, {LATENCY_TEXT}"),
+        ({"offered_requests_per_s": None}, f"5.85 req/s, {LATENCY_TEXT}"),
+        (
+            {**REJECTED, "served_share": 0.54, "offered_requests_per_s": 3.32},
+            f"54.0 % of 3.32 req/s served, 46.0 % rejected (too long): {LATENCY_TEXT} of those served",
+        ),
+        (
+            {**REJECTED, "rejected_share": 0.0001, "served_share": 0.9999},
+            f">99.9 % of 5.85 req/s served, <0.1 % rejected: {LATENCY_TEXT} of those served",
+        ),
+        (
+            {**REJECTED, "offered_requests_per_s": None},
+            f"5.85 req/s, 46.0 % rejected (too long): {LATENCY_TEXT} of those served",
+        ),
+        (
+            {"overloaded": 1, "served_share": 0.25, "preempted_share": 0.1, "offered_requests_per_s": 20.0},
+            "OVERLOADED (latencies grow with the length of the run), 25.0 % of 20.0 req/s served, 10.0 % preempted: "
+            f"{LATENCY_TEXT} of those served",
+        ),
+        (
+            {"steady": 0, "offered_requests_per_s": 1000.0},
+            f"5.85 req/s over the whole run, 1,000 req/s offered, {LATENCY_TEXT}",
+        ),
+    ],
+)
+def test_the_headline_of_a_serving_run_begins_with_its_load(figures: dict[str, Any], text: str) -> None:
+    run = replace(result("serving"), name="llama3-8b", metrics={**LATENCIES, **KEPT_UP, **figures})
+    assert headline(run) == f"llama3-8b: {text}"
+
+
+def test_where_all_are_rejected_the_headline_says_why() -> None:
+    run = replace(result("serving"), metrics={**REJECTED, "completed": 0, "failed": 46})
+    assert headline(run) == "llama: no request was completed, 46 rejected: too long"
+
+
+def test_jobs_that_serve_less_than_is_asked_are_in_the_headline() -> None:
+    jobs = [replace(result("serving"), name=name, metrics=metrics) for name, metrics in LOST.items()]
+    figures = {"jobs": 3, "makespan_s": 5.0, "mean_wait_s": 0.0, "gpu_allocation": 0.5}
+    run = replace(result("training"), name="all", kind="jobs", metrics=figures, jobs=jobs)
+    assert headline(run) == (
+        "all: 3 jobs in 5 s, waiting 0 s on average, GPUs allocated 50.0 %; OVERLOADED: a, b; rejecting requests: b"
+    )
+
+
+def test_the_speed_of_the_simulator_is_that_of_time_not_of_events() -> None:
+    """Medium has few events, which is why it is fast."""
+    run = replace(result("serving"), simulated_s=600.0, wall_s=0.15, events=5)
+    assert "10 min simulated in 150 ms, 4,000 times as fast as the real run; 5 events, each for" in " ".join(
+        summary_text(run).split()
+    )
+    assert "events/s" not in summary_text(run)
 
 
 @pytest.mark.parametrize("kind", ["training", "serving"])
@@ -156,18 +220,34 @@ def test_rejections_are_counted_by_reason() -> None:
 
 FIGURES: dict[str, tuple[dict[str, Any], str]] = {
     "a stable load": (
-        {"saturation": "stable", "mean_waiting": 0.5, "mean_running": 12.0},
-        "load stable: requests wait less than they are served; on average 0.500 wait and 12.0 run",
+        {
+            **{"saturation": "stable", "mean_waiting": 0.5, "mean_running": 12.0, "steady": 1},
+            **{"offered_requests_per_s": 20.0, "served_requests_per_s": 15.0},
+        },
+        "load stable, 15.0 of 20.0 req/s served: requests wait less than they are served; on average 0.500 wait and "
+        "12.0 run",
     ),
-    "an overload": ({"saturation": "overloaded"}, "load overloaded: the queue grows as long as requests come"),
-    "a backlog": ({"saturation": "backlogged"}, "load backlogged: requests wait longer than they are served"),
+    "an overload": (
+        {"saturation": "overloaded", "offered_requests_per_s": None},
+        "load overloaded: the queue grows as long as requests come",
+    ),
+    "a backlog": (
+        {"saturation": "backlogged", "steady": 0},
+        "load backlogged: requests wait longer than they are served",
+    ),
     "a prefix cache": (
         {"prefix_cache_queries": 2000, "prefix_cache_hits": 500},
         "prefix cache 25.0 % of 2,000 prompt tokens found",
     ),
     "targets": (
         {
-            **{"request_goodput": 4.5, "slo_attainment": 0.9, "slo_ttft_ms": 500.0, "slo_attainment_ttft": 0.95},
+            **{
+                "request_goodput": 4.0,
+                "goodput_requests_per_s": 4.5,
+                "slo_attainment": 0.9,
+                "slo_ttft_ms": 500.0,
+                "slo_attainment_ttft": 0.95,
+            },
             **{"slo_tpot_ms": 20.0, "slo_attainment_tpot": 0.93},
         },
         "goodput 4.50 req/s met the targets, 90.0 % of the requests: "
@@ -238,7 +318,8 @@ def test_what_the_figures_rest_on_and_what_the_run_took_are_said() -> None:
     text = summary_text(run)
     for assumption in run.assumptions:
         assert " ".join(assumption.split()) in " ".join(text.split())
-    assert f"level of detail medium, contention fair (max-min), none met: {run.events:,} events in " in text
+    assert "level of detail medium, contention fair (max-min), none met: " in text
+    assert f"; {run.events:,} events" in " ".join(text.split())
 
 
 def test_the_facade_gives_the_same_text() -> None:

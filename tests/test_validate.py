@@ -50,7 +50,7 @@ def test_a_result_of_ones_own_is_predicted_request_by_request(measured: Path) ->
         (("validate", "results/mine/mine_serving.json"), "name an experiment with --on"),
         (("validate", "results/mine/mine_serving.json", "--on", "exp.yaml", "--scenario", "no"), "unknown scenario"),
         (("validate", "none.csv"), "cannot read none.csv"),
-        (("validate", "exp.yaml"), "cells; the header has"),
+        (("validate", "exp.yaml"), "no known table of measurements"),
         (("calibrate", "none.csv", "--out", "profiles"), "cannot read none.csv"),
         (("calibrate", "--out", "profiles"), "Missing argument"),
         (("validate", "--jobs", "0"), "--jobs"),
@@ -62,3 +62,44 @@ def test_what_is_wrong_is_told_without_a_traceback(measured: Path, arguments: tu
     assert message in result.output
     assert "Traceback" not in result.output
     assert not Path("profiles").exists()
+
+
+def test_measured_and_predicted_values_stand_side_by_side(measured: Path) -> None:
+    text = called("validate", str(measured), "--on", "exp.yaml").stdout
+    lines = [line.split() for line in text.partition("measured   predicted")[2].splitlines()]
+    name, unit, was, predicted, error = next(line for line in lines if line[:1] == ["mean_ttft_ms"])
+    assert (name, unit, error[-1]) == ("mean_ttft_ms", "ms", "%")
+    assert float(was) == pytest.approx(float(predicted), rel=1e-2)
+    assert "warning" not in text
+
+
+def test_another_model_or_rate_than_the_experiments_is_a_warning(measured: Path) -> None:
+    other = json.loads(measured.read_text()) | {"model_id": "meta-llama/Llama-3.1-70B-Instruct", "request_rate": 5.0}
+    Path("other.json").write_text(json.dumps(other))
+    lines = called("validate", "other.json", "--on", "exp.yaml").stdout.splitlines()
+    assert lines[0].startswith("warning: other.json: measured on model 'meta-llama/Llama-3.1-70B-Instruct'")
+    found = json.loads(called("validate", "other.json", "--on", "exp.yaml", "--json").stdout)["validation"]
+    assert len(found["warnings"]) == 2
+    assert found["serving"]["values"][0].keys() >= {"measured", "predicted", "error"}
+
+
+TABLE = """\
+id,system,gpus,nodes,collective,bytes,time_us
+a,DGX A100,8,1,all_reduce,1048576,60
+b,DGX A100,many,1,all_reduce,1048576,60
+"""
+
+
+def test_rows_that_cannot_be_read_are_listed_and_the_others_predicted(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(TABLE)
+    result = called("validate", str(path))
+    assert result.exit_code == 0
+    assert "collectives: 1 measured values, 100.0 % predicted" in result.stdout
+    problem = f"{path}:3:12: gpus: 'many' is not a whole number from 1"
+    assert result.stdout.endswith(f"left out, as it cannot be read\n  {problem}\n")
+    found = json.loads(called("validate", str(path), "--json").stdout)["validation"]
+    assert found["left_out"] == [problem]
+    strict = called("validate", str(path), "--strict")
+    assert (strict.exit_code, strict.stdout) == (2, "")
+    assert "gpus: 'many'" in strict.stderr

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
-from simsys.errors import OutputError
+from simsys.errors import OutputError, Problem
 from simsys.fidelity.case import Case, Figures, Unsupported
 from simsys.fidelity.predict import predict
 from simsys.report.validation import COLUMNS, Validation
@@ -80,3 +80,30 @@ def test_json_has_all_errors_as_shares(found: Validation) -> None:
 
 def test_several_processes_find_the_same() -> None:
     assert predict(CASES, jobs=2) == predict(CASES)
+
+
+def test_few_values_stand_beside_each_other_and_many_do_not(found: Validation) -> None:
+    text = found.text()
+    assert "  a1 iteration_s                     s        1.00        1.10   +10.0%" in text
+    assert "  b2 iteration_s                     s        3.00           -        -" in text
+    assert [value["id"] for value in found.as_dict()["training"]["values"]] == ["a1", "a2", "b1", "b2"]
+    many = Validation(
+        [replace(each, case=replace(each.case, id=str(n))) for n in range(10) for each in predict(CASES)]
+    )
+    assert "predicted    error" not in many.text()
+    assert many.as_dict()["training"]["values"] == []
+
+
+def test_values_of_single_requests_are_summed_up_only() -> None:
+    whole, *single = predict(CASES)
+    single = [replace(each, case=replace(each.case, one_of_many=True)) for each in single] * 20
+    values = Validation([whole, *single]).as_dict()["training"]["values"]
+    assert [value["id"] for value in values] == ["a1"]
+
+
+def test_warnings_come_first_and_what_is_left_out_last(found: Validation) -> None:
+    problems = [Problem("'x' is no number", "n", "t.csv", line, 3) for line in range(2, 40)]
+    text = replace(found, problems=problems, warnings=["the file is of another model"]).text()
+    assert text.startswith("warning: the file is of another model\n\ntraining: ")
+    assert "\n\nleft out, as it cannot be read\n  t.csv:2:3: n: 'x' is no number\n" in text
+    assert text.endswith("  and 8 more; --strict lists all")

@@ -11,6 +11,7 @@ import pytest
 from simsys import DistributedAISimulator, SimulationConfig
 from simsys.errors import UsageError
 from simsys.fidelity.predict import predict
+from simsys.fidelity.vllm_differences import vllm_warnings
 from simsys.fidelity.vllm_result import is_vllm_result, vllm_cases
 from simsys.report.bench_serve import bench_result
 
@@ -64,6 +65,21 @@ def test_failed_requests_are_left_out_and_the_others_keep_their_places(tmp_path:
     assert ids == {f"result.json:{place}:ttft_ms" for place in range(12) if place != 1}
     by_id = {each.case.id: each for each in predict(cases)}
     assert abs(by_id["result.json:11:ttft_ms"].error) < 1e-6  # the first to be sent, which met nobody
+
+
+@pytest.mark.parametrize(("key", "value"), [("start_times", -1.0), ("output_lens", 0)])
+def test_requests_that_cannot_be_replayed_are_left_out_and_the_others_keep_their_places(
+    tmp_path: Path, key: str, value: float
+) -> None:
+    """A client may never have sent one, or had an answer of no tokens; the replay skips it."""
+    found = own_result(arrivals={"kind": "constant", "rate": "1 req/s"})
+    found[key][3] = value
+    path = saved(tmp_path, found)
+    cases = vllm_cases(path, SCENARIO)
+    assert len([case for case in cases if case.metric == "ttft_ms"]) == 11
+    assert max(abs(each.error) for each in predict(cases) if each.case.one_of_many) < 1e-6
+    [warning] = vllm_warnings(path, SCENARIO)
+    assert "1 of 12 requests cannot be replayed" in warning
 
 
 def test_a_result_without_details_is_sent_as_it_says(tmp_path: Path) -> None:

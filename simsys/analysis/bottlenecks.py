@@ -76,14 +76,14 @@ def _training(result: RunResult) -> Iterator[Bottleneck]:
         yield _training_compute(result)
     if metrics["peak_memory_bytes"] > MEMORY_WARNING * metrics["memory_capacity_bytes"]:
         yield _training_memory(result)
-    if metrics["communication_ratio"] > COMMUNICATION_HIGH:
+    if metrics["exposed_communication_ratio"] > COMMUNICATION_HIGH:
         yield _training_network(result)
 
 
 def _training_compute(result: RunResult) -> Bottleneck:
     metrics = result.metrics
     busy, whole_s = metrics["gpu_utilization"], metrics["mean_iteration_s"]
-    attained = metrics["hfu"] / busy
+    attained = metrics["attained_peak_share"] / busy
     faster_s = whole_s - metrics["compute_s"] / 2  # and longer, if less communication is hidden then
     return Bottleneck(
         "compute",
@@ -95,7 +95,7 @@ def _training_compute(result: RunResult) -> Bottleneck:
             f"while they compute, the GPUs attain {_percent(attained)} of their dense peak; a larger batch per GPU, "
             "fused kernels or a smaller precision raise that share or the peak",
             f"more GPUs share the work: communication, which grows with them, is exposed for only "
-            f"{_percent(metrics['communication_ratio'])} of an iteration now",
+            f"{_percent(metrics['exposed_communication_ratio'])} of an iteration now",
         ),
     )
 
@@ -131,7 +131,7 @@ def _training_memory(result: RunResult) -> Bottleneck:
 def _training_network(result: RunResult) -> Bottleneck:
     metrics = result.metrics
     whole_s, exposed_s = metrics["mean_iteration_s"], metrics["exposed_communication_s"]
-    compute_s, share = whole_s - exposed_s, metrics["communication_ratio"]
+    compute_s, share = whole_s - exposed_s, metrics["exposed_communication_ratio"]
     halved_s = max(compute_s, whole_s - metrics["communication_s"] / 2)
     four_s = 4 * compute_s + exposed_s  # counts the optimizer four times, hence at most
     bound = ": the run is bound by communication" if share > COMMUNICATION_BOUND else ""

@@ -19,7 +19,6 @@ from simsys.build.serving_setup import ServingSetup
 from simsys.build.serving_text import serving_assumptions
 from simsys.build.workload import build_requests
 from simsys.collectives.choose import OWN_KERNELS, Choose, named, with_own_all_reduce
-from simsys.config.expected_errors import expected_errors
 from simsys.config.experiment import ModelConfig, ServingConfig, SimulationConfig
 from simsys.config.hardware import load_engine
 from simsys.errors import Problem, UsageError
@@ -122,7 +121,6 @@ class ServingJob(ServingSetup):
             *imperfections(self.config),
             *self.requests.notes,
             *self._economics(),
-            *expected_errors("serving", self.cluster.gpu.name),
         ]
 
     def economics(self, metrics: Mapping[str, Any], busy: float) -> dict[str, float | None]:

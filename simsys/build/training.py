@@ -16,7 +16,6 @@ from simsys.build.imperfections import build_jitter, imperfections
 from simsys.build.training_memory import host_bytes, memory_by_stage
 from simsys.build.training_setup import TrainingSetup
 from simsys.collectives.choose import named
-from simsys.config.expected_errors import expected_errors
 from simsys.config.experiment import SimulationConfig
 from simsys.config.hardware import load_engine
 from simsys.config.training import TrainingConfig
@@ -29,11 +28,12 @@ from simsys.framework import FRAMEWORKS, TrainingFramework
 from simsys.metrics.collector import TrainingMetrics
 from simsys.model.model import Model
 from simsys.model.work import Precision
+from simsys.parallel.activations import Recompute
 from simsys.parallel.layout import Layout
 from simsys.parallel.memory import checkpoint_bytes
 from simsys.parallel.plan import TrainingPlan
 from simsys.parallel.roles import Roles, alone, one_group, roles_of, varied_roles
-from simsys.parallel.training import model_flop
+from simsys.parallel.training import model_flop, recomputed_flop
 from simsys.platform.device_spec import DeviceSpec
 from simsys.rank import Rank
 
@@ -89,7 +89,8 @@ class TrainingJob(TrainingSetup):
             samples_per_iteration=mean_over_iterations(phases, samples),
             tokens_per_sample=self.sequence_length,
             model_flop_per_iteration=mean_over_iterations(phases, map(self.model_flop, samples)),
-            hardware_flop_per_iteration=mean_over_iterations(phases, map(self._hardware_flop, self.plans)),
+            hardware_flop_per_iteration=mean_over_iterations(phases, map(self.hardware_flop, samples)),
+            executed_flop_per_iteration=mean_over_iterations(phases, map(self._executed_flop, self.plans)),
             num_gpus=self.layout.world_size,
             peak_flop_per_s=self.cluster.mean_peak_flop_per_s(self.precision.compute),
             checkpoint_bytes=self.checkpoint_bytes if self.settings.checkpoint else 0.0,
@@ -98,6 +99,13 @@ class TrainingJob(TrainingSetup):
     def model_flop(self, samples: int) -> float:
         """FLOP of an iteration as MFU counts them: every query-key pair of attention, nothing computed again."""
         return model_flop(self.model, self._batch(samples, fused=False))
+
+    def hardware_flop(self, samples: int) -> float:
+        """FLOP of an iteration as HFU counts them: those of the model, and what activation recomputation repeats."""
+        again = recomputed_flop(
+            self.model, self._batch(samples, fused=False), Recompute(self.settings.activation_recompute)
+        )
+        return self.model_flop(samples) + again
 
     @property
     def checkpoint_bytes(self) -> float:
@@ -115,8 +123,8 @@ class TrainingJob(TrainingSetup):
         slowest = min(self.cluster.specs, key=lambda spec: spec.pcie_bytes_per_s)
         return build_checkpoints(self.settings.checkpoint, slowest, self.checkpoint_bytes, copied_bytes)
 
-    def _hardware_flop(self, plans: Sequence[TrainingPlan]) -> float:
-        """FLOP that all GPUs together carry out in an iteration; with skewed experts a little too many.
+    def _executed_flop(self, plans: Sequence[TrainingPlan]) -> float:
+        """FLOP that kernels execute in an iteration on all GPUs together; with skewed experts a little too many.
 
         Every rank is taken to be as busy as the busiest.
         """
@@ -155,12 +163,11 @@ class TrainingJob(TrainingSetup):
             f"engine profile {self.engine.name}: {self.engine.per_layer * 1e6:g} us per layer",
             f"compute in {self.precision.compute}, gradients and optimizer states in fp32",
             f"{self.settings.attention} attention, activation recomputation: {self.settings.activation_recompute}",
-            "MFU counts the whole square of attention and no recomputation; HFU counts what is computed",
+            "MFU counts model FLOP with full, unmasked attention (PaLM, appendix B); HFU adds recomputation",
             f"collectives: {self.settings.communication_pattern}",
             *self._shared_gpu(),
             *iteration_assumptions(self.settings),
             *imperfections(self.config),
-            *expected_errors("training", self.cluster.gpu.name),
         ]
 
     def _shared_gpu(self) -> list[str]:

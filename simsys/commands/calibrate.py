@@ -37,7 +37,8 @@ def calibrate(
     from simsys.fidelity.calibrate import calibrate as fit_profiles
     from simsys.fidelity.calibrate import write_kernel_fits
     from simsys.fidelity.operator_tables import fit_kernels, is_kernel_table
-    from simsys.fidelity.readers import cases_of
+    from simsys.fidelity.readers import measurements_of
+    from simsys.fidelity.reading import check
     from simsys.fidelity.table import read_table
     from simsys.report.calibration import calibration_dict, calibration_text, kernel_dicts, kernel_text
     from simsys.report.counting import counting
@@ -45,7 +46,9 @@ def calibrate(
 
     names, as_of = [file.name for file in files], datetime.now(UTC).date()
     tables = [read_table(file) for file in files]
-    cases = [case for table in tables if not is_kernel_table(table) for case in cases_of(table)]
+    readings = [measurements_of(table) for table in tables if not is_kernel_table(table)]
+    check(readings)
+    cases = [case for each in readings for case in each.cases]
     kernels = [fit for table in tables if is_kernel_table(table) for fit in fit_kernels(table)]
     command = shlex.join(["simsys", "calibrate", *names, *(["--rows", str(rows)] if cases else [])])
     if cases:

@@ -15,16 +15,16 @@ from simsys.report.console import answer
 def list_(kind: str, as_json: bool) -> None:
     """List what there is of a KIND.
 
-    KIND is one of: models, gpus, nodes, fabrics, engines, frameworks, collectives, topologies.
+    KIND is one of: models, gpus, nodes, fabrics, engines, frameworks, collectives, topologies, metrics.
     """
     from simsys.report.catalogue import rows
-    from simsys.report.listing import table
+    from simsys.report.listing import tables
 
     found = rows(kind)
     if as_json:
         answer_json({"kind": kind, "entries": found})
     else:
-        answer(table(found))
+        answer(tables(found))
 
 
 @click.command()

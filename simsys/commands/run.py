@@ -40,7 +40,7 @@ def _thresholds(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> 
     metavar="CONDITION",
     multiple=True,
     callback=_thresholds,
-    help="Exit with 1 if it holds, such as 'p99_ttft_ms>200'. Repeatable.",
+    help="Exit with 1 if it holds, such as 'p99_ttft_ms>200'; 'simsys list metrics' names them. Repeatable.",
 )
 @common
 def run(
@@ -56,10 +56,11 @@ def run(
 ) -> int:
     """Simulate the scenarios of FILE; print the answers and write the results."""
     from simsys.report.outcome import plan_scenarios, run_scenario
-    from simsys.report.threshold import failures
+    from simsys.report.threshold import check_thresholds, failures
 
     assignments = [*assignments, *([f"simulation.lod={lod}"] if lod else [])]
     plans = plan_scenarios(file, assignments, names)
+    check_thresholds(thresholds, [kind for plan in plans for kind in plan.kinds])
     outcomes: list[Outcome] = []
     interrupted = False
     try:

@@ -1,50 +1,159 @@
-"""The error to expect of a run, as `simsys calibrate` found it on rows that its fits had not seen."""
+"""The error to expect of a run: that of measured runs like it, or that there are none.
+
+`simsys calibrate` writes, of rows that its fits had not seen, the errors by GPU (`FILENAME`), and by engine, regime
+and load (`BY_REGIME`); the latter is also written by ``simsys validate --expected-errors``. The first lines of the
+files say which rows they are of. A regime is a name of `simsys.build.regimes`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from simsys.config.document import unchanged_document
 from simsys.data import data_folders
 
 FILENAME = "expected_errors.yaml"
-METRICS = {
-    "ttft_ms": "TTFT",
-    "tpot_ms": "TPOT",
-    "e2e_s": "end to end",
-    "output_tokens_per_s": "throughput",
+BY_REGIME = "expected_errors_by_regime.yaml"
+ALL = "all"
+NAMES = {
+    "iteration_s": ("iterations", "iterations"),
+    "ttft_ms": ("TTFT", "closed loops"),
+    "tpot_ms": ("TPOT", "closed loops"),
+    "output_tokens_per_s": ("throughput", "values"),
+    "e2e_s": ("the time of a static batch", "batches"),
 }
-"""Of serving, those that a run names."""
+"""By metric of a table: what it is, and what its rows were measured on."""
+AT_ONCE, LOOPS = ("output_tokens_per_s", "e2e_s"), ("ttft_ms", "tpot_ms")
+"""Metrics that a run names whose requests all arrive at once, and that others name."""
+LIGHTLY_LOADED, LOADED, QUEUEING = "lightly loaded", "loaded", "queueing"
+LIGHT_SHARE, QUEUE_SHARE = 0.1, 0.8
+"""Limits between them, of the mean time in the queue over the mean TTFT. On measured closed loops, errors of TTFT grow
+from one to the next, most of all the largest ones; the number of users or the size of batches tells them less."""
+WORSE = 1.25
+"""A regime is named beside the GPU if the median error of its measurements is larger by this factor."""
 
 
-def expected_errors(kind: str, gpu: str) -> list[str]:
-    """What to expect of a run, in a line or none if nothing was measured.
+@dataclass(frozen=True)
+class Subject:
+    """A run whose error is asked for.
 
     Args:
         kind: ``training`` or ``serving``.
         gpu: Name of the GPU's profile.
+        engine: Name of the engine's profile.
+        regimes: Those that it is in (`simsys.build.regimes`).
+        at_once: Whether all requests arrive at once.
     """
-    known: Mapping[str, Any] = _known().get(kind, {})
-    if "all" not in known:
-        return []
-    own = known.get(gpu)
-    found: Mapping[str, Any] = own if own is not None else known["all"]
-    where = f"on {gpu}" if own is not None else f"on other GPUs, none on {gpu}"
-    if kind == "training":
-        return [f"error to expect: {_errors(found['iteration_s'])} measured iterations {where}"]
-    said = "; ".join(f"{name} {_errors(found[metric])}" for metric, name in METRICS.items() if metric in found)
-    return [f"error to expect, of measured values {where}: {said}"] if said else []
+
+    kind: str
+    gpu: str
+    engine: str
+    regimes: Sequence[str] = ()
+    at_once: bool = False
+
+    @property
+    def metrics(self) -> Sequence[str]:
+        """What errors of are named."""
+        return ("iteration_s",) if self.kind == "training" else AT_ONCE if self.at_once else LOOPS
 
 
-def _errors(found: Mapping[str, Any]) -> str:
-    return f"half within {found['median']:.0%}, nine of ten within {found['nine_of_ten']:.0%} of {found['rows']:,}"
+def load_of(metrics: Mapping[str, Any]) -> str | None:
+    """How loaded a serving run is, by what part of their TTFT requests wait to be scheduled; None if there is none.
+
+    Args:
+        metrics: The run's.
+    """
+    queue_ms, ttft_ms = metrics.get("mean_queue_ms"), metrics.get("mean_ttft_ms")
+    if queue_ms is None or not ttft_ms:
+        return None
+    share = queue_ms / ttft_ms
+    return LIGHTLY_LOADED if share < LIGHT_SHARE else LOADED if share < QUEUE_SHARE else QUEUEING
 
 
-def _known() -> Mapping[str, Any]:
-    """What the first folder says that says something."""
+def expected_errors(subject: Subject, metrics: Mapping[str, Any]) -> list[str]:
+    """What to expect of a run, a line for each metric; or what there are no measurements of.
+
+    Args:
+        subject: The run.
+        metrics: Its figures, which tell how loaded it is.
+    """
+    by_gpu, known = _known(FILENAME).get(subject.kind, {}), _known(BY_REGIME).get(subject.kind, {})
+    engines, regimes = known.get("engines", {}), known.get("regimes", {})
+    facets = {f"engine {subject.engine}": engines.get(subject.engine, {})}
+    facets |= {name: regimes.get(name, {}) for name in subject.regimes}
+    missing = [name for name, found in {f"GPU {subject.gpu}": by_gpu.get(subject.gpu), **facets}.items() if not found]
+    if missing:
+        return [f"Expected error: no measurements of {', '.join(missing)}"]
+    return [
+        line
+        for metric in subject.metrics
+        for line in _of_metric(metric, subject.gpu, by_gpu[subject.gpu], facets, known.get("loads", {}), metrics)
+    ]
+
+
+def _of_metric(
+    metric: str,
+    gpu: str,
+    own: Mapping[str, Any],
+    facets: Mapping[str, Mapping[str, Any]],
+    loads: Mapping[str, Any],
+    metrics: Mapping[str, Any],
+) -> Iterator[str]:
+    """The error of a metric on its GPU, and with the facet of the run that is predicted worse, if one is."""
+    name, what = NAMES[metric]
+    found, where = own.get(metric), gpu
+    if metric == "ttft_ms":
+        load = load_of(metrics)
+        if load is None:
+            return
+        if metrics.get("overloaded"):
+            yield f"Expected error of {name}: no measurements of overloaded runs, whose {name} grows with the run"
+            return
+        name, (found, where) = f"{name}, {load}", _of_load(metric, gpu, loads.get(load, {}))
+    lacking = [_lacking(facet, known.get(metric, {})) for facet, known in facets.items() if not _told(known, metric)]
+    if lacking or found is None:
+        yield f"Expected error of {name}: {', '.join(lacking) or f'no measurements of GPU {gpu}'}"
+        return
+    of = "" if metric == "iteration_s" else f" of {name}"
+    yield f"Expected error{of} {_errors(found, what, where)}"
+    of = of.partition(",")[0]
+    worst = max(facets, key=lambda facet: float(facets[facet][metric]["median"]))
+    if facets[worst][metric]["median"] > WORSE * found["median"]:
+        yield f"Expected error{of} with {worst} {_errors(facets[worst][metric], what, 'all GPUs')}"
+
+
+def _of_load(metric: str, gpu: str, loads: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, str]:
+    """The error on a GPU, or else on all, and where it is of."""
+    for name, where in ((gpu, gpu), (ALL, "all GPUs")):
+        if _told(loads.get(name, {}), metric):
+            return loads[name][metric], where
+    return None, gpu
+
+
+def _told(known: Mapping[str, Any], metric: str) -> bool:
+    """Whether there are enough measurements of a metric for an error."""
+    return "median" in known.get(metric, {})
+
+
+def _lacking(facet: str, found: Mapping[str, Any]) -> str:
+    """That there are no measurements of it, or too few for an error."""
+    rows = found.get("rows", 0)
+    return f"only {rows} measurements of {facet}" if rows else f"no measurements of {facet}"
+
+
+def _errors(found: Mapping[str, Any], what: str, where: str) -> str:
+    return (
+        f"(n = {found['rows']:,} measured {what}, {where}): "
+        f"median {100 * found['median']:.0f} %, p90 {100 * found['nine_of_ten']:.0f} %"
+    )
+
+
+def _known(filename: str) -> Mapping[str, Any]:
+    """What the first folder says that has such a file."""
     for folder in data_folders("hardware_profiles"):
-        path = folder / "fits" / FILENAME
+        path = folder / "fits" / filename
         if path.is_file():
             return unchanged_document(path).data
     return {}

@@ -9,12 +9,14 @@ lie in ``fits/gpus/`` and so on, in files that `simsys calibrate` writes, beside
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -61,6 +63,7 @@ __all__ = [
     "load_gpu",
     "load_node",
     "overlaid",
+    "profile_digest",
     "profile_names",
     "profiles_read",
     "without_fits_to",
@@ -138,13 +141,33 @@ def without_fits_to(tables: Sequence[str]) -> Iterator[None]:
 
 @contextmanager
 def profiles_read() -> Iterator[set[Named]]:
-    """Within this context, note which profiles are read by name."""
+    """Within this context, and those around it, note which profiles are read by name."""
     found: set[Named] = set()
     token = _READ.set(found)
     try:
         yield found
     finally:
         _READ.reset(token)
+        around = _READ.get()
+        if around is not None:
+            around |= found
+
+
+def profile_digest(named: Named) -> str:
+    """Twelve hexadecimal digits that change with anything that a profile's files say, parents and fits included."""
+    kind, name = named
+    layers = _named(kind, name, _files(kind, ()), ())
+    parts = [_json(layer.data) if layer.document is None else _document_json(layer.document) for layer in layers]
+    return sha256("\n".join(parts).encode()).hexdigest()[:12]
+
+
+@lru_cache(maxsize=256)
+def _document_json(document: Document) -> str:
+    return _json(document.data)
+
+
+def _json(data: Mapping[str, Any]) -> str:
+    return json.dumps(data, sort_keys=True, default=str)
 
 
 def profile_names(kind: Kind, paths: Iterable[str | Path] = ()) -> list[str]:

@@ -10,13 +10,13 @@ from math import ceil, sqrt
 from pathlib import Path
 from typing import Any, TextIO
 
-from simsys.config.expected_errors import FILENAME as EXPECTED
+from simsys.config.expected_errors import BY_REGIME, FILENAME
 from simsys.config.hardware import Named, without_fits_to
 from simsys.errors import UsageError
 from simsys.fidelity.case import Case, Prediction, Run
 from simsys.fidelity.coefficients import SERVED
 from simsys.fidelity.errors import Errors, errors_of
-from simsys.fidelity.expected import errors_to_expect
+from simsys.fidelity.expected import errors_by_regime, errors_to_expect
 from simsys.fidelity.fit import Fit, fit_in_turn, unseen
 from simsys.fidelity.operator_tables import KernelFit, overlay_of, provenance
 from simsys.fidelity.predict import Overlay, Progress, Simulations
@@ -82,9 +82,12 @@ class Calibration:
             OutputError: If that fails.
         """
         files = write_fits(folder, self.documents, self.command, self.as_of)
-        expected = yaml_text(errors_to_expect(self.unseen, self.read))
-        text = f"# Errors on rows that a fit had not seen, by `{self.command}`, {self.as_of}.\n{expected}"
-        return files + write_files(folder / "fits", {EXPECTED: _writer(text)})
+        head = f"# Errors on rows that a fit had not seen, by `{self.command}`, {self.as_of}.\n"
+        texts = {
+            FILENAME: yaml_text(errors_to_expect(self.unseen, self.read)),
+            BY_REGIME: yaml_text(errors_by_regime(self.unseen, self.read)),
+        }
+        return files + write_files(folder / "fits", {name: _writer(head + text) for name, text in texts.items()})
 
     def errors(self, named: Named) -> tuple[Errors, Errors, Errors]:
         """Errors of the sampled rows that read a profile: before, of the fit, and unseen."""
@@ -184,10 +187,10 @@ def calibrate(
     Raises:
         UsageError: If there are too few rows, or they do not vary.
     """
-    chosen = sample(cases, rows_of_a_group)
+    chosen, more = sample(cases, rows_of_a_group), sample_of_serving(cases, rows_of_a_group)
     with without_fits_to(tables), Simulations(jobs, progress, tables) as simulations:
         problem = Problem(chosen, simulations, overlay_of(kernels))
-        served = _served(cases, rows_of_a_group, simulations, overlay_of(kernels))
+        served = _served(more, simulations, overlay_of(kernels))
         fitted = fit_in_turn(problem, served)
         tested = unseen(problem, cases, simulations, then=served)
         before, after = simulations.predict(problem.cases), simulations.predict(problem.cases, fitted.overlay)
@@ -195,12 +198,22 @@ def calibrate(
     return Calibration(problem, fitted, before, after, tested, read, kernels, tables, command, as_of)
 
 
-def _served(cases: Sequence[Case], of_hundred: int, simulations: Simulations, base: Overlay) -> Problem | None:
+def not_looked_at(cases: Sequence[Case], of_hundred: int) -> list[Case]:
+    """The cases that `calibrate` does not fit to, if it looks at so many of a hundred runs of a group."""
+    seen = {id(case) for case in (*sample(cases, of_hundred), *sample_of_serving(cases, of_hundred))}
+    return [case for case in cases if id(case) not in seen]
+
+
+def sample_of_serving(cases: Sequence[Case], of_hundred: int) -> list[Case]:
+    """More cases of serving, for the fit of what serving alone tells."""
+    return [case for case in sample(cases, MORE * of_hundred) if case.family == "serving"]
+
+
+def _served(serving: Sequence[Case], simulations: Simulations, base: Overlay) -> Problem | None:
     """What serving alone tells, with more of its rows; none if there are too few.
 
     A row has few coefficients of that alone, so a set of derivatives costs half of what it does with all.
     """
-    serving = [case for case in sample(cases, MORE * of_hundred) if case.family == "serving"]
     try:
         return Problem(serving, simulations, base, SERVED)
     except UsageError:

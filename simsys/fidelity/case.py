@@ -47,6 +47,7 @@ class Case:
         figure: Which of the run's figures.
         scale: That figure times this is in `unit`.
         reason: Why it is not supported.
+        one_of_many: Whether it is of a single request of a run, which is summed up and not listed.
     """
 
     id: str
@@ -62,6 +63,7 @@ class Case:
     figure: str = ""
     scale: float = 1.0
     reason: str = ""
+    one_of_many: bool = False
 
     @property
     def setting(self) -> tuple[str, ...]:
@@ -77,11 +79,13 @@ class Prediction:
         case: The case.
         predicted: In the case's unit; none if it is not supported.
         reason: Why it is not.
+        figures: All that the run found; none if it is not supported.
     """
 
     case: Case
     predicted: float | None = None
     reason: str = ""
+    figures: Figures = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def status(self) -> str:

@@ -114,7 +114,7 @@ def deployment(row: Row) -> dict[str, Any]:
         own["async_scheduling"] = False
     proposed = PROPOSED.search(notes) if row.text("load_kind") == "concurrency" else None
     if proposed is not None:
-        tokens = int(proposed.group(1)) + row.whole("input_len") + SPARE
+        tokens = int(proposed.group(1)) + row.length("input_len") + SPARE
         own["max_num_batched_tokens"] = max(tokens, _longest(row), row.whole("load_value"))
     return own
 
@@ -130,7 +130,7 @@ def shortest(row: Row) -> float:
 
 def _longest(row: Row) -> int:
     """Tokens of prompt and answer; engines that do not divide prompts have room for them in a step."""
-    return 0 if row.text("engine") == "vLLM" else row.whole("input_len") + row.whole("output_len")
+    return 0 if row.text("engine") == "vLLM" else row.length("input_len") + row.length("output_len")
 
 
 def _published(row: Row) -> dict[str, Any]:
@@ -157,17 +157,17 @@ def _published(row: Row) -> dict[str, Any]:
 
 
 def _equal(row: Row, tokens: int) -> bool:
-    return row.whole("input_len") == row.whole("output_len") == tokens
+    return row.length("input_len") == row.length("output_len") == tokens
 
 
 def _step_tokens(row: Row, users: int) -> int:
     """``--max_num_tokens`` of TensorRT-LLM."""
-    prompt, model = row.whole("input_len"), row.text("model")
+    prompt, model = row.length("input_len"), row.text("model")
     if model.startswith("gpt-oss"):
         return 20000
     if not model.startswith("llama"):
         return 64 * ceil((users * (1 + _drafted(row)) + prompt + 64) / 64)
-    return 16384 if row.text("gpu").startswith("B") else prompt + row.whole("output_len") + 200
+    return 16384 if row.text("gpu").startswith("B") else prompt + row.length("output_len") + 200
 
 
 def _drafted(row: Row) -> int:

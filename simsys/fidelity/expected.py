@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+from simsys.build.job import build_job
+from simsys.build.regimes import regimes_of
+from simsys.config.expected_errors import ALL, load_of
+from simsys.config.experiment import SimulationConfig
 from simsys.config.hardware import Named
 from simsys.fidelity.case import Prediction
 from simsys.fidelity.errors import errors_of
+from simsys.fidelity.scenario_run import ScenarioRun
+from simsys.report.files import write_files
+from simsys.report.yaml_text import yaml_text
 
 FEWEST = 8
 """Fewer rows say nothing of a kind."""
+OF_LOAD = "ttft_ms"
+"""The metric whose errors are split by load."""
+STATIC = "static_batch"
+
+Place = tuple[str, ...]
+"""Keys of the document, one below the other."""
 
 
 def errors_to_expect(predictions: Sequence[Prediction], read: Sequence[frozenset[Named]]) -> dict[str, Any]:
@@ -20,16 +36,79 @@ def errors_to_expect(predictions: Sequence[Prediction], read: Sequence[frozenset
         predictions: Of rows that the fit had not seen.
         read: The profiles that each of them has read.
     """
-    rows: dict[tuple[str, str, str], list[Prediction]] = {}
+    rows: dict[Place, list[Prediction]] = {}
     for each, profiles in zip(predictions, read, strict=True):
         if each.predicted is not None:
-            gpus = [name for kind, name in sorted(profiles) if kind == "gpu"]
-            for name in ("all", *gpus):
+            for name in (ALL, *_gpus(profiles)):
                 rows.setdefault((each.case.family, name, each.case.metric), []).append(each)
+    return _document({place: own for place, own in rows.items() if len(own) >= FEWEST})
+
+
+def errors_by_regime(predictions: Sequence[Prediction], read: Sequence[frozenset[Named]]) -> dict[str, Any]:
+    """Errors by family, then by engine, by regime, and of TTFT by load and GPU; of few rows, only how many there are.
+
+    Arguments as `errors_to_expect`.
+    """
+    rows: dict[Place, list[Prediction]] = {}
+    for each, profiles in zip(predictions, read, strict=True):
+        if each.predicted is not None and isinstance(each.case.run, ScenarioRun):
+            for place in _places(each, _gpus(profiles)):
+                rows.setdefault((each.case.family, *place), []).append(each)
+    return _document(rows)
+
+
+def write_errors_by_regime(
+    path: Path, predictions: Sequence[Prediction], read: Sequence[frozenset[Named]], *, heading: str
+) -> list[Path]:
+    """Write `errors_by_regime` as YAML.
+
+    Args:
+        path: The file.
+        predictions: Of rows that the fit had not seen.
+        read: The profiles that each of them has read.
+        heading: What the first lines say of them.
+
+    Raises:
+        OutputError: If that fails.
+    """
+    comments = "".join(f"# {line}\n" for line in heading.splitlines())
+    text = comments + yaml_text(errors_by_regime(predictions, read))
+    return write_files(path.parent, {path.name: lambda file: file.write(text)})
+
+
+def _places(prediction: Prediction, gpus: Sequence[str]) -> Iterator[Place]:
+    """Where the error of a run counts."""
+    case = prediction.case
+    assert isinstance(case.run, ScenarioRun)
+    engine, regimes = _facets(case.run.scenario)
+    yield "engines", engine, case.metric
+    for regime in regimes:
+        yield "regimes", regime, case.metric
+    load = load_of(prediction.figures)
+    if case.metric == OF_LOAD and case.tags.get("load_kind") != STATIC and load is not None:
+        for name in (ALL, *gpus):
+            yield "loads", load, name, case.metric
+
+
+@cache
+def _facets(scenario: str) -> tuple[str, Sequence[str]]:
+    """Engine and regimes of a scenario."""
+    job = build_job(SimulationConfig.model_validate(json.loads(scenario)))
+    return job.engine.name, regimes_of(job)
+
+
+def _gpus(profiles: frozenset[Named]) -> list[str]:
+    return [name for kind, name in sorted(profiles) if kind == "gpu"]
+
+
+def _document(rows: Mapping[Place, Sequence[Prediction]]) -> dict[str, Any]:
+    """Nested mappings with the errors at each place."""
     found: dict[str, Any] = {}
-    for (family, name, metric), own in sorted(rows.items()):
-        if len(own) >= FEWEST:
-            found.setdefault(family, {}).setdefault(name, {})[metric] = _errors(own)
+    for place, own in sorted(rows.items()):
+        inner = found
+        for key in place[:-1]:
+            inner = inner.setdefault(key, {})
+        inner[place[-1]] = _errors(own) if len(own) >= FEWEST else {"rows": len(own)}
     return found
 
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from simsys.build.cluster import build_cluster
+from simsys.config.cluster import HardwareConfig, NetworkConfig
 from simsys.errors import UsageError
 from simsys.fidelity.case import Case, Unsupported
 from simsys.fidelity.collective_rows import collective_case
 from simsys.fidelity.collective_run import CollectiveRun
-from simsys.fidelity.hardware_names import hardware_of
+from simsys.fidelity.hardware_names import hardware_of, machine_of
 
 _RANK = re.compile(r"#\s+Rank\s+\d+ (?:Group\s+\d+ )?Pid\s+\d+ on\s+(\S+) device\s+\d+ \[\S+\] (.+)")
 _PROGRAM = re.compile(r"# Collective test starting: (\S+)")
@@ -57,11 +60,7 @@ def nccl_tests_cases(
     Raises:
         UsageError: If the file cannot be read, holds no results, or does not say what is left out.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {path}: {error}") from None
-    measured = _from_json(path, text) if text.lstrip().startswith("{") else _from_text(text)
+    measured = _read(path)
     if not measured.times_us:
         raise UsageError(f"{path}: no results of nccl-tests")
     name = collective or measured.collective
@@ -73,6 +72,35 @@ def nccl_tests_cases(
         _case(path, f"{path.name}:{place}", name, where, gpus, nbytes, time_us)
         for place, (nbytes, time_us) in enumerate(measured.times_us, start=1)
     ]
+
+
+def nccl_tests_warnings(path: Path, hardware: Mapping[str, Any] | None) -> list[str]:
+    """What a file says of its GPUs that is not so in the ``hardware`` of an experiment, a sentence each.
+
+    Raises:
+        UsageError: If the file cannot be read.
+    """
+    measured = _read(path)
+    if hardware is None or not measured.hosts:
+        return []
+    given = HardwareConfig.model_validate(hardware)
+    cluster = build_cluster(given, NetworkConfig())
+    found, ranks = [], len(measured.hosts)
+    if ranks != cluster.num_gpus:
+        found.append(f"{path}: measured on {ranks} ranks, predicted on {cluster.num_gpus} GPUs")
+    with suppress(Unsupported):
+        gpu = machine_of(measured.device).gpu
+        if gpu != cluster.gpu.name:
+            found.append(f"{path}: measured on {measured.device}, predicted on {cluster.gpu.name}")
+    return found
+
+
+def _read(path: Path) -> Measured:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {path}: {error}") from None
+    return _from_json(path, text) if text.lstrip().startswith("{") else _from_text(text)
 
 
 def _case(

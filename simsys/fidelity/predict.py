@@ -114,7 +114,7 @@ class Simulations:
             return Prediction(case, reason=outcome.reason)
         if case.figure not in outcome.figures:
             return Prediction(case, reason=f"the run has no {case.figure}")
-        return Prediction(case, outcome.figures[case.figure] * case.scale)
+        return Prediction(case, outcome.figures[case.figure] * case.scale, figures=outcome.figures)
 
 
 def predict(cases: Sequence[Case], *, jobs: int = 1, progress: Progress | None = None) -> list[Prediction]:

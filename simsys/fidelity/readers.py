@@ -11,8 +11,10 @@ from simsys.data import data_folders
 from simsys.errors import UsageError
 from simsys.fidelity import collective_rows, serving_rows, training_rows
 from simsys.fidelity.case import Case
-from simsys.fidelity.nccl_tests import is_nccl_tests, nccl_tests_cases
+from simsys.fidelity.nccl_tests import is_nccl_tests, nccl_tests_cases, nccl_tests_warnings
+from simsys.fidelity.reading import Reading
 from simsys.fidelity.table import Table, read_table
+from simsys.fidelity.vllm_differences import vllm_warnings
 from simsys.fidelity.vllm_result import is_vllm_result, vllm_cases
 
 
@@ -23,7 +25,7 @@ class Schema:
     Args:
         name: What it is called.
         columns: Those that tell it from others.
-        read: From the whole table to its cases; problems with cells go into the table.
+        read: From the whole table to a case for each row; problems with cells go into the rows.
     """
 
     name: str
@@ -38,8 +40,8 @@ SCHEMAS = (
 )
 
 
-def read_cases(path: Path, scenario: Mapping[str, Any] | None = None) -> list[Case]:
-    """The cases of a file: a table, a result of ``vllm bench serve``, or what nccl-tests print.
+def read_measurements(path: Path, scenario: Mapping[str, Any] | None = None) -> Reading:
+    """The measurements of a file: a table, a result of ``vllm bench serve``, or what nccl-tests print.
 
     Args:
         path: The file.
@@ -47,28 +49,35 @@ def read_cases(path: Path, scenario: Mapping[str, Any] | None = None) -> list[Ca
 
     Raises:
         UsageError: If it cannot be read, or its kind is not known.
-        ConfigError: With all problems of its rows.
+        ConfigError: If a column is missing, or none of its rows can be read.
     """
     text = _beginning(path)
     if path.suffix.lower() == ".csv":
-        return cases_of(read_table(path))
+        return measurements_of(read_table(path))
     if is_nccl_tests(text):
-        return nccl_tests_cases(path, hardware=None if scenario is None else scenario.get("hardware"))
+        hardware = None if scenario is None else scenario.get("hardware")
+        return Reading(
+            str(path), nccl_tests_cases(path, hardware=hardware), warnings=nccl_tests_warnings(path, hardware)
+        )
     if is_vllm_result(text):
         if scenario is None:
             raise UsageError(f"{path}: does not say on what it was measured; name an experiment with --on")
-        return vllm_cases(path, scenario)
-    return cases_of(read_table(path))
+        return Reading(str(path), vllm_cases(path, scenario), warnings=vllm_warnings(path, scenario))
+    return measurements_of(read_table(path))
 
 
-def cases_of(table: Table) -> list[Case]:
-    """The cases of a table; errors as `read_cases`."""
+def measurements_of(table: Table) -> Reading:
+    """The measurements of a table; errors as `read_measurements`."""
     schema = _recognised(table)
     table.require(schema.columns)
-    cases = schema.read(table)
+    found = schema.read(table)
     _check_unique(table)
-    table.check()
-    return cases
+    cases = [case for row, case in zip(table.rows, found, strict=True) if not row.problems]
+    if not cases:
+        table.check()
+    unused = ", ".join(table.unused)
+    warnings = [f"{table.file}: columns that are not used: {unused}"] if unused else []
+    return Reading(table.file, cases, table.all_problems, warnings)
 
 
 def shipped_tables() -> list[Path]:

@@ -38,10 +38,10 @@ class Load:
     output_tokens: int
     shortest: float = 1.0
 
-    def workload(self) -> Mapping[str, Any]:
-        """The `workload` of an experiment."""
+    def workload(self, replicas: int = 1) -> Mapping[str, Any]:
+        """The `workload` of an experiment on so many replicas."""
         return {
-            **self._arrivals(),
+            **self._arrivals(replicas),
             "prompt_tokens": self._lengths(self.input_tokens),
             "output_tokens": self._lengths(self.output_tokens),
         }
@@ -71,7 +71,7 @@ class Load:
             **longest,
         }
 
-    def _arrivals(self) -> dict[str, Any]:
+    def _arrivals(self, replicas: int) -> dict[str, Any]:
         if self.kind == "static_batch":
             return {"arrivals": {"kind": "all_at_once"}, "num_requests": int(self.value)}
         if self.kind == "concurrency":
@@ -80,7 +80,7 @@ class Load:
             return {"arrivals": {"kind": "closed_loop", "concurrency": users}, "num_requests": requests}
         if self.kind == "request_rate":
             return {"arrivals": {"kind": "poisson", "rate": f"{self.value} req/s"}, "num_requests": RATE_REQUESTS}
-        return {"arrivals": {"kind": "all_at_once"}, "num_requests": OFFLINE_REQUESTS}
+        return {"arrivals": {"kind": "all_at_once"}, "num_requests": OFFLINE_REQUESTS * replicas}
 
     def _lengths(self, tokens: int) -> int | dict[str, Any]:
         low = max(1, round(self.shortest * tokens))

@@ -1,24 +1,22 @@
 """Rows of measured serving runs.
 
-A row says engine, model, GPU, how the model is divided, precision, load, lengths and one measured value. Rows that
-differ in nothing but load, lengths and metric are a curve. Lengths are those of all requests, unless ``notes`` say
-that they are drawn, as in ``lengths random in [0.8L,L]``.
+A row says engine, model, GPU, how the model is divided, precision, load, lengths and one measured value of the whole
+deployment. Rows that differ in nothing but load, lengths and metric are a curve. Lengths are those of all requests,
+or their means, unless ``notes`` say that they are drawn, as in ``lengths random in [0.8L,L]``.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from functools import cache
 from math import inf
 from typing import Any
 
-from simsys.errors import UnknownNameError
 from simsys.fidelity.case import Case, Unsupported
 from simsys.fidelity.deployments import deployment, shortest
-from simsys.fidelity.hardware_names import machine_of, node_of
+from simsys.fidelity.model_names import database_name
 from simsys.fidelity.scenario_run import ScenarioRun
 from simsys.fidelity.serving_engines import engine_setup
+from simsys.fidelity.serving_layout import hardware_of_deployment, parallelism_of, stated_settings
 from simsys.fidelity.serving_load import LOADS, Load
 from simsys.fidelity.serving_precision import precisions
 from simsys.fidelity.table import Row, Table
@@ -30,7 +28,9 @@ COLUMNS = (
     *("input_len", "output_len", "metric", "value"),
 )
 STATISTICS = {"mean": "mean", "p50": "median", "median": "median", "p90": "p90", "p95": "p95", "p99": "p99"}
-"""Of latencies; a table that does not say which is taken to mean the mean."""
+"""Of latencies."""
+UNSTATED = ("", "unstated", "not stated")
+"""What a table says that does not say which; it is taken to mean the mean."""
 LATENCIES = {"ttft_ms": "ttft_ms", "tpot_ms": "tpot_ms", "itl_ms": "itl_ms", "e2e_s": "e2el_ms"}
 """By metric; the figure's name follows that of the statistic."""
 RATES = {
@@ -96,8 +96,8 @@ def _load(row: Row) -> Load:
     number = row.number if kind == "request_rate" else row.whole
     value = 0.0 if kind == "offline_max" else number("load_value")
     only_prompts = row.text("metric") in ("prefill_ms", "prefill_tokens_per_s")
-    output = row.whole("output_len")
-    return Load(kind, value, row.whole("input_len"), 1 if only_prompts else output, shortest(row))
+    output = row.length("output_len")
+    return Load(kind, value, row.length("input_len"), 1 if only_prompts else output, shortest(row))
 
 
 def _figure(row: Row, load: Load) -> _Figure:
@@ -114,7 +114,10 @@ def _figure(row: Row, load: Load) -> _Figure:
         return _Figure("total_token_throughput", load.input_tokens / (load.input_tokens + 1))
     if metric == "e2e_s" and load.kind == "static_batch":
         return _Figure("duration")
-    stat = STATISTICS.get(row.text("stat") or "mean", "mean")
+    said = row.text("stat").casefold()
+    if said not in (*STATISTICS, *UNSTATED):
+        raise Unsupported(f"statistic {said!r} of a latency; known: {', '.join(STATISTICS)}")
+    stat = STATISTICS.get(said, "mean")
     return _Figure(f"{stat}_{LATENCIES.get(metric, metric)}", 1e-3 if metric == "e2e_s" else 1.0)
 
 
@@ -124,53 +127,27 @@ def _scenario(row: Row, load: Load) -> dict[str, Any]:
     longest = model.max_context_tokens or inf
     if load.input_tokens + load.output_tokens > longest and not setup.beyond_context:
         raise Unsupported(f"prompt and answer exceed the model's context of {longest} tokens")
-    parallelism = _parallelism(row)
-    gpus = parallelism["tp_degree"] * parallelism["pp_stages"]
-    if gpus > 1 and not setup.tensor_parallel:
+    parallelism = parallelism_of(row)
+    if parallelism["tp_degree"] * parallelism["pp_stages"] > 1 and not setup.tensor_parallel:
         raise Unsupported(f"{row.text('engine')} has several GPUs work one after another, which is not modelled")
     return {
         "simulation": {"lod": "medium"},
         "model": {"name": model.name},
-        "hardware": node_of(row.text("gpu"), gpus),
+        "hardware": hardware_of_deployment(row, parallelism),
         "parallelism": parallelism,
         "serving": {
             "engine": setup.profile,
             **precisions(row.text("precision"), model=row.text("model"), cache_as_weights=setup.cache_as_weights),
             **load.limits(setup),
             **deployment(row),
+            **stated_settings(row),
         },
-        "workload": dict(load.workload()),
+        "workload": dict(load.workload(parallelism.get("dp_degree", 1))),
     }
 
 
-def _parallelism(row: Row) -> dict[str, int]:
-    """How the model is divided among the GPUs of one replica.
-
-    Engines divide experts among the ranks of tensor parallelism. Where a table has multiplied both, so that `tp` is
-    more than a node has, the same GPUs were counted twice.
-    """
-    if not row.text("tp"):
-        raise Unsupported("how the model is divided is not stated")
-    tensor, stages = row.whole("tp"), row.whole("pp", 1)
-    stated = row.text("ep")
-    experts = int(stated) if stated.isdigit() and int(stated) else 1
-    replicas = re.search(r"attention_dp (\d+)", row.text("notes"))
-    if replicas is not None and int(replicas.group(1)) > 1:
-        raise Unsupported("attention in data parallelism")
-    if tensor > machine_of(row.text("gpu")).domain and tensor % experts == 0 and experts > 1:
-        tensor //= experts
-    if tensor % experts:
-        raise Unsupported("experts divided among other ranks than tensor parallelism has")
-    return {"tp_degree": tensor, "pp_stages": stages, **({"ep_degree": tensor} if experts == tensor > 1 else {})}
-
-
-@cache
 def _model(name: str) -> Model:
-    """It from the model DB; an x in a version stands for 1."""
-    short = name.rpartition("/")[2]
-    for candidate in (name, short, re.sub(r"(\d)\.x", r"\1.1", short)):
-        try:
-            return load_model(candidate)
-        except UnknownNameError:
-            continue
-    raise Unsupported(f"model {name} is not in the model DB")
+    found = database_name(name)
+    if found is None:
+        raise Unsupported(f"model {name} is not in the model DB")
+    return load_model(found)

@@ -1,11 +1,11 @@
-"""Tables of measurements as CSV: rows with their lines, and every problem at once."""
+"""Tables of measurements as CSV: rows with their places, what is wrong with each, and which columns are used."""
 
 from __future__ import annotations
 
 import csv
 import io
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -13,6 +13,9 @@ from typing import TypeVar
 from simsys.errors import ConfigError, Problem, UsageError, did_you_mean
 
 T = TypeVar("T")
+
+DESCRIBING = frozenset({"id", "source", "source_key", "group", "notes", "engine_version", "quality"})
+"""Columns that say where a row comes from, and may be read or not."""
 
 
 @dataclass(frozen=True)
@@ -23,29 +26,47 @@ class Row:
         cells: Text by column.
         file: The file as the user wrote it.
         line: Where it begins, counted from 1.
+        record: Its lines.
+        used: Where the columns that were asked for are noted, those of all rows together.
         problems: Where what is wrong with it is written down.
     """
 
     cells: Mapping[str, str]
     file: str
     line: int
-    problems: list[Problem] = field(repr=False)
+    record: Sequence[str] = field(default=(), repr=False)
+    used: set[str] = field(default_factory=set, repr=False)
+    problems: list[Problem] = field(default_factory=list, repr=False)
 
     def text(self, column: str) -> str:
         """What stands in a column, without spaces around it; empty if there is no such column."""
+        self.used.add(column)
         return (self.cells.get(column) or "").strip()
 
     def whole(self, column: str, default: int | None = None) -> int:
-        """A positive whole number; `default` if the cell is empty."""
-        return self._number(column, default, int, lambda number: number > 0, "a whole number from 1")
+        """A positive whole number, also if it is written as ``8.0``; `default` if the cell is empty."""
+        return self._number(column, default, _whole, lambda number: number > 0, "a whole number from 1")
+
+    def length(self, column: str) -> int:
+        """A number of tokens; means of several requests are rounded to the nearest whole number."""
+        return self._number(column, None, _nearest, lambda number: number > 0, "a number of tokens from 1")
 
     def number(self, column: str, default: float | None = None) -> float:
         """A positive number; `default` if the cell is empty."""
         return self._number(column, default, float, lambda number: 0 < number < math.inf, "a number above 0")
 
     def wrong(self, column: str, message: str) -> None:
-        """Write down what is wrong in a column."""
-        self.problems.append(Problem(message, column, self.file, self.line))
+        """Write down what is wrong in a column, once."""
+        line, place = self._place(column)
+        problem = Problem(message, column, self.file, line, place)
+        if problem not in self.problems:
+            self.problems.append(problem)
+
+    def _place(self, column: str) -> tuple[int, int]:
+        """Line and column of the file where a cell begins."""
+        if column not in self.cells or not self.record:
+            return self.line, 0
+        return list(_places(self.record, self.line))[list(self.cells).index(column)]
 
     def _number(
         self, column: str, default: T | None, read: Callable[[str], T], allowed: Callable[[T], bool], what: str
@@ -57,7 +78,7 @@ class Row:
             number = read(text)
             if allowed(number):
                 return number
-        except ValueError:
+        except (ValueError, OverflowError):
             pass
         self.wrong(column, f"{text!r} is not {what}" if text else f"is empty; it needs {what}")
         return read("1")  # the row is given up once all its cells are read
@@ -65,12 +86,32 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """A CSV file with a header."""
+    """A CSV file with a header.
+
+    Args:
+        file: The file as the user wrote it.
+        columns: Its header.
+        rows: The rows that have a cell for each column.
+        problems: What is wrong with the others.
+        used: The columns that were asked for.
+    """
 
     file: str
     columns: Sequence[str]
     rows: Sequence[Row]
     problems: list[Problem]
+    used: set[str] = field(default_factory=set)
+
+    @property
+    def all_problems(self) -> list[Problem]:
+        """What is wrong with the table and its rows, in the order of the file."""
+        found = [*self.problems, *(problem for row in self.rows for problem in row.problems)]
+        return sorted(found, key=lambda problem: (problem.line, problem.column))
+
+    @property
+    def unused(self) -> list[str]:
+        """Columns of which no row was asked, but for those that describe it."""
+        return [column for column in self.columns if column not in self.used | DESCRIBING]
 
     def check(self) -> None:
         """Give up if anything was wrong.
@@ -78,8 +119,8 @@ class Table:
         Raises:
             ConfigError: With all problems, in the order of the file.
         """
-        if self.problems:
-            raise ConfigError(self.problems)
+        if self.all_problems:
+            raise ConfigError(self.all_problems)
 
     def require(self, columns: Iterable[str]) -> None:
         """Check that columns are there.
@@ -99,32 +140,65 @@ class Table:
 def read_table(path: Path) -> Table:
     """Read a CSV file; a byte-order mark and empty lines do not matter.
 
+    Rows with more or fewer cells than the header are among the problems of the table.
+
     Raises:
         UsageError: If it cannot be read, or holds no rows.
-        ConfigError: If rows have more or fewer cells than the header.
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            text = file.read()
+            lines = list(io.StringIO(file.read(), newline=""))
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read {path}: {error}") from None
-    reader = csv.reader(io.StringIO(text, newline=""))
-    problems: list[Problem] = []
-    rows: list[Row] = []
     columns: list[str] = []
+    rows: list[Row] = []
+    problems: list[Problem] = []
+    table = Table(str(path), columns, rows, problems)
+    reader = csv.reader(lines)
     begins = 1
     for cells in reader:
         line, begins = begins, reader.line_num + 1
         if not any(cell.strip() for cell in cells):
             continue
         if not columns:
-            columns = [cell.strip() for cell in cells]
+            columns += [cell.strip() for cell in cells]
         elif len(cells) != len(columns):
             problems.append(Problem(f"{len(cells)} cells; the header has {len(columns)}", "", str(path), line))
         else:
-            rows.append(Row(dict(zip(columns, cells, strict=True)), str(path), line, problems))
-    if problems:
-        raise ConfigError(problems)
-    if not rows:
+            record = lines[line - 1 : reader.line_num]
+            rows.append(Row(dict(zip(columns, cells, strict=True)), str(path), line, record, table.used))
+    if not rows and not problems:
         raise UsageError(f"{path}: holds {'no rows' if columns else 'nothing'}")
-    return Table(str(path), columns, rows, problems)
+    return table
+
+
+def _places(record: Sequence[str], line: int) -> Iterator[tuple[int, int]]:
+    """Line and column where each cell of a record begins, both counted from 1."""
+    yield line, 1
+    quoted = False
+    for number, text in enumerate(record, start=line):
+        for column, character in enumerate(text, start=1):
+            if character == '"':
+                quoted = not quoted
+            elif character == "," and not quoted:
+                yield number, column + 1
+
+
+def _whole(text: str) -> int:
+    """A whole number.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    if text.isdecimal():
+        return int(text)
+    number = float(text)
+    if not number.is_integer():
+        raise ValueError(text)
+    return int(number)
+
+
+def _nearest(text: str) -> int:
+    """The nearest whole number to one that is positive, at least 1; 0 for others."""
+    number = float(text)
+    return max(1, round(number)) if 0 < number < math.inf else 0

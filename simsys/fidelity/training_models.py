@@ -27,7 +27,7 @@ def model_of(row: Row) -> dict[str, Any]:
         Unsupported: If it is of a kind that simsys does not know.
     """
     arch = row.text("arch")
-    length = {"sequence_length": row.whole("seq_len")} if row.text("seq_len") else {}
+    length = {"sequence_length": row.length("seq_len")} if row.text("seq_len") else {}
     if length and _has_no_padding(row, length["sequence_length"]):
         length["sequence_length"] = round(UNPADDED * length["sequence_length"])
     if arch in _BY_SIZES and row.text("layers"):

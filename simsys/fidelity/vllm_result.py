@@ -17,6 +17,7 @@ from typing import Any
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import ConfigError, InfeasibleError, UsageError
 from simsys.fidelity.case import Case, Figures, Unsupported
+from simsys.serving.traces.rows import BadRow, time_value, tokens_value
 from simsys.simulation import simulate
 
 RATES = ("request_throughput", "output_throughput", "total_token_throughput")
@@ -82,11 +83,32 @@ class BenchResult:
 
     @cached_property
     def order(self) -> Sequence[int]:
-        """The requests that succeeded, in the order in which they were sent."""
-        count = len(self.found["input_lens"])
-        errors = self.found.get("errors") or [""] * count
-        starts = self.found["start_times"] if self.timed else [0.0] * count
-        return sorted((place for place in range(count) if not errors[place]), key=lambda place: float(starts[place]))
+        """The requests that can be replayed, in the order in which they were sent."""
+        starts = self.found["start_times"] if self.timed else [0.0] * len(self.found["input_lens"])
+        replayed = [place for place in range(len(starts)) if place not in self.unreadable and not self._failed(place)]
+        return sorted(replayed, key=lambda place: float(starts[place]))
+
+    @cached_property
+    def unreadable(self) -> Mapping[int, str]:
+        """Requests that succeeded and cannot be replayed, such as answers of no tokens, each with the reason."""
+        found: dict[int, str] = {}
+        for place in range(len(self.found["input_lens"])):
+            if not self._failed(place):
+                try:
+                    self._check(place)
+                except BadRow as why:
+                    found[place] = why.reason
+        return found
+
+    def _failed(self, place: int) -> bool:
+        return bool((self.found.get("errors") or [""] * len(self.found["input_lens"]))[place])
+
+    def _check(self, place: int) -> None:
+        """What the replay reads of a request; raises as `simsys.serving.traces.rows`, which skips it then."""
+        for key in ("input_lens", "output_lens"):
+            tokens_value(key, self.found[key][place])
+        if self.timed:
+            time_value("start_times", self.found["start_times"][place])
 
     def workload(self) -> dict[str, Any]:
         """The `workload` of an experiment that sends the same requests; without details, their mean lengths."""
@@ -130,7 +152,7 @@ def vllm_cases(path: Path, scenario: Mapping[str, Any]) -> list[Case]:
     Raises:
         UsageError: If the file cannot be read, or is no such result.
     """
-    result = _read(path)
+    result = read_result(path)
     run = BenchRun(json.dumps({**scenario, "workload": result.workload()}, sort_keys=True, default=str))
     tags = _tags(scenario)
     cases = [
@@ -163,7 +185,18 @@ def _case(
     name: str, path: Path, metric: str, measured: float, run: BenchRun, figure: str, tags: Mapping[str, str]
 ) -> Case:
     unit = "ms" if metric.endswith("_ms") else "1/s"
-    return Case(name, "serving", path.name, metric, unit, measured, {**tags, "metric": metric}, run=run, figure=figure)
+    return Case(
+        name,
+        "serving",
+        path.name,
+        metric,
+        unit,
+        measured,
+        {**tags, "metric": metric},
+        run=run,
+        figure=figure,
+        one_of_many=figure != metric,
+    )
 
 
 def _tags(scenario: Mapping[str, Any]) -> dict[str, str]:
@@ -175,7 +208,12 @@ def _tags(scenario: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _read(path: Path) -> BenchResult:
+def read_result(path: Path) -> BenchResult:
+    """Read a result.
+
+    Raises:
+        UsageError: If the file cannot be read, or is no such result.
+    """
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -71,7 +71,8 @@ class TrainingMetrics(MetricsCollector):
         samples_per_iteration: Global batch size, its mean if it changes.
         tokens_per_sample: Sequence length (1 for a CNN).
         model_flop_per_iteration: Model FLOP of one iteration on all GPUs together.
-        hardware_flop_per_iteration: FLOP that the GPUs carry out in it.
+        hardware_flop_per_iteration: The same, and those of activation recomputation.
+        executed_flop_per_iteration: FLOP that kernels execute in it.
         num_gpus: GPUs.
         peak_flop_per_s: Dense peak of one GPU in the compute dtype.
         checkpoint_bytes: Size of a checkpoint; 0 if none is taken.

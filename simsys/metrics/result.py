@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from simsys import __version__
 from simsys.metrics.iteration_log import COMMUNICATION
 
 if TYPE_CHECKING:
@@ -14,7 +15,15 @@ if TYPE_CHECKING:
     from simsys.metrics.serving_log import ServingLog
 
 
-@dataclass(frozen=True)
+SHOWN = {
+    "training": ("mean_iteration_s", "samples_per_s", "mfu"),
+    "serving": ("served_requests_per_s", "served_share", "p50_ttft_ms", "p50_tpot_ms"),
+    "jobs": ("jobs", "makespan_s"),
+}
+"""Metrics that a result shows where Python prints it."""
+
+
+@dataclass(frozen=True, repr=False)
 class RunResult:
     """Everything a run found out; a function of the scenario alone, except for `wall_s` and `cpu_s`.
 
@@ -44,6 +53,7 @@ class RunResult:
         assumptions: Defaults and data that the figures rest on, for people.
         warnings: What makes the figures doubtful, or was understood otherwise than it may have been meant; for people,
             who see it first.
+        profiles: A digest of each hardware and engine profile that the run has read, by kind and name.
         simulated_s: Simulated time.
         world_size: Ranks of the job; 0 of several jobs.
         simulated_ranks: Those that run processes of their own, as stand-ins or each for itself.
@@ -70,12 +80,20 @@ class RunResult:
     jobs: Sequence[RunResult] = ()
     assumptions: Sequence[str] = ()
     warnings: Sequence[str] = ()
+    profiles: Mapping[str, str] = field(default_factory=dict)
     simulated_s: float = 0.0
     world_size: int = 0
     simulated_ranks: int = 0
     events: int = 0
     wall_s: float = 0.0
     cpu_s: float = 0.0
+
+    def __repr__(self) -> str:
+        """In one line, since the tables may hold a million rows."""
+        found = ((name, self.metrics.get(name)) for name in SHOWN.get(self.kind, ()))
+        figures = "".join(f", {name}={value:.4g}" for name, value in found if value is not None)
+        doubts = f", warnings={len(self.warnings)}" if self.warnings else ""
+        return f"<RunResult {self.name!r} kind={self.kind}, lod={self.lod}{figures}{doubts}>"
 
     @property
     def exposed_s(self) -> dict[str, float]:
@@ -92,7 +110,8 @@ class RunResult:
     def as_dict(self) -> dict[str, Any]:
         """The reproducible part, ready for JSON."""
         return {
-            "schema_version": 1,
+            "schema_version": 2,
+            "simsys_version": __version__,
             "name": self.name,
             "kind": self.kind,
             "level_of_detail": self.lod,
@@ -107,4 +126,5 @@ class RunResult:
                 else {"memory_bytes": dict(self.memory_bytes)}
             ),
             "assumptions": list(self.assumptions),
+            "profiles": dict(self.profiles),
         }

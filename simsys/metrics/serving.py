@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from simsys.metrics.gaps import Gaps
 from simsys.metrics.latencies import Latencies
-from simsys.metrics.saturation import backlog, saturation
+from simsys.metrics.offered_load import load_metrics
 from simsys.metrics.serving_log import ServingLog
 from simsys.metrics.token_rate import BusySeconds, max_per_second
 
@@ -26,20 +26,25 @@ LATENCIES = ("ttft", "tpot", "itl", "e2el", "queue", "prefill", "decode", "infer
 
 
 def serving_metrics(log: ServingLog, slo: Mapping[str, float]) -> dict[str, Any]:
-    """Figures of a run; times in ms as vLLM reports them, rates per second of the whole run.
+    """Figures of a run; times in ms as vLLM reports them.
+
+    Rates with vLLM's names are per second of the whole run, ``served_requests_per_s`` and ``goodput_requests_per_s``
+    of the time in which requests arrive (`simsys.metrics.offered_load`).
 
     Args:
         log: What happened to the requests.
         slo: Targets in seconds for ``ttft``, ``tpot`` and ``e2el``; missing ones are not demanded.
     """
     times = Latencies(log.rows(), log.api_s)
+    throughput = _throughput(log, times)
+    load = load_metrics(log, times, throughput["request_throughput"])
     return {
+        **load,
         **_counts(log, times),
-        **_throughput(log, times),
+        **throughput,
         **_peaks(log, times),
-        **_targets(log, times, slo),
+        **_targets(log, times, slo, load["served_requests_per_s"]),
         **_latencies(log, times),
-        "saturation": _saturation(log, times),
     }
 
 
@@ -50,7 +55,8 @@ def _counts(log: ServingLog, times: Latencies) -> dict[str, Any]:
         "failed": len(log.rejected),
         "in_flight": len(log.in_flight),
         "in_flight_output_tokens": log.in_flight_tokens,
-        "rejected": dict(sorted(reasons.items(), key=lambda each: (-each[1], each[0]))),
+        "rejected": len(log.rejected),
+        "rejected_by_reason": dict(sorted(reasons.items(), key=lambda each: (-each[1], each[0]))),
         "preemptions": sum(log.preemptions),
         **_steps(log),
         "prefix_cache_queries": log.prefix_queries,
@@ -122,12 +128,14 @@ def _busy_seconds(log: ServingLog, times: Latencies) -> BusySeconds:
     return BusySeconds(np.maximum(arrival_s, started_s, out=arrival_s), finished_s, started_s)
 
 
-def _targets(log: ServingLog, times: Latencies, slo: Mapping[str, float]) -> dict[str, float | None]:
-    """Requests per second that meet all targets, and the share of all that ended, be it rejected, that meet each."""
+def _targets(
+    log: ServingLog, times: Latencies, slo: Mapping[str, float], served_per_s: float
+) -> dict[str, float | None]:
+    """Requests per second that meet all targets, and the share of all completed and rejected ones that meet each."""
     import numpy as np
 
     if not slo:
-        return {"request_goodput": None}
+        return {"request_goodput": None, "goodput_requests_per_s": None}
     all_met = np.ones(times.completed, dtype=bool)
     ended = times.completed + len(log.rejected)
     shares: dict[str, float | None] = {f"slo_{name}_ms": 1e3 * target_s for name, target_s in slo.items()}
@@ -138,6 +146,7 @@ def _targets(log: ServingLog, times: Latencies, slo: Mapping[str, float]) -> dic
     duration_s = _duration_s(log, times)
     return {
         "request_goodput": float(all_met.sum() / duration_s) if duration_s else 0.0,
+        "goodput_requests_per_s": served_per_s * float(all_met.mean()) if times.completed else 0.0,
         "slo_attainment": float(all_met.sum() / ended) if ended else None,
         **shares,
     }
@@ -176,18 +185,3 @@ def _keys(name: str) -> list[str]:
 def _figures(name: str, seconds: list[float]) -> dict[str, float | None]:
     mean, std, median, *_ = seconds
     return {key: 1e3 * float(value) for key, value in zip(_keys(name), [mean, median, std, *seconds[2:]], strict=True)}
-
-
-def _saturation(log: ServingLog, times: Latencies) -> str | None:
-    """Whether the replicas kept up; None if they served nothing."""
-    import numpy as np
-
-    if not times.completed:
-        return None
-    arrival_s = np.asarray(log.arrival_s, dtype=float)
-    admitted_s = np.asarray(log.admitted_s)
-    served = arrival_s >= 0.0
-    served[list(log.rejected)] = False
-    arrival_s, admitted_s = arrival_s[served], admitted_s[served]
-    found = backlog(arrival_s, np.where(admitted_s < 0.0, np.nan, admitted_s))
-    return saturation(found, float(times.queue_s.mean()), float(times.inference_s.mean()))

@@ -16,20 +16,24 @@ def training_metrics(
     tokens_per_sample: float,
     model_flop_per_iteration: float,
     hardware_flop_per_iteration: float,
+    executed_flop_per_iteration: float,
     num_gpus: float,
     peak_flop_per_s: float,
     checkpoint_bytes: float = 0.0,
 ) -> dict[str, Any]:
     """Figures of a run; samples and FLOP are means over its iterations, if these differ.
 
-    MFU is the model's FLOP over what the GPUs could have done at their dense peak in that time (Chowdhery et
-    al. 2022, appendix B; Megatron's convention too): every query-key pair of attention, masked or not, and nothing
-    that is computed again. HFU takes the FLOP that the GPUs carry out instead: with recomputation (Korthikanti et
-    al. 2022, §6.3) and without the pairs that a fused kernel skips, so that it may be the smaller of the two.
+    MFU (model FLOPs utilization) is the model's FLOP over what the GPUs could have done at their dense peak in that
+    time. The FLOP are those of PaLM (Chowdhery et al. 2022, appendix B; Megatron-LM counts alike): every query-key
+    pair of attention, masked or not, and nothing that is computed again. HFU (hardware FLOPs utilization, ibid.) adds
+    the forward FLOP that activation recomputation repeats (Korthikanti et al. 2022, §6.3), counted in the same way,
+    so that it is never below MFU. What kernels execute is neither, since a fused kernel skips masked pairs:
+    ``attained_peak_share`` is that, over the same peak.
 
     Times are those of the observed rank: computation (with the optimizer), communication that it does not hide,
     the pipeline's bubble, waiting for data, checkpoints, and idle time add up to the iteration; `IterationLog` says
-    what counts for which. The communication ratio is the exposed share, and ``exposed_<axis>_s`` what of it is due to
+    what counts for which. ``communication_ratio`` is T_comm / (T_comm + T_comp), hidden communication included;
+    ``exposed_communication_ratio`` is the exposed share of an iteration, and ``exposed_<axis>_s`` what of it is due to
     the groups along an axis, for each along which the rank communicates. The steady iteration is the median of all but
     the first, without checkpoints.
     """
@@ -39,6 +43,8 @@ def training_metrics(
     count = len(durations)
     mean_s = sum(durations) / count
     exposed_s = sum(rows["exposed_communication_s"]) / count
+    compute_s, communication_s = sum(log.compute) / count, sum(log.communication) / count
+    busy_s = communication_s + compute_s
     model_flop_per_s = model_flop_per_iteration / num_gpus / mean_s
     hardware_flop_per_s = hardware_flop_per_iteration / num_gpus / mean_s
     return {
@@ -47,11 +53,12 @@ def training_metrics(
         "first_iteration_s": durations[0],
         "last_iteration_s": durations[-1],
         "steady_iteration_s": median(worked[1:] or worked),
-        "compute_s": sum(log.compute) / count,
+        "compute_s": compute_s,
         "optimizer_s": sum(log.optimizer) / count,
-        "communication_s": sum(log.communication) / count,
+        "communication_s": communication_s,
         "exposed_communication_s": exposed_s,
-        "communication_ratio": exposed_s / mean_s,
+        "communication_ratio": communication_s / busy_s if busy_s else 0.0,
+        "exposed_communication_ratio": exposed_s / mean_s,
         **exposed_by_axis(log, log.axes),
         "bubble_s": sum(log.bubble) / count,
         "data_s": sum(log.data) / count,
@@ -65,6 +72,7 @@ def training_metrics(
         "mfu": model_flop_per_s / peak_flop_per_s,
         "hardware_flop_per_s_per_gpu": hardware_flop_per_s,
         "hfu": hardware_flop_per_s / peak_flop_per_s,
+        "attained_peak_share": executed_flop_per_iteration / num_gpus / mean_s / peak_flop_per_s,
         "num_gpus": int(num_gpus),
     }
 

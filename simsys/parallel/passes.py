@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from simsys.model.model import Block, Model
@@ -49,12 +49,17 @@ class Stretch:
         So it is in the FLOP count of Narayanan et al. 2021, eq. 3, whose term of the vocabulary is that of one
         forward and one backward pass.
         """
-        return not any(operator.lookup or operator.is_head for operator in self.operators)
+        return is_checkpointed(self.operators)
 
     @property
     def operators(self) -> Iterator[Operator]:
         """The rank's share of the operators of one block."""
         return (operator for segment in self.segments for operator in segment.operators)
+
+
+def is_checkpointed(operators: Iterable[Operator]) -> bool:
+    """Whether full recomputation covers a block of these operators; see `Stretch.checkpointed`."""
+    return not any(operator.lookup or operator.is_head for operator in operators)
 
 
 def apart(stretch: Stretch) -> list[tuple[Stretch, str]]:

@@ -10,7 +10,7 @@ from simsys.model.batch import Batch
 from simsys.model.model import Model
 from simsys.model.operators import Operator, OperatorKind
 from simsys.model.work import Kernel, Precision, Work, forward_work, training_work
-from simsys.parallel.activations import BlockMemory, block_memories, chunk_memory
+from simsys.parallel.activations import BlockMemory, Recompute, block_memories, chunk_memory
 from simsys.parallel.backward import (
     again_in_attention,
     backward_parts,
@@ -22,7 +22,7 @@ from simsys.parallel.backward import (
 )
 from simsys.parallel.compression import weight_matrices
 from simsys.parallel.optimizer import update_work
-from simsys.parallel.passes import ForwardPass, Stretch, apart
+from simsys.parallel.passes import ForwardPass, Stretch, apart, is_checkpointed
 from simsys.parallel.plan import Block, Part, StepSettings, TrainingPlan
 
 EAGER_SCORES = 3.0
@@ -39,6 +39,9 @@ before it 6, instead of 8 in all.
 ACCUMULATION_BYTES = 8.0
 """What adding a micro-batch's gradients to those before moves for each weight: both in 16 bit are read, their sum
 written, or it is added in 32 bit along with the product that makes it (Megatron-LM: gradient_accumulation_fusion)."""
+
+RECOMPUTED_SHARE = {Recompute.NONE: 0.0, Recompute.SELECTIVE: 1.0, Recompute.HALF: 0.5, Recompute.FULL: 1.0}
+"""How much of the forward work that a kind of recomputation covers is done again (`simsys.parallel.backward`)."""
 
 
 def training_plan(
@@ -128,6 +131,25 @@ def model_flop(model: Model, batch: Batch) -> float:
         (1.0 + block.backward_flop_ratio) * forward_work(block.operators, batch, Precision()).flop
         for block in model.blocks
     )
+
+
+def recomputed_flop(model: Model, batch: Batch, recompute: Recompute) -> float:
+    """FLOP of the forward work that the backward pass over `batch` repeats, on all ranks together.
+
+    Args:
+        model: The model.
+        batch: What the passes process.
+        recompute: What is computed again.
+    """
+    flop = 0.0
+    for block in model.blocks:
+        operators: Sequence[Operator] = block.operators
+        if recompute is Recompute.SELECTIVE:
+            operators = [operator for operator in operators if operator.kind is OperatorKind.ATTENTION]
+        elif not is_checkpointed(operators):
+            continue
+        flop += RECOMPUTED_SHARE[recompute] * forward_work(operators, batch, Precision()).flop
+    return flop
 
 
 def _blocks(stretch: Stretch, batch: Batch, settings: StepSettings, vocab_size: float) -> tuple[Block, ...]:

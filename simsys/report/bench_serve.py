@@ -6,10 +6,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from simsys import __version__
 from simsys.config.experiment import SimulationConfig
 from simsys.metrics.result import RunResult
 from simsys.metrics.serving import PERCENTILES
-from simsys.metrics.serving_log import ServingLog
+from simsys.metrics.serving_log import IN_FLIGHT, ServingLog
 from simsys.metrics.token_times import gaps_by_request
 
 _LATENCIES = ("ttft", "tpot", "itl", "e2el")
@@ -53,6 +54,7 @@ def bench_result(config: SimulationConfig, result: RunResult) -> dict[str, Any]:
         **(_detailed(result.requests) if detailed and result.requests is not None else {}),
         "sim": {
             "schema_version": 1,
+            "simsys_version": __version__,
             "level_of_detail": result.lod,
             "contention": result.contention,
             "simulated_s": result.simulated_s,
@@ -94,21 +96,15 @@ def _traffic(config: SimulationConfig) -> dict[str, Any]:
 
 
 def _detailed(log: ServingLog) -> dict[str, Any]:
-    """A value for each request, zero or empty for one that failed, as in vLLM."""
-    done = [finished_s >= 0.0 for finished_s in log.finished_s]
-    ttfts = [
-        first_s - arrival_s if completed else 0.0
-        for first_s, arrival_s, completed in zip(log.first_token_s, log.arrival_s, done, strict=True)
-    ]
-    outputs = log.requests.output_tokens
+    """A value for each request that a client sent, zero or empty for one that failed, as in vLLM."""
+    requests, gaps = log.requests, gaps_by_request(log)
+    sent = [request for request, arrival_s in enumerate(log.arrival_s) if arrival_s >= 0.0]
+    done = {request for request in sent if log.finished_s[request] >= 0.0}
     lists: dict[str, Any] = {
-        "input_lens": list(log.requests.prompt_tokens),
-        "output_lens": [tokens if completed else 0 for tokens, completed in zip(outputs, done, strict=True)],
-        "ttfts": ttfts,
-        "start_times": list(log.arrival_s),
-        "errors": [
-            "" if completed else log.rejected.get(request, "in flight") for request, completed in enumerate(done)
-        ],
+        "input_lens": [requests.prompt_tokens[each] for each in sent],
+        "output_lens": [requests.output_tokens[each] if each in done else 0 for each in sent],
+        "ttfts": [log.first_token_s[each] - log.arrival_s[each] if each in done else 0.0 for each in sent],
+        "start_times": [log.arrival_s[each] for each in sent],
+        "errors": ["" if each in done else log.rejected.get(each, IN_FLIGHT) for each in sent],
     }
-    gaps = gaps_by_request(log)
-    return lists if gaps is None else {**lists, "itls": gaps}
+    return lists if gaps is None else {**lists, "itls": [gaps[each] for each in sent]}

@@ -1,4 +1,4 @@
-"""What simsys knows by name: models, hardware, framework modules, collectives and topologies.
+"""What simsys knows by name: models, hardware, framework modules, collectives, topologies and metrics.
 
 Quantities are SI floats with the unit at the end of their key (``memory_bytes``), or text with a unit as in a
 hardware profile.
@@ -17,6 +17,7 @@ from simsys.config.hardware import load_engine, load_fabric, load_gpu, load_node
 from simsys.config.hardware_schema import Profile
 from simsys.errors import UnknownNameError
 from simsys.framework import FRAMEWORKS
+from simsys.metrics.definitions import metrics_by_name
 from simsys.model.aggregates import BYTES_PER_ELEMENT, aggregated_ops
 from simsys.model.model_db import load_model, model_names
 from simsys.platform.fabrics import TOPOLOGY_TYPES
@@ -194,6 +195,22 @@ def _topology_facts(name: str) -> Facts:
     return {"name": name, **_topology_row(name)}
 
 
+def _metric_row(name: str) -> Facts:
+    known = metrics_by_name()
+    if name not in known:
+        raise UnknownNameError("metric", name, known)
+    metric = known[name]
+    return {
+        "of": ", ".join(metric.kinds),
+        "unit": metric.unit or "-",
+        "meaning": metric.meaning + (f"; only {metric.only}" if metric.only else ""),
+    }
+
+
+def _metric_facts(name: str) -> Facts:
+    return {"name": name, **_metric_row(name)}
+
+
 def _summary(thing: object) -> str:
     """The first paragraph of a docstring, in one line."""
     return " ".join((inspect.getdoc(thing) or "").partition("\n\n")[0].replace("`", "").split())
@@ -212,6 +229,7 @@ CATALOGUES = {
     "frameworks": Catalogue(FRAMEWORKS.names, _framework_row, _framework_facts),
     "collectives": Catalogue(_algorithm_names, _collective_row, _collective_facts),
     "topologies": Catalogue(lambda: sorted(TOPOLOGY_TYPES), _topology_row, _topology_facts),
+    "metrics": Catalogue(lambda: list(metrics_by_name()), _metric_row, _metric_facts),
 }
 """Everything that has names, by the plural that the command line uses."""
 

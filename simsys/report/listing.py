@@ -36,6 +36,16 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def tables(rows: Sequence[Mapping[str, Any]], by: str = "of") -> str:
+    """Rows as one table, or where they have the key `by`, as a table below each of its values."""
+    if not rows or by not in rows[0]:
+        return table(rows)
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(row[by], []).append({key: value for key, value in row.items() if key != by})
+    return "\n\n".join(f"{name}\n\n{table(own)}" for name, own in groups.items())
+
+
 def description(facts: Mapping[str, Any]) -> str:
     """Facts as YAML, with units for people."""
     return yaml_text(_readable(facts)).rstrip("\n")

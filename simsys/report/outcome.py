@@ -77,6 +77,12 @@ class Plan:
         """The scenario's name."""
         return self.config.name
 
+    @property
+    def kinds(self) -> list[str]:
+        """The kind of its result, and those of its jobs."""
+        config = self.config
+        return [config.kind, *(config.job(job).kind for job in config.jobs or ())]
+
 
 def plan_scenarios(path: Path, assignments: Sequence[str], names: Sequence[str]) -> list[Plan]:
     """Check a file and say what is to be run.

@@ -158,7 +158,7 @@ def _draw_shares(axes: Axes, result: RunResult) -> None:
         bars = [
             ("GPUs computing", metrics["gpu_utilization"], COMPUTE, COMPUTE_BUSY),
             ("collectives running", communicating, HIDDEN, None),
-            ("exposed communication", metrics["communication_ratio"], EXPOSED, COMMUNICATION_HIGH),
+            ("exposed communication", metrics["exposed_communication_ratio"], EXPOSED, COMMUNICATION_HIGH),
         ]
     for place, (_, share, color, limit) in enumerate(bars):
         axes.barh(place, 100 * share, color=color)

@@ -117,7 +117,7 @@ def _counters(log: ServingLog, metrics: Mapping[str, Any], labels: str) -> Itera
         yield _sample(name, f'{labels},finished_reason="{reason}"', value)
     name = "simsys:requests_rejected_total"
     yield from _head(name, "counter", "Requests that could never be served.")
-    for reason, value in metrics["rejected"].items():
+    for reason, value in metrics["rejected_by_reason"].items():
         yield _sample(name, f'{labels},reason="{_escaped(reason)}"', value)
 
 

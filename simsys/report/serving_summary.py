@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from simsys.metrics.saturation import BACKLOGGED, OVERLOADED, STABLE
-from simsys.report.text import HARD_SPACE, LABEL, milliseconds, number, percent, row
+from simsys.report.text import HARD_SPACE, LABEL, milliseconds, number, percent, row, share, time
 
 _COLUMNS = ("mean", "p50", "p90", "p95", "p99")
 _TIMES = {
@@ -18,6 +18,8 @@ _TIMES = {
     "prefill": "prefill",
     "decode": "decode",
 }
+NAMED_SHARE = 0.01
+"""From this share of rejected requests on, the headline names the most frequent reason."""
 _WHY = {
     STABLE: "requests wait less than they are served",
     BACKLOGGED: "requests wait longer than they are served",
@@ -45,19 +47,44 @@ def serving_lines(metrics: Mapping[str, Any]) -> Iterator[str]:
         yield from _economics(metrics)
 
 
+def load_text(metrics: Mapping[str, Any]) -> str:
+    """Offered and served rate, and what was lost, for the headline; the served rate alone where nothing is offered."""
+    offered_per_s, served = metrics["offered_requests_per_s"], f"{number(metrics['served_requests_per_s'])} req/s"
+    parts = ["OVERLOADED (latencies grow with the length of the run)"] if metrics["overloaded"] else []
+    if offered_per_s is None:
+        parts.append(served)
+    elif not metrics["steady"]:
+        parts.append(f"{served} over the whole run, {number(offered_per_s)} req/s offered")
+    elif metrics["served_share"] < 1.0:
+        parts.append(f"{share(metrics['served_share'])} of {number(offered_per_s)} req/s served")
+    else:
+        parts.append(f"{served} offered and served")
+    if metrics["rejected_share"]:
+        why = f" ({next(iter(metrics['rejected_by_reason']))})" if metrics["rejected_share"] >= NAMED_SHARE else ""
+        parts.append(f"{share(metrics['rejected_share'])} rejected{why}")
+    if metrics["preempted_share"]:
+        parts.append(f"{share(metrics['preempted_share'])} preempted")
+    return ", ".join(parts)
+
+
 def _load(metrics: Mapping[str, Any]) -> str:
     label = metrics["saturation"]
     text = f"{label}: {_WHY[label]}"
+    if metrics["offered_requests_per_s"] is not None and metrics["steady"]:
+        offered, served = (number(metrics[f"{which}_requests_per_s"]) for which in ("offered", "served"))
+        text = f"{label}, {served} of {offered} req/s served: {_WHY[label]}"
     if "mean_waiting" in metrics:
         text += f"; on average {number(metrics['mean_waiting'])} wait and {number(metrics['mean_running'])} run"
     return text
 
 
 def _throughput(metrics: Mapping[str, Any]) -> str:
+    """As vLLM counts: from the beginning to the last token, so with the drain after the last arrival."""
     return (
         f"{number(metrics['request_throughput'])} req/s, {number(metrics['output_throughput'])} output tokens/s "
         f"(at most {metrics['max_output_tokens_per_s']:,} in a second), "
-        f"{number(metrics['total_token_throughput'])} tokens/s with prompts"
+        f"{number(metrics['total_token_throughput'])} tokens/s with prompts, over the whole run of "
+        f"{time(metrics['duration'])}"
     )
 
 
@@ -79,7 +106,7 @@ def _prefix_cache(metrics: Mapping[str, Any]) -> str:
 
 def _goodput(metrics: Mapping[str, Any]) -> str:
     """Requests that met all targets, and the share that met each."""
-    text = f"{number(metrics['request_goodput'])} req/s met the targets"
+    text = f"{number(metrics['goodput_requests_per_s'])} req/s met the targets"
     if metrics["slo_attainment"] is None:
         return text
     parts = [
@@ -96,7 +123,7 @@ def _requests(metrics: Mapping[str, Any]) -> str:
     )
     if metrics["in_flight"]:
         text += f", {metrics['in_flight']:,} in flight with {metrics['in_flight_output_tokens']:,} output tokens"
-    why = "; ".join(f"{count:,} x {reason}" for reason, count in metrics["rejected"].items())
+    why = "; ".join(f"{count:,} x {reason}" for reason, count in metrics["rejected_by_reason"].items())
     return f"{text} (rejected: {why})" if why else text
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from simsys.analysis.bottlenecks import find_bottlenecks
 from simsys.metrics.result import RunResult
 from simsys.report.listing import table
-from simsys.report.serving_summary import serving_lines
+from simsys.report.serving_summary import load_text, serving_lines
 from simsys.report.text import HARD_SPACE, milliseconds, number, percent, row, time, wrap
 from simsys.units import GIB, MIB, Dimension, pretty
 
@@ -44,22 +44,31 @@ def headline(result: RunResult) -> str:
         return (
             f"{result.name}: {metrics['jobs']:,} jobs in {time(metrics['makespan_s'])}, "
             f"waiting {time(metrics['mean_wait_s'])} on average, "
-            f"GPUs allocated {percent(metrics['gpu_allocation'])}"
+            f"GPUs allocated {percent(metrics['gpu_allocation'])}{_lost_by_jobs(result)}"
         )
     if result.kind == "training":
         return (
             f"{result.name}: {time(metrics['mean_iteration_s'])} per iteration, "
             f"{number(metrics['samples_per_s'])} samples/s, MFU {percent(metrics['mfu'])}, "
-            f"communication exposed {percent(metrics['communication_ratio'])}"
+            f"communication exposed {percent(metrics['exposed_communication_ratio'])}"
         )
     if not metrics["completed"]:
-        why = f": {max(metrics['rejected'], key=metrics['rejected'].__getitem__)}" if metrics["rejected"] else ""
+        why = f": {next(iter(metrics['rejected_by_reason']))}" if metrics["rejected"] else ""
         return f"{result.name}: no request was completed, {metrics['failed']:,} rejected{why}"
     p50, p99 = milliseconds(metrics["p50_ttft_ms"]), milliseconds(metrics["p99_ttft_ms"])
-    return (
-        f"{result.name}: {number(metrics['request_throughput'])} req/s, TTFT p50 {p50} / p99 {p99}, "
-        f"TPOT p50 {milliseconds(metrics['p50_tpot_ms'])}"
-    )
+    latencies = f"TTFT p50 {p50} / p99 {p99}, TPOT p50 {milliseconds(metrics['p50_tpot_ms'])}"
+    if metrics["overloaded"] or metrics["rejected"]:
+        return f"{result.name}: {load_text(metrics)}: {latencies} of those served"
+    return f"{result.name}: {load_text(metrics)}, {latencies}"
+
+
+def _lost_by_jobs(result: RunResult) -> str:
+    """Which jobs serve less than what is asked of them."""
+    lost = {
+        "OVERLOADED": [job.name for job in result.jobs if job.metrics.get("overloaded")],
+        "rejecting requests": [job.name for job in result.jobs if job.metrics.get("rejected")],
+    }
+    return "".join(f"; {what}: {', '.join(names)}" for what, names in lost.items() if names)
 
 
 def job_table(result: RunResult) -> str:
@@ -78,7 +87,7 @@ def _training(result: RunResult) -> Iterator[str]:
     metrics = result.metrics
     yield from row("iteration", _iteration(metrics))
     yield from row("computation", time(metrics["compute_s"]))
-    exposed = f"{time(metrics['exposed_communication_s'])} exposed ({percent(metrics['communication_ratio'])})"
+    exposed = f"{time(metrics['exposed_communication_s'])} exposed ({percent(metrics['exposed_communication_ratio'])})"
     yield from row("communication", f"{time(metrics['communication_s'])}, {exposed}")
     by_axis = {axis: time(seconds) for axis, seconds in result.exposed_s.items() if seconds}
     if len(by_axis) > 1:
@@ -149,8 +158,9 @@ def _why(result: RunResult) -> list[str]:
 def _simulation(result: RunResult) -> list[str]:
     wall_s = max(result.wall_s, 1e-9)
     text = (
-        f"level of detail {result.lod}, contention {result.contention}: {result.events:,} events in "
-        f"{time(result.wall_s)} ({number(result.events / wall_s)} events/s); {time(result.simulated_s)} simulated, "
-        f"{number(result.simulated_s / wall_s)} s per second of wall time"
+        f"level of detail {result.lod}, contention {result.contention}: {time(result.simulated_s)} simulated in "
+        f"{time(result.wall_s)}, {number(result.simulated_s / wall_s)} times as fast as the real run; "
+        f"{result.events:,} {'event' if result.events == 1 else 'events'}"
+        f"{', each for as many steps as are alike' if result.lod == 'medium' else ''}"
     )
     return ["simulation", *wrap(text, "  ", "  ")]

@@ -38,6 +38,18 @@ def percent(share: float) -> str:
     return f"{share:.1%}".replace("%", " %")
 
 
+def share(value: float) -> str:
+    """Write a share of one so that what is not all, or not nothing, does not look so.
+
+    Example:
+        >>> share(1.0), share(0.99999), share(0.5), share(0.0001)
+        ('100.0 %', '>99.9 %', '50.0 %', '<0.1 %')
+    """
+    if 0.9995 <= value < 1.0:
+        return ">99.9 %"
+    return "<0.1 %" if 0.0 < value < 0.0005 else percent(value)
+
+
 def wrap(text: str, first: str, rest: str) -> list[str]:
     """Break text into lines; a word too long for a line, such as a path, stays whole.
 

@@ -1,14 +1,15 @@
-"""Conditions on figures under which a run counts as failed, such as ``p99_ttft_ms>200``."""
+"""Conditions on metrics under which a run counts as failed, such as ``p99_ttft_ms>200``."""
 
 from __future__ import annotations
 
 import math
 import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from simsys.errors import UnknownNameError, UsageError
+from simsys.metrics.definitions import metrics_by_name
 from simsys.metrics.result import RunResult
 
 _COMPARE = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
@@ -17,7 +18,7 @@ _FORM = re.compile(r"\s*(\w+)\s*(>=|<=|>|<)\s*(\S+)\s*")
 
 @dataclass(frozen=True)
 class Threshold:
-    """A condition: the figure called `metric` compares like this with `limit`."""
+    """A condition: `metric`, a name in `simsys.metrics.definitions`, compares like this with `limit`."""
 
     metric: str
     comparison: str
@@ -37,34 +38,53 @@ class Threshold:
             limit = math.nan
         if match is None or not math.isfinite(limit):
             raise UsageError(
-                f"{text!r} is not a condition; write a figure, <, <=, > or >=, and a number: p99_ttft_ms>200"
+                f"{text!r} is not a condition; write a metric, <, <=, > or >=, and a number: p99_ttft_ms>200"
             )
         return cls(match[1], match[2], limit)
 
     def failure(self, result: RunResult) -> str:
-        """Why a run counts as failed; empty if it does not, or has no such figure.
+        """Why a run counts as failed; empty if it does not, or is of a kind that has no such metric.
 
-        A figure without a value, such as a latency when no request was completed, counts as failed.
+        A metric without a value, such as a latency when no request was completed, counts as failed.
         """
-        if self.metric not in result.metrics:
+        metric = metrics_by_name()[self.metric]
+        if result.kind not in metric.kinds:
             return ""
-        value = result.metrics[self.metric]
-        if not isinstance(value, int | float):
-            return f"{result.name}: {self.metric} has no value"
+        value = result.metrics.get(self.metric, metric.absent)
+        if value is None:
+            only = f"; a run has it only {metric.only}" if metric.only and self.metric not in result.metrics else ""
+            return f"{result.name}: {self.metric} has no value{only}"
         if _COMPARE[self.comparison](value, self.limit):
             return f"{result.name}: {self.metric} is {value:.6g}, {self.comparison} {self.limit:g}"
         return ""
 
 
-def failures(thresholds: Sequence[Threshold], results: Sequence[RunResult]) -> list[str]:
-    """Every condition that a run meets, as a sentence.
+def check_thresholds(thresholds: Sequence[Threshold], kinds: Iterable[str]) -> None:
+    """Check that conditions can be met, before anything is simulated.
+
+    Args:
+        thresholds: The conditions.
+        kinds: Kinds of the results that there will be.
 
     Raises:
-        UnknownNameError: If a condition names a figure that none of the runs has.
+        UsageError: If a condition names no metric, one that is no number, or one that no such result has.
     """
-    known = {name for result in results for name in result.metrics}
+    known, given = metrics_by_name(), sorted(set(kinds))
     for threshold in thresholds:
-        if results and threshold.metric not in known:
-            raise UnknownNameError("figure in --fail-on", threshold.metric, known)
-    found = (threshold.failure(result) for result in results for threshold in thresholds)
+        metric = known.get(threshold.metric)
+        if metric is None:
+            raise UnknownNameError("metric in --fail-on", threshold.metric, known)
+        if not metric.is_number:
+            raise UsageError(f"--fail-on {metric.name}: it is a {metric.unit}, which compares with no number")
+        if not set(given) & set(metric.kinds):
+            raise UsageError(
+                f"--fail-on {metric.name}: a metric of {' and '.join(metric.kinds)}, but the file has "
+                f"{' and '.join(given)} only; 'simsys list metrics' lists all"
+            )
+
+
+def failures(thresholds: Sequence[Threshold], results: Sequence[RunResult]) -> list[str]:
+    """Every condition that a run meets, or a job of a shared cluster, as a sentence."""
+    runs = [run for result in results for run in (result, *result.jobs)]
+    found = (threshold.failure(run) for run in runs for threshold in thresholds)
     return [text for text in found if text]

@@ -9,11 +9,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TextIO
 
+from simsys.errors import Problem
 from simsys.fidelity.case import Prediction
 from simsys.fidelity.errors import Errors, by_tag, errors_of, split, unsupported
 from simsys.fidelity.ranking import Ranking, ranking_of
 from simsys.report.files import write_files
-from simsys.report.text import WIDTH, number, percent
+from simsys.report.text import WIDTH, number, percent, wrap
 
 TAGS = {
     "training": ("arch", "quality", "group", "strategy", "gpu"),
@@ -24,13 +25,23 @@ TAGS = {
 COLUMNS = ("id", "group", "status", "predicted", "measured", "error_pct", "reason")
 REASONS = 10
 NAME = 30
+LISTED = 30
+"""At most so many values stand beside each other, and so many problems in a list."""
 
 
 @dataclass(frozen=True)
 class Validation:
-    """Predictions and what they amount to."""
+    """Predictions and what they amount to.
+
+    Args:
+        predictions: Of all measured values that can be read.
+        problems: Why others cannot be.
+        warnings: What makes the comparison doubtful.
+    """
 
     predictions: Sequence[Prediction]
+    problems: Sequence[Problem] = ()
+    warnings: Sequence[str] = ()
 
     @cached_property
     def families(self) -> dict[str, list[Prediction]]:
@@ -38,12 +49,23 @@ class Validation:
         return split(self.predictions, lambda each: each.case.family)
 
     def text(self) -> str:
-        """Tables of at most 80 columns."""
-        return "\n\n".join(self._family_text(name, found) for name, found in self.families.items())
+        """Warnings, then tables of at most 80 columns, then what was left out."""
+        warnings = [line for text in self.warnings for line in wrap(text, "warning: ", "  ")]
+        tables = [self._family_text(name, found) for name, found in self.families.items()]
+        return "\n\n".join(part for part in ("\n".join(warnings), *tables, "\n".join(self._left_out())) if part)
 
     def as_dict(self) -> dict[str, Any]:
         """The same for programs; errors are shares of one."""
-        return {name: _family_dict(name, found) for name, found in self.families.items()}
+        families = {name: _family_dict(name, found) for name, found in self.families.items()}
+        return {**families, "warnings": list(self.warnings), "left_out": [str(problem) for problem in self.problems]}
+
+    def _left_out(self) -> list[str]:
+        """The rows that cannot be read, each with its place."""
+        if not self.problems:
+            return []
+        rest = len(self.problems) - LISTED
+        lines = ["left out, as it cannot be read", *(f"  {problem}" for problem in self.problems[:LISTED])]
+        return [*lines, f"  and {rest:,} more; --strict lists all"] if rest > 0 else lines
 
     def write(self, path: Path) -> list[Path]:
         """Write a row for each measured value.
@@ -66,6 +88,9 @@ class Validation:
         whole = errors_of(found)
         lines = [f"{name}: {whole.rows:,} measured values, {percent(whole.coverage)} predicted"]
         lines += _error_table("", {"all": whole})
+        listed = listed_of(found)
+        if listed:
+            lines += ["", *_side_by_side(listed)]
         for tag in TAGS.get(name, ()):
             parts = by_tag(found, tag)
             if len(parts) > 1:
@@ -82,12 +107,44 @@ class Validation:
         return "\n".join(lines)
 
 
+def listed_of(found: Sequence[Prediction]) -> Sequence[Prediction]:
+    """The values that are shown one by one: figures of whole runs, if there are not too many."""
+    whole = [each for each in found if not each.case.one_of_many]
+    return whole if len(whole) <= LISTED else []
+
+
+def _side_by_side(found: Sequence[Prediction]) -> list[str]:
+    """Measured and predicted values, a line each."""
+    lines = [f"{'':<{NAME + 8}}{'measured':>12}{'predicted':>12}{'error':>9}"]
+    for each in found:
+        case = each.case
+        name = _cut(case.metric if case.id.endswith(f":{case.metric}") else f"{case.id} {case.metric}", NAME + 1)
+        start = f"  {name:<{NAME + 1}}{case.unit:>5}{number(case.measured):>12}"
+        shown = f"{number(each.predicted):>12}"
+        lines.append(f"{start}{shown}{each.error:>+9.1%}" if each.predicted is not None else f"{start}{shown}{'-':>9}")
+    return lines
+
+
+def _value_dict(each: Prediction) -> dict[str, Any]:
+    case = each.case
+    return {
+        "id": case.id,
+        "metric": case.metric,
+        "unit": case.unit,
+        "measured": case.measured,
+        "predicted": each.predicted,
+        "error": None if each.predicted is None else each.error,
+        "reason": each.reason,
+    }
+
+
 def _family_dict(name: str, found: Sequence[Prediction]) -> dict[str, Any]:
     ranking = ranking_of(found)
     return {
         **_errors_dict(errors_of(found)),
         **{f"by_{tag}": {key: _errors_dict(e) for key, e in by_tag(found, tag).items()} for tag in TAGS.get(name, ())},
         "layouts": None if ranking is None else asdict(ranking),
+        "values": [_value_dict(each) for each in listed_of(found)],
         "unsupported": unsupported(found),
     }
 
@@ -117,5 +174,5 @@ def _ranking_text(ranking: Ranking) -> str:
     )
 
 
-def _cut(line: str) -> str:
-    return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"
+def _cut(line: str, width: int = WIDTH) -> str:
+    return line if len(line) <= width else line[: width - 1] + "…"

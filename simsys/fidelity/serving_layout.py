@@ -1,0 +1,108 @@
+"""How the deployment of a row of measured serving is laid out: GPUs of a replica, replicas, limits and drafts.
+
+Values of a row are those of the whole deployment. What a row states and simsys cannot carry out is a reason not to
+predict it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from simsys.fidelity.case import Unsupported
+from simsys.fidelity.hardware_names import hardware_of, machine_of, node_of
+from simsys.fidelity.table import Row
+
+POOLS = (
+    *("prefill_workers", "prefill_replicas", "prefill_gpus", "prefill_tp"),
+    *("decode_workers", "decode_replicas", "decode_gpus", "decode_tp"),
+)
+"""Columns of which any says that prompts and tokens have replicas of their own."""
+DATA_PARALLEL = ("dp", "data_parallel", "data_parallel_size")
+LIMITS = {
+    "max_num_seqs": ("max_batch", "max_batch_size", "max_num_seqs"),
+    "max_num_batched_tokens": ("max_num_batched_tokens", "max_num_tokens"),
+    "max_model_len": ("max_model_len",),
+}
+"""Settings of an engine, and the columns that may state them."""
+NONE = ("", "0", "1", "none", "no", "false", "off")
+
+
+def parallelism_of(row: Row) -> dict[str, int]:
+    """How the model is divided among the GPUs of one replica, and how many replicas there are.
+
+    Engines divide experts among the ranks of tensor parallelism. Where a table has multiplied both, so that `tp` is
+    more than a node has, the same GPUs were counted twice.
+
+    Raises:
+        Unsupported: If that is not stated, contradicts itself, or is nothing that simsys can carry out.
+    """
+    if any(row.text(column) for column in POOLS) or row.text("notes").casefold().startswith("disaggregated"):
+        raise Unsupported("separate replicas for prefill and decode (disaggregated)")
+    if not row.text("tp"):
+        raise Unsupported("how the model is divided is not stated")
+    if _attention_replicas(row) > 1:
+        raise Unsupported("attention in data parallelism")
+    if any(row.text(column) not in NONE for column in DATA_PARALLEL):
+        raise Unsupported("data-parallel ranks; a column 'replicas' says how many copies of the model there are")
+    tensor, stages, replicas = row.whole("tp"), row.whole("pp", 1), row.whole("replicas", 1)
+    gpus = row.whole("gpus", tensor * stages * replicas)
+    if gpus != tensor * stages * replicas:
+        raise Unsupported("gpus is not tp x pp x replicas, so how many replicas ran is not known")
+    stated = row.text("ep")
+    experts = int(stated) if stated.isdigit() and int(stated) else 1
+    if tensor > machine_of(row.text("gpu")).domain and tensor % experts == 0 and experts > 1:
+        tensor //= experts
+    if tensor % experts:
+        raise Unsupported("experts divided among other ranks than tensor parallelism has")
+    found = {"tp_degree": tensor, "pp_stages": stages}
+    if experts == tensor > 1:
+        found["ep_degree"] = tensor
+    if replicas > 1:
+        if row.text("load_kind") == "static_batch":
+            raise Unsupported("whether a static batch is that of one replica or of all is not stated")
+        found["dp_degree"] = replicas
+    return found
+
+
+def hardware_of_deployment(row: Row, parallelism: dict[str, int]) -> dict[str, Any]:
+    """The ``hardware`` of an experiment with the GPUs of all replicas.
+
+    Raises:
+        Unsupported: If there is no profile of the GPU, or a replica does not fit into a node.
+    """
+    gpu, size = row.text("gpu"), parallelism["tp_degree"] * parallelism["pp_stages"]
+    one, domain = node_of(gpu, size), machine_of(gpu).domain
+    gpus = size * parallelism.get("dp_degree", 1)
+    if gpus == size:
+        return one
+    return node_of(gpu, gpus) if gpus <= domain else hardware_of(gpu, gpus, -(-gpus // domain), "")
+
+
+def stated_settings(row: Row) -> dict[str, Any]:
+    """Settings of ``serving`` that a row states.
+
+    Raises:
+        Unsupported: If tokens are drafted and it is not stated how many, or how many are accepted.
+    """
+    found: dict[str, Any] = {}
+    for setting, columns in LIMITS.items():
+        column = next((column for column in columns if row.text(column)), None)
+        if column is not None:
+            found[setting] = row.whole(column)
+    if row.text("draft_tokens") not in NONE[:2] and row.text("acceptance_rate"):
+        found["speculative"] = {
+            "draft_tokens": row.whole("draft_tokens"),
+            "acceptance_rate": row.number("acceptance_rate"),
+        }
+    elif row.text("draft_tokens") not in NONE[:2] or row.text("spec_decoding").casefold() not in NONE:
+        raise Unsupported("speculative decoding; columns draft_tokens and acceptance_rate say what there was")
+    return found
+
+
+def _attention_replicas(row: Row) -> int:
+    """Data-parallel groups of attention: as a column says, or else the notes."""
+    if row.text("attention_dp"):
+        return row.whole("attention_dp")
+    noted = re.search(r"attention_dp (\d+)", row.text("notes"))
+    return int(noted.group(1)) if noted is not None else 1

@@ -1,0 +1,64 @@
+"""Every metric that a result may have: its name, its unit and what it means.
+
+The table serves ``simsys list metrics``, ``--fail-on`` and docs/metrics.md; a test holds it complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+TRAINING, SERVING, JOBS = "training", "serving", "jobs"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric.
+
+    Args:
+        name: As in `RunResult.metrics`.
+        unit: Of its value; empty for a count.
+        meaning: What it is, in a sentence.
+        kinds: Kinds of results that have it.
+        only: Which of them, if not all, such as ``with slo``.
+        absent: What it is where a result leaves it out; None if there is no such value.
+        is_number: Whether it can be compared with a number; else it is a text or a table.
+    """
+
+    name: str
+    unit: str
+    meaning: str
+    kinds: tuple[str, ...] = ()
+    only: str = ""
+    absent: float | None = None
+    is_number: bool = True
+
+
+def metrics_by_name() -> Mapping[str, Metric]:
+    """All metrics: those of training first, then of serving, then of several jobs."""
+    from simsys.metrics.serving_definitions import SERVING_METRICS
+    from simsys.metrics.training_definitions import TRAINING_METRICS
+
+    found: dict[str, Metric] = {}
+    for metric in (*TRAINING_METRICS, *SERVING_METRICS, *HARDWARE_METRICS, *JOBS_METRICS):
+        assert metric.name not in found, metric.name
+        found[metric.name] = metric
+    return found
+
+
+HARDWARE_METRICS = (
+    Metric("num_gpus", "", "GPUs of the job, or of the cluster that jobs share", (TRAINING, JOBS)),
+    Metric("gpu_utilization", "share", "time that the GPUs compute, over all of the run", (TRAINING, SERVING)),
+    Metric("peak_memory_bytes", "bytes", "most memory in use on the fullest GPU", (TRAINING, SERVING)),
+    Metric("memory_capacity_bytes", "bytes", "memory of a GPU that programs see", (TRAINING, SERVING)),
+)
+JOBS_METRICS = tuple(
+    Metric(name, unit, meaning, (JOBS,))
+    for name, unit, meaning in (
+        ("jobs", "", "jobs that share the cluster"),
+        ("makespan_s", "s", "from the start to the end of the last job"),
+        ("mean_wait_s", "s", "mean time that jobs wait for GPUs"),
+        ("max_wait_s", "s", "longest time that a job waits for GPUs"),
+        ("gpu_allocation", "share", "GPU time that is allocated to jobs, over all GPU time until the end"),
+    )
+)

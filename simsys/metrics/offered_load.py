@@ -1,0 +1,138 @@
+"""Offered and served load of a serving run: how many requests came, and how many of them were kept up with.
+
+``vllm bench serve`` divides the completed requests by the time from the first request to the end of the last one
+(``request_throughput``; vllm/benchmarks/serve.py). In an open loop that time ends with a drain, in which nothing
+arrives any more, so a server that keeps up with 20 req/s seems to serve fewer, the fewer the shorter the run.
+MLPerf's LoadGen (loadgen/results.cc, scenario Server) divides likewise, and counts n - 1 of n requests, since the
+last arrival is the open end of the interval. Vidur (config_optimizer/config_explorer/capacity_search.py) takes the
+largest rate at which a quantile of the delay until requests are scheduled stays below a limit. Here:
+
+- the *offered rate* is the requests that arrive from the first arrival until before the last one, over that time; a
+  closed loop and a batch that arrives at once have none;
+- the *served rate* is the share of it that is neither rejected nor adds to a queue that grows as long as requests come
+  (`simsys.metrics.saturation`): the rate that a longer run would complete.
+
+Where there is no offered rate, the served rate is that of the whole run. So it is where the number of requests under
+way still grows when the last one arrives, though the queue does not: then no steady state is seen, as in a burst, in a
+run that is short for its requests, or while an overload fills the batch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from simsys.metrics.latencies import Latencies
+from simsys.metrics.saturation import OVERLOADED, Backlog, backlog, saturation
+from simsys.metrics.serving_log import ServingLog
+
+if TYPE_CHECKING:
+    import numpy as np
+
+STEADY_SHARE, STEADY_DEVIATIONS, MOST_SHARE = 0.1, 3.0, 0.5
+"""A state counts as steady if, over the later half of the arrivals, the requests under way grow by no more than this
+share of the arrivals, or by so many standard deviations of their number, up to the last share. The number of requests
+under way that do not wait for each other is a Poisson variable (M/G/infinity), so the difference of two such numbers
+has twice its variance. The numbers are our choice, as are those below."""
+PEAK_PART, PEAK = 0.75, 1.15
+"""Arrivals in bursts may end with one. So it is no growth if the requests under way at the end are at most so many
+times as many as at the fullest moment of that part of the arrivals."""
+
+
+def load_metrics(log: ServingLog, times: Latencies, request_throughput: float) -> dict[str, Any]:
+    """Offered and served rate, what was lost, and whether the replicas kept up.
+
+    Args:
+        log: What happened to the requests.
+        times: Those of completed requests.
+        request_throughput: Completed requests per second of the whole run.
+    """
+    import numpy as np
+
+    arrival_s = np.asarray(log.arrival_s, dtype=float)
+    sent = arrival_s >= 0.0
+    count = int(sent.sum())
+    kept = sent.copy()
+    kept[list(log.rejected)] = False
+    growth = backlog(arrival_s[kept], _taken_on_s(log)[kept]) if kept.any() else None
+    label = _label(growth, times)
+    overloaded = label == OVERLOADED and growth is not None
+    rejected_share = len(log.rejected) / count if count else 0.0
+    served_share = (1.0 - rejected_share) * (1.0 - growth.share if overloaded and growth is not None else 1.0)
+    window_s, offered_per_s = _offered(log, arrival_s[sent])
+    steady = overloaded or _is_steady(arrival_s[kept], np.asarray(log.finished_s, dtype=float)[kept])
+    return {
+        "offered_requests_per_s": offered_per_s,
+        "served_requests_per_s": served_share * offered_per_s if offered_per_s and steady else request_throughput,
+        "served_share": served_share,
+        "rejected_share": rejected_share,
+        "preempted_share": int(np.count_nonzero(log.preemptions)) / count if count else 0.0,
+        "arrival_window_s": window_s,
+        "steady": int(steady),
+        "overloaded": int(overloaded),
+        "saturation": label,
+    }
+
+
+def load_warnings(metrics: Mapping[str, Any]) -> list[str]:
+    """What makes the rates of a run doubtful, for people; nothing of a run that has none.
+
+    Args:
+        metrics: The run's.
+    """
+    if not metrics.get("completed") or metrics.get("offered_requests_per_s") is None or metrics["steady"]:
+        return []
+    return [
+        f"requests arrive for {metrics['arrival_window_s']:.3g} s, and more and more are under way until then: "
+        f"{metrics['served_requests_per_s']:.3g} req/s is the rate of the whole run, of which it is not known whether "
+        f"it is sustained; a longer run (workload.num_requests) would show it"
+    ]
+
+
+def _offered(log: ServingLog, arrival_s: np.ndarray) -> tuple[float, float | None]:
+    """The time from the first to the last arrival, and the requests per second in it; None where clients wait."""
+    if not arrival_s.size:
+        return 0.0, None
+    first_s, last_s = float(arrival_s.min()), float(arrival_s.max())
+    window_s = last_s - first_s
+    if log.requests.concurrency or window_s <= 0.0:
+        return window_s, None
+    return window_s, float((arrival_s < last_s).sum()) / window_s
+
+
+def _is_steady(arrival_s: np.ndarray, finished_s: np.ndarray) -> bool:
+    """Whether requests end as fast as they come, over the later half of the arrivals; no end is below 0."""
+    import numpy as np
+
+    come_s, ends_s = np.sort(arrival_s), np.sort(finished_s[finished_s >= 0.0])
+    half = come_s.size // 2
+    if come_s.size < half + 2 or come_s[half] == come_s[-1]:
+        return False
+    under_way = np.arange(1, come_s.size + 1) - np.searchsorted(ends_s, come_s, side="right")
+    arrived = come_s.size - 1 - half
+    chance = STEADY_DEVIATIONS * math.sqrt(2.0 * float(under_way[half])) / arrived
+    growth = float(under_way[-1] - under_way[half]) / arrived
+    if growth <= max(STEADY_SHARE, min(MOST_SHARE, chance)):
+        return True
+    return bool(under_way[-1] <= PEAK * under_way[: math.ceil(PEAK_PART * come_s.size)].max())
+
+
+def _taken_on_s(log: ServingLog) -> np.ndarray:
+    """When each request was scheduled first, for tokens too where other replicas make these; NaN for never."""
+    import numpy as np
+
+    taken_s = np.array(log.admitted_s, dtype=float)
+    if log.joined:
+        joins = np.asarray(log.requests.output_tokens) > 1
+        taken_s[joins] = -1.0
+        for request, (_, joined_s) in log.joined.items():
+            taken_s[request] = joined_s
+    return np.where(taken_s < 0.0, np.nan, taken_s)
+
+
+def _label(growth: Backlog | None, times: Latencies) -> str | None:
+    """Whether the replicas kept up; None if they served nothing."""
+    if not times.completed:
+        return None
+    return saturation(growth, float(times.queue_s.mean()), float(times.inference_s.mean()))

@@ -1,0 +1,104 @@
+"""The metrics of a serving run (`simsys.metrics.serving`); names of vLLM mean what ``vllm bench serve`` means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simsys.metrics.definitions import SERVING, Metric
+from simsys.metrics.serving import LATENCIES, PERCENTILES
+
+_LOAD = (
+    ("offered_requests_per_s", "1/s", "requests that arrive per second, between the first and the last arrival"),
+    ("served_requests_per_s", "1/s", "those of them that are neither rejected nor add to a growing queue"),
+    ("served_share", "share", "served over offered requests"),
+    ("rejected_share", "share", "requests that are rejected"),
+    ("preempted_share", "share", "requests that are preempted at least once"),
+    ("arrival_window_s", "s", "from the first to the last arrival"),
+    ("steady", "0 or 1", "1 if requests end as fast as they come, or are overloaded; 0 if no steady state is seen"),
+    ("overloaded", "0 or 1", "1 if the queue grows as long as requests come: latencies grow with the run"),
+)
+_COUNTS = (
+    ("completed", "", "requests that got all their tokens"),
+    ("failed", "", "requests that were rejected (vLLM's name)"),
+    ("in_flight", "", "requests that the end of a timed run cut off"),
+    ("in_flight_output_tokens", "", "output tokens that these had got"),
+    ("rejected", "", "requests that could never be served, such as prompts beyond the context"),
+    ("preemptions", "", "times that a request lost its KV cache"),
+    ("steps", "", "steps of all engines"),
+    ("mean_batch_size", "", "mean number of sequences in a step that decodes"),
+    ("prefix_cache_queries", "", "prompt tokens that were looked up in the prefix cache"),
+    ("prefix_cache_hits", "", "prompt tokens that were found there"),
+    ("total_input_tokens", "", "prompt tokens of completed requests"),
+    ("total_output_tokens", "", "output tokens of completed requests"),
+    ("max_output_tokens_per_s", "1/s", "most output tokens in a second"),
+    ("max_concurrent_requests", "", "most requests that are under way in a second"),
+)
+_RATES = (
+    ("duration", "s", "from the start to the end of the last request, the drain after the last arrival included"),
+    ("request_throughput", "1/s", "completed requests over duration, as vLLM counts"),
+    ("output_throughput", "1/s", "their output tokens over duration"),
+    ("total_token_throughput", "1/s", "their prompt and output tokens over duration"),
+)
+_OVER_TIME = (
+    ("mean_waiting", "", "requests that wait to be scheduled, averaged over time"),
+    ("mean_running", "", "requests that are in prefill or decode, averaged over time"),
+    ("mean_kv_cache_usage", "share", "KV-cache blocks in use, averaged over time"),
+    ("max_kv_cache_usage", "share", "KV-cache blocks in use at the fullest moment of the fullest engine"),
+)
+_SLO = (
+    ("request_goodput", "1/s", "requests that meet all targets, over duration, as vLLM counts"),
+    ("goodput_requests_per_s", "1/s", "the part of served_requests_per_s that meets all targets"),
+    ("slo_attainment", "share", "completed and rejected requests that meet all targets"),
+)
+_TARGETS = {"ttft": "TTFT", "tpot": "TPOT", "e2el": "end-to-end latency"}
+_COSTS = (
+    ("usd_per_hour", "USD/h", "price of all GPUs together", "with a known price"),
+    ("usd_per_million_tokens", "USD", "price of a million prompt and output tokens", "with a known price"),
+    ("usd_per_million_output_tokens", "USD", "price of a million output tokens", "with a known price"),
+    ("gpu_power_watt", "W", "mean power of all GPUs together", ""),
+    ("energy_per_token_j", "J", "energy of a prompt or output token", ""),
+    ("energy_per_output_token_j", "J", "energy of an output token", ""),
+    ("gpu_seconds", "s", "GPU time that is paid for", "with autoscaling"),
+)
+_TRANSFERS = (
+    ("kv_transferred_bytes", "bytes", "KV cache that is sent between replicas", 0.0),
+    ("mean_kv_transfer_ms", "ms", "mean time of such a transfer", None),
+)
+_LATENCY = {
+    "ttft": "time to first token",
+    "tpot": "time per output token after the first, of a request",
+    "itl": "time between two tokens of a request",
+    "e2el": "end-to-end latency, from arrival to the last token",
+    "queue": "time from arrival to the first scheduling",
+    "prefill": "time from the first scheduling to the first token",
+    "decode": "time from the first to the last token",
+    "inference": "time from the first scheduling to the last token",
+}
+
+
+def _metrics() -> Iterator[Metric]:
+    for name, unit, meaning in (*_LOAD, *_COUNTS, *_RATES):
+        yield Metric(name, unit, meaning, (SERVING,))
+    yield Metric("saturation", "text", "stable, backlogged or overloaded", (SERVING,), is_number=False)
+    yield Metric("rejected_by_reason", "table", "rejected requests by reason", (SERVING,), is_number=False)
+    for name, unit, meaning in _OVER_TIME:
+        yield Metric(name, unit, meaning, (SERVING,), "if any time passes")
+    for name, unit, meaning in _SLO:
+        yield Metric(name, unit, meaning, (SERVING,), "with slo")
+    for name, latency in _TARGETS.items():
+        yield Metric(f"slo_{name}_ms", "ms", f"target of the {latency}", (SERVING,), f"with slo.{name}")
+        met = f"completed and rejected requests that meet the target of the {latency}"
+        yield Metric(f"slo_attainment_{name}", "share", met, (SERVING,), f"with slo.{name}")
+    for name, unit, meaning, only in _COSTS:
+        yield Metric(name, unit, meaning, (SERVING,), only)
+    for name, unit, meaning, absent in _TRANSFERS:
+        yield Metric(name, unit, meaning, (SERVING,), "with disaggregated prefill and decode", absent)
+    statistics = {"mean": "mean", "median": "median", "std": "standard deviation"}
+    statistics |= {f"p{percentile}": f"{percentile}th percentile" for percentile in PERCENTILES}
+    for name in LATENCIES:
+        for key, statistic in statistics.items():
+            yield Metric(f"{key}_{name}_ms", "ms", f"{_LATENCY[name]}: {statistic}", (SERVING,))
+
+
+SERVING_METRICS = tuple(_metrics())
+"""The load first, then in the order of a result."""

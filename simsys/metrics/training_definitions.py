@@ -1,0 +1,70 @@
+"""The metrics of a training run (`simsys.metrics.training`, `simsys.executors.iterations.goodput`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simsys.metrics.definitions import TRAINING, Metric
+from simsys.metrics.iteration_log import COMMUNICATION
+
+_FAILURES = "with training.failures"
+_ITERATION = (
+    ("iterations", "", "iterations of the run"),
+    ("mean_iteration_s", "s", "mean time of an iteration"),
+    ("first_iteration_s", "s", "time of the first iteration"),
+    ("last_iteration_s", "s", "time of the last iteration"),
+    ("steady_iteration_s", "s", "median time of an iteration but the first, without checkpoints"),
+    ("compute_s", "s", "computation of an iteration, the optimizer included"),
+    ("optimizer_s", "s", "part of it that the optimizer has"),
+    ("communication_s", "s", "communication of an iteration, hidden behind computation or not"),
+    ("exposed_communication_s", "s", "part of it that computation does not hide"),
+    ("communication_ratio", "share", "communication_s over communication_s + compute_s"),
+    ("exposed_communication_ratio", "share", "exposed_communication_s over mean_iteration_s"),
+    ("bubble_s", "s", "time of an iteration that is spent waiting for other pipeline stages"),
+    ("data_s", "s", "time of an iteration that is spent waiting for batches"),
+    ("checkpoint_s", "s", "time of an iteration that is spent stopped for checkpoints, on average"),
+    ("checkpoint_bytes", "bytes", "size of a checkpoint; 0 if none is taken"),
+    ("idle_s", "s", "time of an iteration that is spent waiting for other ranks otherwise"),
+)
+_RATES = (
+    ("samples_per_s", "1/s", "samples per second of all GPUs together"),
+    ("tokens_per_s", "1/s", "tokens per second of all GPUs together"),
+    ("tokens_per_s_per_gpu", "1/s", "tokens per second of one GPU"),
+    ("model_flop_per_s_per_gpu", "FLOP/s", "the model's FLOP per second of one GPU, as MFU counts them"),
+    ("mfu", "share", "model FLOPs utilization: full attention, no recomputation (PaLM, appendix B)"),
+    ("hardware_flop_per_s_per_gpu", "FLOP/s", "the same with the FLOP that recomputation repeats"),
+    ("hfu", "share", "hardware FLOPs utilization: MFU with recomputation, never below MFU"),
+    ("attained_peak_share", "share", "FLOP that kernels execute over the dense peak"),
+)
+_CAMPAIGN = (
+    ("goodput", "share", "time that the kept iterations take without failures, over all of the time"),
+    ("campaign_s", "s", "the time that is looked at"),
+    ("kept_iterations", "", "iterations in that time whose work was not lost"),
+    ("failures", "", "failures in that time"),
+    ("gpu_failures", "", "failures of GPUs"),
+    ("node_failures", "", "failures of nodes"),
+    ("link_failures", "", "failures of network links"),
+    ("lost_s", "s", "work that failures destroyed"),
+    ("down_s", "s", "detection of failures and restarts"),
+    ("saving_s", "s", "stops for checkpoints that were of use"),
+    ("mtbf_s", "s", "mean time between failures of the whole cluster"),
+    ("optimal_checkpoint_interval", "", "iterations between checkpoints that Young (1974) finds best"),
+)
+
+
+def _metrics() -> Iterator[Metric]:
+    for name, unit, meaning in _ITERATION:
+        yield Metric(name, unit, meaning, (TRAINING,))
+        if name == "exposed_communication_s":
+            for axis in COMMUNICATION:
+                due = f"exposed communication of an iteration along the axis '{axis}'"
+                yield Metric(f"exposed_{axis}_s", "s", due, (TRAINING,), "where ranks communicate along it", 0.0)
+    for name, unit, meaning in _RATES:
+        yield Metric(name, unit, meaning, (TRAINING,))
+    for name, unit, meaning in _CAMPAIGN:
+        absent = 0.0 if name.endswith("_failures") else None
+        yield Metric(name, unit, meaning, (TRAINING,), _FAILURES, absent)
+
+
+TRAINING_METRICS = tuple(_metrics())
+"""In the order of a result."""
