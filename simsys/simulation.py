@@ -122,7 +122,7 @@ class JobRun:
         links: Links = Links.IDLE,
         alone: bool = True,
     ) -> None:
-        self.job, self._alone = job, alone
+        self.job, self._shares = job, not alone or links is Links.LOADS
         settings, probes = job.config.simulation, list(probes)
         self._collector = job.collector()
         self._timelines = [MemoryTimeline()] if settings.collect_events else []
@@ -177,7 +177,7 @@ class JobRun:
             job.config.kind,
             job.cluster.gpu.name,
             job.engine.name,
-            regimes_of(job, shared=not self._alone),
+            regimes_of(job, shared=self._shares),
             at_once=workload is not None and workload.arrivals.kind == "all_at_once",
         )
 

@@ -40,7 +40,7 @@ def regimes_of(job: Job, *, shared: bool = False) -> list[str]:
         shared: Whether it shares links with others.
     """
     found = [*_model(job), *(_training(job) if isinstance(job, TrainingJob) else _serving(job)), *_hardware(job)]
-    if shared or job.config.simulation.occupy_links:
+    if shared or job.config.simulation.occupy_links is True:
         found.append("links that jobs or replicas share")
     return found
 
