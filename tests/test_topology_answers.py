@@ -136,6 +136,7 @@ def test_the_answer_says_all_there_is(experiment: Path) -> None:
     assert "bisection bandwidth: 768 GB/s in each direction" in text
     assert "hops between GPUs: at most 8, " in text
     assert "route from gpu 0 of node 0 to gpu 1 of node 1" in text
+    assert "  network: 8 x 48 GB/s NICs per node (1.2 us each), rail_optimized (fabric infiniband-ndr, 64" in text
     rows = [line.split() for line in text.splitlines()]
     assert ["nvswitch", "64", "371", "GB/s", "300", "ns"] in rows
     assert ["leaf", "0", "of", "rail", "1", "leaf", "48", "GB/s", "250", "ns"] in rows
@@ -144,6 +145,7 @@ def test_the_answer_says_all_there_is(experiment: Path) -> None:
 def test_json_holds_the_same(experiment: Path) -> None:
     first, second = json.loads(run(str(experiment), "--json", "--set", "network.pxn=false"))["scenarios"]
     assert {**first, "name": ""} == {**second, "name": ""}
+    assert first["network"].startswith("network: 8 x 48 GB/s NICs per node")
     assert first["hops"]["diameter"] == 6
     assert sum(first["hops"]["pairs"].values()) == 32 * 31
     assert first["bisection_bytes_per_s"] == pytest.approx(768e9)
@@ -151,6 +153,17 @@ def test_json_holds_the_same(experiment: Path) -> None:
     assert (first["route"]["src"], first["route"]["dst"]) == (0, 31) == (route[0]["src"], route[-1]["dst"])
     assert all(a["to"] == b["from"] for a, b in pairwise(route))
     assert sum(row["links"] for row in first["links"]) == 2 * (32 + 32 + 32 + 16 * 2)
+
+
+@pytest.mark.parametrize(
+    ("setting", "rate"),
+    [("nic={bandwidth: 20 GB/s}", "20 GB/s"), ("fabric=infiniband-edr", "12.5 GB/s"), ("nic={count: 8}", "48 GB/s")],
+)
+def test_links_have_the_rates_that_the_network_line_states(experiment: Path, setting: str, rate: str) -> None:
+    text = run(str(experiment), "--scenario", "rails", "--set", f"hardware.{setting}")
+    assert f"network: 8 x {rate} NICs per node" in text
+    table = {line.split()[0]: line for line in text.splitlines() if line.startswith("    ")}
+    assert all(f" {rate} " in table[kind] for kind in ("nic", "leaf"))
 
 
 def test_the_table_of_links_is_written(experiment: Path, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,14 @@ from typing import Any
 from simsys.build.degradations import WeakLinks, weak_links
 from simsys.build.exceptions import device_specs, device_speeds
 from simsys.build.network import build_topology
+from simsys.build.network_text import network_text
+from simsys.build.nics import check_nic, nic_warnings
 from simsys.build.nodes import NodeKind, node_kinds, tuning_of, widest
 from simsys.build.surroundings import links_around
 from simsys.collectives.nccl import NcclTuning
 from simsys.config.cluster import HardwareConfig, NetworkConfig
-from simsys.config.hardware import GpuProfile, load_fabric
-from simsys.errors import InfeasibleError
+from simsys.config.hardware import FabricProfile, GpuProfile, load_fabric
+from simsys.errors import InfeasibleError, Problem
 from simsys.platform.contention import NETWORKS
 from simsys.platform.device_spec import DeviceSpec
 from simsys.platform.network import Network
@@ -25,6 +27,8 @@ from simsys.platform.timeline import Timeline
 from simsys.platform.topology import LinkSpec, Topology
 
 DEFAULT_FABRIC = "infiniband-hdr"
+CUSTOM = "custom"
+"""Name of a graph of the user's own that joins GPUs, or nodes of one GPU."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,8 @@ class Cluster:
         speeds: GPUs whose speed changes, by number.
         links: Links that change, by index.
         surroundings: For each GPU, what is the same for GPUs whose links are alike; empty if all are.
+        network_text: What joins the nodes, in one line; empty for one node.
+        warnings: What of its description may be meant otherwise than it is understood.
     """
 
     gpu: GpuProfile
@@ -62,6 +68,13 @@ class Cluster:
     speeds: Mapping[int, Timeline[DeviceSpec]] = field(default_factory=dict, hash=False)
     links: Mapping[int, Timeline[LinkSpec]] = field(default_factory=dict, hash=False)
     surroundings: Sequence[Hashable] = field(default=(), hash=False)
+    network_text: str = ""
+    warnings: tuple[Problem, ...] = ()
+
+    @property
+    def assumptions(self) -> list[str]:
+        """What results on it rest on, a line each."""
+        return [self.network_text] if self.network_text else []
 
     @property
     def num_gpus(self) -> int:
@@ -159,16 +172,20 @@ def build_cluster(hardware: HardwareConfig, network: NetworkConfig, folder: Path
         cards,
         folder or Path(),
     )
+    drawn = topology.name == CUSTOM
+    check_nic(hardware, network, first.gpus_per_node, drawn_between_gpus=drawn)
     cluster = Cluster(
         first.gpu,
         first.spec,
         len(per_node),
         first.gpus_per_node,
         topology,
-        sum(kind.nics.count for kind in per_node),
+        sum(kind.described.count for kind in per_node),
         NETWORKS[network.contention, network.switching],
         sum(kind.usd_per_gpu_hour for kind in per_node) / len(per_node),
         tuning=tuning_of(kinds, network),
+        network_text=_network_text(hardware, network, fabric, kinds, drawn=drawn),
+        warnings=tuple(_warnings(hardware, network, fabric, kinds)),
     )
     specs = device_specs(hardware, cluster, [kind.spec for kind in per_node])
     weak = weak_links(network.degradations, topology)
@@ -180,6 +197,28 @@ def build_cluster(hardware: HardwareConfig, network: NetworkConfig, folder: Path
         links=weak.timelines,
         surroundings=_surroundings(kinds, network.topology_type, weak, cluster),
     )
+
+
+def _network_text(
+    hardware: HardwareConfig,
+    network: NetworkConfig,
+    fabric: FabricProfile,
+    kinds: Sequence[NodeKind],
+    *,
+    drawn: bool,
+) -> str:
+    """The network of several nodes, or the user's own edges."""
+    if hardware.num_nodes == 1 and not drawn:
+        return ""
+    nics, size = [kind.nics for kind in kinds], kinds[0].gpus_per_node
+    return network_text(hardware, network, fabric, nics, size, drawn_between_gpus=drawn)
+
+
+def _warnings(
+    hardware: HardwareConfig, network: NetworkConfig, fabric: FabricProfile, kinds: Sequence[NodeKind]
+) -> Iterator[Problem]:
+    described = [kind.described for kind in kinds]
+    yield from nic_warnings(hardware, network, fabric, described, kinds[0].gpus_per_node)
 
 
 def _surroundings(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from simsys.build.device import build_device_spec, host_update_rate
+from simsys.build.nics import described_nics, port_limit, simulated_nics
 from simsys.collectives.nccl import NcclTuning
 from simsys.config.cluster import HardwareConfig, NetworkConfig
 from simsys.config.hardware import FabricProfile, GpuProfile, NodeProfile, load_gpu, load_node
@@ -28,7 +29,8 @@ class NodeKind:
         spec: The same as plain data.
         gpus_per_node: GPUs in each.
         inside: What joins these.
-        nics: Their network cards.
+        described: Their network cards as described.
+        nics: The same as they are simulated.
         usd_per_gpu_hour: Price of one GPU; 0 if unknown.
         in_switch_reduction: Whether the switch inside can add up what the GPUs send.
     """
@@ -38,6 +40,7 @@ class NodeKind:
     spec: DeviceSpec
     gpus_per_node: int
     inside: NodeInside
+    described: Nics
     nics: Nics
     usd_per_gpu_hour: float
     in_switch_reduction: bool
@@ -96,9 +99,10 @@ def _kind(hardware: HardwareConfig, node: NodeProfile | None, count: int, fabric
         rate = host_update_rate(node.host, node.gpus_per_node)
         spec = replace(spec, host_update_bytes_per_s=rate, host_speed=node.host.core_speed or 1.0)
     gpus_per_node = hardware.gpus_per_node or (node.gpus_per_node if node else 1)
-    nics = _nics(hardware, node, fabric, gpus_per_node)
+    described = described_nics(hardware, node, fabric, gpus_per_node)
+    nics = simulated_nics(described, port_limit(hardware, fabric), gpus_per_node)
     reduces = node is not None and bool(node.interconnect.in_switch_reduction)
-    return NodeKind(count, gpu, spec, gpus_per_node, _inside(node, gpu), nics, _price(gpu, node), reduces)
+    return NodeKind(count, gpu, spec, gpus_per_node, _inside(node, gpu), described, nics, _price(gpu, node), reduces)
 
 
 def _inside(node: NodeProfile | None, gpu: GpuProfile) -> NodeInside:
@@ -117,18 +121,6 @@ def _pcie_tree(link: Interconnect) -> PcieTree | None:
     if sockets is None:
         return tree
     return replace(tree, socket_bytes_per_s=sockets.bandwidth, socket_latency_s=sockets.latency)
-
-
-def _nics(hardware: HardwareConfig, node: NodeProfile | None, fabric: FabricProfile, gpus_per_node: int) -> Nics:
-    """A bandwidth given by the user is that of the whole node; profiles say it per NIC."""
-    if hardware.network_bandwidth is not None:
-        count = min(hardware.nics_per_node or 1, gpus_per_node)
-        latency_s = node.nics.latency if node is not None and hardware.nics_per_node else 0.0
-        return Nics(count, hardware.network_bandwidth / count, latency_s)
-    if node is not None:
-        # Fewer GPUs than the node has keep their share of its NICs.
-        return Nics(min(node.nics.count, gpus_per_node), node.nics.bandwidth, node.nics.latency)
-    return Nics(gpus_per_node, fabric.bandwidth, fabric.latency)
 
 
 def _price(gpu: GpuProfile, node: NodeProfile | None) -> float:

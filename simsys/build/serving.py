@@ -113,12 +113,13 @@ class ServingJob(ServingSetup):
 
     def warnings(self) -> list[Problem]:
         """What may have been meant otherwise than it was understood, each with the setting that it is about."""
-        return []
+        return [*self.cluster.warnings]
 
     def assumptions(self) -> list[str]:
         """What the figures rest on."""
         return [
             *serving_assumptions(self),
+            *self.cluster.assumptions,
             *imperfections(self.config),
             *self.requests.notes,
             *self._economics(),

@@ -139,7 +139,7 @@ class TrainingJob(TrainingSetup):
 
     def warnings(self) -> list[Problem]:
         """What may have been meant otherwise than it was understood, each with the setting that it is about."""
-        return []
+        return [*self.cluster.warnings]
 
     def assumptions(self) -> list[str]:
         """What the figures rest on."""
@@ -151,6 +151,7 @@ class TrainingJob(TrainingSetup):
             f"collectives: {self.settings.communication_pattern}",
             *self._shared_gpu(),
             *iteration_assumptions(self.settings),
+            *self.cluster.assumptions,
             *imperfections(self.config),
             *expected_errors("training", self.cluster.gpu.name),
         ]

@@ -57,12 +57,14 @@ class TopologyAnswer:
     Args:
         name: The scenario.
         topology: Its vertices and links.
+        network: What joins the nodes, as in the assumptions of a result; none if there is one node.
         ends: The GPUs whose route is shown.
     """
 
     name: str
     topology: Topology
     ends: tuple[int, int]
+    network: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
@@ -72,6 +74,7 @@ class TopologyAnswer:
             "name": self.name,
             "topology": topology.name,
             "routing": topology.routing,
+            "network": self.network,
             "vertices": count_vertices(topology),
             "links": _links_by_kind(topology),
             "hops": {
@@ -89,7 +92,8 @@ class TopologyAnswer:
         facts = self.as_dict()
         hops, total = facts["hops"], sum(facts["hops"]["pairs"].values())
         vertices = ", ".join(f"{count:,} {kind}" for kind, count in facts["vertices"].items())
-        lines = [f"{self.name}: {facts['topology']}, routing {facts['routing']}", f"  vertices: {vertices}", ""]
+        lines = [f"{self.name}: {facts['topology']}, routing {facts['routing']}", f"  vertices: {vertices}"]
+        lines += [*([f"  {self.network}"] if self.network else []), ""]
         lines += _indented(facts["links"])
         counted = hops["from_gpus"]
         of = "" if counted == self.topology.num_gpus else f", counted from {counted} GPUs spread evenly"
@@ -122,11 +126,12 @@ def topology_answers(
     """
     answers = []
     for config in check_file(path, assignments, names, memory=False):
-        topology = build_cluster(config.hardware, config.network, config.folder).topology
+        cluster = build_cluster(config.hardware, config.network, config.folder)
+        topology = cluster.topology
         shown = ends or (0, topology.num_gpus - 1)
         for gpu in shown:
             topology.check_gpu(gpu)
-        answers.append(TopologyAnswer(config.name, topology, shown))
+        answers.append(TopologyAnswer(config.name, topology, shown, cluster.network_text or None))
     return answers
 
 
