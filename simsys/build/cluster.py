@@ -14,11 +14,13 @@ from simsys.build.network import build_topology
 from simsys.build.network_text import network_text
 from simsys.build.nics import check_nic, nic_warnings
 from simsys.build.nodes import NodeKind, node_kinds, tuning_of, widest
+from simsys.build.profiles import DEFAULT_FABRIC, hardware_profiles, origins
+from simsys.build.sizes import size_problem
 from simsys.build.surroundings import links_around
 from simsys.collectives.nccl import NcclTuning
 from simsys.config.cluster import HardwareConfig, NetworkConfig
-from simsys.config.hardware import FabricProfile, GpuProfile, load_fabric
-from simsys.errors import InfeasibleError, Problem
+from simsys.config.hardware import FabricProfile, GpuProfile, load_fabric, load_gpu, no_profiles, own_folders
+from simsys.errors import ConfigError, InfeasibleError, Problem
 from simsys.platform.contention import NETWORKS
 from simsys.platform.device_spec import DeviceSpec
 from simsys.platform.network import Network
@@ -26,7 +28,6 @@ from simsys.platform.platform import VirtualHardwarePlatform
 from simsys.platform.timeline import Timeline
 from simsys.platform.topology import LinkSpec, Topology
 
-DEFAULT_FABRIC = "infiniband-hdr"
 CUSTOM = "custom"
 """Name of a graph of the user's own that joins GPUs, or nodes of one GPU."""
 
@@ -51,6 +52,8 @@ class Cluster:
         links: Links that change, by index.
         surroundings: For each GPU, what is the same for GPUs whose links are alike; empty if all are.
         network_text: What joins the nodes, in one line; empty for one node.
+        gpu_profiles: The profiles of all its GPUs, each once.
+        origins: What profiles take over from those that they extend, a line each.
         warnings: What of its description may be meant otherwise than it is understood.
     """
 
@@ -69,12 +72,14 @@ class Cluster:
     links: Mapping[int, Timeline[LinkSpec]] = field(default_factory=dict, hash=False)
     surroundings: Sequence[Hashable] = field(default=(), hash=False)
     network_text: str = ""
+    gpu_profiles: tuple[GpuProfile, ...] = ()
+    origins: tuple[str, ...] = ()
     warnings: tuple[Problem, ...] = ()
 
     @property
     def assumptions(self) -> list[str]:
         """What results on it rest on, a line each."""
-        return [self.network_text] if self.network_text else []
+        return [*([self.network_text] if self.network_text else []), *self.origins]
 
     @property
     def num_gpus(self) -> int:
@@ -151,15 +156,21 @@ def build_cluster(hardware: HardwareConfig, network: NetworkConfig, folder: Path
     Args:
         hardware: GPUs and nodes.
         network: What joins them.
-        folder: Where the path of a file of edges starts; by default the current folder.
+        folder: Where relative paths start and the user's own profiles are; by default the current folder.
 
     Raises:
         UnknownNameError: If there is no such profile.
-        ConfigError: If an inline GPU does not fit the schema, or the network does not fit the nodes.
+        ConfigError: If an inline profile does not fit the schema, or the network does not fit the nodes.
         UsageError: If the topology cannot be built.
     """
-    fabric = load_fabric(hardware.fabric or DEFAULT_FABRIC)
-    kinds = node_kinds(hardware, fabric)
+    own = own_folders(folder or Path(), hardware.profile_folder)
+    if hardware.profile_folder is not None and not own:
+        raise ConfigError([Problem(no_profiles(hardware.profile_folder), "hardware.profile_folder")])
+    too_large = size_problem(hardware, network, own)
+    if too_large is not None:
+        raise ConfigError([Problem(too_large[1], ".".join(map(str, too_large[0])))])
+    fabric = load_fabric(hardware.fabric or DEFAULT_FABRIC, own)
+    kinds = node_kinds(hardware, fabric, own)
     per_node = [kind for kind in kinds for _ in range(kind.count)]
     first, cards = kinds[0], widest(kinds)
     topology = build_topology(
@@ -187,11 +198,14 @@ def build_cluster(hardware: HardwareConfig, network: NetworkConfig, folder: Path
         network_text=_network_text(hardware, network, fabric, kinds, drawn=drawn),
         warnings=tuple(_warnings(hardware, network, fabric, kinds)),
     )
-    specs = device_specs(hardware, cluster, [kind.spec for kind in per_node])
+    specs = device_specs(hardware, cluster, [kind.spec for kind in per_node], own)
     weak = weak_links(network.degradations, topology)
+    profiles = list(hardware_profiles(hardware, own))
     return replace(
         cluster,
         topology=weak.topology,
+        gpu_profiles=tuple(load_gpu(given, own) for kind, given in profiles if kind == "gpu"),
+        origins=tuple(origins(profiles, own)),
         exceptions={gpu: spec for gpu, spec in enumerate(specs) if spec is not first.spec},
         speeds=device_speeds(hardware, cluster, specs),
         links=weak.timelines,

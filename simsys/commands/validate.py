@@ -29,6 +29,7 @@ def validate(
     an experiment of yours: --on FILE. A run is simulated as 'simsys run' does at medium detail; what was measured
     serves for comparison only. Rows that cannot be predicted are counted with the reason.
     """
+    from simsys.build.relocation import relocated
     from simsys.config.experiment import SimulationConfig
     from simsys.fidelity.predict import predict
     from simsys.fidelity.readers import read_cases, shipped_tables
@@ -36,7 +37,7 @@ def validate(
     from simsys.report.validation import Validation
 
     config = SimulationConfig.from_yaml(on, scenario) if on is not None else None
-    where = config.model_dump(mode="json", exclude_unset=True) if config is not None else None
+    where = relocated(config, Path(), with_defaults=False) if config is not None else None
     cases = [case for file in files or shipped_tables() for case in read_cases(file, where)]
     with counting("runs") as progress:
         found = Validation(predict(cases, jobs=jobs, progress=progress))

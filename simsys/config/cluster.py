@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import Field, PositiveInt, model_validator
 
@@ -68,10 +68,26 @@ def _count_of(group: object) -> Any:
     return getattr(group, "count", None)
 
 
-class NodeGroup(FrozenModel):
-    """Equal nodes of a cluster that has several kinds: their profile, and how many."""
+ProfileGiven: TypeAlias = str | dict[str, Any]
+"""A profile's name, or its settings, which may extend a profile by name."""
 
-    profile: str
+
+def _changed_gpu(base: Any, changes: dict[str, Any]) -> dict[str, Any]:
+    """A GPU with what the aliases ``compute_tflops`` and ``memory_gb`` say of it."""
+    own = {"extends": base} if isinstance(base, str) else base
+    if not isinstance(own, dict):
+        raise invalid("compute_tflops and memory_gb change a named GPU; add gpu_model, e.g. gpu_model: H100")
+    twice = next((key for key in changes if key in own), None)
+    if twice is not None:
+        alias = {"peak": "compute_tflops", "memory": "memory_gb"}[twice]
+        raise invalid(f"{alias} is another name of gpu.{twice}; give one of them")
+    return {**own, **changes}
+
+
+class NodeGroup(FrozenModel):
+    """Equal nodes of a cluster that has several kinds: their profile, by name or inline, and how many."""
+
+    profile: ProfileGiven
     count: PositiveInt = 1
 
 
@@ -104,6 +120,11 @@ class NicConfig(FrozenModel):
 class HardwareConfig(FrozenModel):
     """The cluster: a node profile, or a GPU and how many of them a node has.
 
+    A profile (`profile`, `gpu`, `fabric`) is a name, or settings of which ``extends`` names the profile that they
+    change. Beside a node profile, settings of `gpu` without ``extends`` change the GPU of the node. Names are looked
+    up beside the experiment first, or in `profile_folder`: in the folders ``gpus``, ``nodes``, ``fabrics`` and
+    ``engines`` there, or below ``hardware_profiles`` there.
+
     Of a cluster with several kinds of nodes, `nodes` are these, in the order of their numbers, in place of `profile`,
     `gpu` and `num_nodes`; all have the same number of GPUs.
 
@@ -118,12 +139,13 @@ class HardwareConfig(FrozenModel):
     TFLOP/s at 16 bit), ``memory_gb``, ``network_bandwidth_gbps`` (GB/s) for ``network_bandwidth``.
     """
 
-    profile: str | None = None
-    gpu: str | dict[str, Any] | None = None
+    profile: ProfileGiven | None = None
+    gpu: ProfileGiven | None = None
     num_nodes: PositiveInt = 1
     nodes: Annotated[list[NodeGroup], Field(min_length=1)] | None = None
     gpus_per_node: PositiveInt | None = None
-    fabric: str | None = None
+    fabric: ProfileGiven | None = None
+    profile_folder: Annotated[str, Field(min_length=1)] | None = None
     nic: NicConfig | None = None
     network_bandwidth: BytesPerSecond | None = None
     nics_per_node: Annotated[int, Field(strict=True, ge=1, le=1024)] | None = None
@@ -150,10 +172,7 @@ class HardwareConfig(FrozenModel):
         if "memory_gb" in data:
             changes["memory"] = _quantity(data.pop("memory_gb"), "GB")
         if changes:
-            base = data.get("gpu")
-            if not isinstance(base, str):
-                raise invalid("compute_tflops and memory_gb change a named GPU; add gpu_model, e.g. gpu_model: H100")
-            data["gpu"] = {"extends": base, **changes}
+            data["gpu"] = _changed_gpu(data.get("gpu"), changes)
         return data
 
     @model_validator(mode="before")

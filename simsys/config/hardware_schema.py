@@ -7,7 +7,7 @@ where it comes from: its keys are fields (``memory``, ``link.latency``) and spea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 from itertools import pairwise
 from typing import Annotated, Any, Literal, Self, TypeAlias
@@ -65,6 +65,15 @@ def leaves(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
             yield path, value
 
 
+def _plain_value(key: str) -> Callable[[Any], Any]:
+    """A validator that takes a plain value for a mapping with this key alone."""
+
+    def expand(given: Any) -> Any:
+        return {key: given} if isinstance(given, str | int | float) and not isinstance(given, bool) else given
+
+    return expand
+
+
 def speaks_for(key: str, path: str) -> bool:
     """Whether a key of ``sources`` is `path` or a field above it."""
     return path == key or path.startswith(key + ".")
@@ -98,10 +107,15 @@ class Profile(FrozenModel):
 
 
 class Peak(FrozenModel):
-    """Peak rate in one dtype; `sparse` is the vendor's figure for 2:4 structured sparsity and is not used."""
+    """Peak rate in one dtype; `sparse` is the vendor's figure for 2:4 structured sparsity and is not used.
+
+    A plain rate is the dense one.
+    """
 
     dense: FlopPerSecond
     sparse: FlopPerSecond | None = None
+
+    _plain = model_validator(mode="before")(_plain_value("dense"))
 
 
 class Link(FrozenModel):
@@ -118,11 +132,13 @@ class GpuLink(Link):
 
 
 class Price(FrozenModel):
-    """What one GPU (or node) costs to rent, and when and where that was asked."""
+    """What one GPU (or node) costs to rent, and when and where that was asked; a plain price is the user's own."""
 
     usd_per_hour: UsdPerHour
     as_of: date | None = None
     source: str = "user"
+
+    _plain = model_validator(mode="before")(_plain_value("usd_per_hour"))
 
 
 class CurvePoint(FrozenModel):
@@ -184,11 +200,17 @@ class Host(FrozenModel):
     core_speed: Annotated[float, Field(strict=True, ge=0.1, le=10)] | None = None
 
 
+PLATFORM_OF: Mapping[str, str] = {"nvidia": "CUDA", "amd": "ROCm"}
+"""Software platform of the GPUs of a vendor that has one; Intel has XPU and Gaudi."""
+
+
 class GpuProfile(Profile):
     """One GPU model.
 
     Args:
         vendor: Who makes it.
+        platform: Its software platform, such as ``CUDA``; left out, that of the vendor (`PLATFORM_OF`).
+        compute_capability: What NVIDIA calls the features of a generation, such as 9.0.
         nccl: Generation whose constants NCCL's tuning model has for it; left out, transfers cost what the links say.
         peak: Peak rate by dtype, for the dtypes it has.
         memory: Device memory that the driver shows; GiB where the vendor's "GB" are GiB.
@@ -207,6 +229,8 @@ class GpuProfile(Profile):
     """
 
     vendor: str
+    platform: Annotated[str, Field(min_length=1)] | None = None
+    compute_capability: Annotated[float, Field(strict=True, ge=1, le=100)] | None = None
     nccl: Literal["volta", "ampere", "hopper", "blackwell"] | None = None
     peak: Annotated[dict[DType, Peak], Field(min_length=1)]
     memory: Bytes
@@ -220,6 +244,11 @@ class GpuProfile(Profile):
     efficiency: Efficiency
     kernel_floor: dict[KernelKind, Floors] = Field(default_factory=dict)
     kernel_gap: Annotated[float, Field(strict=True, ge=0.1, le=10)] | None = None
+
+    @property
+    def software_platform(self) -> str | None:
+        """Its software platform, given or that of its vendor; None if neither is known."""
+        return self.platform or PLATFORM_OF.get(self.vendor.lower())
 
 
 class Interconnect(Link):
