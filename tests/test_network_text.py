@@ -43,6 +43,11 @@ NODE_EDGE = [{"from": "node0", "to": "node1", "latency": "1 us"}]
             "together, 90 ns per link",
         ),
         (
+            {**H100, "nic": {"count": 16, "bandwidth": "200 Gb/s"}},
+            {"base_latency": "1 us"},
+            "16 x 25 GB/s NICs per node (1.2 us each, joined to one per GPU), switch, 1 us per link",
+        ),
+        (
             {**LONE, "nic": {"bandwidth": "25 GB/s"}},
             {"topology_type": "ring", "base_latency": "2 us"},
             "25 GB/s per node of one GPU, ring, 2 us per link",

@@ -9,7 +9,7 @@ import pytest
 
 from simsys import DistributedAISimulator, SimulationConfig
 from simsys.build.cluster import Cluster, build_cluster
-from simsys.build.nics import described_nics, simulated_nics
+from simsys.build.nics import described_nics, limited_nics, simulated_nics
 from simsys.check import check_config, check_file
 from simsys.config.cluster import HardwareConfig, NetworkConfig
 from simsys.config.hardware import load_fabric, load_node
@@ -105,8 +105,11 @@ def test_all_kinds_of_nodes_have_the_nics_that_are_written() -> None:
 
 def test_more_cards_than_gpus_are_counted_although_they_are_joined() -> None:
     assert built({**H100, "nic": {"count": 16}}).num_nics == 2 * 16
-    joined = simulated_nics(Nics(6, 10e9, 1e-6), 8e9, 4)
-    assert (joined.count, joined.bytes_per_s, joined.latency_s) == (4, 12e9, 1e-6)
+    limited = limited_nics(Nics(6, 10e9, 1e-6), 8e9)
+    assert limited == Nics(6, 8e9, 1e-6)
+    assert simulated_nics(limited, 4) == Nics(4, 12e9, 1e-6)
+    assert simulated_nics(limited, 6) == limited
+    assert limited_nics(limited, None) == limited_nics(limited, 9e9) == limited
 
 
 def test_a_described_nic_keeps_its_own_rate_beside_a_slower_fabric() -> None:

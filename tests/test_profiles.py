@@ -199,4 +199,8 @@ def test_an_answer_says_what_a_gpu_takes_over_from_the_one_it_extends(work: dict
 def test_nodes_and_shipped_profiles_say_it_too() -> None:
     assert built(profile="dgx-b300").origins[0] == "node dgx-b300 takes over from dgx-b200: interconnect, host"
     own = {"extends": "dgx-h100", "name": "lab", "nics": {"count": 1, "bandwidth": "1 GB/s", "latency": "1 us"}}
+    priced = built(profile={"extends": "dgx-h100", "price": "8 $/h"}, gpu={"memory": "96 GB"}).origins
+    assert (
+        priced[1] == "GPU H100-SXM (changed) takes over from H100-SXM: efficiencies, kernel overheads, NCCL constants"
+    )
     assert built(profile=own).origins == ("node lab takes over from dgx-h100: interconnect, host",)

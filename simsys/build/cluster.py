@@ -224,7 +224,7 @@ def _network_text(
     """The network of several nodes, or the user's own edges."""
     if hardware.num_nodes == 1 and not drawn:
         return ""
-    nics, size = [kind.nics for kind in kinds], kinds[0].gpus_per_node
+    nics, size = [kind.limited for kind in kinds], kinds[0].gpus_per_node
     return network_text(hardware, network, fabric, nics, size, drawn_between_gpus=drawn)
 
 

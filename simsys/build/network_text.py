@@ -27,7 +27,7 @@ def network_text(
         hardware: What is said of nodes.
         network: What is said of the network.
         fabric: The fabric.
-        nics: The network cards of each kind of node, as simulated.
+        nics: The network cards of each kind of node, no faster than the ports that limit them.
         gpus_per_node: GPUs of each node.
         drawn_between_gpus: Whether the user's own edges join GPUs, so that there are no network cards.
 
@@ -57,7 +57,8 @@ def _cards(cards: Sequence[Nics], gpus_per_node: int) -> str:
         return f"{_either(_rate(each.count * each.bytes_per_s) for each in cards)} per node of one GPU"
     nics = _either(f"{each.count} x {_rate(each.bytes_per_s)}" for each in cards)
     noun = "NIC" if all(each.count == 1 for each in cards) else "NICs"
-    return f"{nics} {noun} per node ({_either(_time(each.latency_s) for each in cards)} each)"
+    joined = ", joined to one per GPU" if any(each.count > gpus_per_node for each in cards) else ""
+    return f"{nics} {noun} per node ({_either(_time(each.latency_s) for each in cards)} each{joined})"
 
 
 def _switches(hardware: HardwareConfig, network: NetworkConfig, fabric: FabricProfile) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from simsys.config.cluster import HardwareConfig, NetworkConfig
 from simsys.config.hardware import FabricProfile, NodeProfile
@@ -35,20 +36,21 @@ def described_nics(
     return Nics(given.count or usual.count, given.bandwidth or usual.bytes_per_s, latency_s)
 
 
-def simulated_nics(described: Nics, port_bytes_per_s: float | None, gpus_per_node: int) -> Nics:
-    """The same as a platform has them: no faster than a port of the fabric, and at most one per GPU.
+def limited_nics(described: Nics, port_bytes_per_s: float | None) -> Nics:
+    """Network cards that are no faster than a port of the fabric; None if that is not a limit."""
+    if port_bytes_per_s is None or described.bytes_per_s <= port_bytes_per_s:
+        return described
+    return replace(described, bytes_per_s=port_bytes_per_s)
+
+
+def simulated_nics(nics: Nics, gpus_per_node: int) -> Nics:
+    """Network cards as a platform has them, at most one per GPU.
 
     More NICs than GPUs are joined: every GPU has one, with its share of the bandwidth of all.
-
-    Args:
-        described: The network cards as described.
-        port_bytes_per_s: Bandwidth of a port of the fabric; None if that is not a limit.
-        gpus_per_node: GPUs that share the cards.
     """
-    each = described.bytes_per_s if port_bytes_per_s is None else min(described.bytes_per_s, port_bytes_per_s)
-    if described.count <= gpus_per_node:
-        return Nics(described.count, each, described.latency_s)
-    return Nics(gpus_per_node, each * described.count / gpus_per_node, described.latency_s)
+    if nics.count <= gpus_per_node:
+        return nics
+    return Nics(gpus_per_node, nics.bytes_per_s * nics.count / gpus_per_node, nics.latency_s)
 
 
 def port_limit(hardware: HardwareConfig, fabric: FabricProfile) -> float | None:

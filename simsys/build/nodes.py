@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from simsys.build.device import build_device_spec, host_update_rate
-from simsys.build.nics import described_nics, port_limit, simulated_nics
+from simsys.build.nics import described_nics, limited_nics, port_limit, simulated_nics
 from simsys.collectives.nccl import NcclTuning
 from simsys.config.cluster import HardwareConfig, NetworkConfig
 from simsys.config.hardware import (
@@ -40,7 +40,7 @@ class NodeKind:
         gpus_per_node: GPUs in each.
         inside: What joins these.
         described: Their network cards as described.
-        nics: The same as they are simulated.
+        limited: The same, no faster than a port of the fabric.
         usd_per_gpu_hour: Price of one GPU; 0 if unknown.
         in_switch_reduction: Whether the switch inside can add up what the GPUs send.
     """
@@ -52,9 +52,14 @@ class NodeKind:
     gpus_per_node: int
     inside: NodeInside
     described: Nics
-    nics: Nics
+    limited: Nics
     usd_per_gpu_hour: float
     in_switch_reduction: bool
+
+    @property
+    def nics(self) -> Nics:
+        """Its network cards as they are simulated."""
+        return simulated_nics(self.limited, self.gpus_per_node)
 
 
 def node_kinds(hardware: HardwareConfig, fabric: FabricProfile, paths: Sequence[Path] = ()) -> list[NodeKind]:
@@ -137,11 +142,11 @@ def _kind(
         spec = replace(spec, host_update_bytes_per_s=rate, host_speed=node.host.core_speed or 1.0)
     gpus_per_node = hardware.gpus_per_node or (node.gpus_per_node if node else 1)
     described = described_nics(hardware, node, fabric, gpus_per_node)
-    nics = simulated_nics(described, port_limit(hardware, fabric), gpus_per_node)
+    limited = limited_nics(described, port_limit(hardware, fabric))
     reduces = node is not None and bool(node.interconnect.in_switch_reduction)
     name = gpu.name if node is None else node.name
     price = _price(hardware, gpu, node)
-    return NodeKind(name, count, gpu, spec, gpus_per_node, _inside(node, gpu), described, nics, price, reduces)
+    return NodeKind(name, count, gpu, spec, gpus_per_node, _inside(node, gpu), described, limited, price, reduces)
 
 
 def _inside(node: NodeProfile | None, gpu: GpuProfile) -> NodeInside:

@@ -67,8 +67,12 @@ def origins(profiles: Iterable[tuple[Kind, Given]], paths: Sequence[Path]) -> It
         profiles: The profiles, by kind.
         paths: Folders with the user's own profiles.
     """
-    for kind, given in profiles:
+    listed = list(profiles)
+    priced = any(load_node(given, paths).price is not None for kind, given in listed if kind == "node")
+    for kind, given in listed:
         base, fields = inherited(kind, given, paths)
+        if kind == "gpu" and priced:
+            fields -= {"price"}  # that of the node counts
         nouns = dict.fromkeys(noun for field, noun in NOUNS[kind].items() if field in fields)
         if base and nouns:
             name = given if isinstance(given, str) else given.get("name", f"{base} (changed)")
