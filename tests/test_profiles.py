@@ -12,6 +12,7 @@ from simsys.build.cluster import Cluster, build_cluster
 from simsys.build.profiles import hardware_profiles, profiles_of
 from simsys.check import check_config
 from simsys.config.cluster import HardwareConfig, NetworkConfig
+from simsys.config.hardware import load_gpu
 from simsys.errors import ConfigError
 
 TRAINING: dict[str, Any] = {
@@ -130,6 +131,28 @@ def test_a_mistake_inside_an_inline_profile_is_one_problem_at_its_place(
     ((found, text),) = problems(hardware)
     assert found.removesuffix(".extends") == path
     assert message in text
+
+
+def test_a_whole_gpu_beside_a_node_takes_nothing_from_the_gpu_of_the_node() -> None:
+    own = load_gpu("L4").model_dump(mode="json", exclude={"sources", "fits", "price", "kernel_gap"}, exclude_none=True)
+    cluster = built(profile="dgx-a100", gpu={**own, "name": "card", "nccl": "ampere"})
+    assert (cluster.gpu.name, cluster.gpu.price, cluster.gpu.kernel_gap) == ("card", None, None)
+    assert cluster.origins == ()
+
+
+@pytest.mark.parametrize(
+    ("gpu", "path"),
+    [
+        ({"link": {"bandwidth": "900 GB/s"}}, "hardware.gpu.link"),
+        ({"extends": "H100", "link": {"latency": "1 us"}}, "hardware.gpu.link"),
+        ({"host": {"memory_bandwidth": "1 TB/s"}}, "hardware.gpu.host"),
+    ],
+)
+def test_what_a_node_decides_is_refused_of_its_gpu(gpu: dict[str, Any], path: str) -> None:
+    ((found, message),) = problems({"profile": "dgx-h100", "gpu": gpu})
+    assert found == path
+    assert "of dgx-h100" in message
+    assert problems({"gpu": {"extends": "H100", **gpu}, "gpus_per_node": 2}) == []
 
 
 def test_kinds_of_nodes_with_unequal_numbers_of_gpus_are_called_by_their_names() -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from simsys.build.device import build_device_spec, host_update_rate
 from simsys.build.nics import described_nics, limited_nics, port_limit, simulated_nics
@@ -117,7 +118,7 @@ def gpu_given(hardware: HardwareConfig, node: NodeProfile | None) -> Given:
     """The GPU of a node: that of the profile, or another, or the profile's with settings of its own.
 
     Raises:
-        ConfigError: If both the node and its GPU are given a price.
+        ConfigError: If something is said of the GPU that the node decides, so that it would not count.
     """
     own = hardware.gpu
     if node is None or own is None:
@@ -127,9 +128,21 @@ def gpu_given(hardware: HardwareConfig, node: NodeProfile | None) -> Given:
     if "price" in own and isinstance(hardware.profile, dict) and "price" in hardware.profile:
         message = "the node has a price too; give that of the node or that of a GPU"
         raise ConfigError([Problem(message, "hardware.gpu.price")])
-    if "extends" in own or not missing_settings(own, GpuProfile):
-        return own
-    return {"extends": node.gpu, **own}
+    whole = not missing_settings(own, GpuProfile)
+    if not whole:
+        _check_decided_by_gpu(own, node)
+    return own if whole or "extends" in own else {"extends": node.gpu, **own}
+
+
+def _check_decided_by_gpu(own: Mapping[str, Any], node: NodeProfile) -> None:
+    """Refuse changes of a GPU that do not count beside a node, which has its own interconnect and host."""
+    link = own.get("link")
+    if isinstance(link, Mapping) and ("bandwidth" in link or "latency" in link):
+        message = f"the interconnect of {node.name} joins its GPUs; write profile: {{extends: …, interconnect: …}}"
+        raise ConfigError([Problem(message, "hardware.gpu.link")])
+    if "host" in own and node.host is not None:
+        message = f"the host of {node.name} serves its GPUs; write profile: {{extends: …, host: …}}"
+        raise ConfigError([Problem(message, "hardware.gpu.host")])
 
 
 def _kind(

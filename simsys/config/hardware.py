@@ -159,7 +159,9 @@ def inherited(kind: Kind, given: Given, paths: Iterable[str | Path] = ()) -> tup
     Returns:
         The name of the profile that it extends, empty if there is none, and the fields of which something was taken.
     """
-    return taken_over(_layers(kind, given, paths))
+    layers = _layers(kind, given, paths)
+    written = tuple((layer.document, layer.fit) for layer in layers)
+    return taken_over(layers) if any(document is None for document, _ in written) else _inherited(written)
 
 
 def profile_files(kind: Kind, given: Given, paths: Iterable[str | Path] = ()) -> list[Path]:
@@ -203,15 +205,16 @@ def _load(kind: Kind, model_class: type[P], given: Given, paths: Iterable[str | 
 
 def _check_complete(kind: Kind, whole: Layers, model_class: type[Profile]) -> None:
     """Refuse settings that are neither a whole profile nor change one, with one message for all keys."""
-    missing = [name for name in missing_settings(whole.data, model_class) if name not in ("name", "sources")]
+    missing = missing_settings(whole.data, model_class)
     if len(missing) > 1:
         message = f"a {kind} profile without 'extends' lacks {', '.join(missing)}"
         raise ConfigError([Problem(f"{message}; to change a profile, write extends: and its name")])
 
 
 def missing_settings(data: Mapping[str, Any], model_class: type[Profile]) -> list[str]:
-    """The settings that every profile of a kind has and `data` has not."""
-    return [name for name, field in model_class.model_fields.items() if field.is_required() and name not in data]
+    """The settings that every profile of a kind has and `data` has not, apart from its name and sources."""
+    needed = (name for name, field in model_class.model_fields.items() if field.is_required())
+    return [name for name in needed if name not in (*data, "name", "sources")]
 
 
 def _layers(kind: Kind, given: Given, paths: Iterable[str | Path]) -> tuple[Layer, ...]:
@@ -221,9 +224,17 @@ def _layers(kind: Kind, given: Given, paths: Iterable[str | Path]) -> tuple[Laye
 
 
 @lru_cache(maxsize=256)
+def _inherited(written: tuple[tuple[Document, bool], ...]) -> tuple[str, frozenset[str]]:
+    return taken_over(_from_documents(written))
+
+
+@lru_cache(maxsize=256)
 def _valid(model_class: type[P], written: tuple[tuple[Document, bool], ...]) -> P:
-    layers = [fit_layer(document) if fit else profile_layer(document) for document, fit in written]
-    return validate(merged(layers), model_class)
+    return validate(merged(_from_documents(written)), model_class)
+
+
+def _from_documents(written: Iterable[tuple[Document, bool]]) -> list[Layer]:
+    return [fit_layer(document) if fit else profile_layer(document) for document, fit in written]
 
 
 @dataclass(frozen=True, slots=True)
