@@ -163,16 +163,46 @@ def build_cluster(hardware: HardwareConfig, network: NetworkConfig, folder: Path
         ConfigError: If an inline profile does not fit the schema, or the network does not fit the nodes.
         UsageError: If the topology cannot be built.
     """
-    own = own_folders(folder or Path(), hardware.profile_folder)
+    own = _own_profiles(hardware, network, folder or Path())
+    fabric = load_fabric(hardware.fabric or DEFAULT_FABRIC, own)
+    kinds = node_kinds(hardware, fabric, own)
+    cluster = _even_cluster(hardware, network, fabric, kinds, folder or Path())
+    specs = device_specs(hardware, cluster, [kind.spec for kind in kinds for _ in range(kind.count)], own)
+    weak = weak_links(network.degradations, cluster.topology)
+    profiles = list(hardware_profiles(hardware, own))
+    return replace(
+        cluster,
+        topology=weak.topology,
+        exceptions={gpu: spec for gpu, spec in enumerate(specs) if spec is not cluster.spec},
+        speeds=device_speeds(hardware, cluster, specs),
+        links=weak.timelines,
+        surroundings=_surroundings(kinds, network.topology_type, weak, cluster),
+        gpu_profiles=tuple(load_gpu(given, own) for kind, given in profiles if kind == "gpu"),
+        origins=tuple(origins(profiles, own)),
+    )
+
+
+def _own_profiles(hardware: HardwareConfig, network: NetworkConfig, folder: Path) -> tuple[Path, ...]:
+    """Folders with the user's own profiles, if the cluster is of a size that can be built."""
+    own = own_folders(folder, hardware.profile_folder)
     if hardware.profile_folder is not None and not own:
         raise ConfigError([Problem(no_profiles(hardware.profile_folder), "hardware.profile_folder")])
     too_large = size_problem(hardware, network, own)
     if too_large is not None:
         raise ConfigError([Problem(too_large[1], ".".join(map(str, too_large[0])))])
-    fabric = load_fabric(hardware.fabric or DEFAULT_FABRIC, own)
-    kinds = node_kinds(hardware, fabric, own)
+    return own
+
+
+def _even_cluster(
+    hardware: HardwareConfig,
+    network: NetworkConfig,
+    fabric: FabricProfile,
+    kinds: Sequence[NodeKind],
+    folder: Path,
+) -> Cluster:
+    """The cluster without GPUs and links that differ from the others of their nodes."""
     per_node = [kind for kind in kinds for _ in range(kind.count)]
-    first, cards = kinds[0], widest(kinds)
+    first = kinds[0]
     topology = build_topology(
         network,
         fabric,
@@ -180,12 +210,12 @@ def build_cluster(hardware: HardwareConfig, network: NetworkConfig, folder: Path
         first.gpus_per_node,
         [kind.inside for kind in per_node],
         [kind.nics for kind in per_node],
-        cards,
-        folder or Path(),
+        widest(kinds),
+        folder,
     )
     drawn = topology.name == CUSTOM
     check_nic(hardware, network, first.gpus_per_node, drawn_between_gpus=drawn)
-    cluster = Cluster(
+    return Cluster(
         first.gpu,
         first.spec,
         len(per_node),
@@ -197,19 +227,6 @@ def build_cluster(hardware: HardwareConfig, network: NetworkConfig, folder: Path
         tuning=tuning_of(kinds, network),
         network_text=_network_text(hardware, network, fabric, kinds, drawn=drawn),
         warnings=tuple(_warnings(hardware, network, fabric, kinds)),
-    )
-    specs = device_specs(hardware, cluster, [kind.spec for kind in per_node], own)
-    weak = weak_links(network.degradations, topology)
-    profiles = list(hardware_profiles(hardware, own))
-    return replace(
-        cluster,
-        topology=weak.topology,
-        gpu_profiles=tuple(load_gpu(given, own) for kind, given in profiles if kind == "gpu"),
-        origins=tuple(origins(profiles, own)),
-        exceptions={gpu: spec for gpu, spec in enumerate(specs) if spec is not first.spec},
-        speeds=device_speeds(hardware, cluster, specs),
-        links=weak.timelines,
-        surroundings=_surroundings(kinds, network.topology_type, weak, cluster),
     )
 
 

@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from simsys.config.base import FrozenModel
-from simsys.config.hardware_schema import Count, DType, Profile
+from simsys.config.hardware_schema import Count, Profile
+from simsys.config.kernel_schema import DType
 from simsys.units import Fraction, NonNegativeBytes, NonNegativeSeconds
 
 
