@@ -123,7 +123,7 @@ def test_engines_of_the_user_that_say_nothing_run_everywhere_and_those_that_exte
     assert "write engine: anywhere, deepspeed-inference" in problem.message
     names = [engine.name for engine in engines([tmp_path])]
     assert "alike" in names
-    assert "broken" not in names  # nobody asked for it
+    assert "broken" not in names
 
 
 def test_a_gpu_of_unknown_platform_is_a_warning() -> None:

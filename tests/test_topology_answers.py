@@ -138,13 +138,13 @@ def test_links_have_the_rates_that_the_network_line_states(experiment: Path, set
 
 
 def test_the_bisection_of_a_binary_tree_is_that_of_its_best_halves(experiment: Path) -> None:
-    """One link joins the subtree of one child, half of the nodes, to the others; it was told as eight."""
+    """One link joins the subtree of one child, half of the nodes, to the others; it was reported as eight."""
     tree = ["hardware={gpu: H100-SXM, num_nodes: 16, nic: {bandwidth: 100 GB/s}}", "network={topology_type: tree}"]
     text = run(str(experiment), "--scenario", "rails", *(part for each in tree for part in ("--set", each)))
     assert "  bisection bandwidth: 100 GB/s in each direction\n" in text
 
 
-def test_a_bisection_that_is_not_proven_is_told_as_a_bound(experiment: Path) -> None:
+def test_a_bisection_that_is_not_proven_is_reported_as_a_bound(experiment: Path) -> None:
     dragonfly = ["hardware={gpu: H100-SXM, num_nodes: 72}", "network={topology_type: dragonfly}"]
     settings = [part for each in dragonfly for part in ("--set", each)]
     text = run(str(experiment), "--scenario", "rails", *settings)

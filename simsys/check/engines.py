@@ -39,5 +39,5 @@ def engines(folders: Iterable[Path] = ()) -> Iterator[EngineProfile]:
     """
     places = tuple(folders)
     for name in profile_names("engine", places):
-        with suppress(SimsysError):  # a file of the user's that nobody asked for
+        with suppress(SimsysError):  # a broken file that the scenario does not use
             yield load_engine(name, places)
