@@ -13,7 +13,12 @@ from simsys.metrics.result import RunResult
 from simsys.simulation import simulate
 
 CLUSTER: dict[str, Any] = {
-    "hardware": {"gpu": "A100-SXM-80GB", "num_nodes": 8, "gpus_per_node": 4, "network_bandwidth": "25 GB/s"},
+    "hardware": {
+        "gpu": "A100-SXM-80GB",
+        "num_nodes": 8,
+        "gpus_per_node": 4,
+        "nic": {"bandwidth": "25 GB/s", "count": 1, "latency": "0 s"},
+    },
     "network": {"topology_type": "fat_tree", "leaf_size": 2, "oversubscription": 4},
     "model": {"name": "GPT2-Medium"},
     "training": {"batch_size_per_gpu": 4, "num_iterations": 10},

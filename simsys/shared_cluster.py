@@ -179,12 +179,15 @@ class SharedCluster:
         }
 
     def _warnings(self) -> list[str]:
-        """Those of the jobs, each with the jobs' names."""
+        """Those of the cluster, then those of the jobs, each with the jobs' names."""
+        common = [str(problem) for problem in self._cluster.warnings]
         about: dict[str, list[str]] = {}
         for index, result in sorted(self._results.items()):
             for text in result.warnings:
+                if text in common:
+                    continue
                 about.setdefault(text, []).append(self._given[index].name)
-        return [f"{', '.join(names)}: {text}" for text, names in about.items()]
+        return [*common, *(f"{', '.join(names)}: {text}" for text, names in about.items())]
 
     def _assumptions(self) -> list[str]:
         scheduling = self.config.scheduling or SchedulingConfig()

@@ -47,7 +47,7 @@ def simulate(config: SimulationConfig, probes: Iterable[Probe] = ()) -> RunResul
             result = simulate_jobs(config, probes)
     return replace(
         result,
-        profiles={" ".join(named): profile_digest(named) for named in sorted(read)},
+        profiles={" ".join(named): profile_digest(layers) for named, layers in sorted(read.items())},
         wall_s=time.perf_counter() - started,
         cpu_s=time.process_time() - started_cpu,
     )

@@ -874,6 +874,12 @@ def test_the_first_designs_file_means_what_it_says(file: Path) -> None:
     assert metrics["communication_s"] > least_s
 
 
+def test_the_gpu_of_the_first_design_takes_further_settings(file: Path) -> None:
+    assert problems(file, FIRST_DESIGN, "hardware.gpu.price=2 $/h") == []
+    (text,) = problems(file, FIRST_DESIGN, "hardware.gpu.memory=1 TB")
+    assert "memory_gb is another name of gpu.memory; give one of them" in text
+
+
 def test_the_first_designs_classes_construct() -> None:
     config = SimulationConfig(
         name="custom_experiment",

@@ -324,6 +324,38 @@ def test_a_changed_price_keeps_no_date_or_source_of_the_old_one() -> None:
     assert (price.usd_per_hour, price.as_of, price.source) == (2.0, None, "user")
 
 
+@pytest.mark.parametrize("kind", ["gpu", "node"])
+def test_a_plain_price_is_that_of_the_user(user_folder: Path, kind: str) -> None:
+    base, load = {"gpu": ("H100-SXM", load_gpu), "node": ("dgx-h100", load_node)}[kind]
+    (user_folder / f"{kind}s" / "mine.yaml").write_text(f"extends: {base}\nprice: 2.5 $/h\n", encoding="utf-8")
+    for written in ({"extends": base, "price": "2.5 $/h"}, "mine"):
+        price = load(written, [user_folder]).price  # type: ignore[operator]
+        assert (price.usd_per_hour, price.as_of, price.source) == (2.5, None, "user")
+    with pytest.raises(ConfigError, match=r"2\.5 has no unit; write e\.g\. '2\.5 \$/h'"):
+        load({"extends": base, "price": 2.5})  # type: ignore[operator]
+
+
+def test_a_plain_peak_is_dense_and_its_source_the_user() -> None:
+    gpu = load_gpu({"extends": "H100", "peak": {"bf16": "1750 TFLOP/s"}})
+    assert (gpu.peak["bf16"].dense, gpu.peak["bf16"].sparse) == (1.75e15, None)
+    assert gpu.peak["fp8"] == load_gpu("H100").peak["fp8"]
+    assert gpu.sources["peak.bf16"] == "user"
+    with pytest.raises(ConfigError, match=r"peak\.bf16\.dense: 1750 has no unit"):
+        load_gpu({"extends": "H100", "peak": {"bf16": 1750}})
+
+
+def test_a_profile_of_a_few_settings_that_extends_none_is_one_problem() -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_gpu({"price": "2.5 $/h"})
+    (problem,) = caught.value.problems
+    assert problem.message.startswith("a gpu profile without 'extends' lacks vendor, peak, memory")
+
+
+def test_a_whole_profile_of_the_users_own_needs_no_sources() -> None:
+    data = load_gpu("L4").model_dump(mode="json", exclude={"sources", "fits", "price"}, exclude_none=True)
+    assert load_gpu({**data, "name": "own"}).sources["memory"] == "user"
+
+
 def test_a_changed_number_loses_its_fit_and_a_source_below_it(user_folder: Path) -> None:
     fit = (
         "fits:\n  efficiency.gemm: {fitted_on: 96 GEMMs, error: 7 %}\n  link.latency: {fitted_on: pings, error: 0.1}\n"

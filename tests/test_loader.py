@@ -210,6 +210,23 @@ def test_an_override_with_a_bad_value_says_why(bad: str) -> None:
     assert not isinstance(caught.value, ConfigError)
 
 
+@pytest.mark.parametrize(
+    ("hardware", "assignment", "expected"),
+    [
+        ({"gpu": "H100"}, "gpu.price=2 $/h", {"gpu": {"extends": "H100", "price": "2 $/h"}}),
+        ({"gpu": {"extends": "L4"}}, "gpu.tdp=9 W", {"gpu": {"extends": "L4", "tdp": "9 W"}}),
+        ({"gpu_model": "H100"}, "gpu.tdp=9 W", {"gpu": {"extends": "H100", "tdp": "9 W"}}),
+        ({"profile": "dgx-h100"}, "gpu.tdp=9 W", {"profile": "dgx-h100", "gpu": {"tdp": "9 W"}}),
+        ({"profile": "dgx-h100"}, "profile.nics.count=1", {"profile": {"extends": "dgx-h100", "nics": {"count": 1}}}),
+        ({"fabric": "ndr"}, "fabric.latency=1 us", {"fabric": {"extends": "ndr", "latency": "1 us"}}),
+    ],
+)
+def test_an_override_below_a_profile_that_is_named_extends_it(
+    hardware: dict[str, Any], assignment: str, expected: dict[str, Any]
+) -> None:
+    assert apply_overrides({"hardware": hardware}, [f"hardware.{assignment}"]) == {"hardware": expected}
+
+
 @pytest.mark.parametrize("through", [3, "text", [1]])
 def test_an_override_cannot_go_through_a_value(through: object) -> None:
     with pytest.raises(UsageError, match=r"'a\.b' is a value and has no keys"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,16 @@ from typing import Any
 from simsys.build.degradations import WeakLinks, weak_links
 from simsys.build.exceptions import device_specs, device_speeds
 from simsys.build.network import build_topology
+from simsys.build.network_text import network_text
+from simsys.build.nics import check_nic, nic_warnings
 from simsys.build.nodes import NodeKind, node_kinds, tuning_of, widest
+from simsys.build.profiles import DEFAULT_FABRIC, hardware_profiles, origins
+from simsys.build.sizes import size_problem
 from simsys.build.surroundings import links_around
 from simsys.collectives.nccl import NcclTuning
 from simsys.config.cluster import HardwareConfig, NetworkConfig
-from simsys.config.hardware import GpuProfile, load_fabric
-from simsys.errors import InfeasibleError
+from simsys.config.hardware import FabricProfile, GpuProfile, load_fabric, load_gpu, no_profiles, own_folders
+from simsys.errors import ConfigError, InfeasibleError, Problem
 from simsys.platform.contention import NETWORKS
 from simsys.platform.device_spec import DeviceSpec
 from simsys.platform.network import Network
@@ -24,7 +28,8 @@ from simsys.platform.platform import VirtualHardwarePlatform
 from simsys.platform.timeline import Timeline
 from simsys.platform.topology import LinkSpec, Topology
 
-DEFAULT_FABRIC = "infiniband-hdr"
+CUSTOM = "custom"
+"""Name of a graph of the user's own that joins GPUs, or nodes of one GPU."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,10 @@ class Cluster:
         speeds: GPUs whose speed changes, by number.
         links: Links that change, by index.
         surroundings: For each GPU, what is the same for GPUs whose links are alike; empty if all are.
+        network_text: What joins the nodes, in one line; empty for one node.
+        gpu_profiles: The profiles of all its GPUs, each once.
+        origins: What profiles take over from those that they extend, a line each.
+        warnings: What of its description may be meant otherwise than it is understood.
     """
 
     gpu: GpuProfile
@@ -62,6 +71,15 @@ class Cluster:
     speeds: Mapping[int, Timeline[DeviceSpec]] = field(default_factory=dict, hash=False)
     links: Mapping[int, Timeline[LinkSpec]] = field(default_factory=dict, hash=False)
     surroundings: Sequence[Hashable] = field(default=(), hash=False)
+    network_text: str = ""
+    gpu_profiles: tuple[GpuProfile, ...] = ()
+    origins: tuple[str, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+
+    @property
+    def assumptions(self) -> list[str]:
+        """What results on it rest on, a line each."""
+        return [*([self.network_text] if self.network_text else []), *self.origins]
 
     @property
     def num_gpus(self) -> int:
@@ -138,17 +156,53 @@ def build_cluster(hardware: HardwareConfig, network: NetworkConfig, folder: Path
     Args:
         hardware: GPUs and nodes.
         network: What joins them.
-        folder: Where the path of a file of edges starts; by default the current folder.
+        folder: Where relative paths start and the user's own profiles are; by default the current folder.
 
     Raises:
         UnknownNameError: If there is no such profile.
-        ConfigError: If an inline GPU does not fit the schema, or the network does not fit the nodes.
+        ConfigError: If an inline profile does not fit the schema, or the network does not fit the nodes.
         UsageError: If the topology cannot be built.
     """
-    fabric = load_fabric(hardware.fabric or DEFAULT_FABRIC)
-    kinds = node_kinds(hardware, fabric)
+    own = _own_profiles(hardware, network, folder or Path())
+    fabric = load_fabric(hardware.fabric or DEFAULT_FABRIC, own)
+    kinds = node_kinds(hardware, fabric, own)
+    cluster = _even_cluster(hardware, network, fabric, kinds, folder or Path())
+    specs = device_specs(hardware, cluster, [kind.spec for kind in kinds for _ in range(kind.count)], own)
+    weak = weak_links(network.degradations, cluster.topology)
+    profiles = list(hardware_profiles(hardware, own))
+    return replace(
+        cluster,
+        topology=weak.topology,
+        exceptions={gpu: spec for gpu, spec in enumerate(specs) if spec is not cluster.spec},
+        speeds=device_speeds(hardware, cluster, specs),
+        links=weak.timelines,
+        surroundings=_surroundings(kinds, network.topology_type, weak, cluster),
+        gpu_profiles=tuple(load_gpu(given, own) for kind, given in profiles if kind == "gpu"),
+        origins=tuple(origins(profiles, own)),
+    )
+
+
+def _own_profiles(hardware: HardwareConfig, network: NetworkConfig, folder: Path) -> tuple[Path, ...]:
+    """Folders with the user's own profiles, if the cluster is of a size that can be built."""
+    own = own_folders(folder, hardware.profile_folder)
+    if hardware.profile_folder is not None and not own:
+        raise ConfigError([Problem(no_profiles(hardware.profile_folder), "hardware.profile_folder")])
+    too_large = size_problem(hardware, network, own)
+    if too_large is not None:
+        raise ConfigError([Problem(too_large[1], ".".join(map(str, too_large[0])))])
+    return own
+
+
+def _even_cluster(
+    hardware: HardwareConfig,
+    network: NetworkConfig,
+    fabric: FabricProfile,
+    kinds: Sequence[NodeKind],
+    folder: Path,
+) -> Cluster:
+    """The cluster without GPUs and links that differ from the others of their nodes."""
     per_node = [kind for kind in kinds for _ in range(kind.count)]
-    first, cards = kinds[0], widest(kinds)
+    first = kinds[0]
     topology = build_topology(
         network,
         fabric,
@@ -156,30 +210,46 @@ def build_cluster(hardware: HardwareConfig, network: NetworkConfig, folder: Path
         first.gpus_per_node,
         [kind.inside for kind in per_node],
         [kind.nics for kind in per_node],
-        cards,
-        folder or Path(),
+        widest(kinds),
+        folder,
     )
-    cluster = Cluster(
+    drawn = topology.name == CUSTOM
+    check_nic(hardware, network, first.gpus_per_node, drawn_between_gpus=drawn)
+    return Cluster(
         first.gpu,
         first.spec,
         len(per_node),
         first.gpus_per_node,
         topology,
-        sum(kind.nics.count for kind in per_node),
+        sum(kind.described.count for kind in per_node),
         NETWORKS[network.sharing, network.switching],
         sum(kind.usd_per_gpu_hour for kind in per_node) / len(per_node),
         tuning=tuning_of(kinds, network),
+        network_text=_network_text(hardware, network, fabric, kinds, drawn=drawn),
+        warnings=tuple(_warnings(hardware, network, fabric, kinds)),
     )
-    specs = device_specs(hardware, cluster, [kind.spec for kind in per_node])
-    weak = weak_links(network.degradations, topology)
-    return replace(
-        cluster,
-        topology=weak.topology,
-        exceptions={gpu: spec for gpu, spec in enumerate(specs) if spec is not first.spec},
-        speeds=device_speeds(hardware, cluster, specs),
-        links=weak.timelines,
-        surroundings=_surroundings(kinds, network.topology_type, weak, cluster),
-    )
+
+
+def _network_text(
+    hardware: HardwareConfig,
+    network: NetworkConfig,
+    fabric: FabricProfile,
+    kinds: Sequence[NodeKind],
+    *,
+    drawn: bool,
+) -> str:
+    """The network of several nodes, or the user's own edges."""
+    if hardware.num_nodes == 1 and not drawn:
+        return ""
+    nics, size = [kind.limited for kind in kinds], kinds[0].gpus_per_node
+    return network_text(hardware, network, fabric, nics, size, drawn_between_gpus=drawn)
+
+
+def _warnings(
+    hardware: HardwareConfig, network: NetworkConfig, fabric: FabricProfile, kinds: Sequence[NodeKind]
+) -> Iterator[Problem]:
+    described = [kind.described for kind in kinds]
+    yield from nic_warnings(hardware, network, fabric, described, kinds[0].gpus_per_node)
 
 
 def _surroundings(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from simsys.config.hardware_schema import CurvePoint, GpuProfile, Host
+from simsys.config.hardware_schema import GpuProfile, Host
+from simsys.config.kernel_schema import CurvePoint
 from simsys.model.precision import half_of
 from simsys.platform.device_spec import DeviceSpec, EfficiencyCurve
 

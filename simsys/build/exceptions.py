@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf, prod
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simsys.build.device import build_device_spec
 from simsys.config.cluster import HardwareConfig
-from simsys.config.hardware import load_gpu
+from simsys.config.hardware import Given, load_gpu
 from simsys.config.imperfections import SomeGpus
 from simsys.errors import ConfigError, Problem, SimsysError
 from simsys.platform.device_spec import DeviceSpec
@@ -19,13 +20,16 @@ if TYPE_CHECKING:
     from simsys.build.cluster import Cluster
 
 
-def device_specs(hardware: HardwareConfig, cluster: Cluster, nodes: Sequence[DeviceSpec]) -> list[DeviceSpec]:
+def device_specs(
+    hardware: HardwareConfig, cluster: Cluster, nodes: Sequence[DeviceSpec], paths: Sequence[Path] = ()
+) -> list[DeviceSpec]:
     """What each GPU can do at the beginning; equal ones are the same object.
 
     Args:
         hardware: Which GPUs differ.
         cluster: How many there are.
         nodes: The GPU of each node, if it does not differ.
+        paths: Folders with the user's own profiles.
 
     Raises:
         ConfigError: If there is no such GPU, node or profile.
@@ -34,10 +38,10 @@ def device_specs(hardware: HardwareConfig, cluster: Cluster, nodes: Sequence[Dev
     made: dict[tuple[str | int, float], DeviceSpec] = {}
     for index, each in enumerate(hardware.exceptions):
         path = f"hardware.exceptions[{index}]"
-        other = None if each.gpu is None else _gpu(each.gpu, f"{path}.gpu")
+        other = None if each.gpu is None else _gpu(each.gpu, f"{path}.gpu", paths)
         for gpu in _named_gpus(each, cluster, path):
             base = nodes[gpu // cluster.gpus_per_node] if other is None else other
-            key = id(base) if each.gpu is None else each.gpu, each.speed
+            key = id(base) if each.gpu is None else repr(each.gpu), each.speed
             if key not in made:
                 made[key] = replace(base, speed=each.speed)
             specs[gpu] = made[key]
@@ -75,13 +79,19 @@ def _slowed(spec: DeviceSpec, hardware: HardwareConfig, indexes: Sequence[int]) 
     return timeline([Period(each.from_, inf if each.until is None else each.until) for each in own], at)
 
 
-def _gpu(name: str, path: str) -> DeviceSpec:
+def _gpu(given: Given, path: str, paths: Sequence[Path]) -> DeviceSpec:
     try:
-        return build_device_spec(load_gpu(name))
-    except ConfigError:
-        raise
+        return build_device_spec(load_gpu(given, paths))
+    except ConfigError as error:
+        inside = [problem if problem.file else _below(path, problem) for problem in error.problems]
+        raise ConfigError(inside) from None
     except SimsysError as error:
         raise ConfigError([Problem(str(error), path)]) from None
+
+
+def _below(path: str, problem: Problem) -> Problem:
+    """The problem of an inline profile, at its place in the experiment."""
+    return replace(problem, path=f"{path}.{problem.path}" if problem.path else path)
 
 
 def _named_gpus(each: SomeGpus, cluster: Cluster, path: str) -> list[int]:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 from simsys.build.device import build_device_spec, host_update_rate
+from simsys.build.nics import described_nics, limited_nics, port_limit, simulated_nics
 from simsys.collectives.nccl import NcclTuning
 from simsys.config.cluster import HardwareConfig, NetworkConfig
-from simsys.config.hardware import FabricProfile, GpuProfile, NodeProfile, load_gpu, load_node
+from simsys.config.hardware import (
+    FabricProfile,
+    Given,
+    GpuProfile,
+    NodeProfile,
+    load_gpu,
+    load_node,
+    missing_settings,
+)
 from simsys.config.hardware_schema import Interconnect
 from simsys.errors import ConfigError, Problem
 from simsys.platform.device_spec import DeviceSpec
@@ -23,47 +34,61 @@ class NodeKind:
     """Equal nodes.
 
     Args:
+        name: Their profile, or without one their GPU.
         count: How many.
         gpu: Their GPU's profile.
         spec: The same as plain data.
         gpus_per_node: GPUs in each.
         inside: What joins these.
-        nics: Their network cards.
+        described: Their network cards as described.
+        limited: The same, no faster than a port of the fabric.
         usd_per_gpu_hour: Price of one GPU; 0 if unknown.
         in_switch_reduction: Whether the switch inside can add up what the GPUs send.
     """
 
+    name: str
     count: int
     gpu: GpuProfile
     spec: DeviceSpec
     gpus_per_node: int
     inside: NodeInside
-    nics: Nics
+    described: Nics
+    limited: Nics
     usd_per_gpu_hour: float
     in_switch_reduction: bool
 
+    @property
+    def nics(self) -> Nics:
+        """Its network cards as they are simulated."""
+        return simulated_nics(self.limited, self.gpus_per_node)
 
-def node_kinds(hardware: HardwareConfig, fabric: FabricProfile) -> list[NodeKind]:
+
+def node_kinds(hardware: HardwareConfig, fabric: FabricProfile, paths: Sequence[Path] = ()) -> list[NodeKind]:
     """The nodes of a cluster, kind by kind, in the order of their numbers.
+
+    Args:
+        hardware: What is said of them.
+        fabric: The fabric that joins them.
+        paths: Folders with the user's own profiles.
 
     Raises:
         UnknownNameError: If there is no such profile.
-        ConfigError: If an inline GPU does not fit the schema, or kinds of nodes have different numbers of GPUs.
+        ConfigError: If an inline profile does not fit the schema, or kinds of nodes have different numbers of GPUs.
     """
     if not hardware.nodes:
-        node = load_node(hardware.profile) if hardware.profile is not None else None
-        return [_kind(hardware, node, hardware.num_nodes, fabric)]
-    kinds = []
+        node = load_node(hardware.profile, paths) if hardware.profile is not None else None
+        return [_kind(hardware, node, hardware.num_nodes, fabric, paths)]
+    kinds: list[NodeKind] = []
     for index, group in enumerate(hardware.nodes):
         path = f"hardware.nodes[{index}].profile"
-        node = load_node(group.profile)
+        node = load_node(group.profile, paths)
         if (hardware.gpus_per_node or 0) > node.gpus_per_node:
             message = f"a {node.name} has {node.gpus_per_node} GPUs, not {hardware.gpus_per_node} (gpus_per_node)"
             raise ConfigError([Problem(message, path)])
-        kinds.append(_kind(hardware, node, group.count, fabric))
+        kinds.append(_kind(hardware, node, group.count, fabric, paths))
         if (other := kinds[0].gpus_per_node) != (own := kinds[-1].gpus_per_node):
             fewest = min(own, other)
-            message = f"a {group.profile} has {own} GPUs and a {hardware.nodes[0].profile} has {other}"
+            message = f"a {node.name} has {own} GPUs and a {kinds[0].name} has {other}"
             advice = f"all nodes need the same number; gpus_per_node: {fewest} uses {fewest} of each"
             raise ConfigError([Problem(f"{message}; {advice}", path)])
     return kinds
@@ -89,16 +114,52 @@ def tuning_of(kinds: Sequence[NodeKind], network: NetworkConfig) -> NcclTuning |
     return NcclTuning(oldest, "pci" if over_pcie else "nvlink", all(kind.in_switch_reduction for kind in kinds))
 
 
-def _kind(hardware: HardwareConfig, node: NodeProfile | None, count: int, fabric: FabricProfile) -> NodeKind:
-    gpu = load_gpu(hardware.gpu if hardware.gpu is not None else node.gpu)  # type: ignore[union-attr]
+def gpu_given(hardware: HardwareConfig, node: NodeProfile | None) -> Given:
+    """The GPU of a node: that of the profile, or another, or the profile's with settings of its own.
+
+    Raises:
+        ConfigError: If something is said of the GPU that the node decides, so that it would not count.
+    """
+    own = hardware.gpu
+    if node is None or own is None:
+        return own if own is not None else node.gpu  # type: ignore[union-attr]
+    if isinstance(own, str):
+        return own
+    if "price" in own and isinstance(hardware.profile, dict) and "price" in hardware.profile:
+        message = "the node has a price too; give that of the node or that of a GPU"
+        raise ConfigError([Problem(message, "hardware.gpu.price")])
+    whole = not missing_settings(own, GpuProfile)
+    if not whole:
+        _check_decided_by_gpu(own, node)
+    return own if whole or "extends" in own else {"extends": node.gpu, **own}
+
+
+def _check_decided_by_gpu(own: Mapping[str, Any], node: NodeProfile) -> None:
+    """Refuse changes of a GPU that do not count beside a node, which has its own interconnect and host."""
+    link = own.get("link")
+    if isinstance(link, Mapping) and ("bandwidth" in link or "latency" in link):
+        message = f"the interconnect of {node.name} joins its GPUs; write profile: {{extends: …, interconnect: …}}"
+        raise ConfigError([Problem(message, "hardware.gpu.link")])
+    if "host" in own and node.host is not None:
+        message = f"the host of {node.name} serves its GPUs; write profile: {{extends: …, host: …}}"
+        raise ConfigError([Problem(message, "hardware.gpu.host")])
+
+
+def _kind(
+    hardware: HardwareConfig, node: NodeProfile | None, count: int, fabric: FabricProfile, paths: Sequence[Path]
+) -> NodeKind:
+    gpu = load_gpu(gpu_given(hardware, node), paths)
     spec = build_device_spec(gpu)
     if node is not None and node.host is not None:
         rate = host_update_rate(node.host, node.gpus_per_node)
         spec = replace(spec, host_update_bytes_per_s=rate, host_speed=node.host.core_speed or 1.0)
     gpus_per_node = hardware.gpus_per_node or (node.gpus_per_node if node else 1)
-    nics = _nics(hardware, node, fabric, gpus_per_node)
+    described = described_nics(hardware, node, fabric, gpus_per_node)
+    limited = limited_nics(described, port_limit(hardware, fabric))
     reduces = node is not None and bool(node.interconnect.in_switch_reduction)
-    return NodeKind(count, gpu, spec, gpus_per_node, _inside(node, gpu), nics, _price(gpu, node), reduces)
+    name = gpu.name if node is None else node.name
+    price = _price(hardware, gpu, node)
+    return NodeKind(name, count, gpu, spec, gpus_per_node, _inside(node, gpu), described, limited, price, reduces)
 
 
 def _inside(node: NodeProfile | None, gpu: GpuProfile) -> NodeInside:
@@ -119,19 +180,9 @@ def _pcie_tree(link: Interconnect) -> PcieTree | None:
     return replace(tree, socket_bytes_per_s=sockets.bandwidth, socket_latency_s=sockets.latency)
 
 
-def _nics(hardware: HardwareConfig, node: NodeProfile | None, fabric: FabricProfile, gpus_per_node: int) -> Nics:
-    """A bandwidth given by the user is that of the whole node; profiles say it per NIC."""
-    if hardware.network_bandwidth is not None:
-        count = min(hardware.nics_per_node or 1, gpus_per_node)
-        latency_s = node.nics.latency if node is not None and hardware.nics_per_node else 0.0
-        return Nics(count, hardware.network_bandwidth / count, latency_s)
-    if node is not None:
-        # Fewer GPUs than the node has keep their share of its NICs.
-        return Nics(min(node.nics.count, gpus_per_node), node.nics.bandwidth, node.nics.latency)
-    return Nics(gpus_per_node, fabric.bandwidth, fabric.latency)
-
-
-def _price(gpu: GpuProfile, node: NodeProfile | None) -> float:
-    if node is not None and node.price is not None:
+def _price(hardware: HardwareConfig, gpu: GpuProfile, node: NodeProfile | None) -> float:
+    """Of one GPU: what the experiment says of it, else its share of the node's price."""
+    own = isinstance(hardware.gpu, dict) and "price" in hardware.gpu
+    if node is not None and node.price is not None and not own:
         return node.price.usd_per_hour / node.gpus_per_node
     return gpu.price.usd_per_hour if gpu.price is not None else 0.0

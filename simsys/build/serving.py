@@ -10,6 +10,7 @@ from typing import Any, cast
 from simpy.events import Event
 
 from simsys.build.cluster import Cluster
+from simsys.build.engine_support import engine_warnings
 from simsys.build.imperfections import build_jitter, imperfections
 from simsys.build.model import build_model
 from simsys.build.modules import module_options
@@ -112,12 +113,13 @@ class ServingJob(ServingSetup):
 
     def warnings(self) -> list[Problem]:
         """What may have been meant otherwise than it was understood, each with the setting that it is about."""
-        return []
+        return [*self.cluster.warnings, *engine_warnings(self.engine, self.cluster.gpu_profiles, "serving.engine")]
 
     def assumptions(self) -> list[str]:
         """What the figures rest on."""
         return [
             *serving_assumptions(self),
+            *self.cluster.assumptions,
             *imperfections(self.config),
             *self.requests.notes,
             *self._economics(),
@@ -273,7 +275,7 @@ def serving_job(config: SimulationConfig, cluster: Cluster, model: Model) -> Ser
         settings,
         cluster,
         model,
-        load_engine(settings.engine),
+        load_engine(settings.engine, config.profile_folders),
         layout,
         _precision(settings, cluster, model),
         draft_model=draft,

@@ -12,6 +12,7 @@ from simsys.build.batches import iteration_assumptions, mean_over_iterations
 from simsys.build.campaign import run_campaign
 from simsys.build.checkpoints import build_checkpoints
 from simsys.build.cluster import Cluster
+from simsys.build.engine_support import engine_warnings
 from simsys.build.imperfections import build_jitter, imperfections
 from simsys.build.training_memory import host_bytes, memory_by_stage
 from simsys.build.training_setup import TrainingSetup
@@ -155,7 +156,7 @@ class TrainingJob(TrainingSetup):
 
     def warnings(self) -> list[Problem]:
         """What may have been meant otherwise than it was understood, each with the setting that it is about."""
-        return []
+        return [*self.cluster.warnings, *engine_warnings(self.engine, self.cluster.gpu_profiles, "training.engine")]
 
     def assumptions(self) -> list[str]:
         """What the figures rest on."""
@@ -167,6 +168,7 @@ class TrainingJob(TrainingSetup):
             f"collectives: {self.settings.communication_pattern}",
             *self._shared_gpu(),
             *iteration_assumptions(self.settings),
+            *self.cluster.assumptions,
             *imperfections(self.config),
         ]
 
@@ -231,8 +233,8 @@ def training_job(config: SimulationConfig, cluster: Cluster, model: Model) -> Tr
     )
     if layout.world_size != cluster.num_gpus:
         raise UsageError(f"the degrees need {layout.world_size} GPUs, the cluster has {cluster.num_gpus}")
-    precision = training_precision(settings, cluster.spec)
-    return TrainingJob(config, settings, cluster, model, load_engine(settings.engine), layout, precision)
+    engine = load_engine(settings.engine, config.profile_folders)
+    return TrainingJob(config, settings, cluster, model, engine, layout, training_precision(settings, cluster.spec))
 
 
 def training_precision(settings: TrainingConfig, spec: DeviceSpec) -> Precision:

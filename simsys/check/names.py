@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from typing import get_args
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar, get_args
 
 from simsys.build.cluster import Cluster
 from simsys.build.device import build_device_spec
 from simsys.build.modules import module_options
+from simsys.build.nodes import gpu_given
 from simsys.build.serving import SCHEDULER_LIMITS
 from simsys.build.training import training_precision
 from simsys.build.training_setup import data_parallel_module
@@ -16,54 +18,63 @@ from simsys.check.findings import Findings
 from simsys.collectives.choose import named
 from simsys.config.document import KeyPath
 from simsys.config.experiment import ServingConfig, ServingPrecision, SimulationConfig
-from simsys.config.hardware import EngineProfile, NodeProfile, load_engine, load_fabric, load_gpu, load_node
+from simsys.config.hardware import Given, NodeProfile, load_fabric, load_gpu, load_node, no_profiles
+from simsys.config.hardware_schema import Profile
 from simsys.config.training import TrainingConfig, TrainingPrecision
 from simsys.errors import SimsysError, did_you_mean
 from simsys.framework import FRAMEWORKS, DataParallel, DecodePhase, PrefillPhase, Router, Scheduler
 from simsys.model.precision import WEIGHT_ONLY
 from simsys.platform.device_spec import DeviceSpec
 
-PROFILE, GPU = ("hardware", "profile"), ("hardware", "gpu")
+Profiled = TypeVar("Profiled", bound=Profile)
+
+PROFILE, GPU, FABRIC = ("hardware", "profile"), ("hardware", "gpu"), ("hardware", "fabric")
 
 
 def check_hardware(config: SimulationConfig, found: Findings) -> DeviceSpec | None:
     """Load the profiles that the hardware names; return the GPU's data if all of them are sound."""
-    hardware = config.hardware
+    hardware, own = config.hardware, config.profile_folders
     before = len(found.errors)
+    if hardware.profile_folder is not None and not own:
+        found.error(("hardware", "profile_folder"), no_profiles(hardware.profile_folder))
     node: NodeProfile | None = None
     profile_at: KeyPath = PROFILE
     if hardware.nodes is not None:
         profile_at = ("hardware", "nodes", 0, "profile")
-        named_nodes = [_named_node(index, group.profile, found) for index, group in enumerate(hardware.nodes)]
-        node = named_nodes[0]
+        kinds = [
+            _profile(("hardware", "nodes", index, "profile"), group.profile, load_node, own, found)
+            for index, group in enumerate(hardware.nodes)
+        ]
+        node = kinds[0]
     elif hardware.profile is not None:
-        node = found.attempt(PROFILE, lambda: load_node(str(hardware.profile)))
+        node = _profile(PROFILE, hardware.profile, load_node, own, found)
     if hardware.fabric is not None:
-        found.attempt(("hardware", "fabric"), lambda: load_fabric(str(hardware.fabric)))
+        _profile(FABRIC, hardware.fabric, load_fabric, own, found)
     if node is not None and hardware.nodes is None and (hardware.gpus_per_node or 0) > node.gpus_per_node:
         message = f"a {node.name} has {node.gpus_per_node} GPUs, not {hardware.gpus_per_node}; add nodes (num_nodes)"
         found.error(("hardware", "gpus_per_node"), message)
     gpu = None
-    if hardware.gpu is not None:
-        given, extends = hardware.gpu, not isinstance(hardware.gpu, str) and "extends" in hardware.gpu
-        unknown_at = (*GPU, "extends") if extends and found.written((*GPU, "extends")) else GPU
-        gpu = found.attempt(GPU, lambda: load_gpu(given), error_at=unknown_at)
+    if hardware.gpu is not None and (node is not None or hardware.profile is None):
+        given = found.attempt(GPU, lambda: gpu_given(hardware, node))
+        gpu = _profile(GPU, given, load_gpu, own, found) if given is not None else None
     elif node is not None:
-        named = node.gpu
-        gpu = found.attempt(profile_at, lambda: load_gpu(named))
+        gpu = _profile(profile_at, node.gpu, load_gpu, own, found)
     if gpu is None or len(found.errors) > before:
         return None
     return build_device_spec(gpu)
 
 
-def _named_node(index: int, name: str, found: Findings) -> NodeProfile | None:
-    return found.attempt(("hardware", "nodes", index, "profile"), lambda: load_node(name))
-
-
-def check_engine(config: SimulationConfig, found: Findings) -> EngineProfile | None:
-    """Load the engine profile."""
-    settings = _settings(config)
-    return found.attempt((config.kind, "engine"), lambda: load_engine(settings.engine))
+def _profile(
+    path: KeyPath,
+    given: Given,
+    load: Callable[[Given, Sequence[Path]], Profiled],
+    folders: Sequence[Path],
+    found: Findings,
+) -> Profiled | None:
+    """Load the profile at a path of the scenario; what it extends may be unknown."""
+    extends = (*path, "extends")
+    unknown_at = extends if isinstance(given, Mapping) and found.written(extends) else path
+    return found.attempt(path, lambda: load(given, folders), error_at=unknown_at)
 
 
 def check_precision(config: SimulationConfig, spec: DeviceSpec, found: Findings) -> None:

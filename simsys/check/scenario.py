@@ -14,13 +14,14 @@ from simsys.build.job import gpus_of, job_of
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
 from simsys.check.advice import advice, cheapest_lever
+from simsys.check.engines import check_engine, check_support
 from simsys.check.exceptions import check_exceptions
 from simsys.check.failures import check_failures
 from simsys.check.findings import Findings, as_written_text, key_path, unlocated, with_aliases
 from simsys.check.jobs import jobs_of
 from simsys.check.levers import memory_problem
 from simsys.check.model import check_model, source_path
-from simsys.check.names import check_engine, check_hardware, check_modules, check_pattern, check_precision
+from simsys.check.names import check_hardware, check_modules, check_pattern, check_precision
 from simsys.check.nearest import nearest_divisors
 from simsys.check.parallelism import check_parallelism
 from simsys.check.replicas import check_replicas
@@ -160,6 +161,8 @@ def _look_into(config: SimulationConfig, job: JobConfig | None, found: Findings,
         check_exceptions(config, cluster, found)
     if cluster is not None:
         check_failures(config, cluster, found)
+    if cluster is not None and engine is not None:
+        check_support(config, cluster, engine, found)
     check_parallelism(config, cluster, model, found)
     check_serving_options(config, spec, engine, model, found)
     if cluster is not None and not found.errors:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from simsys.build.model import build_model
 from simsys.build.serving import kv_precision
+from simsys.check.engines import engines
 from simsys.check.findings import Findings
 from simsys.check.parallelism import split_problem
 from simsys.config.engine_schema import EngineProfile
 from simsys.config.experiment import ModelConfig, SimulationConfig
-from simsys.config.hardware import load_engine, profile_names
 from simsys.model.model import Model
 from simsys.model.precision import half_of
 from simsys.platform.device_spec import DeviceSpec
@@ -45,7 +45,7 @@ def _check_graphs(config: SimulationConfig, engine: EngineProfile, found: Findin
     wanted = [("cuda_graphs", given.cuda_graphs), ("max_cudagraph_capture_size", given.max_cudagraph_capture_size)]
     for name, value in wanted:
         if value and engine.cuda_graphs is None:
-            others = [each for each in profile_names("engine") if load_engine(each).cuda_graphs is not None]
+            others = [each.name for each in engines(config.profile_folders) if each.cuda_graphs is not None]
             found.error(
                 ("serving", name), f"{engine.name} has no CUDA graphs, but {', '.join(others)} have; remove {name}"
             )
@@ -72,7 +72,7 @@ def _check_kv_precision(config: SimulationConfig, spec: DeviceSpec, engine: Engi
     if known is None or wanted in known:
         return
     near = next((name for name in ("fp8", "int8", half) if name in known), known[0])
-    others = [name for name in profile_names("engine") if wanted in (load_engine(name).kv_precisions or ())]
+    others = [each.name for each in engines(config.profile_folders) if wanted in (each.kv_precisions or ())]
     message = f"{engine.name} keeps keys and values in {', '.join(known)}, not in {wanted}; write kv_precision: {near}"
     found.error(KV, message + f" or use engine: {others[0]}" * bool(others))
 

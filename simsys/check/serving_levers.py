@@ -41,9 +41,9 @@ def serving_levers(job: ServingJob) -> Iterator[Lever]:
         for lever in _tensor_levers(job, within):
             yield {**lever, **fp8}
     drawn = job.config.network.topology_type == "custom"  # for just these GPUs
-    hardware = job.config.hardware
+    hardware, own = job.config.hardware, job.config.profile_folders
     if hardware.nodes is None and hardware.num_nodes == 1 and not drawn:
-        whole = MAX_TENSOR_DEGREE if hardware.profile is None else load_node(hardware.profile).gpus_per_node
+        whole = MAX_TENSOR_DEGREE if hardware.profile is None else load_node(hardware.profile, own).gpus_per_node
         yield from _tensor_levers(job, range(gpus + 1, min(whole, MAX_TENSOR_DEGREE) + 1))
     if not drawn:
         for num_nodes in range(job.config.hardware.num_nodes + 1, MAX_NODES + 1):

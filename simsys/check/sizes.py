@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
+from simsys.build.sizes import size_problem
 from simsys.check.findings import Findings
 from simsys.config.document import KeyPath
 from simsys.config.experiment import SimulationConfig
+from simsys.errors import SimsysError
 
 MAX_COUNT = 1_000_000_000
-MAX_GPUS = 131_072
-MAX_FULL_MESH_NODES = 1_024
 MAX_COUNTS: Mapping[str, int] = {
     "num_layers": 10_000,
     "num_iterations": 1_000_000,
@@ -33,20 +34,18 @@ def check_sizes(config: SimulationConfig, found: Findings) -> bool:
                 found.error(path, f"must be at most {limit}, not {_shown(count)}")
     if len(found.errors) > before:
         return False
-    hardware = config.hardware
-    gpus = hardware.num_nodes * (hardware.gpus_per_node or 1)
-    if gpus > MAX_GPUS:
-        found.error(("hardware", "num_nodes"), f"{gpus} GPUs are too many to simulate; at most {MAX_GPUS}")
-    elif config.network.topology_type == "full_mesh" and hardware.num_nodes > MAX_FULL_MESH_NODES:
-        message = f"a full mesh joins at most {MAX_FULL_MESH_NODES} nodes, not {hardware.num_nodes}"
-        found.error(("network", "topology_type"), f"{message}; use switch, tree or torus_2d")
+    problem = None
+    with suppress(SimsysError):  # a profile that is unknown or wrong is reported where profiles are checked
+        problem = size_problem(config.hardware, config.network, config.profile_folders)
+    if problem is not None:
+        found.error(*problem)
     return len(found.errors) == before
 
 
 def _counts(values: Any, path: KeyPath) -> Iterator[tuple[KeyPath, int]]:
     if isinstance(values, dict):
         for key, value in values.items():
-            if key not in ("options", "layers", "gpu"):  # these have schemas of their own
+            if key not in ("options", "layers", "gpu", "profile", "fabric"):  # these have schemas of their own
                 yield from _counts(value, (*path, key))
     elif isinstance(values, list):
         for index, value in enumerate(values):

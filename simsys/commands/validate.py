@@ -90,12 +90,13 @@ def validate(
 
 def _readings(files: Sequence[Path], on: Path | None, scenario: str | None, *, strict: bool) -> list[Reading]:
     """The measurements of some files, or of those that come with simsys."""
+    from simsys.build.relocation import relocated
     from simsys.config.experiment import SimulationConfig
     from simsys.fidelity.readers import read_measurements, shipped_tables
     from simsys.fidelity.reading import check
 
     config = SimulationConfig.from_yaml(on, scenario) if on is not None else None
-    where = config.model_dump(mode="json", exclude_unset=True) if config is not None else None
+    where = relocated(config, Path(), with_defaults=False) if config is not None else None
     readings = [read_measurements(file, where) for file in files or shipped_tables()]
     if strict:
         check(readings)

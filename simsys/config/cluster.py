@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import Field, PositiveInt, model_validator
 
@@ -60,20 +61,76 @@ def _quantity(value: Any, unit: str) -> str:
     return f"{value} {unit}"
 
 
-class NodeGroup(FrozenModel):
-    """Equal nodes of a cluster that has several kinds: their profile, and how many."""
+def _count_of(group: object) -> Any:
+    """How many nodes an entry of `nodes` stands for, as written; None if it is no entry."""
+    if isinstance(group, dict):
+        return group.get("count", 1)
+    return getattr(group, "count", None)
 
-    profile: str
+
+ProfileGiven: TypeAlias = str | dict[str, Any]
+"""A profile's name, or its settings, which may extend a profile by name."""
+
+
+def _changed_gpu(base: Any, changes: dict[str, Any]) -> dict[str, Any]:
+    """A GPU with what the aliases ``compute_tflops`` and ``memory_gb`` say of it."""
+    own = {"extends": base} if isinstance(base, str) else base
+    if not isinstance(own, dict):
+        raise invalid("compute_tflops and memory_gb change a named GPU; add gpu_model, e.g. gpu_model: H100")
+    twice = next((key for key in changes if key in own), None)
+    if twice is not None:
+        alias = {"peak": "compute_tflops", "memory": "memory_gb"}[twice]
+        raise invalid(f"{alias} is another name of gpu.{twice}; give one of them")
+    return {**own, **changes}
+
+
+class NodeGroup(FrozenModel):
+    """Equal nodes of a cluster that has several kinds: their profile, by name or inline, and how many."""
+
+    profile: ProfileGiven
     count: PositiveInt = 1
+
+
+class NicConfig(FrozenModel):
+    """The network cards (NICs) of each node; all are alike.
+
+    `bandwidth` is that of each NIC in one direction: by default that of the node profile, or without one that of a
+    port of the fabric. `count` is their number per node: by default that of the node profile, or one per GPU.
+    `latency` is the time from GPU memory to the wire: by default that of the node profile, or of the fabric.
+    """
+
+    other_names: ClassVar[Mapping[str, str]] = {
+        "nics_per_node": "count",
+        "num_nics": "count",
+        "speed": "bandwidth",
+        "network_bandwidth": "bandwidth",
+    }
+
+    bandwidth: BytesPerSecond | None = None
+    count: Annotated[int, Field(strict=True, ge=1, le=1024)] | None = None
+    latency: NonNegativeSeconds | None = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if self.bandwidth is None and self.count is None and self.latency is None:
+            raise invalid("give bandwidth, count or latency, e.g. nic: {bandwidth: 400 Gb/s, count: 8}")
+        return self
 
 
 class HardwareConfig(FrozenModel):
     """The cluster: a node profile, or a GPU and how many of them a node has.
 
+    A profile (`profile`, `gpu`, `fabric`) is a name, or settings of which ``extends`` names the profile that they
+    change. Beside a node profile, settings of `gpu` without ``extends`` change the GPU of the node. Names are looked
+    up beside the experiment first, or in `profile_folder`: in the folders ``gpus``, ``nodes``, ``fabrics`` and
+    ``engines`` there, or below ``hardware_profiles`` there.
+
     Of a cluster with several kinds of nodes, `nodes` are these, in the order of their numbers, in place of `profile`,
     `gpu` and `num_nodes`; all have the same number of GPUs.
 
-    `network_bandwidth` is that of a node; `nics_per_node` network cards share it, one if left out.
+    `nic` describes the network cards of each node, `fabric` the network that joins them; a NIC is no faster than a
+    port of a fabric that is named. `network_bandwidth` is an older form: the bandwidth of a whole node, which
+    `nics_per_node` network cards share (one card if left out).
 
     `exceptions` are GPUs that differ from the others, `slowdowns` are GPUs that are slow for some time, and `jitter`
     lets all computations vary.
@@ -82,12 +139,14 @@ class HardwareConfig(FrozenModel):
     TFLOP/s at 16 bit), ``memory_gb``, ``network_bandwidth_gbps`` (GB/s) for ``network_bandwidth``.
     """
 
-    profile: str | None = None
-    gpu: str | dict[str, Any] | None = None
+    profile: ProfileGiven | None = None
+    gpu: ProfileGiven | None = None
     num_nodes: PositiveInt = 1
     nodes: Annotated[list[NodeGroup], Field(min_length=1)] | None = None
     gpus_per_node: PositiveInt | None = None
-    fabric: str | None = None
+    fabric: ProfileGiven | None = None
+    profile_folder: Annotated[str, Field(min_length=1)] | None = None
+    nic: NicConfig | None = None
     network_bandwidth: BytesPerSecond | None = None
     nics_per_node: Annotated[int, Field(strict=True, ge=1, le=1024)] | None = None
     exceptions: list[DeviceException] = Field(default_factory=list)
@@ -113,10 +172,7 @@ class HardwareConfig(FrozenModel):
         if "memory_gb" in data:
             changes["memory"] = _quantity(data.pop("memory_gb"), "GB")
         if changes:
-            base = data.get("gpu")
-            if not isinstance(base, str):
-                raise invalid("compute_tflops and memory_gb change a named GPU; add gpu_model, e.g. gpu_model: H100")
-            data["gpu"] = {"extends": base, **changes}
+            data["gpu"] = _changed_gpu(data.get("gpu"), changes)
         return data
 
     @model_validator(mode="before")
@@ -125,17 +181,22 @@ class HardwareConfig(FrozenModel):
         """`num_nodes` is the sum over the kinds."""
         if not isinstance(data, dict) or not isinstance(data.get("nodes"), list | tuple):
             return data
-        counts = [each.get("count", 1) if isinstance(each, dict) else each.count for each in data["nodes"]]
+        counts = [_count_of(each) for each in data["nodes"]]
         if not all(isinstance(count, int) for count in counts):
-            return data
+            return data  # the schema reports what is wrong
         if data.get("num_nodes") not in (None, sum(counts)):
             raise invalid_at(("num_nodes",), f"nodes are {sum(counts)} in all; leave num_nodes out", data["num_nodes"])
         return {**data, "num_nodes": sum(counts)}
 
     @model_validator(mode="after")
-    def _cards_share_a_bandwidth(self) -> Self:
+    def _one_description_of_nics(self) -> Self:
+        older = next((key for key in ("network_bandwidth", "nics_per_node") if getattr(self, key) is not None), None)
+        if self.nic is not None and older is not None:
+            message = f"nic and {older} both describe the network cards; leave {older} out"
+            raise invalid_at((older,), message, getattr(self, older))
         if self.nics_per_node is not None and self.network_bandwidth is None:
-            message = "nics_per_node share network_bandwidth; give that too, or leave it out"
+            instead = f"write nic: {{count: {self.nics_per_node}}}"
+            message = f"nics_per_node share network_bandwidth, which is missing; {instead}"
             raise invalid_at(("nics_per_node",), message, self.nics_per_node)
         return self
 

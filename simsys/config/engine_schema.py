@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from simsys.config.base import FrozenModel
-from simsys.config.hardware_schema import Count, DType, Profile
+from simsys.config.hardware_schema import Count, Profile
+from simsys.config.kernel_schema import DType
 from simsys.units import Fraction, NonNegativeBytes, NonNegativeSeconds
 
 
@@ -39,6 +40,9 @@ class EngineProfile(Profile):
     """What a software stack adds to the kernels, whatever the model.
 
     Args:
+        platforms: Software platforms that it runs on, such as ``CUDA`` and ``ROCm`` (`GpuProfile.platform`); left out,
+            any.
+        min_compute_capability: The least that NVIDIA GPUs need (`GpuProfile.compute_capability`); left out, any.
         per_layer: What one layer loses between its kernels in one forward pass, however they are launched; of a
             serving step on an A100, over which `GpuProfile.kernel_gap` says what others lose.
         launch_per_layer: How long the host needs to launch the kernels of one layer one by one; it runs ahead of the
@@ -72,6 +76,8 @@ class EngineProfile(Profile):
             Megatron-LM; left out, as much.
     """
 
+    platforms: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)] | None = None
+    min_compute_capability: Annotated[float, Field(strict=True, ge=1, le=100)] | None = None
     per_layer: NonNegativeSeconds
     launch_per_layer: NonNegativeSeconds | None = None
     per_prompt_layer: NonNegativeSeconds | None = None

@@ -16,6 +16,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt, PrivateAttr, model_vali
 
 from simsys.config.base import CommunicationPattern, FrozenModel, invalid
 from simsys.config.cluster import HardwareConfig, NetworkConfig
+from simsys.config.hardware import own_folders
 from simsys.config.parallelism import ParallelismConfig
 from simsys.config.serving_options import AutoscalingConfig, DisaggregatedConfig, LoraConfig, SpeculativeConfig
 from simsys.config.training import TrainingConfig
@@ -317,6 +318,11 @@ class SimulationConfig(FrozenModel):
     def folder(self) -> Path:
         """The folder that relative paths in the scenario start from: that of the experiment file."""
         return self._folder
+
+    @property
+    def profile_folders(self) -> tuple[Path, ...]:
+        """Folders with the user's own hardware and engine profiles, best first."""
+        return own_folders(self._folder, self.hardware.profile_folder)
 
     @property
     def kind(self) -> Literal["training", "serving", "jobs"]:

@@ -7,14 +7,14 @@ where it comes from: its keys are fields (``memory``, ``link.latency``) and spea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date
-from itertools import pairwise
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from simsys.config.base import FrozenModel, invalid
+from simsys.config.kernel_schema import DType, Efficiency, Floors, KernelKind
 from simsys.errors import did_you_mean
 from simsys.units import (
     Bytes,
@@ -27,10 +27,6 @@ from simsys.units import (
     Watts,
 )
 
-DType: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "int8", "int4", "fp4"]
-KernelDType: TypeAlias = DType | Literal["fp8_block", "weight_only", "default"]
-"""Of kernels: fp8 with a scale for each block has its own, and so have weights that are computed with in 16 bit."""
-KernelKind: TypeAlias = Literal["gemm", "conv", "attention", "decode_attention", "memory"]
 Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 
 UNSOURCED = frozenset({"name", "vendor", "sources", "fits", "price"})
@@ -63,6 +59,15 @@ def leaves(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
             yield from leaves(value, f"{path}.")
         else:
             yield path, value
+
+
+def _plain_value(key: str) -> Callable[[Any], Any]:
+    """A validator that takes a plain value for a mapping with this key alone."""
+
+    def expand(given: Any) -> Any:
+        return {key: given} if isinstance(given, str | int | float) and not isinstance(given, bool) else given
+
+    return expand
 
 
 def speaks_for(key: str, path: str) -> bool:
@@ -98,10 +103,15 @@ class Profile(FrozenModel):
 
 
 class Peak(FrozenModel):
-    """Peak rate in one dtype; `sparse` is the vendor's figure for 2:4 structured sparsity and is not used."""
+    """Peak rate in one dtype; `sparse` is the vendor's figure for 2:4 structured sparsity and is not used.
+
+    A plain rate is the dense one.
+    """
 
     dense: FlopPerSecond
     sparse: FlopPerSecond | None = None
+
+    _plain = model_validator(mode="before")(_plain_value("dense"))
 
 
 class Link(FrozenModel):
@@ -118,56 +128,13 @@ class GpuLink(Link):
 
 
 class Price(FrozenModel):
-    """What one GPU (or node) costs to rent, and when and where that was asked."""
+    """What one GPU (or node) costs to rent, and when and where that was asked; a plain price is the user's own."""
 
     usd_per_hour: UsdPerHour
     as_of: date | None = None
     source: str = "user"
 
-
-class CurvePoint(FrozenModel):
-    """Shares of peak compute and of peak memory bandwidth at a number of GEMM rows (tokens)."""
-
-    rows: Annotated[int, Field(strict=True, ge=1)]
-    compute: Fraction
-    memory: Fraction
-
-
-def _increasing(points: tuple[CurvePoint, ...]) -> tuple[CurvePoint, ...]:
-    if any(left.rows >= right.rows for left, right in pairwise(points)):
-        raise invalid("the points of a curve are in order of increasing rows")
-    return points
-
-
-def _with_default(curves: dict[str, Any]) -> dict[str, Any]:
-    if "default" not in curves:
-        raise invalid("an entry named 'default' is needed, for the dtypes that have none of their own")
-    return curves
-
-
-Curve = Annotated[tuple[CurvePoint, ...], Field(min_length=1), AfterValidator(_increasing)]
-Curves = Annotated[dict[KernelDType, Curve], AfterValidator(_with_default)]
-
-
-def _by_dtype(given: Any) -> Any:
-    return given if isinstance(given, Mapping) else {"default": given}
-
-
-Floors = Annotated[dict[KernelDType, NonNegativeSeconds], BeforeValidator(_by_dtype), AfterValidator(_with_default)]
-
-
-class Efficiency(FrozenModel):
-    """Curves by kind of kernel, each by dtype or ``default``; between points linear in the logarithm of rows.
-
-    Those of `grouped_gemm`, the products of experts with the rows of each, are as those of `gemm` where left out.
-    """
-
-    gemm: Curves
-    grouped_gemm: Curves | None = None
-    conv: Curves
-    attention: Curves
-    decode_attention: Curves
-    memory: Curves
+    _plain = model_validator(mode="before")(_plain_value("usd_per_hour"))
 
 
 class Host(FrozenModel):
@@ -184,11 +151,17 @@ class Host(FrozenModel):
     core_speed: Annotated[float, Field(strict=True, ge=0.1, le=10)] | None = None
 
 
+PLATFORM_OF: Mapping[str, str] = {"nvidia": "CUDA", "amd": "ROCm"}
+"""Software platform of the GPUs of a vendor that has one; Intel has XPU and Gaudi."""
+
+
 class GpuProfile(Profile):
     """One GPU model.
 
     Args:
         vendor: Who makes it.
+        platform: Its software platform, such as ``CUDA``; left out, that of the vendor (`PLATFORM_OF`).
+        compute_capability: What NVIDIA calls the features of a generation, such as 9.0.
         nccl: Generation whose constants NCCL's tuning model has for it; left out, transfers cost what the links say.
         peak: Peak rate by dtype, for the dtypes it has.
         memory: Device memory that the driver shows; GiB where the vendor's "GB" are GiB.
@@ -207,6 +180,8 @@ class GpuProfile(Profile):
     """
 
     vendor: str
+    platform: Annotated[str, Field(min_length=1)] | None = None
+    compute_capability: Annotated[float, Field(strict=True, ge=1, le=100)] | None = None
     nccl: Literal["volta", "ampere", "hopper", "blackwell"] | None = None
     peak: Annotated[dict[DType, Peak], Field(min_length=1)]
     memory: Bytes
@@ -220,6 +195,11 @@ class GpuProfile(Profile):
     efficiency: Efficiency
     kernel_floor: dict[KernelKind, Floors] = Field(default_factory=dict)
     kernel_gap: Annotated[float, Field(strict=True, ge=0.1, le=10)] | None = None
+
+    @property
+    def software_platform(self) -> str | None:
+        """Its software platform, given or that of its vendor; None if neither is known."""
+        return self.platform or PLATFORM_OF.get(self.vendor.lower())
 
 
 class Interconnect(Link):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, NonNegativeInt, model_validator
 
@@ -43,7 +43,7 @@ class DeviceException(SomeGpus):
     """GPUs that differ from the others from beginning to end: slower by a `speed` below 1, or of another model."""
 
     speed: Annotated[float, Field(gt=0, le=100)] = 1.0
-    gpu: str | None = None
+    gpu: str | dict[str, Any] | None = None
 
     @model_validator(mode="after")
     def _differs(self) -> Self:

@@ -16,6 +16,9 @@ from simsys.config.document import Document, KeyPath, Mark, parse_document, pars
 from simsys.config.validation import Locate, problem_at, validate, validate_all
 from simsys.errors import ConfigError, Problem, UsageError
 
+PROFILES = (("hardware", "gpu"), ("hardware", "gpu_model"), ("hardware", "profile"), ("hardware", "fabric"))
+"""Settings that name a profile or hold one, which may extend a profile by name."""
+
 __all__ = [
     "Document",
     "KeyPath",
@@ -185,7 +188,7 @@ def apply_overrides(data: Mapping[str, Any], assignments: Sequence[str]) -> dict
     Args:
         data: A scenario's settings; not changed.
         assignments: Such as ``"parallelism.tp_degree=4"``; the value is YAML (`4`, `5 ms`, `[1, 2]`, `{a: 1}`). Later
-            ones win; mappings on the way are created.
+            ones win; mappings on the way are created, and a profile's name becomes a profile that extends it.
 
     Raises:
         UsageError: An assignment of another form, or one that goes through a value that is no mapping.
@@ -193,15 +196,24 @@ def apply_overrides(data: Mapping[str, Any], assignments: Sequence[str]) -> dict
     changed = copy.deepcopy(dict(data))
     for assignment in assignments:
         path, value = _assignment(assignment)
+        _use_one_name(changed.get("hardware"), path)
         inner = changed
         for depth, key in enumerate(path[:-1], start=1):
             if inner.get(key) is None:
                 inner[key] = {}
+            elif path[:depth] in PROFILES and isinstance(inner[key], str):
+                inner[key] = {"extends": inner[key]}
             inner = inner[key]
             if not isinstance(inner, dict):
                 raise UsageError(f"--set {assignment}: {'.'.join(path[:depth])!r} is a value and has no keys")
         inner[path[-1]] = value
     return changed
+
+
+def _use_one_name(hardware: object, path: tuple[str, ...]) -> None:
+    """A GPU under its older name takes settings below `hardware.gpu` too."""
+    if path[:2] == ("hardware", "gpu") and isinstance(hardware, dict) and "gpu" not in hardware:
+        hardware |= {"gpu": hardware.pop("gpu_model")} if "gpu_model" in hardware else {}
 
 
 def _assignment(text: str) -> tuple[tuple[str, ...], Any]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
 from simsys.analysis.bottlenecks import find_bottlenecks
+from simsys.build.relocation import relocated
 from simsys.config.experiment import SimulationConfig
 from simsys.metrics.result import RunResult
 from simsys.metrics.serving_log import ServingLog
@@ -101,19 +101,7 @@ def config_yaml(config: SimulationConfig, folder: Path) -> str:
 
     Settings without a value are left out. Relative paths, which start from the original's folder, are rewritten.
     """
-    data = config.model_dump(mode="json", exclude_none=True, by_alias=True)
-    start = folder.resolve()
-    trace = data.get("workload", {}).get("trace")
-    for section, key in ((trace, "path"), (data["model"], "huggingface"), (data["network"], "edges_file")):
-        if section and key in section:
-            section[key] = _moved(section[key], config.folder.resolve(), start)
-    return yaml_text(data)
-
-
-def _moved(path: str, old: Path, new: Path) -> str:
-    """A path that meant a file as seen from `old`, as seen from `new`."""
-    absolute = Path(path).expanduser()
-    return path if absolute.is_absolute() else Path(os.path.relpath(old / absolute, new)).as_posix()
+    return yaml_text(relocated(config, folder))
 
 
 def _write_table(table: Mapping[str, Sequence[Any]], file: TextIO) -> None:

@@ -7,21 +7,20 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TextIO
 
 from simsys.build.cluster import build_cluster
 from simsys.check import check_file
 from simsys.platform.topology import LinkSpec, Topology
+from simsys.report.bisection import Bisection, bisection
 from simsys.report.files import write_files
 from simsys.report.listing import table
 from simsys.units import Dimension, pretty
 
 MOST_STEPS = 2_000_000
 """Links followed to count hops; in a large network the hops from some GPUs stand for all."""
-
-MOST_LINKS_OF_BISECTION = 6_000
-"""Maximum flow in a larger graph takes more than seconds."""
 
 _KINDS = ("nvswitch", "pcie switch", "host bridge", "nic", "port", "router", "leaf", "spine", "core", "switch")
 
@@ -57,21 +56,29 @@ class TopologyAnswer:
     Args:
         name: The scenario.
         topology: Its vertices and links.
+        network: What joins the nodes, as in the assumptions of a result; none if there is one node.
         ends: The GPUs whose route is shown.
     """
 
     name: str
     topology: Topology
     ends: tuple[int, int]
+    network: str | None = None
+
+    @cached_property
+    def bisection(self) -> Bisection | None:
+        """The least bandwidth between two halves of its nodes."""
+        return bisection(self.topology)
 
     def as_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
-        topology, hops = self.topology, count_hops(self.topology)
+        topology, hops, found = self.topology, count_hops(self.topology), self.bisection
         route = [_link_row(topology, topology.links[index]) for index in topology.route(*self.ends)]
         return {
             "name": self.name,
             "topology": topology.name,
             "routing": topology.routing.kind,
+            "network": self.network,
             "vertices": count_vertices(topology),
             "links": _links_by_kind(topology),
             "hops": {
@@ -80,7 +87,8 @@ class TopologyAnswer:
                 "mean": hops.mean,
                 "from_gpus": hops.sources,
             },
-            "bisection_bytes_per_s": bisection_bytes_per_s(topology),
+            "bisection_bytes_per_s": found.bytes_per_s if found else None,
+            "bisection_is_exact": found.exact if found else None,
             "route": {"src": self.ends[0], "dst": self.ends[1], "links": route},
         }
 
@@ -89,15 +97,16 @@ class TopologyAnswer:
         facts = self.as_dict()
         hops, total = facts["hops"], sum(facts["hops"]["pairs"].values())
         vertices = ", ".join(f"{count:,} {kind}" for kind, count in facts["vertices"].items())
-        lines = [f"{self.name}: {facts['topology']}, routing {facts['routing']}", f"  vertices: {vertices}", ""]
+        lines = [f"{self.name}: {facts['topology']}, routing {facts['routing']}", f"  vertices: {vertices}"]
+        lines += [*([f"  {self.network}"] if self.network else []), ""]
         lines += _indented(facts["links"])
         counted = hops["from_gpus"]
         of = "" if counted == self.topology.num_gpus else f", counted from {counted} GPUs spread evenly"
         lines += ["", f"  hops between GPUs: at most {hops['diameter']}, {hops['mean']:.3g} on average{of}"]
         shares = [{"hops": n, "pairs": pairs, "share": f"{pairs / total:.1%}"} for n, pairs in hops["pairs"].items()]
         lines += _indented(shares)
-        if (bisection := facts["bisection_bytes_per_s"]) is not None:
-            lines += ["", f"  bisection bandwidth: {pretty(bisection, Dimension.BYTES_PER_SECOND)} in each direction"]
+        if self.bisection is not None:
+            lines += ["", f"  bisection bandwidth: {_bisection_text(self.bisection)}"]
         name = self.topology.vertex_name
         lines += ["", f"  route from {name(self.ends[0])} to {name(self.ends[1])}"]
         columns = {"to": "to", "kind": "kind", "bandwidth_bytes_per_s": "bytes_per_s", "latency_s": "latency_s"}
@@ -122,11 +131,12 @@ def topology_answers(
     """
     answers = []
     for config in check_file(path, assignments, names, memory=False):
-        topology = build_cluster(config.hardware, config.network, config.folder).topology
+        cluster = build_cluster(config.hardware, config.network, config.folder)
+        topology = cluster.topology
         shown = ends or (0, topology.num_gpus - 1)
         for gpu in shown:
             topology.check_gpu(gpu)
-        answers.append(TopologyAnswer(config.name, topology, shown))
+        answers.append(TopologyAnswer(config.name, topology, shown, cluster.network_text or None))
     return answers
 
 
@@ -168,28 +178,12 @@ def count_hops(topology: Topology) -> Hops:
     return Hops({hops: pairs[hops] for hops in sorted(pairs) if pairs[hops]}, sources)
 
 
-def bisection_bytes_per_s(topology: Topology) -> float | None:
-    """Bandwidth from the first half of the nodes (or GPUs) to the second: the maximum flow, whatever the routing.
-
-    Of an odd number the one in the middle is in neither half. None for one GPU, and for graphs of more than
-    `MOST_LINKS_OF_BISECTION` links.
-    """
-    nodes, size = topology.num_gpus // topology.node_size, topology.node_size
-    half = nodes // 2 * size if nodes > 1 else topology.num_gpus // 2
-    if not half or len(topology.links) > MOST_LINKS_OF_BISECTION:
-        return None
-    import networkx as nx
-    from networkx.algorithms.flow import dinitz
-
-    graph = nx.DiGraph()
-    for link in topology.links:
-        if not graph.has_edge(link.src, link.dst):
-            graph.add_edge(link.src, link.dst, capacity=link.bytes_per_s)
-    for gpu in range(half):
-        graph.add_edge("first", gpu)
-        graph.add_edge(topology.num_gpus - 1 - gpu, "second")
-    flow: float = nx.maximum_flow_value(graph, "first", "second", flow_func=dinitz)
-    return flow
+def _bisection_text(found: Bisection) -> str:
+    rate = pretty(found.bytes_per_s, Dimension.BYTES_PER_SECOND)
+    direction = "in each direction" if found.symmetric else "in the weaker direction"
+    if found.exact:
+        return f"{rate} {direction}"
+    return f"at most {rate} {direction} (the least of the halves that were tried)"
 
 
 def _links_by_kind(topology: Topology) -> list[dict[str, Any]]:

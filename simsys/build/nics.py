@@ -1,0 +1,147 @@
+"""The network cards of a node: what is written of them, what of that is simulated, and what is doubtful about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from simsys.config.cluster import HardwareConfig, NetworkConfig
+from simsys.config.hardware import FabricProfile, NodeProfile
+from simsys.errors import ConfigError, Problem
+from simsys.platform.nodes import Nics
+from simsys.units import Dimension, format_quantity, pretty
+
+NIC, NETWORK_BANDWIDTH = "hardware.nic", "hardware.network_bandwidth"
+
+
+def described_nics(
+    hardware: HardwareConfig, node: NodeProfile | None, fabric: FabricProfile, gpus_per_node: int
+) -> Nics:
+    """The network cards of a node as described: by `nic`, else by the node profile, else one per GPU.
+
+    Of a node profile with more NICs than GPUs are used, each GPU keeps one. `network_bandwidth` is that of the whole
+    node, over `nics_per_node` cards or a single one.
+    """
+    if hardware.network_bandwidth is not None:
+        count = min(hardware.nics_per_node or 1, gpus_per_node)
+        latency_s = node.nics.latency if node is not None and hardware.nics_per_node else 0.0
+        return Nics(count, hardware.network_bandwidth / count, latency_s)
+    usual = Nics(gpus_per_node, fabric.bandwidth, fabric.latency)
+    if node is not None:
+        usual = Nics(min(node.nics.count, gpus_per_node), node.nics.bandwidth, node.nics.latency)
+    given = hardware.nic
+    if given is None:
+        return usual
+    latency_s = usual.latency_s if given.latency is None else given.latency
+    return Nics(given.count or usual.count, given.bandwidth or usual.bytes_per_s, latency_s)
+
+
+def limited_nics(described: Nics, port_bytes_per_s: float | None) -> Nics:
+    """Network cards that are no faster than a port of the fabric; None if that is not a limit."""
+    if port_bytes_per_s is None or described.bytes_per_s <= port_bytes_per_s:
+        return described
+    return replace(described, bytes_per_s=port_bytes_per_s)
+
+
+def simulated_nics(nics: Nics, gpus_per_node: int) -> Nics:
+    """Network cards as a platform has them, at most one per GPU.
+
+    More NICs than GPUs are joined: every GPU has one, with its share of the bandwidth of all.
+    """
+    if nics.count <= gpus_per_node:
+        return nics
+    return Nics(gpus_per_node, nics.bytes_per_s * nics.count / gpus_per_node, nics.latency_s)
+
+
+def port_limit(hardware: HardwareConfig, fabric: FabricProfile) -> float | None:
+    """Bandwidth in bytes/s of a port of the fabric if it limits NICs: if the fabric is named and no total is given."""
+    return fabric.bandwidth if hardware.fabric is not None and hardware.network_bandwidth is None else None
+
+
+def check_nic(
+    hardware: HardwareConfig, network: NetworkConfig, gpus_per_node: int, *, drawn_between_gpus: bool
+) -> None:
+    """Refuse `nic` where the network has no network cards, so that it could not count.
+
+    Args:
+        hardware: What is said of nodes.
+        network: What is said of the network.
+        gpus_per_node: GPUs of each node; one GPU is joined to the fabric directly.
+        drawn_between_gpus: Whether the user's own edges join GPUs, or nodes of one GPU.
+
+    Raises:
+        ConfigError: If something of `nic` would not count.
+    """
+    given = hardware.nic
+    if given is None:
+        return
+    if drawn_between_gpus:
+        message = "the edges join GPUs without network cards; give edges a bandwidth and latency, or use"
+        raise ConfigError([Problem(f"{message} network.link_bandwidth and network.base_latency", NIC)])
+    if gpus_per_node > 1:
+        return
+    direct = "a node of one GPU is joined to the fabric directly"
+    if network.link_bandwidth is not None:
+        message = f"{direct}, by links of network.link_bandwidth; leave out nic or link_bandwidth"
+        raise ConfigError([Problem(message, NIC)])
+    if given.latency is not None:
+        message = f"{direct}; write network.base_latency, the latency of each link"
+        raise ConfigError([Problem(message, f"{NIC}.latency")])
+
+
+def nic_warnings(
+    hardware: HardwareConfig,
+    network: NetworkConfig,
+    fabric: FabricProfile,
+    described: Iterable[Nics],
+    gpus_per_node: int,
+) -> Iterator[Problem]:
+    """What may be meant otherwise than it is understood.
+
+    Args:
+        hardware: What is said of nodes.
+        network: What is said of the network.
+        fabric: The fabric.
+        described: The network cards of each kind of node.
+        gpus_per_node: GPUs of each node.
+    """
+    cards = list(dict.fromkeys(described))
+    if hardware.network_bandwidth is not None:
+        yield Problem(_older_form(hardware, network, fabric, cards[0], gpus_per_node), NETWORK_BANDWIDTH)
+    limit = port_limit(hardware, fabric)
+    if limit is None or hardware.num_nodes == 1:
+        return
+    for nics in cards:
+        if nics.bytes_per_s > limit:
+            port = f"a port of {fabric.name} ({_rate(limit)})"
+            message = f"a NIC of {_rate(nics.bytes_per_s)} is faster than {port}, which limits it"
+            own = hardware.nic is not None and hardware.nic.bandwidth is not None
+            yield Problem(message, f"{NIC}.bandwidth" if own else "hardware.fabric")
+
+
+def _older_form(
+    hardware: HardwareConfig, network: NetworkConfig, fabric: FabricProfile, nics: Nics, gpus_per_node: int
+) -> str:
+    """How a bandwidth of a whole node is understood, and what says it better."""
+    assert hardware.network_bandwidth is not None
+    total = format_quantity(hardware.network_bandwidth, Dimension.BYTES_PER_SECOND)
+    bits = f"{hardware.network_bandwidth * 8e-9:,.6g} Gb/s"
+    cards = f"{nics.count} NIC{'s' * (nics.count > 1)}"
+    each = format_quantity(nics.bytes_per_s, Dimension.BYTES_PER_SECOND)
+    said = f"{total} ({bits}) for the whole node over {cards}"
+    if gpus_per_node > nics.count:
+        said += f", shared by {gpus_per_node} GPUs"
+    if hardware.num_nodes == 1:
+        return f"{said}; a single node does not use it"
+    if gpus_per_node == 1 and network.link_bandwidth is not None:
+        return f"{said}; network.link_bandwidth replaces it"
+    said += f"; write nic: {{bandwidth: {each}, count: {nics.count}}}"
+    if nics.count < gpus_per_node:
+        said += f", or nic: {{bandwidth: {total}, count: {gpus_per_node}}} if each GPU has a NIC of that speed"
+    if hardware.fabric is not None and nics.bytes_per_s > fabric.bandwidth:
+        said += f"; ports of {fabric.name} ({_rate(fabric.bandwidth)}) do not limit it"
+    return said
+
+
+def _rate(bytes_per_s: float) -> str:
+    return pretty(bytes_per_s, Dimension.BYTES_PER_SECOND)

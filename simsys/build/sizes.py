@@ -1,0 +1,78 @@
+"""Whether a cluster is of a size that can be built, so that a slip of the keyboard is a message, not a long wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from simsys.config.cluster import HardwareConfig, NetworkConfig
+from simsys.config.document import KeyPath
+from simsys.config.hardware import NodeProfile, load_node
+
+MAX_GPUS = 131_072
+MAX_MESH_LINKS = 1_100_000
+"""Links of one kind; a full mesh of 1,024 nodes has a million."""
+
+
+def size_problem(
+    hardware: HardwareConfig, network: NetworkConfig, paths: Sequence[Path] = ()
+) -> tuple[KeyPath, str] | None:
+    """What of a cluster is too large: the setting, and why; None if nothing is.
+
+    Args:
+        hardware: What is said of nodes.
+        network: What is said of the network.
+        paths: Folders with the user's own profiles.
+
+    Raises:
+        SimsysError: If there is no such node profile.
+    """
+    kinds = list(_kinds(hardware, paths))
+    gpus = sum(count * size for count, size, _ in kinds)
+    if gpus > MAX_GPUS:
+        nodes = f" ({hardware.num_nodes} nodes)" if hardware.num_nodes > 1 else ""
+        return _place(hardware), f"{gpus} GPUs are too many to simulate{nodes}; at most {MAX_GPUS}"
+    num_nodes = hardware.num_nodes
+    if network.topology_type == "full_mesh" and num_nodes * (num_nodes - 1) > MAX_MESH_LINKS:
+        most = max(n for n in range(1, num_nodes) if n * (n - 1) <= MAX_MESH_LINKS)
+        message = f"a full mesh joins at most {most} nodes, not {num_nodes}; use switch, tree or torus_2d"
+        return ("network", "topology_type"), message
+    if (links := sum(count * _inside(size, node) for count, size, node in kinds)) > MAX_MESH_LINKS:
+        message = f"GPUs that are joined in pairs inside their nodes need {links} links; at most {MAX_MESH_LINKS}"
+        return _place(hardware), message
+    return None
+
+
+def _kinds(hardware: HardwareConfig, paths: Sequence[Path]) -> Iterator[tuple[int, int, NodeProfile | None]]:
+    """Of each kind of node, how many there are, its GPUs, and its profile."""
+    own = hardware.gpus_per_node
+    for group in hardware.nodes or ():
+        node = load_node(group.profile, paths)
+        yield group.count, own or node.gpus_per_node, node
+    if hardware.nodes is None and hardware.profile is not None:
+        node = load_node(hardware.profile, paths)
+        yield hardware.num_nodes, own or node.gpus_per_node, node
+    elif hardware.nodes is None:
+        yield hardware.num_nodes, own or 1, None
+
+
+def _inside(gpus: int, node: NodeProfile | None) -> int:
+    """Links between pairs of GPUs, or of sockets, inside one node."""
+    if node is None:
+        return 0
+    inside = node.interconnect
+    if inside.kind == "nvlink_mesh":
+        return gpus * (gpus - 1)
+    if inside.kind == "pcie_tree":
+        sockets = min(inside.sockets or 1, -(-gpus // (inside.gpus_per_switch or 1)))
+        return sockets * (sockets - 1)
+    return 0
+
+
+def _place(hardware: HardwareConfig) -> KeyPath:
+    """The setting that makes a cluster so large."""
+    if hardware.nodes is not None:
+        return "hardware", "nodes"
+    if hardware.num_nodes > 1:
+        return "hardware", "num_nodes"
+    return ("hardware", "gpus_per_node") if hardware.gpus_per_node is not None else ("hardware", "profile")

@@ -1,0 +1,62 @@
+"""The schema of what kernels of a GPU reach: shares of its peaks, and a fixed time, by kind and dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from simsys.config.base import FrozenModel, invalid
+from simsys.units import Fraction, NonNegativeSeconds
+
+DType: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "int8", "int4", "fp4"]
+KernelDType: TypeAlias = DType | Literal["fp8_block", "weight_only", "default"]
+"""Of kernels: fp8 with a scale for each block has its own, and so have weights that are computed with in 16 bit."""
+KernelKind: TypeAlias = Literal["gemm", "conv", "attention", "decode_attention", "memory"]
+
+
+class CurvePoint(FrozenModel):
+    """Shares of peak compute and of peak memory bandwidth at a number of GEMM rows (tokens)."""
+
+    rows: Annotated[int, Field(strict=True, ge=1)]
+    compute: Fraction
+    memory: Fraction
+
+
+def _increasing(points: tuple[CurvePoint, ...]) -> tuple[CurvePoint, ...]:
+    if any(left.rows >= right.rows for left, right in pairwise(points)):
+        raise invalid("the points of a curve are in order of increasing rows")
+    return points
+
+
+def _with_default(curves: dict[str, Any]) -> dict[str, Any]:
+    if "default" not in curves:
+        raise invalid("an entry named 'default' is needed, for the dtypes that have none of their own")
+    return curves
+
+
+Curve = Annotated[tuple[CurvePoint, ...], Field(min_length=1), AfterValidator(_increasing)]
+Curves = Annotated[dict[KernelDType, Curve], AfterValidator(_with_default)]
+
+
+def _by_dtype(given: Any) -> Any:
+    return given if isinstance(given, Mapping) else {"default": given}
+
+
+Floors = Annotated[dict[KernelDType, NonNegativeSeconds], BeforeValidator(_by_dtype), AfterValidator(_with_default)]
+
+
+class Efficiency(FrozenModel):
+    """Curves by kind of kernel, each by dtype or ``default``; between points linear in the logarithm of rows.
+
+    Those of `grouped_gemm`, the products of experts with the rows of each, are as those of `gemm` where left out.
+    """
+
+    gemm: Curves
+    grouped_gemm: Curves | None = None
+    conv: Curves
+    attention: Curves
+    decode_attention: Curves
+    memory: Curves

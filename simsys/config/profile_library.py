@@ -1,0 +1,210 @@
+"""Where hardware and engine profiles are: their files by name, what each extends, and what was fitted for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+from simsys.config.document import Document, unchanged_document
+from simsys.config.profile_layers import Layer, Layers, fit_layer, profile_layer
+from simsys.config.validation import problem_at
+from simsys.data import data_folders
+from simsys.errors import ConfigError, UnknownNameError, UsageError
+
+SHIPPED = "hardware_profiles"
+"""Name of the folder of profiles, below the shipped data and below a folder of the user's."""
+
+Kind: TypeAlias = Literal["gpu", "node", "fabric", "engine"]
+Given: TypeAlias = str | Mapping[str, Any]
+"""A profile's name, or its content as written in an experiment."""
+
+Named: TypeAlias = tuple[Kind, str]
+"""A profile's kind and name."""
+
+_OVERLAYS: ContextVar[Mapping[Named, Mapping[str, Any]] | None] = ContextVar("_OVERLAYS", default=None)
+_KEPT_FROM: ContextVar[Sequence[str]] = ContextVar("_KEPT_FROM", default=())
+_READ: ContextVar[dict[Named, Sequence[Layer]] | None] = ContextVar("_READ", default=None)
+
+ALIASES = {
+    "gpu": {
+        "V100": "V100-SXM-32GB",
+        "A100": "A100-SXM-80GB",
+        "H100": "H100-SXM",
+        "H200": "H200-SXM",
+        "B200": "B200-SXM",
+        "A6000": "RTX-A6000",
+    }
+}
+"""Short names, used where no profile has that name itself."""
+
+
+@contextmanager
+def overlaid(settings: Mapping[Named, Mapping[str, Any]]) -> Iterator[None]:
+    """Within this context, profiles of these names have these settings, whatever their files say.
+
+    Args:
+        settings: Settings by kind and name of profile, nested and with units as in a file.
+    """
+    token = _OVERLAYS.set(settings)
+    try:
+        yield
+    finally:
+        _OVERLAYS.reset(token)
+
+
+@contextmanager
+def without_fits_to(tables: Sequence[str]) -> Iterator[None]:
+    """Within this context, profiles are as before anything was fitted for them to tables of these names.
+
+    Args:
+        tables: The names of their files.
+    """
+    token = _KEPT_FROM.set(tables)
+    try:
+        yield
+    finally:
+        _KEPT_FROM.reset(token)
+
+
+@contextmanager
+def profiles_read() -> Iterator[dict[Named, Sequence[Layer]]]:
+    """Within this context, and those around it, note which profiles are read by name, with their layers."""
+    found: dict[Named, Sequence[Layer]] = {}
+    token = _READ.set(found)
+    try:
+        yield found
+    finally:
+        _READ.reset(token)
+        around = _READ.get()
+        if around is not None:
+            around |= found
+
+
+def own_folders(folder: Path, profile_folder: str | None = None) -> tuple[Path, ...]:
+    """Where the user's own profiles are, best first: in ``hardware_profiles/`` of a folder, or in the folder itself.
+
+    Args:
+        folder: The folder of the experiment.
+        profile_folder: Another folder, as a path that starts from there.
+    """
+    try:
+        root = (folder if profile_folder is None else folder / Path(profile_folder).expanduser()).resolve()
+    except (OSError, RuntimeError, ValueError):  # no such user, a circle of links, no path at all
+        return ()
+    shipped = data_folders(SHIPPED)[-1]
+    return tuple(place for place in (root / SHIPPED, root) if place != shipped and _holds_profiles(place))
+
+
+def no_profiles(profile_folder: str) -> str:
+    """What is wrong with a folder in which there are no profiles."""
+    return f"{profile_folder!r} is no folder that has gpus, nodes, fabrics, engines or fits in it"
+
+
+def _holds_profiles(folder: Path) -> bool:
+    return any((folder / name).is_dir() for name in (*(f"{kind}s" for kind in get_args(Kind)), "fits"))
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileLibrary:
+    """The profiles of one kind.
+
+    Args:
+        kind: Which.
+        folders: Folders that may hold them, best first.
+        files: Their files, by name in lower case; the first folder that has one wins.
+    """
+
+    kind: Kind
+    folders: Sequence[Path]
+    files: Mapping[str, Path]
+
+    @classmethod
+    def of(cls, kind: Kind, paths: Iterable[str | Path]) -> ProfileLibrary:
+        """The shipped profiles, and those of the user in some folders."""
+        folders = data_folders(SHIPPED, paths)
+        found: dict[str, Path] = {}
+        for folder in folders:
+            below = folder / f"{kind}s"
+            for name in sorted(os.listdir(below)) if below.is_dir() else ():
+                if name.endswith(".yaml"):
+                    found.setdefault(name[: -len(".yaml")].lower(), below / name)
+        return cls(kind, folders, found)
+
+    def find(self, name: str) -> Path:
+        """The file of a profile's name or short name."""
+        aliases = ALIASES.get(self.kind, {})
+        full_name = {alias.lower(): full for alias, full in aliases.items()}.get(name.lower(), name)
+        path = self.files.get(name.lower()) or self.files.get(full_name.lower())
+        if path is None:
+            known = [*(path.stem for path in self.files.values()), *aliases]
+            raise UnknownNameError(f"{self.kind} profile", name, known)
+        return path
+
+    def named(self, name: str, chain: Sequence[Path] = ()) -> tuple[Layer, ...]:
+        """A profile's layers, nearest first, what was fitted for it before its own.
+
+        A fit is in the profile's own folder or in one before it, or for now.
+
+        Args:
+            name: The profile's name.
+            chain: The files that led here, each of which extends the next.
+        """
+        path = self.find(name)
+        if path in chain:
+            circle = " extends ".join(file.stem for file in (*chain[chain.index(path) :], path))
+            raise UsageError(f"profiles extend each other in a circle: {circle}")
+        layers = self.with_parents(profile_layer(unchanged_document(path)), (*chain, path))
+        named = self.kind, path.stem
+        fit = self._fit_of(path)
+        if fit is not None:
+            layers = fit_layer(fit), *layers
+        overlay = (_OVERLAYS.get() or {}).get(named)
+        if overlay is not None:
+            layers = Layer(overlay, None, fit=True), *layers
+        read = _READ.get()
+        if read is not None:
+            read[named] = layers
+        return layers
+
+    def with_parents(self, layer: Layer, chain: Sequence[Path]) -> tuple[Layer, ...]:
+        """A layer and those of the profile that it extends, if any."""
+        if "extends" not in layer.data:
+            return (layer,)
+        here, parent = Layers(dict(layer.data), (layer,)), layer.data["extends"]
+        if not isinstance(parent, str):
+            message = f"'extends' is the name of a {self.kind} profile"
+            raise ConfigError([problem_at(here, ("extends",), message)])
+        try:
+            return layer, *self.named(parent, chain)
+        except ConfigError:
+            raise
+        except UsageError as error:
+            if layer.document is None:
+                raise
+            raise ConfigError([problem_at(here, ("extends",), str(error))]) from None
+
+    def _fit_of(self, path: Path) -> Document | None:
+        """The fit of a profile, which does not apply to another one of that name in a folder before."""
+        own = path.parents[1]
+        before = self.folders[: self.folders.index(own)] if own in self.folders else []
+        for folder in (*before, own):
+            file = folder / "fits" / f"{self.kind}s" / path.name
+            if file.is_file():
+                fit = unchanged_document(file)
+                if not _is_fitted_to(fit, _KEPT_FROM.get()):
+                    return fit
+        return None
+
+
+def _is_fitted_to(fit: Document, tables: Sequence[str]) -> bool:
+    """Whether any of its numbers was fitted to rows of one of these tables."""
+    if not tables:
+        return False
+    said = fit.data.get("fits", {})
+    names = [str(each.get("fitted_on", "")).partition(" rows of ")[2].split(", ") for each in said.values()]
+    return any(table in own for own in names for table in tables)

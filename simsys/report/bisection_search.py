@@ -1,0 +1,141 @@
+"""A search for two halves of a network with little bandwidth between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from simsys.report.bisection_graph import CutGraph
+
+FLOW_STEPS = 20_000
+"""Links times maximum flows that a search may take; with switches, a cut takes one."""
+
+MOST_CUTS = 100
+"""Cuts that a search may look at without switches."""
+
+MOST_SPECTRAL = 600
+"""Vertices of which eigenvectors are found."""
+
+CANDIDATES = 12
+"""Nodes of each half that are compared for an exchange, the most promising ones."""
+
+
+def cut_bytes_per_s(graph: CutGraph, half: set[int]) -> float:
+    """Bandwidth from some nodes to all others, switches being where they let the least through."""
+    return _cut(graph, half)[0]
+
+
+def best_found(graph: CutGraph, enough: float, *, symmetric: bool) -> float:
+    """The least bandwidth between halves that is found; the search ends if it is no more than `enough`.
+
+    Halves to begin with are in the order of numbers, in that of columns of every length that divides the nodes (of
+    which one is a side of a torus), and by the eigenvector of the second eigenvalue (Fiedler 1973). From the best,
+    nodes are exchanged as by Kernighan and Lin (1970).
+    """
+    cuts = max(2, FLOW_STEPS // graph.num_links) if graph.free else MOST_CUTS
+    tried: list[tuple[float, set[int]]] = []
+    for half in _starts(graph):
+        sides = [half] if symmetric else [half, set(range(graph.num_nodes)) - half]
+        tried += [(cut_bytes_per_s(graph, side), side) for side in sides]
+        cuts -= len(sides)
+        if min(value for value, _ in tried) <= enough * (1.0 + 1e-9) or cuts < 2:
+            break
+    tried.sort(key=lambda found: found[0])
+    least = tried[0][0]
+    for value, half in tried[:3]:
+        while cuts > 0 and least > enough * (1.0 + 1e-9):
+            half, cuts = _exchanged(graph, half), cuts - 1
+            better = cut_bytes_per_s(graph, half)
+            if better >= value:
+                break
+            value = better
+            least = min(least, value)
+    return least
+
+
+def _cut(graph: CutGraph, half: set[int]) -> tuple[float, set[int]]:
+    """The bandwidth from some nodes to all others, and all vertices on their side."""
+    if not graph.free:
+        return sum(rate for src in half for dst, rate in graph.out[src].items() if dst not in half), set(half)
+    import networkx as nx
+
+    network = nx.DiGraph()
+    network.add_weighted_edges_from(graph.links(), weight="capacity")
+    for node in range(graph.num_nodes):
+        network.add_edge(*(("first", node) if node in half else (node, "second")))
+    value, (first, _) = nx.minimum_cut(network, "first", "second", flow_func=nx.algorithms.flow.dinitz)
+    return float(value), set(first) - {"first"}
+
+
+def _starts(graph: CutGraph) -> Iterator[set[int]]:
+    """Halves to begin with."""
+    n = graph.num_nodes
+    for length in (length for length in range(n, 1, -1) if n % length == 0):
+        yield _first_half(range(n), [node % length for node in range(n)])
+    if len(graph.out) <= MOST_SPECTRAL:
+        yield _first_half(range(n), _eigenvector(graph)[:n])
+
+
+def _first_half(nodes: Iterable[int], keys: Iterable[float]) -> set[int]:
+    in_order = [node for _, node in sorted(zip(keys, nodes, strict=True))]
+    return set(in_order[: len(in_order) // 2])
+
+
+def _eigenvector(graph: CutGraph) -> list[float]:
+    """The second eigenvector of the Laplacian, nodes first, rounded so that equal values are equal."""
+    place = {vertex: index for index, vertex in enumerate([*range(graph.num_nodes), *graph.free])}
+    laplacian = np.zeros((len(place), len(place)))
+    for src, dst, rate in graph.links():
+        a, b = place[src], place[dst]
+        laplacian[a, b] -= rate
+        laplacian[b, a] -= rate
+        laplacian[a, a] += rate
+        laplacian[b, b] += rate
+    _, vectors = np.linalg.eigh(laplacian)
+    return [float(value) for value in np.round(vectors[:, 1], 9)]
+
+
+def _exchanged(graph: CutGraph, half: set[int]) -> set[int]:
+    """The best halves on a way on which each node is exchanged at most once, the best pair first."""
+    inside = _cut(graph, half)[1]
+    left, right = set(half), set(range(graph.num_nodes)) - half
+    change, best, best_half = 0.0, -1e-9, set(half)
+    for _ in range(min(len(left), len(right))):
+        gains = {node: _change(graph, node, inside) for node in (*left, *right)}
+        firsts, seconds = (sorted(side, key=lambda node: (gains[node], node))[:CANDIDATES] for side in (left, right))
+        pairs = ((gains[a] + gains[b] + _between(graph, a, b), a, b) for a in firsts for b in seconds)
+        step, a, b = min(pairs)
+        change += step
+        inside = (inside - {a}) | {b}
+        change += _settle(graph, inside)
+        left.discard(a)
+        right.discard(b)
+        if change < best:
+            best, best_half = change, {node for node in inside if node < graph.num_nodes}
+    return best_half
+
+
+def _change(graph: CutGraph, vertex: int, inside: set[int]) -> float:
+    """By how much the bandwidth that leaves `inside` changes if a vertex changes sides."""
+    out = sum(rate for dst, rate in graph.out[vertex].items() if dst not in inside)
+    into = sum(rate for src, rate in graph.into[vertex].items() if src in inside)
+    return into - out if vertex in inside else out - into
+
+
+def _between(graph: CutGraph, a: int, b: int) -> float:
+    """What exchanging two nodes changes beside what each changes alone."""
+    return graph.out[a].get(b, 0.0) + graph.out[b].get(a, 0.0)
+
+
+def _settle(graph: CutGraph, inside: set[int]) -> float:
+    """Let switches change sides as long as that helps; return by how much the bandwidth has changed."""
+    total, waiting = 0.0, graph.free
+    while waiting:
+        vertex = waiting.pop()
+        change = _change(graph, vertex, inside)
+        if change < -1e-9:
+            inside.symmetric_difference_update({vertex})
+            total += change
+            waiting += [near for near in graph.neighbours(vertex) if near >= graph.num_nodes]
+    return total
