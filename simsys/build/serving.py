@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, cast
 
@@ -17,7 +17,6 @@ from simsys.build.serving_cache import kv_cache, swap_space
 from simsys.build.serving_replicas import replicas_problem, start_source
 from simsys.build.serving_setup import ServingSetup
 from simsys.build.serving_text import serving_assumptions
-from simsys.build.workload import build_requests
 from simsys.collectives.choose import OWN_KERNELS, Choose, named, with_own_all_reduce
 from simsys.config.expected_errors import expected_errors
 from simsys.config.experiment import ModelConfig, ServingConfig, SimulationConfig
@@ -42,7 +41,6 @@ from simsys.serving.polling import PollingReplica
 from simsys.serving.prefix_cache import block_chains
 from simsys.serving.prefix_tree import Chain
 from simsys.serving.replica import Replica
-from simsys.serving.requests import RequestTable
 from simsys.serving.sequences import Sequences
 from simsys.teams import DraftingTeam, PipelineTeam
 
@@ -54,23 +52,7 @@ RANK_ORDER = ("tensor", "context", "pipeline", "data")
 
 @dataclass(frozen=True)
 class ServingJob(ServingSetup):
-    """A serving scenario, resolved and ready to start.
-
-    Args:
-        starts_s: When it does; requests arrive from then on.
-    """
-
-    starts_s: float = 0.0
-
-    @cached_property
-    def requests(self) -> RequestTable:
-        """The requests of the run, as clients send them."""
-        workload = self.config.timed_workload
-        assert workload is not None
-        table = build_requests(workload, self.config.simulation.seed, self.config.folder)
-        if not self.starts_s:
-            return table
-        return replace(table, arrival_s=[self.starts_s + time_s for time_s in table.arrival_s])
+    """A serving scenario, resolved and ready to start."""
 
     @cached_property
     def chains(self) -> tuple[list[Chain], int]:

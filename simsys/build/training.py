@@ -14,7 +14,7 @@ from simsys.build.checkpoints import build_checkpoints
 from simsys.build.cluster import Cluster
 from simsys.build.imperfections import build_jitter, imperfections
 from simsys.build.training_memory import host_bytes, memory_by_stage
-from simsys.build.training_setup import TrainingSetup
+from simsys.build.training_setup import TrainingSetup, fuses
 from simsys.collectives.choose import named
 from simsys.config.expected_errors import expected_errors
 from simsys.config.experiment import SimulationConfig
@@ -28,6 +28,7 @@ from simsys.executors.steps.launches import Launches
 from simsys.framework import FRAMEWORKS, TrainingFramework
 from simsys.metrics.collector import TrainingMetrics
 from simsys.model.model import Model
+from simsys.model.windows import in_training
 from simsys.model.work import Precision
 from simsys.parallel.layout import Layout
 from simsys.parallel.memory import checkpoint_bytes
@@ -217,6 +218,7 @@ def training_job(config: SimulationConfig, cluster: Cluster, model: Model) -> Tr
     if layout.world_size != cluster.num_gpus:
         raise UsageError(f"the degrees need {layout.world_size} GPUs, the cluster has {cluster.num_gpus}")
     precision = training_precision(settings, cluster.spec)
+    model = in_training(model, config.model.sequence_length or model.sequence_length, fused=fuses(settings.attention))
     return TrainingJob(config, settings, cluster, model, load_engine(settings.engine), layout, precision)
 
 

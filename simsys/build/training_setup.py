@@ -63,9 +63,7 @@ class TrainingSetup:
 
     def micro_batch(self, phase: BatchPhase) -> Batch:
         """What one forward pass on one rank processes."""
-        return self._batch(phase.batch_size_per_gpu, fused=self.settings.attention not in ("unfused", "eager")).part(
-            self.layout.context
-        )
+        return self._batch(phase.batch_size_per_gpu, fused=fuses(self.settings.attention)).part(self.layout.context)
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -181,6 +179,11 @@ class TrainingSetup:
     def _batch(self, samples: int, *, fused: bool) -> Batch:
         answer = self.config.model.decoder_sequence_length
         return self.model.training_batch(samples, self.sequence_length, answer, fused_attention=fused)
+
+
+def fuses(attention: str) -> bool:
+    """Whether kernels of this kind keep scores on the chip and leave out what a mask hides."""
+    return attention not in ("unfused", "eager")
 
 
 ATTENTION_EFFORT = {

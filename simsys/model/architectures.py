@@ -292,7 +292,7 @@ def _gpt_oss(name: str, repository: str, layers: int, experts: int) -> Transform
         experts=experts,
         experts_per_token=4,
         expert_intermediate_size=2880,
-        full_attention_every=2,
+        window_layers=layers // 2,
         sliding_window=128,
         source=f"config.json of {repository}",
     )
@@ -316,7 +316,7 @@ _QWEN3_5_397B = TransformerArchitecture(
     experts_per_token=10,
     expert_intermediate_size=1024,
     shared_experts=1,
-    full_attention_every=4,
+    linear_layers=45,
     linear_key_heads=16,
     linear_value_heads=64,
     linear_head_size=128,

@@ -176,7 +176,7 @@ def _architecture(fields: Fields, family: Family, name: str, source: str) -> Tra
     )
 
 
-def _decoder(fields: Fields, family: Family) -> dict[str, int]:
+def _decoder(fields: Fields, family: Family) -> dict[str, Any]:
     """The decoder beside an encoder; its layers must be as wide as the encoder's."""
     if not family.decoder:
         return {}
@@ -241,7 +241,7 @@ def _gated(fields: Fields, family: Family) -> bool:
     return fields.text("hidden_act", fields.text("hidden_activation", "silu")) in GATED_ACTIVATIONS
 
 
-def _experts(fields: Fields) -> dict[str, int]:
+def _experts(fields: Fields) -> dict[str, Any]:
     key = _given(fields, EXPERTS)
     count = fields.integer(key) if key else 0
     if count <= 1:

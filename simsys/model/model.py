@@ -32,6 +32,8 @@ class Block:
             equal blocks in a row keep once: the output of the encoder, for cross-attention.
         backward_flop_ratio: Work of the backward pass over that of the forward pass.
         routed_activation_elements_per_token: What of the kept elements belongs to routed experts.
+        spread: True if the layers of this block and of all others that are spread alternate in the model. They stand
+            together, since a pass takes as long in any order; pipeline stages share them out evenly.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Block:
     shared_elements_per_token: float = 0.0
     backward_flop_ratio: float = 2.0
     routed_activation_elements_per_token: float = 0.0
+    spread: bool = False
 
     @property
     def parameters(self) -> float:
@@ -102,9 +105,15 @@ class Model:
                 operator.parameters * operator.experts_per_token / operator.experts
                 for block in self.blocks
                 for operator in block.operators
+                if not operator.stored_only
             )
             - self.tied_parameters
         )
+
+    @property
+    def kinds_of_blocks(self) -> list[Block]:
+        """The blocks, each kind once, in order of appearance."""
+        return list({id(block): block for block in self.blocks}.values())
 
     @property
     def experts(self) -> int:

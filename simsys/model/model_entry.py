@@ -149,7 +149,7 @@ def _read_layer(entry: Fields) -> tuple[Block, ...]:
     amounts = {
         spec.name: entry.number(spec.name, spec.default) for spec in fields(Block) if isinstance(spec.default, float)
     }
-    block = Block(entry.text("name"), operators, **amounts)
+    block = Block(entry.text("name"), operators, spread=entry.flag("spread", False), **amounts)
     return (block,) * entry.integer("repeat", 1, minimum=1)
 
 

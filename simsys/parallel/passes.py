@@ -28,6 +28,7 @@ class Stretch:
         activation_elements_per_logit: Of them, what is kept.
         input_elements_per_logit: Of them, what is worked on.
         shared_elements_per_token: The rank's share of `Block.shared_elements_per_token`.
+        spread: As `Block.spread`.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Stretch:
     activation_elements_per_logit: float = 0.0
     input_elements_per_logit: float = 0.0
     shared_elements_per_token: float = 0.0
+    spread: bool = False
 
     @property
     def checkpointed(self) -> bool:
@@ -195,6 +197,7 @@ def _stretch(
         activation_elements_per_logit=_kept_elements(of_logit, whole_of_logit, tensor_degree, by_tokens),
         input_elements_per_logit=previous.output_elements_per_logit / by_tokens if previous and shared else 0.0,
         shared_elements_per_token=shared / by_tokens,
+        spread=block.spread,
     )
 
 
