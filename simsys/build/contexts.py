@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from simsys.model.windows import WindowUse
+from simsys.build.workload import build_requests
+from simsys.config.experiment import SimulationConfig
+from simsys.model.model import Model
+from simsys.model.precision import Precision
+from simsys.model.windows import WindowUse, has_windows, in_serving
+from simsys.serving.requests import RequestTable
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from simsys.serving.requests import RequestTable
 
 
 class Contexts:
@@ -51,3 +56,30 @@ def _pairs(tokens: NDArray[np.float64], window: int) -> NDArray[np.float64]:
     inside = tokens.clip(max=window)
     pairs: NDArray[np.float64] = inside * (inside + 1) / 2 + (tokens - inside) * window
     return pairs
+
+
+def requests_of(config: SimulationConfig, starts_s: float = 0.0) -> RequestTable:
+    """The requests of a serving scenario, as clients send them from its start on."""
+    workload = config.timed_workload
+    assert workload is not None
+    table = build_requests(workload, config.simulation.seed, config.folder)
+    if not starts_s:
+        return table
+    return replace(table, arrival_s=[starts_s + time_s for time_s in table.arrival_s])
+
+
+def at_lengths(
+    model: Model, precision: Precision, tensor_degree: int, use: Callable[[int], WindowUse | None]
+) -> Model:
+    """The model whose windows hold what a workload leaves in them.
+
+    Args:
+        model: The model.
+        precision: What its cache is in.
+        tensor_degree: Ranks that share each layer; those beyond one for each key and value head hold a head each.
+        use: What the workload finds in a window of so many tokens.
+    """
+    if not has_windows(model):
+        return model
+    copies = max(1.0, tensor_degree / (model.num_key_value_heads or 1))
+    return in_serving(model, use, copies * precision.kv_bytes / precision.activation_bytes)

@@ -11,25 +11,25 @@ from simpy.events import Event
 
 from simsys.build.cluster import Cluster
 from simsys.build.imperfections import build_jitter, imperfections
-from simsys.build.model import build_model
+from simsys.build.model import build_model, model_warnings
 from simsys.build.modules import module_options
 from simsys.build.serving_cache import kv_cache, swap_space
+from simsys.build.serving_precision import precision_of, precision_warnings
 from simsys.build.serving_replicas import replicas_problem, start_source
 from simsys.build.serving_setup import ServingSetup
 from simsys.build.serving_text import serving_assumptions
 from simsys.collectives.choose import OWN_KERNELS, Choose, named, with_own_all_reduce
 from simsys.config.expected_errors import expected_errors
-from simsys.config.experiment import ModelConfig, ServingConfig, SimulationConfig
+from simsys.config.experiment import ModelConfig, SimulationConfig
 from simsys.config.hardware import load_engine
 from simsys.errors import Problem, UsageError
 from simsys.executors.base import ExecutionModel, Executor
 from simsys.framework import FRAMEWORKS, DecodePhase, PrefillPhase, Scheduler
 from simsys.metrics.collector import ServingMetrics
 from simsys.metrics.economics import IDLE_SHARE, cost, energy
+from simsys.model.description import described
 from simsys.model.model import Model
-from simsys.model.precision import EXPERTS_ONLY, WEIGHT_ONLY, half_of, serving_precision
 from simsys.model.speculation import Speculation, own_layers
-from simsys.model.work import Precision
 from simsys.parallel.layout import Layout
 from simsys.rank import Team
 from simsys.serving.batch_wait import BatchWaitReplica
@@ -95,11 +95,12 @@ class ServingJob(ServingSetup):
 
     def warnings(self) -> list[Problem]:
         """What may have been meant otherwise than it was understood, each with the setting that it is about."""
-        return []
+        return [*model_warnings(self.config.model, self.model), *precision_warnings(self.settings, self.model)]
 
     def assumptions(self) -> list[str]:
         """What the figures rest on."""
         return [
+            described(self.model),
             *serving_assumptions(self),
             *imperfections(self.config),
             *self.requests.notes,
@@ -259,31 +260,6 @@ def serving_job(config: SimulationConfig, cluster: Cluster, model: Model) -> Ser
         model,
         load_engine(settings.engine),
         layout,
-        _precision(settings, cluster, model),
+        precision_of(settings, cluster.spec, model),
         draft_model=draft,
     )
-
-
-def _precision(settings: ServingConfig, cluster: Cluster, model: Model) -> Precision:
-    """What weights, activations and the KV cache are in."""
-    peaks, wanted = cluster.spec.peak_flop_per_s, settings.precision
-    half = half_of(peaks)
-    return serving_precision(
-        wanted,
-        kv_precision(settings, half),
-        half,
-        computes=wanted != "fp4" or wanted in peaks,  # kernels for weights alone take its place
-        experts_only=model.experts > 1 and wanted in EXPERTS_ONLY,
-    )
-
-
-def kv_precision(settings: ServingConfig, half: str) -> str:
-    """The precision of the KV cache: as asked for, or that of the weights unless only these are quantised.
-
-    Checkpoints in NVFP4 say that the cache is in fp8; it has no blocks of its own.
-    """
-    if settings.kv_precision is not None:
-        return settings.kv_precision
-    if settings.precision in WEIGHT_ONLY:
-        return half
-    return "fp8" if settings.precision in ("fp4", "fp8_block") else settings.precision

@@ -7,15 +7,13 @@ from functools import cached_property
 from typing import Self
 
 from simsys.build.cluster import Cluster
-from simsys.build.contexts import Contexts
-from simsys.build.workload import build_requests
+from simsys.build.contexts import Contexts, at_lengths, requests_of
 from simsys.config.engine_schema import CudaGraphs, EngineProfile
 from simsys.config.experiment import ServingConfig, SimulationConfig
 from simsys.errors import InfeasibleError, UsageError
 from simsys.executors.steps.launches import Launches
 from simsys.model.lora import with_adapters
 from simsys.model.model import Model
-from simsys.model.windows import has_windows, in_serving
 from simsys.model.work import Precision
 from simsys.parallel.layout import Group, Layout
 from simsys.parallel.passes import ForwardPass
@@ -57,12 +55,7 @@ class ServingSetup:
     @cached_property
     def requests(self) -> RequestTable:
         """The requests of the run, as clients send them."""
-        workload = self.config.timed_workload
-        assert workload is not None
-        table = build_requests(workload, self.config.simulation.seed, self.config.folder)
-        if not self.starts_s:
-            return table
-        return replace(table, arrival_s=[self.starts_s + time_s for time_s in table.arrival_s])
+        return requests_of(self.config, self.starts_s)
 
     @cached_property
     def contexts(self) -> Contexts:
@@ -102,15 +95,8 @@ class ServingSetup:
         return model if lora is None else with_adapters(model, lora.adapters, lora.rank)
 
     def _at_lengths(self, model: Model) -> Model:
-        """The model whose windows hold what the workload's contexts leave in them.
-
-        Ranks beyond one for each key and value head hold a whole head each.
-        """
-        if not has_windows(model):
-            return model
-        copies = max(1.0, self.layout.tensor / (model.num_key_value_heads or 1))
-        element_ratio = self.precision.kv_bytes / self.precision.activation_bytes
-        return in_serving(model, self.contexts.in_window, copies * element_ratio)
+        """The model whose windows hold what the contexts of the requests leave in them."""
+        return at_lengths(model, self.precision, self.layout.tensor, lambda window: self.contexts.in_window(window))
 
     @cached_property
     def draft(self) -> ForwardPass | None:
@@ -160,11 +146,9 @@ class ServingSetup:
         What it keeps for each sequence, however long, is shared out over the tokens of a mean context.
         """
         plans = [self.stages[stage], *([] if self.draft is None else [self.draft])]
-        each, of_sequences = (sum(map(kind, plans)) for kind in (self._of_tokens, sequence_bytes))
+        each = sum(kv_bytes_per_token(plan, self.precision) for plan in plans)
+        of_sequences = sum(map(sequence_bytes, plans))
         return each + of_sequences / self.contexts.mean_tokens if of_sequences else each
-
-    def _of_tokens(self, plan: ForwardPass) -> float:
-        return kv_bytes_per_token(plan, self.precision)
 
     @cached_property
     def fixed_by_stage(self) -> list[dict[str, float]]:

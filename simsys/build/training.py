@@ -13,8 +13,9 @@ from simsys.build.campaign import run_campaign
 from simsys.build.checkpoints import build_checkpoints
 from simsys.build.cluster import Cluster
 from simsys.build.imperfections import build_jitter, imperfections
+from simsys.build.model import model_warnings
 from simsys.build.training_memory import host_bytes, memory_by_stage
-from simsys.build.training_setup import TrainingSetup, fuses
+from simsys.build.training_setup import TrainingSetup
 from simsys.collectives.choose import named
 from simsys.config.expected_errors import expected_errors
 from simsys.config.experiment import SimulationConfig
@@ -27,8 +28,8 @@ from simsys.executors.iterations.training_loop import Phase, TrainingLoop
 from simsys.executors.steps.launches import Launches
 from simsys.framework import FRAMEWORKS, TrainingFramework
 from simsys.metrics.collector import TrainingMetrics
+from simsys.model.description import described
 from simsys.model.model import Model
-from simsys.model.windows import in_training
 from simsys.model.work import Precision
 from simsys.parallel.layout import Layout
 from simsys.parallel.memory import checkpoint_bytes
@@ -92,7 +93,7 @@ class TrainingJob(TrainingSetup):
 
     def model_flop(self, samples: int) -> float:
         """FLOP of an iteration as MFU counts them: every query-key pair of attention, nothing computed again."""
-        return model_flop(self.model, self._batch(samples, fused=False))
+        return model_flop(self.trained_model, self._batch(samples, fused=False))
 
     @property
     def checkpoint_bytes(self) -> float:
@@ -140,11 +141,17 @@ class TrainingJob(TrainingSetup):
 
     def warnings(self) -> list[Problem]:
         """What may have been meant otherwise than it was understood, each with the setting that it is about."""
-        return []
+        found = model_warnings(self.config.model, self.model)
+        published = self.model.quantization
+        if published is None:
+            return found
+        text = f"weights published in {published.text} are trained from {self.precision.compute}"
+        return [*found, Problem(text, "model.huggingface")]
 
     def assumptions(self) -> list[str]:
         """What the figures rest on."""
         return [
+            described(self.model),
             f"engine profile {self.engine.name}: {self.engine.per_layer * 1e6:g} us per layer",
             f"compute in {self.precision.compute}, gradients and optimizer states in fp32",
             f"{self.settings.attention} attention, activation recomputation: {self.settings.activation_recompute}",
@@ -217,9 +224,22 @@ def training_job(config: SimulationConfig, cluster: Cluster, model: Model) -> Tr
     )
     if layout.world_size != cluster.num_gpus:
         raise UsageError(f"the degrees need {layout.world_size} GPUs, the cluster has {cluster.num_gpus}")
+    problem = not_trainable(model)
+    if problem:
+        raise UsageError(problem)
     precision = training_precision(settings, cluster.spec)
-    model = in_training(model, config.model.sequence_length or model.sequence_length, fused=fuses(settings.attention))
     return TrainingJob(config, settings, cluster, model, load_engine(settings.engine), layout, precision)
+
+
+def not_trainable(model: Model) -> str:
+    """Why training cannot start from a checkpoint as it is stored; empty if it can."""
+    published = model.quantization
+    if published is None or published.trainable:
+        return ""
+    return (
+        f"weights quantised by {published.method} cannot be trained; use the config.json of the model before that, or "
+        "remove its quantization_config"
+    )
 
 
 def training_precision(settings: TrainingConfig, spec: DeviceSpec) -> Precision:

@@ -52,5 +52,5 @@ def linear_attention(a: TransformerArchitecture) -> tuple[Operator, ...]:
             memory("linear_state", 2 * STATE_ELEMENTS * state, Split.HEADS, per_logit=True),
             elements_per_sequence=STATE_ELEMENTS * state,
         ),
-        gemm("attention_output", values, a.hidden_size, Split.ROW),
+        gemm("linear_attention_output", values, a.hidden_size, Split.ROW),
     )

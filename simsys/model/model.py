@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from simsys.model.batch import Batch, attention_pairs
 from simsys.model.operators import Operator
+from simsys.model.quantization import Quantization
 
 MASKED = 20 / 128
 """Tokens of an encoder's training that go through the head: those that are masked (Devlin et al. 2018, §3.1).
@@ -75,6 +76,10 @@ class Model:
         decoder_sequence_length: The same for a decoder that stands beside an encoder (0: there is none).
         tied_parameters: Weights counted in two blocks but stored once (tied embeddings).
         source: Where the architecture numbers come from.
+        class_name: The class that a published configuration names; empty if there is none.
+        quantization: How a published checkpoint stores the weights; None for 16 bit.
+        notes: What of a published model was left out or assumed, for people.
+        warnings: What of it makes figures doubtful, for people.
     """
 
     name: str
@@ -91,6 +96,10 @@ class Model:
     decoder_sequence_length: int = 0
     tied_parameters: float = 0.0
     source: str = ""
+    class_name: str = ""
+    quantization: Quantization | None = None
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def parameters(self) -> float:
@@ -108,6 +117,15 @@ class Model:
                 if not operator.stored_only
             )
             - self.tied_parameters
+        )
+
+    @property
+    def caches(self) -> bool:
+        """Whether tokens leave keys and values or states for those after them."""
+        return self.kv_elements_per_token > 0 or any(
+            operator.window or operator.elements_per_sequence
+            for block in self.kinds_of_blocks
+            for operator in block.operators
         )
 
     @property
