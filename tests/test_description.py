@@ -6,7 +6,13 @@ import pytest
 from published_configs import AWQ, DEEPSEEK_V3, MINIMAX_TEXT_01, PUBLISHED, QWEN3_32B, Config
 
 from simsys.model.cnn import build_resnet50
-from simsys.model.description import described, head_size, layers_with_states, layers_with_windows
+from simsys.model.description import (
+    described,
+    elements_per_sequence,
+    head_size,
+    layers_with_states,
+    layers_with_windows,
+)
 from simsys.model.huggingface import model_of, read_checkpoint
 from simsys.model.model_db import load_model
 
@@ -63,4 +69,5 @@ def test_kinds_of_layers_are_counted() -> None:
     gemma = model_of(read_checkpoint(PUBLISHED["gemma-3-27b-it"].config))
     assert layers_with_windows(gemma) == {1024: 52}
     assert layers_with_states(gemma) == 0
+    assert elements_per_sequence(gemma) == 52 * 1024 * 2 * 16 * 128
     assert head_size(gemma) == 128

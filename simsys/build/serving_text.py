@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from simsys.build.serving_cache import cache_assumptions
 from simsys.build.serving_precision import followed, weights_of
 from simsys.model.precision import SCALE_GROUP
+from simsys.parallel.serving_memory import sequence_bytes
 
 if TYPE_CHECKING:
     from simsys.build.serving import ServingJob
@@ -84,6 +85,12 @@ def _memory(job: ServingJob) -> Iterator[str]:
             f"KV cache: {pool.num_blocks} blocks of {job.settings.block_size} tokens per replica{which}"
             f"{parts * (job.layout.pipeline > 1)}, from {share:.0%} of "
             f"{job.cluster.smallest.memory_bytes / 2**30:.4g} GiB that programs see"
+        )
+    each = sequence_bytes(job.stages[job.fullest_stage])
+    if each:
+        yield (
+            f"windows and states: {each / 2**20:.4g} MiB of a rank for each sequence, counted with its tokens, "
+            f"{job.contexts.mean_tokens:,.0f} on average"
         )
 
 

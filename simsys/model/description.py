@@ -8,6 +8,7 @@ from decimal import Decimal
 
 from simsys.model.model import Model
 from simsys.model.operators import OperatorKind
+from simsys.model.windows import in_serving, whole
 
 
 def parameter_count(value: float) -> str:
@@ -65,6 +66,12 @@ def layers_with_windows(model: Model) -> dict[int, int]:
 def layers_with_states(model: Model) -> int:
     """How many layers have linear attention."""
     return sum(any(op.elements_per_sequence for op in block.operators) for block in model.blocks)
+
+
+def elements_per_sequence(model: Model) -> float:
+    """16-bit elements of full windows and of states, which a sequence keeps whatever its length."""
+    operators = [operator for block in in_serving(model, whole).blocks for operator in block.operators]
+    return sum(operator.elements_per_sequence for operator in operators)
 
 
 def head_size(model: Model) -> int:

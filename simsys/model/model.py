@@ -71,7 +71,7 @@ class Model:
         num_key_value_heads: Key and value heads.
         vocab_size: Rows of the embedding (0 for a CNN).
         max_context_tokens: Longest sequence it accepts (0: no limit).
-        kv_elements_per_token: KV-cache elements each token of context needs, all layers.
+        kv_elements_per_token: KV-cache elements each token of context needs, all layers with full attention.
         sequence_length: Default training sequence length (1 for a CNN: a token is a sample).
         decoder_sequence_length: The same for a decoder that stands beside an encoder (0: there is none).
         tied_parameters: Weights counted in two blocks but stored once (tied embeddings).

@@ -111,9 +111,10 @@ class ForwardPass:
 
     @property
     def widest_elements_per_token(self) -> float:
-        """Elements that the widest operator reads and writes for each token, the head left out."""
+        """Elements that the widest operator reads and writes for each token, head, windows and states left out."""
         operators = (operator for stretch in self.stretches for operator in stretch.operators)
-        return max((op.elements_per_token for op in operators if not op.is_head), default=0.0)
+        activations = (op.elements_per_token for op in operators if not (op.is_head or op.elements_per_sequence))
+        return max(activations, default=0.0)
 
     @property
     def parameters(self) -> float:

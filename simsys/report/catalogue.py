@@ -22,6 +22,7 @@ from simsys.errors import UnknownNameError
 from simsys.framework import FRAMEWORKS
 from simsys.model.aggregates import BYTES_PER_ELEMENT, aggregated_ops
 from simsys.model.description import (
+    elements_per_sequence,
     experts_per_token,
     head_size,
     is_latent,
@@ -95,6 +96,7 @@ def _model_facts(name: str) -> Facts:
     sizes = ("num_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "vocab_size")
     limits = ("max_context_tokens", "sequence_length", "decoder_sequence_length")
     given = {key: getattr(model, key) for key in (*sizes, *limits) if getattr(model, key)}
+    of_sequence = elements_per_sequence(model)
     return {
         "name": model.name,
         **({"class": model.class_name} if model.class_name else {}),
@@ -106,6 +108,7 @@ def _model_facts(name: str) -> Facts:
         **_published(model),
         "bf16_weight_bytes": model.parameters * BYTES_PER_ELEMENT,
         "bf16_kv_cache_per_token_bytes": model.kv_elements_per_token * BYTES_PER_ELEMENT,
+        **({"bf16_cache_per_sequence_bytes": of_sequence * BYTES_PER_ELEMENT} if of_sequence else {}),
         "aggregated_ops": aggregated_ops(model),
         "blocks": dict(Counter(block.name for block in model.blocks)),
         "source": model.source,
