@@ -25,7 +25,7 @@ from simsys.parallel.passes import forward_pass
 def test_keys_that_nested_configurations_leave_out_are_defaults_of_their_type() -> None:
     read = read_checkpoint(LLAVA_1_5_7B)
     assert (read.architecture.num_layers, read.architecture.hidden_size) == (32, 4096)
-    assert read.notes[0].endswith("intermediate_size are not in the file: they are the defaults of its type")
+    assert read.notes[0].startswith("from the defaults of its type, as the file leaves them out: num_hidden_layers, ")
     with pytest.raises(ConfigError, match="missing num_hidden_layers, hidden_size"):
         read_checkpoint(LLAVA_1_5_7B["text_config"])
 

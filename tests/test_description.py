@@ -70,4 +70,5 @@ def test_kinds_of_layers_are_counted() -> None:
     assert layers_with_windows(gemma) == {1024: 52}
     assert layers_with_states(gemma) == 0
     assert elements_per_sequence(gemma) == 52 * 1024 * 2 * 16 * 128
+    assert elements_per_sequence(gemma) == 52 * 1024 * 2 * 16 * 128
     assert head_size(gemma) == 128

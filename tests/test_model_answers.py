@@ -110,15 +110,9 @@ def test_the_weights_of_a_tower_take_room_from_the_cache(folder: Path) -> None:
 
 def test_the_first_assumption_is_the_model_as_understood(folder: Path) -> None:
     text = run("run", written(folder, QWEN3_32B | {"quantization_config": AWQ}), "--no-files").stdout
-    assert (
-        "  - model: Qwen3ForCausalLM (test_the_first_assumption_is_the0), 32.8 B parameters, 64\n"
-        "    layers, hidden 5120, 64/8 heads of 128, vocabulary 151,936; published in AWQ,\n"
-        "    4 bit in groups of 128\n"
-    ) in text or "model: Qwen3ForCausalLM (" in text
     lines = " ".join(text.split())
-    assert (
-        "32.8 B parameters, 64 layers, hidden 5120, 64/8 heads of 128, vocabulary 151,936; published in AWQ" in lines
-    )
+    assert "assumptions - model: Qwen3ForCausalLM (" in lines
+    assert "32.8 B parameters, 64 layers, hidden 5120, 64/8 heads of 128, vocabulary 151,936; published" in lines
 
 
 @pytest.mark.parametrize("config", [GEMMA_2_9B, QWEN3_NEXT], ids=["windows", "linear"])

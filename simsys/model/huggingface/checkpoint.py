@@ -70,7 +70,7 @@ def read_checkpoint(config: Mapping[str, Any] | Path | str, *, assume: str | Non
     fields, family, left_out = _language_model(root, outer, assume)
     reader = Reader(fields, notes=[], warnings=[])
     if left_out:
-        reader.notes.append(f"{', '.join(left_out)} are not in the file: they are the defaults of its type")
+        reader.notes.append(f"from the defaults of its type, as the file leaves them out: {', '.join(left_out)}")
     architecture = architecture_of(reader, family, _name(root), root)
     if assume is not None and root.values.get("model_type") != assume:
         given_type = root.values.get("model_type") or "none"

@@ -70,7 +70,12 @@ def _parsed(path: Path) -> object:
             content = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"cannot read model configuration {path}: {reason}") from error
+        hint = (
+            "; nothing is downloaded, so give the path of a config.json"
+            if isinstance(error, FileNotFoundError)
+            else ""
+        )
+        raise UsageError(f"cannot read model configuration {path}: {reason}{hint}") from error
     if len(content) > MAX_BYTES:
         raise UsageError(f"{path}: the file is larger than {MAX_BYTES // 2**20} MiB")
     try:
