@@ -74,9 +74,9 @@ class ServingConfig(FrozenModel):
 
     `precision` is that of the weights of linear layers: by default as a Hugging Face configuration says, else
     ``bf16``. Those in ``int8``, ``int4`` or ``mxfp4`` are computed with in 16 bit, as are those in ``fp4`` on GPUs
-    without such arithmetic. ``fp8`` has a scale for each tensor or channel, ``fp8_block`` one for each block of 128 × 128, as in
-    DeepSeek-V3 and Qwen3. Of a mixture of experts, 4 bit are those of the routed experts alone, unless a configuration
-    says otherwise.
+    without such arithmetic. ``fp8`` has a scale for each tensor or channel, ``fp8_block`` one for each block of
+    128 × 128, as in DeepSeek-V3 and Qwen3. Of a mixture of experts, 4 bit are those of the routed experts alone,
+    unless a configuration says otherwise.
     `kv_precision` is that of the KV cache: by default as such a configuration says (16 bit if it says nothing of it),
     else 16 bit, or that of weights in ``fp8`` or ``fp32``, or ``fp8`` beside weights in ``fp8_block`` or ``fp4``.
     `cuda_graphs` says whether steps are replayed as graphs, be it only those without prompts (``decode_only``), and

@@ -72,7 +72,7 @@ class Fields:
         if value != int(value):
             self.fail(key, f"expected an integer, got {value}")
         if value > maximum:
-            self.fail(key, f"must be at most {maximum:,}, not {int(value):,}")
+            self.fail(key, f"must be at most {maximum:,}, not {shown(int(value))}")
         return int(value)
 
     @overload
@@ -134,5 +134,5 @@ def shown(value: object) -> str:
     """A value for messages, shortened if it is long."""
     if isinstance(value, int) and abs(value) > LARGEST:
         return f"a number of {len(str(abs(value)))} digits"
-    text = repr(value)
+    text = f"{value:,}" if type(value) is int else repr(value)
     return text if len(text) <= 40 else f"{type(value).__name__} {text[:36]}…"
