@@ -73,6 +73,12 @@ def test_qwen_has_windows_only_if_it_says_so() -> None:
     assert windows(QWEN3_8B, sliding_window=4096, use_sliding_window=True, max_window_layers=28) == (8, 4096)
 
 
+def test_a_window_that_a_family_does_not_have_is_named() -> None:
+    read = read_checkpoint(LLAMA_3_1_8B | {"sliding_window": 4096})
+    assert read.architecture.window_layers == 0
+    assert read.warnings == ("ignored a key that simsys does not know: sliding_window",)
+
+
 @pytest.mark.parametrize(
     ("pattern", "layers"),
     [({}, 24), ({"sliding_window_pattern": 2}, 16), ({"sliding_window_pattern": "LLLLLLLG"}, 28)],

@@ -85,6 +85,8 @@ def test_a_class_without_a_head_is_named() -> None:
     read = read_checkpoint(LLAMA_3_1_8B | {"architectures": ["LlamaForSequenceClassification"]})
     assert read.warnings == ("LlamaForSequenceClassification has no language-model head, but is simulated with one",)
     assert read_checkpoint(LLAMA_3_1_8B | {"architectures": None}).class_name == "llama"
+    for class_name, warned in (("Qwen3Model", True), ("GPT2LMHeadModel", False), ("LlamaForCausalLM", False)):
+        assert bool(read_checkpoint(LLAMA_3_1_8B | {"architectures": [class_name]}).warnings) == warned
 
 
 def test_layers_left_in_16_bit_are_named() -> None:

@@ -99,7 +99,10 @@ def test_sandwich_norms_are_two_more_norms_a_layer() -> None:
         ({"sliding_window": 128}, "window_layers goes with sliding_window"),
         ({"linear_layers": 2, "linear_value_heads": 2}, "linear_layers needs linear_key_heads"),
         ({"window_layers": 9, "sliding_window": 8}, r"9 window and linear layers exceed num_layers \(8\)"),
-        ({"experts": 4, "expert_intermediate_size": 8, "dense_layers_between": 9}, "9 dense layers exceed num_layers"),
+        (
+            {"experts": 4, "expert_intermediate_size": 8, "dense_layers_between": 9},
+            r"number of dense layers \(9\) exceeds num_layers",
+        ),
     ],
 )
 def test_kinds_of_layers_that_do_not_fit_are_refused(changes: dict[str, int], message: str) -> None:

@@ -141,10 +141,7 @@ class ServingSetup:
         return range(self.layout.pipeline)
 
     def token_bytes(self, stage: int) -> float:
-        """What a rank of a stage caches for each token of context.
-
-        What it keeps for each sequence, however long, is shared out over the tokens of a mean context.
-        """
+        """What a rank of a stage caches for each token of a mean context: of the token itself, and of its sequence."""
         plans = [self.stages[stage], *([] if self.draft is None else [self.draft])]
         each = sum(kv_bytes_per_token(plan, self.precision) for plan in plans)
         of_sequences = sum(map(sequence_bytes, plans))

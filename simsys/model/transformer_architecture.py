@@ -72,7 +72,7 @@ class TransformerArchitecture:
         linear_value_heads: Value heads of these layers.
         linear_head_size: Width of such a head.
         gated_attention: True if attention has an output gate as wide as the queries (Qwen3.5).
-        sandwich_norms: True if the outputs of attention and MLP are normalised besides (Gemma 2).
+        sandwich_norms: True if the outputs of attention and MLP are normalised too (Gemma 2).
         source: Where the numbers come from.
 
     Raises:
@@ -143,7 +143,8 @@ class TransformerArchitecture:
             raise UsageError(f"model {self.name}: a mixture of experts needs expert_intermediate_size")
         if self.dense_layers > self.num_layers:
             raise UsageError(
-                f"model {self.name}: {self.dense_layers} dense layers exceed num_layers ({self.num_layers})"
+                f"model {self.name}: the number of dense layers ({self.dense_layers}) exceeds num_layers "
+                f"({self.num_layers})"
             )
         if self.kv_lora_rank and not (self.qk_nope_head_size and self.v_head_size):
             raise UsageError(f"model {self.name}: latent attention needs qk_nope_head_size and v_head_size")

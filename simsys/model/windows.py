@@ -62,12 +62,9 @@ def in_training(model: Model, sequence_length: int, *, fused: bool) -> Model:
             return replace(operator, elements_per_token=operator.elements_per_token / STATE_CHUNK_TOKENS)
         if not operator.window:
             return operator
-        pairs = (
-            pairs_in_window(sequence_length, operator.window)
-            if fused
-            else pairs_in_window(sequence_length, sequence_length)
-        )
-        return _scaled(operator, pairs / pairs_in_window(sequence_length, sequence_length))
+        seen = operator.window if fused else sequence_length
+        share = pairs_in_window(sequence_length, seen) / pairs_in_window(sequence_length, sequence_length)
+        return _scaled(operator, share)
 
     return _changed(model, trained)
 

@@ -129,7 +129,7 @@ def _named_model(name: str) -> Model:
 
 
 def _parts(model: Model) -> Facts:
-    """Heads, experts and kinds of layers, as far as the model has them."""
+    """Heads, experts and kinds of layers; what the model does not have is left out."""
     windows = layers_with_windows(model)
     found = {
         "head_size": head_size(model),
@@ -143,7 +143,7 @@ def _parts(model: Model) -> Facts:
 
 
 def _published(model: Model) -> Facts:
-    """What a published configuration says besides, and what of it is not simulated."""
+    """How a published model is quantised, and what of its configuration is not simulated."""
     found: Facts = {}
     published = model.quantization
     if published is not None:

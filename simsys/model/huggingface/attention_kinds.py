@@ -40,7 +40,7 @@ def attention_kinds(reader: Reader, family: Family, context: int) -> dict[str, A
     """
     fields, layers = reader.fields, size(reader.fields, LAYERS)
     found = Counter(_listed(fields, layers) or _implied(fields, family, layers))
-    window = _window(fields)
+    window = _window(fields) if found[WINDOW] else None
     if window is None or window >= context:
         found[FULL] += found.pop(WINDOW, 0)
     _warn_of_sparse_attention(reader)
@@ -61,7 +61,7 @@ def _listed(fields: Fields, layers: int) -> list[str]:
     names = fields.texts("layer_types")
     if not names:
         return []
-    fields.used.update((*PERIODS, *LINEAR_PERIODS, "max_window_layers"))
+    fields.used.update((*PERIODS, *LINEAR_PERIODS, *WINDOWS, "max_window_layers"))
     check_length(fields, "layer_types", len(names), layers)
     unknown = next((name for name in names if name not in KINDS), None)
     if unknown is not None:

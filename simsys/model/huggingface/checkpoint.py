@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,8 +26,8 @@ from simsys.model.transformer_architecture import TransformerArchitecture
 
 TEXT_KEYS = ("text_config", "llm_config", "language_config")
 NEXT_TOKEN_LAYERS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules")
-HEADLESS = ("Model", "ForSequenceClassification", "ForTokenClassification", "ForRewardModel")
-"""Endings of classes without a language-model head."""
+HEADLESS = re.compile(r".*(?<!LMHead)Model|.*For(SequenceClassification|TokenClassification|RewardModel)")
+"""Classes without a language-model head."""
 
 
 @dataclass(frozen=True)
@@ -72,15 +73,12 @@ def read_checkpoint(config: Mapping[str, Any] | Path | str, *, assume: str | Non
     if left_out:
         reader.notes.append(f"from the defaults of its type, as the file leaves them out: {', '.join(left_out)}")
     architecture = architecture_of(reader, family, _name(root), root)
-    if assume is not None and root.values.get("model_type") != assume:
-        given_type = root.values.get("model_type") or "none"
-        reader.warnings.append(f"model_type {given_type} is simulated as if it were {assume} (assume)")
     tower = None if assume is not None else tower_of(root, architecture.hidden_size)
-    if assume is not None and "vision_config" in root:
-        reader.warnings.append("what vision_config describes is left out, its weights too (assume)")
+    if assume is not None:
+        _warn_of_assumption(reader, root, assume)
     found = None if quantization is None else quantization_of(quantization)
     class_name = (root.texts("architectures") or [root.text("model_type", outer)])[0]
-    if class_name.endswith(HEADLESS):
+    if HEADLESS.fullmatch(class_name):
         reader.warnings.append(f"{class_name} has no language-model head, but is simulated with one")
     next_token_layers = 0 if fields.values.get("use_mtp") is False else count(fields, NEXT_TOKEN_LAYERS)
     _warn_of_unknown_keys(reader, root)
@@ -119,6 +117,14 @@ def _name(root: Fields) -> str:
     return root.text("model_type", "transformer")
 
 
+def _warn_of_assumption(reader: Reader, root: Fields, assume: str) -> None:
+    if root.values.get("model_type") != assume:
+        given_type = root.values.get("model_type") or "none"
+        reader.warnings.append(f"model_type {given_type} is simulated as if it were {assume} (assume)")
+    if "vision_config" in root:
+        reader.warnings.append("what vision_config describes is left out, its weights too (assume)")
+
+
 def _warn_of_unknown_keys(reader: Reader, root: Fields) -> None:
     names = unknown_keys(reader.fields)
     if reader.fields is not root:
@@ -138,7 +144,7 @@ def model_of(checkpoint: Checkpoint) -> Model:
         model = _with_tower(model, checkpoint.tower)
         warnings.append(
             f"the vision tower ({checkpoint.tower.parameters / 1e9:.3g} B parameters) takes up memory, but images are "
-            "not simulated: they would take its passes and further tokens"
+            "not simulated: each would take a pass of it and further tokens of the prompt"
         )
     quantization = None
     if checkpoint.quantization is not None:

@@ -88,14 +88,14 @@ HARMLESS_PATTERNS = re.compile(r"_.*|.*tokens?(_ids?|_index)?|.*dropout.*|.*_pdr
 HARMLESS_IF_OFF = frozenset({"add_cross_attention", "is_encoder_decoder", "use_bidirectional_attention"})
 
 
-def unknown_keys(fields: Fields, besides: Iterable[str] = ()) -> list[str]:
+def unknown_keys(fields: Fields, used_elsewhere: Iterable[str] = ()) -> list[str]:
     """Keys with a value that were not asked for and are not known to change no cost.
 
     Args:
         fields: A configuration that has been read.
-        besides: Keys that are used otherwise.
+        used_elsewhere: Further keys that are known.
     """
-    known = HARMLESS | fields.used | set(besides)
+    known = HARMLESS | fields.used | set(used_elsewhere)
     return [key for key, value in fields.values.items() if key not in known and _may_matter(key, value)]
 
 

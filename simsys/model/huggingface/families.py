@@ -33,7 +33,7 @@ class Family:
         decoder: True for an encoder-decoder, whose decoder has as many layers unless the file says otherwise.
         decoder_sequence_length: Default length of its training sequences (0: as long as the encoder's).
         implied_intermediate: True if the MLP width is 4 × hidden when the file does not give it.
-        sandwich_norms: Whether the outputs of attention and MLP are normalised besides.
+        sandwich_norms: Whether the outputs of attention and MLP are normalised too.
         gated_attention: Whether attention has an output gate.
         window_period: Where the file does not list layers: the last layer of so many attends to everything, the others
             to a window (`ALL_LAYERS`: all do; 0: there are no windows).

@@ -172,10 +172,7 @@ def _problem(method: str, why: str, text: str = "") -> Quantization:
 
 
 def _cache(fields: Fields) -> str:
-    """Precision of the KV cache; engines follow it unless told otherwise.
-
-    As in vLLM (utils/torch_utils.py, ``resolve_kv_cache_dtype_string``).
-    """
+    """Precision of the KV cache that engines take by default (vLLM: ``resolve_kv_cache_dtype_string``)."""
     if isinstance(fields.values.get("kv_cache_scheme"), Mapping):
         scheme = fields.child("kv_cache_scheme")
         bits, kind = scheme.integer("num_bits", 8), scheme.text("type", "float")
