@@ -13,6 +13,7 @@ from simsys.model.architectures import ARCHITECTURES
 from simsys.model.batch import Batch
 from simsys.model.precision import serving_precision
 from simsys.model.transformer import build_transformer
+from simsys.model.windows import in_serving, whole
 from simsys.model.work import Precision, kernel_of
 from simsys.parallel.passes import forward_pass
 from simsys.platform.device_spec import kernel_seconds
@@ -51,7 +52,8 @@ def test_only_attention_is_computed_anew_when_the_context_changes(
 @pytest.mark.parametrize("weights", ["bf16", "fp8_block", "int8"])
 def test_every_operator_takes_what_its_kernel_takes(name: str, weights: str) -> None:
     """Most are costed by a shorter formula, which must not become another one."""
-    model = build_transformer(next(each for each in ARCHITECTURES if each.name.casefold() == name.casefold()))
+    architecture = next(each for each in ARCHITECTURES if each.name.casefold() == name.casefold())
+    model = in_serving(build_transformer(architecture), whole)
     precision = serving_precision(weights, "fp8", "bf16")
     batches = (
         Batch(tokens=3.0, logits=3.0, decode_sequences=3.0, decode_context_tokens=900.0),

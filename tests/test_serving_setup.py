@@ -235,3 +235,36 @@ def test_a_pipeline_serves_more_than_one_gpu_and_a_step_takes_no_less() -> None:
     one, four = run(1), run(4)
     assert 2.0 < four["output_throughput"] / one["output_throughput"] < 4.0
     assert one["completed"] == four["completed"] == 512
+
+
+def test_windows_and_states_take_their_share_of_the_cache() -> None:
+    """Twelve of the layers of gpt-oss-20b keep 128 tokens at most, and contexts are longer."""
+    workload = {**WORKLOAD, "prompt_tokens": 512, "output_tokens": 256}
+    made = job("gpt-oss-20b", gpu="H100", serving={"precision": "mxfp4"}, workload=workload)
+    layer = 2 * 8 * 64 * 2
+    assert made.token_bytes(0) == pytest.approx(12 * layer + 12 * layer * 128 / (512 + 256 / 2))
+    short = job("gpt-oss-20b", gpu="H100", serving={"precision": "mxfp4"}, workload={**WORKLOAD, "prompt_tokens": 96})
+    assert short.token_bytes(0) == 24 * layer
+
+
+def test_activations_are_those_of_tokens_not_of_windows() -> None:
+    made = job("gpt-oss-20b", gpu="H100", serving={"precision": "mxfp4"}, workload={**WORKLOAD, "prompt_tokens": 512})
+    assert made.fixed_bytes["activations"] < 0.5e9
+
+
+def test_stages_share_layers_with_windows_evenly() -> None:
+    """Half of the layers of each stage have a cache that grows."""
+    parallelism, workload = {"pp_stages": 2}, {**WORKLOAD, "prompt_tokens": 4096}
+    made = job("gpt-oss-20b", gpus=2, gpu="H100", parallelism=parallelism, workload=workload)
+    assert made.token_bytes(0) == made.token_bytes(1)
+    assert made.num_blocks > 0
+
+
+@pytest.mark.parametrize("prompt_tokens", [64, 2048])
+def test_levels_of_detail_agree_on_windows(prompt_tokens: int) -> None:
+    workload = {**WORKLOAD, "prompt_tokens": prompt_tokens}
+    times = []
+    for lod in ("high", "medium"):
+        made = job("gpt-oss-20b", gpu="H100", simulation={"lod": lod}, workload=workload)
+        times.append(simulate_job(made).metrics["mean_e2el_ms"])
+    assert times[0] == pytest.approx(times[1], rel=1e-9)

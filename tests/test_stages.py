@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -143,3 +145,11 @@ def test_what_does_not_divide_the_layers_is_refused_with_the_nearest_that_do(
 def test_layers_per_stage_must_add_up(sizes: list[int], total: int) -> None:
     with pytest.raises(UsageError, match=rf"must be 2 numbers that add up to 12 layers, not .* \(sum {total}\)"):
         partition(PLAN, 2, layers=sizes)
+
+
+def test_layers_that_alternate_are_shared_out_evenly() -> None:
+    window, full = (replace(plain(name, 1.0), spread=True) for name in ("window", "full"))
+    plan = forward_pass(Model("mixed", "decoder", (*[window] * 10, *[full] * 2)))
+    assert counts(partition(plan, 2)) == [[{"window": 5, "full": 1}], [{"window": 5, "full": 1}]]
+    thirds = [[{"window": 3, "full": 1}], [{"window": 4}], [{"window": 3, "full": 1}]]
+    assert counts(partition(plan, 3)) == thirds

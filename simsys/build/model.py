@@ -6,10 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from simsys.config.document import read_document
 from simsys.config.experiment import ModelConfig
-from simsys.errors import UsageError
+from simsys.errors import ConfigError, Problem, UsageError
 from simsys.model.custom import build_custom
-from simsys.model.huggingface import architecture_from_config
+from simsys.model.huggingface import model_of, read_checkpoint
 from simsys.model.model import Model
 from simsys.model.model_db import load_model, model_names
 from simsys.model.transformer import build_transformer
@@ -41,13 +42,49 @@ def build_model(config: ModelConfig, folder: Path) -> Model:
     if config.name is not None and config.layers is None:
         return load_model(config.name)
     if config.huggingface is not None:
-        return build_transformer(architecture_from_config(folder / Path(config.huggingface).expanduser()))
+        return read_huggingface(folder / Path(config.huggingface).expanduser(), config.assume)
     if config.layers is not None:
         return build_custom(config.name or config.model_type or "custom", config.layers)
     assert config.model_type is not None
     if config.num_layers is None and config.hidden_size is None:
         return load_model(config.model_type)
     return _transformer(config)
+
+
+def read_huggingface(path: Path, assume: str | None = None) -> Model:
+    """Return the model that a Hugging Face configuration describes.
+
+    Args:
+        path: Its file, or the folder that holds its ``config.json``.
+        assume: A known model type to read it as, whatever type it says.
+
+    Raises:
+        ConfigError: A key or value is wrong, with its line in the file.
+        UsageError: The file cannot be read.
+    """
+    try:
+        return model_of(read_checkpoint(path, assume=assume))
+    except ConfigError as error:
+        raise ConfigError([_located(problem) for problem in error.problems]) from None
+
+
+def _located(problem: Problem) -> Problem:
+    """A problem in a JSON file at its line, where the file can be read as YAML too."""
+    if not problem.file or not problem.path:
+        return problem
+    try:
+        document = read_document(Path(problem.file))
+    except ConfigError:
+        return problem
+    mark = document.locate(tuple(problem.path.split(".")))
+    return problem if mark is None else mark.problem(problem.message, problem.path)
+
+
+def model_warnings(config: ModelConfig, model: Model) -> list[Problem]:
+    """What of a published model makes figures doubtful, each with the setting that names the model."""
+    return [
+        Problem(text, "model.huggingface" if config.huggingface is not None else "model") for text in model.warnings
+    ]
 
 
 def _transformer(config: ModelConfig) -> Model:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, cast
 
@@ -12,25 +12,24 @@ from simpy.events import Event
 from simsys.build.cluster import Cluster
 from simsys.build.engine_support import engine_warnings
 from simsys.build.imperfections import build_jitter, imperfections
-from simsys.build.model import build_model
+from simsys.build.model import build_model, model_warnings
 from simsys.build.modules import module_options
 from simsys.build.serving_cache import kv_cache, swap_space
+from simsys.build.serving_precision import precision_of, precision_warnings
 from simsys.build.serving_replicas import replicas_problem, start_source
 from simsys.build.serving_setup import ServingSetup
 from simsys.build.serving_text import serving_assumptions
-from simsys.build.workload import build_requests
 from simsys.collectives.choose import OWN_KERNELS, Choose, named, with_own_all_reduce
-from simsys.config.experiment import ModelConfig, ServingConfig, SimulationConfig
+from simsys.config.experiment import ModelConfig, SimulationConfig
 from simsys.config.hardware import load_engine
 from simsys.errors import Problem, UsageError
 from simsys.executors.base import ExecutionModel, Executor
 from simsys.framework import FRAMEWORKS, DecodePhase, PrefillPhase, Scheduler
 from simsys.metrics.collector import ServingMetrics
 from simsys.metrics.economics import IDLE_SHARE, cost, energy
+from simsys.model.description import described
 from simsys.model.model import Model
-from simsys.model.precision import EXPERTS_ONLY, WEIGHT_ONLY, half_of, serving_precision
 from simsys.model.speculation import Speculation, own_layers
-from simsys.model.work import Precision
 from simsys.parallel.layout import Layout
 from simsys.rank import Team
 from simsys.serving.batch_wait import BatchWaitReplica
@@ -42,7 +41,6 @@ from simsys.serving.polling import PollingReplica
 from simsys.serving.prefix_cache import block_chains
 from simsys.serving.prefix_tree import Chain
 from simsys.serving.replica import Replica
-from simsys.serving.requests import RequestTable
 from simsys.serving.sequences import Sequences
 from simsys.teams import DraftingTeam, PipelineTeam
 
@@ -54,23 +52,7 @@ RANK_ORDER = ("tensor", "context", "pipeline", "data")
 
 @dataclass(frozen=True)
 class ServingJob(ServingSetup):
-    """A serving scenario, resolved and ready to start.
-
-    Args:
-        starts_s: When it does; requests arrive from then on.
-    """
-
-    starts_s: float = 0.0
-
-    @cached_property
-    def requests(self) -> RequestTable:
-        """The requests of the run, as clients send them."""
-        workload = self.config.timed_workload
-        assert workload is not None
-        table = build_requests(workload, self.config.simulation.seed, self.config.folder)
-        if not self.starts_s:
-            return table
-        return replace(table, arrival_s=[self.starts_s + time_s for time_s in table.arrival_s])
+    """A serving scenario, resolved and ready to start."""
 
     @cached_property
     def chains(self) -> tuple[list[Chain], int]:
@@ -113,11 +95,17 @@ class ServingJob(ServingSetup):
 
     def warnings(self) -> list[Problem]:
         """What may have been meant otherwise than it was understood, each with the setting that it is about."""
-        return [*self.cluster.warnings, *engine_warnings(self.engine, self.cluster.gpu_profiles, "serving.engine")]
+        return [
+            *self.cluster.warnings,
+            *engine_warnings(self.engine, self.cluster.gpu_profiles, "serving.engine"),
+            *model_warnings(self.config.model, self.model),
+            *precision_warnings(self.settings, self.model),
+        ]
 
     def assumptions(self) -> list[str]:
         """What the figures rest on."""
         return [
+            described(self.model),
             *serving_assumptions(self),
             *self.cluster.assumptions,
             *imperfections(self.config),
@@ -277,31 +265,6 @@ def serving_job(config: SimulationConfig, cluster: Cluster, model: Model) -> Ser
         model,
         load_engine(settings.engine, config.profile_folders),
         layout,
-        _precision(settings, cluster, model),
+        precision_of(settings, cluster.spec, model),
         draft_model=draft,
     )
-
-
-def _precision(settings: ServingConfig, cluster: Cluster, model: Model) -> Precision:
-    """What weights, activations and the KV cache are in."""
-    peaks, wanted = cluster.spec.peak_flop_per_s, settings.precision
-    half = half_of(peaks)
-    return serving_precision(
-        wanted,
-        kv_precision(settings, half),
-        half,
-        computes=wanted != "fp4" or wanted in peaks,  # kernels for weights alone take its place
-        experts_only=model.experts > 1 and wanted in EXPERTS_ONLY,
-    )
-
-
-def kv_precision(settings: ServingConfig, half: str) -> str:
-    """The precision of the KV cache: as asked for, or that of the weights unless only these are quantised.
-
-    Checkpoints in NVFP4 say that the cache is in fp8; it has no blocks of its own.
-    """
-    if settings.kv_precision is not None:
-        return settings.kv_precision
-    if settings.precision in WEIGHT_ONLY:
-        return half
-    return "fp8" if settings.precision in ("fp4", "fp8_block") else settings.precision

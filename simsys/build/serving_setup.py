@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Self
 
 from simsys.build.cluster import Cluster
+from simsys.build.contexts import Contexts, at_lengths, requests_of
 from simsys.config.engine_schema import CudaGraphs, EngineProfile
 from simsys.config.experiment import ServingConfig, SimulationConfig
 from simsys.errors import InfeasibleError, UsageError
@@ -18,7 +19,8 @@ from simsys.parallel.layout import Group, Layout
 from simsys.parallel.passes import ForwardPass
 from simsys.parallel.replica import replica_stages
 from simsys.parallel.segments import Experts
-from simsys.parallel.serving_memory import kv_bytes_per_token, serving_memory, weight_bytes
+from simsys.parallel.serving_memory import kv_bytes_per_token, sequence_bytes, serving_memory, weight_bytes
+from simsys.serving.requests import RequestTable
 from simsys.units import Dimension, pretty
 
 
@@ -36,6 +38,7 @@ class ServingSetup:
         precision: What weights, activations and the KV cache are in.
         draft_model: The model that drafts tokens, if one does.
         first_rank: The first of its ranks.
+        starts_s: When it starts; requests arrive from then on.
     """
 
     config: SimulationConfig
@@ -47,6 +50,17 @@ class ServingSetup:
     precision: Precision
     draft_model: Model | None = None
     first_rank: int = 0
+    starts_s: float = 0.0
+
+    @cached_property
+    def requests(self) -> RequestTable:
+        """The requests of the run, as clients send them."""
+        return requests_of(self.config, self.starts_s)
+
+    @cached_property
+    def contexts(self) -> Contexts:
+        """How long the contexts of the requests are."""
+        return Contexts(self.requests)
 
     @cached_property
     def pools(self) -> tuple[Self, ...]:
@@ -77,16 +91,20 @@ class ServingSetup:
     @cached_property
     def adapted_model(self) -> Model:
         """The model with its adapters, if it has any."""
-        lora = self.settings.lora
-        return self.model if lora is None else with_adapters(self.model, lora.adapters, lora.rank)
+        lora, model = self.settings.lora, self._at_lengths(self.model)
+        return model if lora is None else with_adapters(model, lora.adapters, lora.rank)
+
+    def _at_lengths(self, model: Model) -> Model:
+        """The model whose windows hold what the contexts of the requests leave in them."""
+        return at_lengths(model, self.precision, self.layout.tensor, lambda window: self.contexts.in_window(window))
 
     @cached_property
     def draft(self) -> ForwardPass | None:
         """One rank's share of the model that drafts tokens, if there is one."""
         if self.draft_model is None:
             return None
-        skew = self.engine.length_skew or 1.0
-        return replica_stages(self.draft_model, tensor=self.layout.tensor, length_skew=skew)[0]
+        skew, model = self.engine.length_skew or 1.0, self._at_lengths(self.draft_model)
+        return replica_stages(model, tensor=self.layout.tensor, length_skew=skew)[0]
 
     def _stages(self, model: Model) -> list[ForwardPass]:
         given = self.config.parallelism
@@ -123,15 +141,17 @@ class ServingSetup:
         return range(self.layout.pipeline)
 
     def token_bytes(self, stage: int) -> float:
-        """What a rank of a stage caches for each token of context."""
-        each = kv_bytes_per_token(self.stages[stage], self.precision)
-        return each if self.draft is None else each + kv_bytes_per_token(self.draft, self.precision)
+        """What a rank of a stage caches for each token of a mean context: of the token itself, and of its sequence."""
+        plans = [self.stages[stage], *([] if self.draft is None else [self.draft])]
+        each = sum(kv_bytes_per_token(plan, self.precision) for plan in plans)
+        of_sequences = sum(map(sequence_bytes, plans))
+        return each + of_sequences / self.contexts.mean_tokens if of_sequences else each
 
     @cached_property
     def fixed_by_stage(self) -> list[dict[str, float]]:
         """What a GPU of each stage holds besides the KV cache, by component."""
         tied = self.model.tied_parameters > 0.0
-        plain = self.stages if self.settings.lora is None else self._stages(self.model)
+        plain = self.stages if self.settings.lora is None else self._stages(self._at_lengths(self.model))
         held = []
         for stage, without in zip(self.stages, plain, strict=True):
             parts = serving_memory(

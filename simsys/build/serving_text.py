@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from simsys.build.serving_cache import cache_assumptions
+from simsys.build.serving_precision import followed, weights_of
 from simsys.model.precision import SCALE_GROUP
+from simsys.parallel.serving_memory import sequence_bytes
 
 if TYPE_CHECKING:
     from simsys.build.serving import ServingJob
@@ -52,16 +54,24 @@ def _engine(job: ServingJob) -> Iterator[str]:
 
 
 def _precision(job: ServingJob) -> Iterator[str]:
-    settings, precision = job.settings, job.precision
+    weights, published, precision = (
+        weights_of(job.settings, job.model),
+        followed(job.settings, job.model),
+        job.precision,
+    )
     compute = (
         precision.plain_compute if precision.compute == "weight_only" else precision.compute.removesuffix("_block")
     )
     how = f"computed in {compute}"
-    if settings.precision in ("int8", "int4"):
+    if published is not None:
+        how = f"as published ({published.text}), {how}"
+    elif weights in ("int8", "int4"):
         how = f"with a 16-bit scale for each {SCALE_GROUP}, {how}"
     rest = "all but routed experts" if precision.experts_only else "embedding and head"
+    if precision.plain_operators:
+        rest = f"embedding, head, {', '.join(sorted(precision.plain_operators))}"
     other = f"; {rest} in {precision.plain_compute}" if precision.plain_compute else ""
-    yield f"weights in {settings.precision}, {how}{other}; KV cache {precision.kv_bytes:.3g} bytes per element"
+    yield f"weights in {weights}, {how}{other}; KV cache {precision.kv_bytes:.3g} bytes per element"
 
 
 def _memory(job: ServingJob) -> Iterator[str]:
@@ -75,6 +85,12 @@ def _memory(job: ServingJob) -> Iterator[str]:
             f"KV cache: {pool.num_blocks} blocks of {job.settings.block_size} tokens per replica{which}"
             f"{parts * (job.layout.pipeline > 1)}, from {share:.0%} of "
             f"{job.cluster.smallest.memory_bytes / 2**30:.4g} GiB that programs see"
+        )
+    each = sequence_bytes(job.stages[job.fullest_stage])
+    if each:
+        yield (
+            f"windows and states: {each / 2**20:.4g} MiB of a rank for each sequence, counted with its tokens, "
+            f"{job.contexts.mean_tokens:,.0f} on average"
         )
 
 

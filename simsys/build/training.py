@@ -14,6 +14,7 @@ from simsys.build.checkpoints import build_checkpoints
 from simsys.build.cluster import Cluster
 from simsys.build.engine_support import engine_warnings
 from simsys.build.imperfections import build_jitter, imperfections
+from simsys.build.model import model_warnings
 from simsys.build.training_memory import host_bytes, memory_by_stage
 from simsys.build.training_setup import TrainingSetup
 from simsys.collectives.choose import named
@@ -27,6 +28,7 @@ from simsys.executors.iterations.training_loop import Phase, TrainingLoop
 from simsys.executors.steps.launches import Launches
 from simsys.framework import FRAMEWORKS, TrainingFramework
 from simsys.metrics.collector import TrainingMetrics
+from simsys.model.description import described
 from simsys.model.model import Model
 from simsys.model.work import Precision
 from simsys.parallel.activations import Recompute
@@ -99,12 +101,12 @@ class TrainingJob(TrainingSetup):
 
     def model_flop(self, samples: int) -> float:
         """FLOP of an iteration as MFU counts them: every query-key pair of attention, nothing computed again."""
-        return model_flop(self.model, self._batch(samples, fused=False))
+        return model_flop(self.trained_model, self._batch(samples, fused=False))
 
     def hardware_flop(self, samples: int) -> float:
         """FLOP of an iteration as HFU counts them: those of the model, and what activation recomputation repeats."""
         again = recomputed_flop(
-            self.model, self._batch(samples, fused=False), Recompute(self.settings.activation_recompute)
+            self.trained_model, self._batch(samples, fused=False), Recompute(self.settings.activation_recompute)
         )
         return self.model_flop(samples) + again
 
@@ -156,11 +158,21 @@ class TrainingJob(TrainingSetup):
 
     def warnings(self) -> list[Problem]:
         """What may have been meant otherwise than it was understood, each with the setting that it is about."""
-        return [*self.cluster.warnings, *engine_warnings(self.engine, self.cluster.gpu_profiles, "training.engine")]
+        found = [
+            *self.cluster.warnings,
+            *engine_warnings(self.engine, self.cluster.gpu_profiles, "training.engine"),
+            *model_warnings(self.config.model, self.model),
+        ]
+        published = self.model.quantization
+        if published is None:
+            return found
+        text = f"weights published in {published.text} are trained from {self.precision.compute}"
+        return [*found, Problem(text, "model.huggingface")]
 
     def assumptions(self) -> list[str]:
         """What the figures rest on."""
         return [
+            described(self.model),
             f"engine profile {self.engine.name}: {self.engine.per_layer * 1e6:g} us per layer",
             f"compute in {self.precision.compute}, gradients and optimizer states in fp32",
             f"{self.settings.attention} attention, activation recomputation: {self.settings.activation_recompute}",
@@ -233,8 +245,23 @@ def training_job(config: SimulationConfig, cluster: Cluster, model: Model) -> Tr
     )
     if layout.world_size != cluster.num_gpus:
         raise UsageError(f"the degrees need {layout.world_size} GPUs, the cluster has {cluster.num_gpus}")
+    problem = not_trainable(model)
+    if problem:
+        raise UsageError(problem)
+    precision = training_precision(settings, cluster.spec)
     engine = load_engine(settings.engine, config.profile_folders)
-    return TrainingJob(config, settings, cluster, model, engine, layout, training_precision(settings, cluster.spec))
+    return TrainingJob(config, settings, cluster, model, engine, layout, precision)
+
+
+def not_trainable(model: Model) -> str:
+    """Why training cannot start from a checkpoint as it is stored; empty if it can."""
+    published = model.quantization
+    if published is None or published.trainable:
+        return ""
+    return (
+        f"weights quantised by {published.method} cannot be trained; use the config.json of the model before that, or "
+        "remove its quantization_config"
+    )
 
 
 def training_precision(settings: TrainingConfig, spec: DeviceSpec) -> Precision:

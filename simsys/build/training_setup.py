@@ -19,6 +19,7 @@ from simsys.errors import UsageError
 from simsys.framework import FRAMEWORKS, DataParallel
 from simsys.model.batch import Batch
 from simsys.model.model import Model
+from simsys.model.windows import in_training
 from simsys.model.work import FP32_BYTES, Precision
 from simsys.parallel.activations import Recompute
 from simsys.parallel.layout import Layout
@@ -52,6 +53,11 @@ class TrainingSetup:
         return self.config.model.sequence_length or self.model.sequence_length
 
     @cached_property
+    def trained_model(self) -> Model:
+        """The model whose windows hide what they hide in sequences of this length."""
+        return in_training(self.model, self.sequence_length, fused=fuses(self.settings.attention))
+
+    @cached_property
     def phases(self) -> list[BatchPhase]:
         """Iterations with one size of batch, in order."""
         return batch_phases(self.settings)
@@ -63,9 +69,7 @@ class TrainingSetup:
 
     def micro_batch(self, phase: BatchPhase) -> Batch:
         """What one forward pass on one rank processes."""
-        return self._batch(phase.batch_size_per_gpu, fused=self.settings.attention not in ("unfused", "eager")).part(
-            self.layout.context
-        )
+        return self._batch(phase.batch_size_per_gpu, fused=fuses(self.settings.attention)).part(self.layout.context)
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -85,7 +89,7 @@ class TrainingSetup:
     def forward_pass(self, load: float) -> ForwardPass:
         """One rank's share of the whole model, if its experts have so many times the mean of the tokens."""
         return forward_pass(
-            self.model,
+            self.trained_model,
             self.layout.tensor,
             self.config.parallelism.sequence_parallel,
             experts=Experts(self.layout.expert, load) if self.layout.expert > 1 else None,
@@ -181,6 +185,11 @@ class TrainingSetup:
     def _batch(self, samples: int, *, fused: bool) -> Batch:
         answer = self.config.model.decoder_sequence_length
         return self.model.training_batch(samples, self.sequence_length, answer, fused_attention=fused)
+
+
+def fuses(attention: str) -> bool:
+    """Whether kernels of this kind keep scores on the chip and leave out what a mask hides."""
+    return attention not in ("unfused", "eager")
 
 
 ATTENTION_EFFORT = {

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from simsys.build.cluster import Cluster
+from simsys.build.serving_precision import DEFAULT, followed, precision_of
 from simsys.build.training import training_precision
 from simsys.check.findings import Findings
 from simsys.config.document import KeyPath
 from simsys.config.experiment import SimulationConfig
+from simsys.model.model import Model
 
 EXCEPTIONS, NODES = ("hardware", "exceptions"), ("hardware", "nodes")
 
 
-def check_exceptions(config: SimulationConfig, cluster: Cluster, found: Findings) -> None:
+def check_exceptions(config: SimulationConfig, cluster: Cluster, model: Model | None, found: Findings) -> None:
     """Book what is wrong with them."""
     place = EXCEPTIONS if config.hardware.exceptions else NODES
     if config.training is not None:
@@ -19,13 +21,18 @@ def check_exceptions(config: SimulationConfig, cluster: Cluster, found: Findings
         if dtype in cluster.spec.peak_flop_per_s:
             found.attempt(place, lambda: cluster.mean_peak_flop_per_s(dtype))
     else:
-        _check_replicas(config, cluster, place, found)
+        _check_replicas(config, cluster, model, place, found)
 
 
-def _check_replicas(config: SimulationConfig, cluster: Cluster, place: KeyPath, found: Findings) -> None:
+def _check_replicas(
+    config: SimulationConfig, cluster: Cluster, model: Model | None, place: KeyPath, found: Findings
+) -> None:
     """A serving replica has GPUs of one model, and all of them compute in the precision that is served."""
     assert config.serving is not None
-    specs, size, dtype = cluster.specs, config.parallelism.tp_degree, config.serving.precision
+    specs, size = cluster.specs, config.parallelism.tp_degree
+    dtype = config.serving.precision or DEFAULT
+    if model is not None and followed(config.serving, model) is not None:
+        dtype = precision_of(config.serving, cluster.spec, model).compute
     for first in range(0, len(specs) - size + 1, size):
         names = list(dict.fromkeys(spec.name for spec in specs[first : first + size]))
         if len(names) > 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from simsys.build.model import build_model
+from simsys.build.training import not_trainable
 from simsys.check.findings import Findings
 from simsys.config.document import KeyPath
 from simsys.config.experiment import ModelConfig, SimulationConfig
@@ -35,6 +36,9 @@ def check_model(config: SimulationConfig, found: Findings) -> Model | None:
     if config.serving is not None:
         _check_serving(config, model, found)
     else:
+        problem = not_trainable(model)
+        if problem:
+            found.error(source_path(config.model), problem)
         _check_sequence_length(config, model, found)
         _check_decoder_sequence_length(config, model, found)
     return model
@@ -88,7 +92,7 @@ def _check_unused_sizes(settings: ModelConfig, found: Findings) -> None:
 def _check_serving(config: SimulationConfig, model: Model, found: Findings) -> None:
     settings, place = config.serving, source_path(config.model)
     assert settings is not None
-    if not model.kv_elements_per_token:
+    if not model.caches:
         what = WITHOUT_CACHE.get(model.family, "is no language model")
         found.error(
             place, f"{model.name} has no KV cache ({what}) and cannot be served; use a decoder such as Llama3-8B"

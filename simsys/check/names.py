@@ -12,9 +12,11 @@ from simsys.build.device import build_device_spec
 from simsys.build.modules import module_options
 from simsys.build.nodes import gpu_given
 from simsys.build.serving import SCHEDULER_LIMITS
+from simsys.build.serving_precision import DEFAULT, weights_of
 from simsys.build.training import training_precision
 from simsys.build.training_setup import data_parallel_module
 from simsys.check.findings import Findings
+from simsys.check.model import source_path
 from simsys.collectives.choose import named
 from simsys.config.document import KeyPath
 from simsys.config.experiment import ServingConfig, ServingPrecision, SimulationConfig
@@ -23,6 +25,7 @@ from simsys.config.hardware_schema import Profile
 from simsys.config.training import TrainingConfig, TrainingPrecision
 from simsys.errors import SimsysError, did_you_mean
 from simsys.framework import FRAMEWORKS, DataParallel, DecodePhase, PrefillPhase, Router, Scheduler
+from simsys.model.model import Model
 from simsys.model.precision import WEIGHT_ONLY
 from simsys.platform.device_spec import DeviceSpec
 
@@ -77,22 +80,36 @@ def _profile(
     return found.attempt(path, lambda: load(given, folders), error_at=unknown_at)
 
 
-def check_precision(config: SimulationConfig, spec: DeviceSpec, found: Findings) -> None:
+def check_precision(config: SimulationConfig, spec: DeviceSpec, model: Model | None, found: Findings) -> None:
     """The GPU must compute in the precision asked for, or chosen by default."""
-    peaks = spec.peak_flop_per_s
     if config.training is not None:
         wanted = training_precision(config.training, spec).compute
-        path, known = ("training", "precision"), get_args(TrainingPrecision)
-    else:
-        assert config.serving is not None
-        wanted, path = config.serving.precision, ("serving", "precision")
-        known = tuple(name for name in get_args(ServingPrecision) if name not in WEIGHT_ONLY)
-    if wanted in peaks or (config.serving is not None and wanted in (*WEIGHT_ONLY, "fp4")):
+        if wanted not in spec.peak_flop_per_s:
+            _has_no(wanted, spec, get_args(TrainingPrecision), ("training", "precision"), found)
         return
+    assert config.serving is not None
+    settings = config.serving
+    path: KeyPath = ("serving", "precision")
+    if settings.precision is None and model is not None and model.quantization is not None:
+        path = source_path(config.model)
+        known = found.attempt(path, lambda: weights_of(settings, model))
+        if known is None or "bf16" in spec.peak_flop_per_s:  # kernels for weights alone do without other arithmetic
+            return
+        wanted = known
+    else:
+        wanted = settings.precision or DEFAULT
+    if wanted not in spec.peak_flop_per_s and wanted not in (*WEIGHT_ONLY, "fp4"):
+        usable = tuple(name for name in get_args(ServingPrecision) if name not in WEIGHT_ONLY)
+        _has_no(wanted, spec, usable, path, found)
+
+
+def _has_no(wanted: str, spec: DeviceSpec, known: tuple[str, ...], path: KeyPath, found: Findings) -> None:
+    """Book that a GPU does not compute in a precision, with what to write instead."""
+    peaks = spec.peak_flop_per_s
     usable = ", ".join(sorted(name for name in peaks if name in known))
     message = f"{spec.name} does not compute in {wanted}; it has {usable}"
     half = next((name for name in ("bf16", "fp16", "fp32") if name in peaks), None)
-    if config.serving is not None and wanted in ("fp8", "fp8_block") and half:
+    if path[0] != "training" and wanted in ("fp8", "fp8_block") and half:
         half = f"int8 for weights in 8 bit, computed in {half}, or precision: {half}"
     found.error(path, f"{message}: write precision: {half}" if half else message)
 

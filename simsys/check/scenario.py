@@ -141,9 +141,9 @@ def _look_into(config: SimulationConfig, job: JobConfig | None, found: Findings,
     if not check_sizes(config, found):
         return
     spec = check_hardware(config, found)
-    if spec is not None:
-        check_precision(config, spec, found)
     model = check_model(config, found)
+    if spec is not None:
+        check_precision(config, spec, model, found)
     engine = check_engine(config, found)
     check_modules(config, found)
     cluster = None
@@ -158,7 +158,7 @@ def _look_into(config: SimulationConfig, job: JobConfig | None, found: Findings,
         cluster = cluster.part(range(gpus))
     check_pattern(config, cluster, found)
     if cluster is not None and cluster.exceptions:
-        check_exceptions(config, cluster, found)
+        check_exceptions(config, cluster, model, found)
     if cluster is not None:
         check_failures(config, cluster, found)
     if cluster is not None and engine is not None:

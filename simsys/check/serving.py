@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simsys.build.model import build_model
-from simsys.build.serving import kv_precision
+from simsys.build.serving_precision import kv_precision
 from simsys.check.engines import engines
 from simsys.check.findings import Findings
 from simsys.check.parallelism import split_problem
@@ -30,8 +30,8 @@ def check_serving_options(
         return
     if engine is not None:
         _check_graphs(config, engine, found)
-        if spec is not None:
-            _check_kv_precision(config, spec, engine, found)
+        if spec is not None and model is not None:
+            _check_kv_precision(config, spec, engine, model, found)
     _check_waiting(config, found)
     _check_speculation(config, model, found)
     if config.serving.router == "prefix_affinity" and not config.serving.prefix_caching:
@@ -64,11 +64,17 @@ def _check_waiting(config: SimulationConfig, found: Findings) -> None:
         found.error(("serving", "batch_wait_max_tokens_ratio"), message)
 
 
-def _check_kv_precision(config: SimulationConfig, spec: DeviceSpec, engine: EngineProfile, found: Findings) -> None:
+def _check_kv_precision(
+    config: SimulationConfig, spec: DeviceSpec, engine: EngineProfile, model: Model, found: Findings
+) -> None:
     """The engine can keep keys and values like this; any GPU can, since they are computed on in 16 bit."""
     assert config.serving is not None
     half = half_of(spec.peak_flop_per_s)
-    wanted, known = kv_precision(config.serving, half), engine.kv_precisions
+    known = engine.kv_precisions
+    settings = config.serving
+    if model.quantization is not None and model.quantization.problem and settings.precision is None:
+        return  # which is an error already
+    wanted = kv_precision(settings, model, half)
     if known is None or wanted in known:
         return
     near = next((name for name in ("fp8", "int8", half) if name in known), known[0])

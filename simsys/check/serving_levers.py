@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from simsys.build.serving import ServingJob
+from simsys.build.serving_precision import weights_of
 from simsys.check.levers import MAX_TENSOR_DEGREE, Lever
 from simsys.check.parallelism import split_problem
 from simsys.config.hardware import load_node
@@ -25,7 +26,7 @@ def serving_levers(job: ServingJob) -> Iterator[Lever]:
     usual = job.engine.gpu_memory_utilization
     if (job.settings.gpu_memory_utilization or usual) < usual:
         yield {"serving.gpu_memory_utilization": usual}
-    gpus, precision = job.cluster.num_gpus, job.settings.precision
+    gpus, precision = job.cluster.num_gpus, weights_of(job.settings, job.model)
     within = range(job.layout.tensor + 1, min(gpus, MAX_TENSOR_DEGREE) + 1)
     yield from _tensor_levers(job, within)
     yield from _pipeline_levers(job, job.config.hardware.num_nodes)

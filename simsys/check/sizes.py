@@ -11,10 +11,11 @@ from simsys.check.findings import Findings
 from simsys.config.document import KeyPath
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import SimsysError
+from simsys.model.fields import MAX_LAYERS
 
 MAX_COUNT = 1_000_000_000
 MAX_COUNTS: Mapping[str, int] = {
-    "num_layers": 10_000,
+    "num_layers": MAX_LAYERS,
     "num_iterations": 1_000_000,
     "gradient_accumulation_steps": 100_000,
 }

@@ -35,7 +35,8 @@ def list_(kind: str, as_json: bool) -> None:
 def show(kind: str, name: str, as_json: bool) -> None:
     """Show all facts of one thing, such as: simsys show gpu H100.
 
-    KIND as in 'simsys list --help'.
+    KIND as in 'simsys list --help'. The NAME of a model may also be the path of a Hugging Face config.json, or of the
+    folder that holds it.
     """
     from simsys.report.catalogue import facts
     from simsys.report.listing import description

@@ -35,11 +35,13 @@ DEFAULT_SWAP_BYTES = 4.0 * 2**30
 class ModelConfig(FrozenModel):
     """The model: a name of the model DB, a Hugging Face ``config.json``, an architecture, or layers.
 
-    Exactly one of ``name``, ``huggingface``, ``layers`` and ``model_type`` with its sizes.
+    Exactly one of ``name``, ``huggingface``, ``layers`` and ``model_type`` with its sizes. A Hugging Face model of a
+    type that is not known can be read as one that is: `assume` names that type, such as ``llama``.
     """
 
     name: str | None = None
     huggingface: str | None = None
+    assume: str | None = None
     model_type: str | None = None
     num_layers: PositiveInt | None = None
     hidden_size: PositiveInt | None = None
@@ -61,18 +63,23 @@ class ModelConfig(FrozenModel):
             raise invalid(f"exactly one of name, huggingface, model_type and layers is to be given, {found}")
         if self.layers is not None and not self.layers:
             raise invalid("a model needs at least one layer")
+        if self.assume is not None and self.huggingface is None:
+            raise invalid(
+                "assume says how a Hugging Face configuration is read; write huggingface too or remove assume"
+            )
         return self
 
 
 class ServingConfig(FrozenModel):
     """An inference engine and its settings, named as in vLLM.
 
-    `precision` is that of the weights of linear layers; those in ``int8``, ``int4`` or ``mxfp4`` are computed with in
-    16 bit, as are those in ``fp4`` on GPUs without such arithmetic. ``fp8`` has a scale for each tensor or channel,
-    ``fp8_block`` one for each block of 128 × 128, as in DeepSeek-V3 and Qwen3. Of a mixture of experts, 4 bit are
-    those of the routed experts alone.
-    `kv_precision` is that of the KV cache: by default 16 bit, or that of weights in ``fp8`` or ``fp32``, or ``fp8``
-    beside weights in ``fp8_block`` or ``fp4``.
+    `precision` is that of the weights of linear layers: by default as a Hugging Face configuration says, else
+    ``bf16``. Those in ``int8``, ``int4`` or ``mxfp4`` are computed with in 16 bit, as are those in ``fp4`` on GPUs
+    without such arithmetic. ``fp8`` has a scale for each tensor or channel, ``fp8_block`` one for each block of
+    128 × 128, as in DeepSeek-V3 and Qwen3. Of a mixture of experts, 4 bit are those of the routed experts alone,
+    unless a configuration says otherwise.
+    `kv_precision` is that of the KV cache: by default as such a configuration says (16 bit if it says nothing of it),
+    else 16 bit, or that of weights in ``fp8`` or ``fp32``, or ``fp8`` beside weights in ``fp8_block`` or ``fp4``.
     `cuda_graphs` says whether steps are replayed as graphs, be it only those without prompts (``decode_only``), and
     `max_cudagraph_capture_size` of how many tokens at most; by default as the engine does.
     With a `scheduler_recv_interval` above 1, the engine looks for new requests only so many decode steps after it last
@@ -115,7 +122,7 @@ class ServingConfig(FrozenModel):
     max_model_len: PositiveInt | None = None
     block_size: PositiveInt = 16
     gpu_memory_utilization: Fraction | None = None
-    precision: ServingPrecision = "bf16"
+    precision: ServingPrecision | None = None
     kv_precision: CachePrecision | None = None
     cuda_graphs: bool | Literal["decode_only"] | None = None
     max_cudagraph_capture_size: PositiveInt | None = None

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from simsys.model.fields import Fields
 from simsys.model.model import Block, Model
 from simsys.model.operators import Operator, OperatorKind, Split
+from simsys.model.windows import in_serving, whole
 
 BYTES_PER_ELEMENT = 2.0  # the model DB's bytes are those of bf16
 PREFILL_KEYS = (
@@ -44,8 +45,10 @@ def aggregated_ops(model: Model) -> dict[str, dict[str, float]]:
     A prompt token does not go through the head, a decoded token does; so it does in the forward pass of an encoder or
     a CNN, whose token is a sample. Of an encoder-decoder the costs are those of one token on each side, and of one
     pair of each attention. Bytes per token are activations in bf16; weights, which a step reads once, stand apart:
-    for a mixture of experts all of them in prefill (a full batch), those of one token in decode.
+    for a mixture of experts all of them in prefill (a full batch), those of one token in decode. Sliding windows
+    count as full ones.
     """
+    model = in_serving(model, whole)
     operators = [operator for block in model.blocks for operator in block.operators]
     body = [operator for operator in operators if not operator.per_logit]
     pairs = sum(o.flop_per_pair for o in operators if o.kind is OperatorKind.ATTENTION)

@@ -8,6 +8,12 @@ from typing import Any, NoReturn, overload
 
 from simsys.errors import ConfigError, Problem, did_you_mean
 
+LARGEST = 1e100
+"""Magnitude of a number beyond which it is a mistake; products of several such numbers stay finite floats."""
+MAX_INTEGER = 10**15
+MAX_LAYERS = 10_000
+"""Far beyond what exists; a slip of the keyboard becomes a message instead of a machine without memory."""
+
 
 class Fields:
     """A mapping from a file whose values are checked as they are read.
@@ -24,10 +30,13 @@ class Fields:
     def __init__(self, values: object, path: str = "", file: str = "") -> None:
         self.path, self.file = path, file
         if not isinstance(values, Mapping):
-            self.fail("", f"expected a mapping, got {_shown(values)}")
+            self.fail("", f"expected a mapping, got {shown(values)}")
         self.values: Mapping[str, Any] = values
+        self.used: set[str] = set()
+        """Keys that were asked for."""
 
     def __contains__(self, key: str) -> bool:
+        self.used.add(key)
         return self.values.get(key) is not None
 
     def fail(self, key: str, message: str) -> NoReturn:
@@ -50,16 +59,20 @@ class Fields:
         """Return a finite number >= `minimum`."""
         value = self._get(key, default)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            self.fail(key, f"expected a number, got {_shown(value)}")
+            self.fail(key, f"expected a number, got {shown(value)}")
+        if isinstance(value, int) and abs(value) > LARGEST:
+            self.fail(key, f"expected a number of at most {LARGEST:g}, got one of {len(str(abs(value)))} digits")
         if not math.isfinite(value) or value < minimum:
             self.fail(key, f"expected a finite number >= {minimum:g}, got {value}")
         return float(value)
 
-    def integer(self, key: str, default: int | None = None, *, minimum: int = 0) -> int:
-        """Return an integer >= `minimum`."""
+    def integer(self, key: str, default: int | None = None, *, minimum: int = 0, maximum: int = MAX_INTEGER) -> int:
+        """Return an integer from `minimum` to `maximum`."""
         value = self.number(key, default, minimum=minimum)
         if value != int(value):
             self.fail(key, f"expected an integer, got {value}")
+        if value > maximum:
+            self.fail(key, f"must be at most {maximum:,}, not {shown(int(value))}")
         return int(value)
 
     @overload
@@ -70,15 +83,29 @@ class Fields:
         """Return a string."""
         value = self._get(key, default)
         if not isinstance(value, str):
-            self.fail(key, f"expected a string, got {_shown(value)}")
+            self.fail(key, f"expected a string, got {shown(value)}")
         return value
 
     def flag(self, key: str, default: bool) -> bool:
         """Return true or false."""
         value = self._get(key, default)
         if not isinstance(value, bool):
-            self.fail(key, f"expected true or false, got {_shown(value)}")
+            self.fail(key, f"expected true or false, got {shown(value)}")
         return value
+
+    def texts(self, key: str) -> list[str]:
+        """Return a list of strings; an empty one if the key is absent."""
+        items = self.values.get(key) if key in self else []
+        if not isinstance(items, (list, tuple)) or not all(isinstance(item, str) for item in items):
+            self.fail(key, f"expected a list of strings, got {shown(items)}")
+        return list(items)
+
+    def integers(self, key: str) -> list[int]:
+        """Return a list of integers; an empty one if the key is absent."""
+        items = self.values.get(key) if key in self else []
+        if not isinstance(items, (list, tuple)) or not all(type(item) is int for item in items):
+            self.fail(key, f"expected a list of integers, got {shown(items)}")
+        return list(items)
 
     def child(self, key: str) -> Fields:
         """Return the mapping below `key`."""
@@ -89,11 +116,12 @@ class Fields:
         """Return the mappings in the list below `key`; it must not be empty."""
         items = self._get(key, None)
         if not isinstance(items, (list, tuple)) or not items:
-            self.fail(key, f"expected a list that is not empty, got {_shown(items)}")
+            self.fail(key, f"expected a list that is not empty, got {shown(items)}")
         prefix = f"{self.path}.{key}" if self.path else key
         return [Fields(item, f"{prefix}[{index}]", self.file) for index, item in enumerate(items)]
 
     def _get(self, key: str, default: object) -> Any:
+        self.used.add(key)
         value = self.values.get(key)
         if value is None:
             value = default
@@ -102,6 +130,9 @@ class Fields:
         return value
 
 
-def _shown(value: object) -> str:
-    text = repr(value)
+def shown(value: object) -> str:
+    """A value for messages, shortened if it is long."""
+    if isinstance(value, int) and abs(value) > LARGEST:
+        return f"a number of {len(str(abs(value)))} digits"
+    text = f"{value:,}" if type(value) is int else repr(value)
     return text if len(text) <= 40 else f"{type(value).__name__} {text[:36]}…"

@@ -1,10 +1,12 @@
-"""Attention of layers whose cache does not grow: sliding windows and gated linear attention.
+"""Linear attention, whose state does not grow with the context, and the projections that all kinds of attention share.
 
-What a decoding sequence reads there depends on no context, so it counts by sequence: each has one token that goes
-through the head.
+What a decoding sequence reads of its state depends on no context, so it counts by sequence: each has one token that
+goes through the head.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from simsys.model.operators import Operator, OperatorKind, Split
 from simsys.model.transformer_architecture import TransformerArchitecture
@@ -27,26 +29,6 @@ def projections(a: TransformerArchitecture) -> list[Operator]:
     return operators
 
 
-def window_attention(a: TransformerArchitecture) -> tuple[Operator, ...]:
-    """Attention to the last `sliding_window` tokens (Beltagy et al. 2020, §3.1; gpt-oss).
-
-    Every token of a prompt counts a whole window, also those near its beginning.
-    """
-    q, kv = a.num_attention_heads * a.head_size, a.num_key_value_heads * a.head_size
-    return (
-        *projections(a),
-        Operator(
-            "window_attention",
-            OperatorKind.ATTENTION,
-            Split.HEADS,
-            flop_per_token=4.0 * q * a.sliding_window,
-            elements_per_token=2.0 * q + 2.0 * kv,
-        ),
-        memory("window_cache", 2 * kv * a.sliding_window, Split.HEADS, per_logit=True),
-        gemm("attention_output", q, a.hidden_size, Split.ROW, bias=a.biases),
-    )
-
-
 def linear_attention(a: TransformerArchitecture) -> tuple[Operator, ...]:
     """Gated delta rule (Yang et al. 2024, arXiv 2412.06464): a state of key width × value width for each value head.
 
@@ -66,6 +48,9 @@ def linear_attention(a: TransformerArchitecture) -> tuple[Operator, ...]:
             elements_per_token=2.0 * keys + 2.0 * values,
             launches=CHUNK_LAUNCHES,
         ),
-        memory("linear_state", int(2 * STATE_ELEMENTS * state), Split.HEADS, per_logit=True),
-        gemm("attention_output", values, a.hidden_size, Split.ROW),
+        replace(
+            memory("linear_state", 2 * STATE_ELEMENTS * state, Split.HEADS, per_logit=True),
+            elements_per_sequence=STATE_ELEMENTS * state,
+        ),
+        gemm("linear_attention_output", values, a.hidden_size, Split.ROW),
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from simsys.model.batch import Batch, attention_pairs
 from simsys.model.operators import Operator
+from simsys.model.quantization import Quantization
 
 MASKED = 20 / 128
 """Tokens of an encoder's training that go through the head: those that are masked (Devlin et al. 2018, §3.1).
@@ -32,6 +33,8 @@ class Block:
             equal blocks in a row keep once: the output of the encoder, for cross-attention.
         backward_flop_ratio: Work of the backward pass over that of the forward pass.
         routed_activation_elements_per_token: What of the kept elements belongs to routed experts.
+        spread: True if the layers of this block and of all others that are spread alternate in the model. They stand
+            together, since a pass takes as long in any order; pipeline stages share them out evenly.
     """
 
     name: str
@@ -45,6 +48,7 @@ class Block:
     shared_elements_per_token: float = 0.0
     backward_flop_ratio: float = 2.0
     routed_activation_elements_per_token: float = 0.0
+    spread: bool = False
 
     @property
     def parameters(self) -> float:
@@ -67,11 +71,15 @@ class Model:
         num_key_value_heads: Key and value heads.
         vocab_size: Rows of the embedding (0 for a CNN).
         max_context_tokens: Longest sequence it accepts (0: no limit).
-        kv_elements_per_token: KV-cache elements each token of context needs, all layers.
+        kv_elements_per_token: KV-cache elements each token of context needs, all layers with full attention.
         sequence_length: Default training sequence length (1 for a CNN: a token is a sample).
         decoder_sequence_length: The same for a decoder that stands beside an encoder (0: there is none).
         tied_parameters: Weights counted in two blocks but stored once (tied embeddings).
         source: Where the architecture numbers come from.
+        class_name: The class that a published configuration names; empty if there is none.
+        quantization: How a published checkpoint stores the weights; None for 16 bit.
+        notes: What of a published model was left out or assumed, for people.
+        warnings: What of it makes figures doubtful, for people.
     """
 
     name: str
@@ -88,6 +96,10 @@ class Model:
     decoder_sequence_length: int = 0
     tied_parameters: float = 0.0
     source: str = ""
+    class_name: str = ""
+    quantization: Quantization | None = None
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def parameters(self) -> float:
@@ -102,9 +114,24 @@ class Model:
                 operator.parameters * operator.experts_per_token / operator.experts
                 for block in self.blocks
                 for operator in block.operators
+                if not operator.stored_only
             )
             - self.tied_parameters
         )
+
+    @property
+    def caches(self) -> bool:
+        """Whether tokens leave keys and values or states for those after them."""
+        return self.kv_elements_per_token > 0 or any(
+            operator.window or operator.elements_per_sequence
+            for block in self.kinds_of_blocks
+            for operator in block.operators
+        )
+
+    @property
+    def kinds_of_blocks(self) -> list[Block]:
+        """The blocks, each kind once, in order of appearance."""
+        return list({id(block): block for block in self.blocks}.values())
 
     @property
     def experts(self) -> int:

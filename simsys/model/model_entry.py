@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any, TypeVar
 
 from simsys.model.aggregates import BYTES_PER_ELEMENT, aggregated_ops, macro_blocks, read_macro
-from simsys.model.fields import Fields
+from simsys.model.fields import MAX_LAYERS, Fields
 from simsys.model.model import Block, Model
 from simsys.model.operators import Operator, OperatorKind, Pairs, Split
 
@@ -103,7 +103,7 @@ def _macro_model(name: str, family: str, entry: Fields) -> Model:
     aggregates = entry.child("aggregated_ops")
     macro = read_macro(aggregates)
     kind = OperatorKind.CONV if family == "cnn" else OperatorKind.GEMM
-    layers, hidden = entry.integer("num_layers", 1, minimum=1), entry.integer("hidden_size", 0)
+    layers, hidden = entry.integer("num_layers", 1, minimum=1, maximum=MAX_LAYERS), entry.integer("hidden_size", 0)
     blocks = macro_blocks(macro, kind=kind, layers=layers, hidden_size=0 if family == "cnn" else hidden)
     read = sum(block.parameters for block in blocks)
     factor = macro.decode_factor or 1.0
@@ -149,8 +149,8 @@ def _read_layer(entry: Fields) -> tuple[Block, ...]:
     amounts = {
         spec.name: entry.number(spec.name, spec.default) for spec in fields(Block) if isinstance(spec.default, float)
     }
-    block = Block(entry.text("name"), operators, **amounts)
-    return (block,) * entry.integer("repeat", 1, minimum=1)
+    block = Block(entry.text("name"), operators, spread=entry.flag("spread", False), **amounts)
+    return (block,) * entry.integer("repeat", 1, minimum=1, maximum=MAX_LAYERS)
 
 
 def _read_operator(entry: Fields) -> Operator:

@@ -69,6 +69,9 @@ class Operator:
         length_skew: What decode attention over several sequences takes over what it would take if they were equally
             long: 1 or more.
         kv_elements_per_token: Keys and values that each token contributes to attention over a divided sequence.
+        window: Keys that a query attends to at most, its own included; 0 without a limit. What lies beyond is
+            taken out before a pass is costed (`simsys.model.windows`).
+        elements_per_sequence: 16-bit elements that every running sequence keeps in memory, however long it is.
         experts: Experts among which the parameters are divided (1: dense).
         experts_per_token: Experts each token is routed to.
         experts_held: Of the experts, how many are here; 0 for all.
@@ -99,6 +102,8 @@ class Operator:
     elements_per_context_token: float = 0.0
     length_skew: float = 1.0
     kv_elements_per_token: float = 0.0
+    window: int = 0
+    elements_per_sequence: float = 0.0
     experts: int = 1
     experts_per_token: int = 1
     experts_held: int = 0
@@ -108,6 +113,11 @@ class Operator:
     launches: int = 1
     per_logit: bool = False
     lookup: bool = False
+
+    @property
+    def stored_only(self) -> bool:
+        """Whether its parameters only take up memory: no pass reads them."""
+        return self.lookup and not self.elements_per_token
 
     @property
     def is_head(self) -> bool:

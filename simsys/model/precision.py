@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
 from simsys.model.operators import Operator, OperatorKind
+from simsys.model.quantization import INT8_ARITHMETIC, Quantization
 
 SCALE_GROUP = 128
 """Weights that share a scale of 16 bit in group-wise quantisation (Lin et al. 2024, AWQ, §4; Frantar et al. 2023)."""
@@ -62,6 +63,8 @@ class Precision:
         plain_compute: In which everything else is computed, such as the head and attention; None for `compute`.
         plain_weight_bytes: Of a weight outside the linear layers: tables, norms, the head; None for `weight_bytes`.
         experts_only: Whether all but routed experts is outside too.
+        plain_operators: Names of linear layers that are outside too.
+        quantized_head: Whether the head is stored like the linear layers.
     """
 
     compute: str = "bf16"
@@ -71,6 +74,8 @@ class Precision:
     plain_compute: str | None = None
     plain_weight_bytes: float | None = None
     experts_only: bool = False
+    plain_operators: frozenset[str] = frozenset()
+    quantized_head: bool = False
 
     def bytes_per_weight(self, operator: Operator) -> float:
         """Bytes of one of the operator's weights; quantisation leaves embedding, norms and head alone."""
@@ -83,12 +88,42 @@ class Precision:
         return self.compute if self.plain_compute is None or self._quantised(operator) else self.plain_compute
 
     def _quantised(self, operator: Operator) -> bool:
-        return is_linear(operator) and not (self.experts_only and operator.experts == 1)
+        if operator.is_head:
+            return self.quantized_head
+        outside = (self.experts_only and operator.experts == 1) or operator.name in self.plain_operators
+        return is_linear(operator) and not outside
 
 
 def is_linear(operator: Operator) -> bool:
     """Whether it is a linear layer that quantisation applies to: a matrix product that yields no logits."""
     return operator.kind is OperatorKind.GEMM and not operator.is_head
+
+
+def checkpoint_precision(quantization: Quantization, kv: str, half: str, peaks: Mapping[str, float]) -> Precision:
+    """The precision of an engine that serves a quantised checkpoint as it is.
+
+    Args:
+        quantization: How the checkpoint stores weights.
+        kv: Of the KV cache, a key of `KV_BYTES`.
+        half: The 16-bit dtype that the GPU has.
+        peaks: FLOP/s of the GPU by dtype. Weights in a dtype that it does not compute in are computed with in 16 bit,
+            as by the Marlin kernels of vLLM (docs, FP8 W8A8: GPUs of the Ampere generation).
+    """
+    compute = "weight_only"
+    if quantization.compute == INT8_ARITHMETIC:
+        compute = "int8" if peaks.get("int8", 0.0) > peaks[half] else compute
+    elif not quantization.compute and quantization.weights not in WEIGHT_ONLY and quantization.weights in peaks:
+        compute = quantization.weights
+    return Precision(
+        compute,
+        quantization.weight_bytes,
+        2.0,
+        KV_BYTES[kv],
+        plain_compute=half,
+        plain_weight_bytes=2.0,
+        plain_operators=quantization.unquantized,
+        quantized_head=quantization.quantized_head,
+    )
 
 
 def serving_precision(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from simsys.model.encoder_decoder import with_decoder
-from simsys.model.mixed_attention import linear_attention, projections, window_attention
+from simsys.model.mixed_attention import linear_attention, projections
 from simsys.model.model import Block, Model
 from simsys.model.operators import Operator, OperatorKind, Split
 from simsys.model.transformer_architecture import TransformerArchitecture, gpt_architecture
@@ -38,7 +38,7 @@ def build_transformer(architecture: TransformerArchitecture) -> Model:
     encoder-decoder has ``decoder_layer`` after the encoder's layers.
     """
     a = architecture
-    dense = a.dense_layers_first if a.experts > 1 else a.num_layers
+    dense = a.dense_layers if a.experts > 1 else a.num_layers
     default_length = min(a.max_context_tokens, LONGEST_DEFAULT_SEQUENCE)
     blocks = (_embedding(a), *_layers(a, dense), _head(a))
     return Model(
@@ -61,19 +61,27 @@ def build_transformer(architecture: TransformerArchitecture) -> Model:
 
 
 def _layers(a: TransformerArchitecture, dense: int) -> list[Block]:
-    """The layers, `dense` of them without experts; equal ones one after another."""
-    if a.full_attention_every > 1:
-        moe, other = a.experts > 1, "window_layer" if a.sliding_window else "linear_layer"
-        operators = window_attention(a) if a.sliding_window else linear_attention(a)
-        full = [_layer(a, "layer", _attention_operators(a), moe=moe)] * a.full_attention_layers
-        return [_layer(a, other, operators, moe=moe)] * (a.num_layers - len(full)) + full
+    """The layers, `dense` of them without experts; equal ones one after another.
+
+    Which layers with windows or linear attention have a dense MLP makes no difference to a pass: they come first.
+    """
+    others = a.window_layers + a.linear_layers
+    kinds = [
+        ("window_", a.window_layers, _attention_operators(a, window=a.sliding_window)),
+        ("linear_", a.linear_layers, linear_attention(a) if a.linear_layers else ()),
+        ("", a.num_layers - others, _attention_operators(a)),
+    ]
     mixed = 0 < dense < a.num_layers
+    spread = others > 0 or a.dense_layers_between > 0
     layers: list[Block] = []
-    if dense:
-        layers += [_layer(a, "dense_layer" if mixed else "layer", _attention_operators(a), moe=False)] * dense
-    if dense < a.num_layers:
-        name = "moe_layer" if mixed else "layer"
-        layers += [_layer(a, name, _attention_operators(a), moe=True)] * (a.num_layers - dense)
+    for name, count, attention in kinds:
+        without = min(dense, count)
+        dense -= without
+        plain, routed = (
+            (f"dense_{name}layer", name + "layer" if name else "moe_layer") if mixed else (name + "layer",) * 2
+        )
+        layers += [_layer(a, plain, attention, moe=False, spread=spread)] * without
+        layers += [_layer(a, routed, attention, moe=True, spread=spread)] * (count - without)
     return layers
 
 
@@ -126,12 +134,18 @@ def _head(a: TransformerArchitecture) -> Block:
     return Block("head", tuple(operators), float(a.vocab_size), inputs + 2.0 * a.vocab_size, inputs)
 
 
-def _layer(a: TransformerArchitecture, name: str, attention: tuple[Operator, ...], *, moe: bool) -> Block:
+def _layer(
+    a: TransformerArchitecture, name: str, attention: tuple[Operator, ...], *, moe: bool, spread: bool
+) -> Block:
     mlp = _moe_operators(a) if moe else _mlp_operators(a, "", a.intermediate_size)
+    if a.sandwich_norms:
+        attention = (*attention, memory("attention_output_norm", 2 * a.hidden_size, parameters=a.hidden_size))
+        mlp = (*mlp, memory("mlp_output_norm", 2 * a.hidden_size, parameters=a.hidden_size))
     split, replicated, routed = _activation_elements(a, moe=moe)
     return Block(
         name,
         (norm(a, "attention_norm"), *attention, norm(a, "mlp_norm"), *mlp),
+        spread=spread,
         output_elements_per_token=float(a.hidden_size),
         activation_elements_per_token=split + replicated,
         routed_activation_elements_per_token=routed,
@@ -139,12 +153,14 @@ def _layer(a: TransformerArchitecture, name: str, attention: tuple[Operator, ...
     )
 
 
-def _attention_operators(a: TransformerArchitecture) -> tuple[Operator, ...]:
+def _attention_operators(a: TransformerArchitecture, window: int = 0) -> tuple[Operator, ...]:
+    """Attention to everything before, or to the last `window` tokens (Beltagy et al. 2020, §3.1)."""
     if a.latent:
         return _latent_attention_operators(a)
     q, kv = a.num_attention_heads * a.head_size, a.num_key_value_heads * a.head_size
     operators = projections(a)
-    operators += _attention_kernels(a, 4.0 * q, 4.0 * q, 2 * q + 2 * kv, 2 * kv)
+    kernels = _attention_kernels(a, 4.0 * q, 4.0 * q, 2 * q + 2 * kv, 2 * kv)
+    operators += [replace(kernel, window=window) for kernel in kernels] if window else kernels
     operators.append(gemm("attention_output", q, a.hidden_size, Split.ROW, bias=a.biases))
     return tuple(operators)
 
@@ -232,11 +248,12 @@ def _activation_elements(a: TransformerArchitecture, *, moe: bool) -> tuple[floa
     the MLP projection, and two dropout masks of one byte: 10 bytes × hidden for GPT. Divided: queries, keys, values,
     the input of the output projection, and what the MLP keeps (activation input and output: 2 × width; gated: gate,
     up and their product: 3 × width): 24 bytes × hidden for GPT, 34 in all. Latent attention keeps each latent vector
-    before and after its norm. Experts keep, for each of the k copies of a token, input and output, and the router its
-    logits. The scores (5·a·s² bytes) are the attention operator's (`score_elements`).
+    before and after its norm, and sandwich norms keep their inputs. Experts keep, for each of the k copies of a token,
+    input and output, and the router its logits. The scores (5·a·s² bytes) are the attention operator's
+    (`score_elements`).
     """
     h, heads = a.hidden_size, a.num_attention_heads
-    replicated = 4.0 * h + (h if a.dropout else 0.0)
+    replicated = (6.0 if a.sandwich_norms else 4.0) * h + (h if a.dropout else 0.0)
     if a.latent:
         key, value = a.qk_nope_head_size + a.qk_rope_head_size, a.v_head_size
         replicated += 2 * (a.q_lora_rank + a.kv_lora_rank) + a.qk_rope_head_size

@@ -18,7 +18,10 @@ _MAY_BE_ZERO = {
     "qk_nope_head_size",
     "qk_rope_head_size",
     "v_head_size",
+    "dense_layers_between",
+    "window_layers",
     "sliding_window",
+    "linear_layers",
     "linear_key_heads",
     "linear_value_heads",
     "linear_head_size",
@@ -56,17 +59,20 @@ class TransformerArchitecture:
         expert_intermediate_size: MLP width of one expert.
         shared_experts: Experts that every token passes through besides.
         dense_layers_first: Leading layers with a dense MLP.
+        dense_layers_between: Further layers with a dense MLP, evenly spread among the others (Llama 4 Maverick).
         q_lora_rank: Latent width of the queries in multi-head latent attention (0: queries are not compressed).
         kv_lora_rank: Latent width of keys and values (0: no latent attention).
         qk_nope_head_size: Head width of queries and keys without position.
         qk_rope_head_size: Head width of queries and keys with rotary position.
         v_head_size: Head width of the values.
-        full_attention_every: One layer of so many attends to everything before (1: all do).
-        sliding_window: Tokens that the other layers attend to (0: no windows).
-        linear_key_heads: Query and key heads of the other layers, if these are linear (0: they are not).
-        linear_value_heads: Value heads of linear layers.
+        window_layers: Layers that attend to the last `sliding_window` tokens alone, evenly spread among the others.
+        sliding_window: Tokens that these layers attend to.
+        linear_layers: Layers with linear attention, whose state does not grow, evenly spread among the others.
+        linear_key_heads: Query and key heads of these layers.
+        linear_value_heads: Value heads of these layers.
         linear_head_size: Width of such a head.
         gated_attention: True if attention has an output gate as wide as the queries (Qwen3.5).
+        sandwich_norms: True if the outputs of attention and MLP are normalised too (Gemma 2).
         source: Where the numbers come from.
 
     Raises:
@@ -100,17 +106,20 @@ class TransformerArchitecture:
     expert_intermediate_size: int = 0
     shared_experts: int = 0
     dense_layers_first: int = 0
+    dense_layers_between: int = 0
     q_lora_rank: int = 0
     kv_lora_rank: int = 0
     qk_nope_head_size: int = 0
     qk_rope_head_size: int = 0
     v_head_size: int = 0
-    full_attention_every: int = 1
+    window_layers: int = 0
     sliding_window: int = 0
+    linear_layers: int = 0
     linear_key_heads: int = 0
     linear_value_heads: int = 0
     linear_head_size: int = 0
     gated_attention: bool = False
+    sandwich_norms: bool = False
     source: str = ""
 
     def __post_init__(self) -> None:
@@ -132,15 +141,31 @@ class TransformerArchitecture:
             )
         if self.experts > 1 and not self.expert_intermediate_size:
             raise UsageError(f"model {self.name}: a mixture of experts needs expert_intermediate_size")
-        if self.dense_layers_first > self.num_layers:
-            raise UsageError(f"model {self.name}: dense_layers_first exceeds num_layers ({self.num_layers})")
+        if self.dense_layers > self.num_layers:
+            raise UsageError(
+                f"model {self.name}: the number of dense layers ({self.dense_layers}) exceeds num_layers "
+                f"({self.num_layers})"
+            )
         if self.kv_lora_rank and not (self.qk_nope_head_size and self.v_head_size):
             raise UsageError(f"model {self.name}: latent attention needs qk_nope_head_size and v_head_size")
-        if (self.full_attention_every > 1) != (self.sliding_window > 0 or self.linear_value_heads > 0):
-            raise UsageError(
-                f"model {self.name}: full_attention_every above 1 goes with sliding_window or linear_value_heads"
-            )
+        self._check_attention_kinds()
         self._check_decoder()
+
+    def _check_attention_kinds(self) -> None:
+        """Check the layers that do not attend to everything before."""
+        if (self.window_layers > 0) != (self.sliding_window > 0):
+            raise UsageError(f"model {self.name}: window_layers goes with sliding_window")
+        if self.linear_layers and not (self.linear_key_heads and self.linear_value_heads and self.linear_head_size):
+            raise UsageError(
+                f"model {self.name}: linear_layers needs linear_key_heads, linear_value_heads and linear_head_size"
+            )
+        if self.window_layers and self.linear_layers:
+            raise UsageError(f"model {self.name}: window_layers and linear_layers cannot be combined")
+        if self.window_layers + self.linear_layers > self.num_layers:
+            raise UsageError(
+                f"model {self.name}: {self.window_layers + self.linear_layers} window and linear layers exceed "
+                f"num_layers ({self.num_layers})"
+            )
 
     def _check_decoder(self) -> None:
         """Check what a decoder beside an encoder can be."""
@@ -165,9 +190,14 @@ class TransformerArchitecture:
         return self.kv_lora_rank > 0
 
     @property
+    def dense_layers(self) -> int:
+        """Layers of a mixture of experts that have a dense MLP."""
+        return self.dense_layers_first + self.dense_layers_between
+
+    @property
     def full_attention_layers(self) -> int:
         """Layers that attend to everything before, whose cache grows with the context."""
-        return self.num_layers // self.full_attention_every
+        return self.num_layers - self.window_layers - self.linear_layers
 
     @property
     def kv_elements_per_layer(self) -> int:

@@ -28,6 +28,7 @@ class Stretch:
         activation_elements_per_logit: Of them, what is kept.
         input_elements_per_logit: Of them, what is worked on.
         shared_elements_per_token: The rank's share of `Block.shared_elements_per_token`.
+        spread: As `Block.spread`.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Stretch:
     activation_elements_per_logit: float = 0.0
     input_elements_per_logit: float = 0.0
     shared_elements_per_token: float = 0.0
+    spread: bool = False
 
     @property
     def checkpointed(self) -> bool:
@@ -114,9 +116,10 @@ class ForwardPass:
 
     @property
     def widest_elements_per_token(self) -> float:
-        """Elements that the widest operator reads and writes for each token, the head left out."""
+        """Elements that the widest operator reads and writes for each token, head, windows and states left out."""
         operators = (operator for stretch in self.stretches for operator in stretch.operators)
-        return max((op.elements_per_token for op in operators if not op.is_head), default=0.0)
+        activations = (op.elements_per_token for op in operators if not (op.is_head or op.elements_per_sequence))
+        return max(activations, default=0.0)
 
     @property
     def parameters(self) -> float:
@@ -200,6 +203,7 @@ def _stretch(
         activation_elements_per_logit=_kept_elements(of_logit, whole_of_logit, tensor_degree, by_tokens),
         input_elements_per_logit=previous.output_elements_per_logit / by_tokens if previous and shared else 0.0,
         shared_elements_per_token=shared / by_tokens,
+        spread=block.spread,
     )
 
 

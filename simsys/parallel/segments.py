@@ -109,6 +109,7 @@ def shard(operator: Operator, degree: int, num_key_value_heads: int = 0) -> Oper
         kept_elements_per_pair=operator.kept_elements_per_pair / degree,
         elements_per_key_token=operator.elements_per_key_token / degree,
         kv_elements_per_token=operator.kv_elements_per_token / degree,
+        elements_per_sequence=operator.elements_per_sequence / degree,
         elements_per_context_token=operator.elements_per_context_token / min(degree, num_key_value_heads or degree),
     )
     if operator.split is Split.COLUMN and operator.kind is OperatorKind.GEMM:

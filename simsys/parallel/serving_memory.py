@@ -6,6 +6,8 @@ from simsys.model.operators import OperatorKind
 from simsys.model.work import FP32_BYTES, Precision
 from simsys.parallel.passes import ForwardPass
 
+HALF_BYTES = 2.0
+
 
 def serving_memory(
     plan: ForwardPass,
@@ -63,3 +65,11 @@ def kv_bytes_per_token(plan: ForwardPass, precision: Precision) -> float:
         if operator.kind is OperatorKind.DECODE_ATTENTION
     )
     return elements * precision.kv_bytes
+
+
+def sequence_bytes(plan: ForwardPass) -> float:
+    """Bytes that a rank keeps for each running sequence, however long it is: windows and states."""
+    elements = sum(
+        stretch.repeat * operator.elements_per_sequence for stretch in plan.stretches for operator in stretch.operators
+    )
+    return elements * HALF_BYTES

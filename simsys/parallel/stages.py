@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from simsys.errors import UsageError
 from simsys.parallel.passes import ForwardPass, Stretch
+from simsys.parallel.segments import Segment
 
 
 def partition(
@@ -79,6 +80,36 @@ def _sizes(count: int, pieces: int, layers: Sequence[int] | None) -> list[int]:
 
 
 def _cut(stretches: Sequence[Stretch], sizes: Sequence[int]) -> list[list[Stretch]]:
+    """Deal out repeated stretches in order, `sizes[i]` layers to piece i; of spread ones each its share."""
+    alternating = [stretch for stretch in stretches if stretch.spread]
+    if len(alternating) > 1:
+        before = [stretch for stretch in stretches if not stretch.spread]
+        return [_together(piece) for piece in _cut_in_order([*before, *_in_turn(alternating)], sizes)]
+    return _cut_in_order(stretches, sizes)
+
+
+def _in_turn(stretches: Sequence[Stretch]) -> list[Stretch]:
+    """Stretches of one layer each, so that every kind is spread evenly."""
+    taken, layers = [0] * len(stretches), sum(stretch.repeat for stretch in stretches)
+    turns: list[Stretch] = []
+    for number in range(1, layers + 1):
+        due = [stretch.repeat * number / layers - count for stretch, count in zip(stretches, taken, strict=True)]
+        index = due.index(max(due))
+        taken[index] += 1
+        turns.append(replace(stretches[index], repeat=1))
+    return turns
+
+
+def _together(piece: Sequence[Stretch]) -> list[Stretch]:
+    """The same layers with equal ones in one stretch, as a pass takes as long in any order."""
+    counts: dict[tuple[Segment, ...], Stretch] = {}
+    for stretch in piece:
+        known = counts.get(stretch.segments)
+        counts[stretch.segments] = stretch if known is None else replace(known, repeat=known.repeat + stretch.repeat)
+    return list(counts.values())
+
+
+def _cut_in_order(stretches: Sequence[Stretch], sizes: Sequence[int]) -> list[list[Stretch]]:
     """Deal out repeated stretches in order, `sizes[i]` layers to piece i."""
     left = [(stretch, stretch.repeat) for stretch in stretches]
     pieces: list[list[Stretch]] = []

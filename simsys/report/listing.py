@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from typing import Any
 
+from simsys.model.description import parameter_count
 from simsys.report.yaml_text import yaml_text
 from simsys.units import GIB, MIB, Dimension, pretty
 
@@ -74,15 +74,4 @@ def _cell(key: str, value: Any) -> str:
         return f"{value / GIB:g} GiB"
     if unit:
         return pretty(value, UNITS[unit])
-    return _count(value) if key.endswith("parameters") else str(value)
-
-
-def _count(value: float) -> str:
-    """Parameters as people say them.
-
-    Example:
-        >>> _count(8030261248), _count(124439808)
-        ('8.03 B', '124 M')
-    """
-    scale, unit = (1e9, "B") if value >= 1e9 else (1e6, "M")
-    return f"{Decimal(f'{value / scale:.3g}'):f} {unit}"
+    return parameter_count(value) if key.endswith("parameters") else str(value)

@@ -17,6 +17,7 @@ from simsys.check.levers import lever_text, memory_problem
 from simsys.check.strategies import StrategyFigures, compare_strategies, strategy_advice
 from simsys.errors import InfeasibleError
 from simsys.report.listing import WIDTH, table
+from simsys.report.text import wrap
 from simsys.units import Dimension, pretty
 
 
@@ -34,6 +35,7 @@ class MemoryAnswer:
         levers: In training, what saves memory, the best first.
         strategies: In data-parallel training, the job with each strategy.
         host_bytes: In training, model states per GPU that live in the memory of its host.
+        warnings: What makes the answer doubtful, for people.
     """
 
     name: str
@@ -45,6 +47,7 @@ class MemoryAnswer:
     levers: Sequence[LeverEffect] = ()
     strategies: Sequence[StrategyFigures] = ()
     host_bytes: float = 0.0
+    warnings: Sequence[str] = ()
 
     @property
     def fullest(self) -> int:
@@ -71,6 +74,7 @@ class MemoryAnswer:
             "levers": [effect.as_dict() for effect in self.levers],
             "strategies": [figures.as_dict() for figures in self.strategies],
             "strategy_advice": self.strategy_advice,
+            "warnings": list(self.warnings),
         }
 
     def text(self) -> str:
@@ -82,7 +86,8 @@ class MemoryAnswer:
         head = f"{self.name}: {fit}, {_size(total)} of {_size(self.capacity_bytes)} per {self.gpu}{where}"
         rows = [{"component": name.replace("_", " "), "size": _size(size), "share": f"{size / total:.0%}"}
                 for name, size in parts.items() if size]  # fmt: skip
-        lines = [head, "", *(f"  {line}" for line in table(rows).splitlines())]
+        lines = [head, *(line for warning in self.warnings for line in wrap(warning, "  warning: ", "    ")), ""]
+        lines += [f"  {line}" for line in table(rows).splitlines()]
         if len(self.stages) > 1:
             sizes = ", ".join(_size(sum(stage.values())) for stage in self.stages[:8])
             lines += ["", f"  by stage: {sizes}{' …' if len(self.stages) > 8 else ''}"]
@@ -138,7 +143,8 @@ def memory_answer(job: Job, *, levers: bool | None = None) -> MemoryAnswer:
         except InfeasibleError:
             stages = job.fixed_by_stage
     spec = job.cluster.smallest
-    answer = MemoryAnswer(job.config.name, spec.name, spec.memory_bytes, stages, problem)
+    warnings = list(map(str, job.warnings()))
+    answer = MemoryAnswer(job.config.name, spec.name, spec.memory_bytes, stages, problem, warnings=warnings)
     if isinstance(job, TrainingJob):
         answer = replace(answer, host_bytes=job.host_bytes)
     if isinstance(job, TrainingJob) and levers is not False:

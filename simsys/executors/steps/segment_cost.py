@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from simsys.collectives.base import CollectiveKind
+from simsys.errors import InternalError
 from simsys.executors.steps.launches import NO_LAUNCHES, Launches
 from simsys.executors.steps.step_times import Line
 from simsys.model.batch import Batch
@@ -165,6 +166,8 @@ class _OperatorCost:
         precision: Precision,
         rates: dict[tuple[OperatorKind, str, float, bool], KernelRates],
     ) -> None:
+        if operator.window:
+            raise InternalError(f"the window of {operator.name} was not resolved before its cost was asked for")
         aligned = alignment(operator.columns, operator.inner)
         key = operator.kind, precision.dtype(operator), aligned, operator.grouped
         if key not in rates:

@@ -1,0 +1,96 @@
+"""A ``config.json`` as it is read, with the file that may say beside it how weights are quantised."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from simsys.errors import UsageError
+from simsys.model.fields import Fields
+
+CONFIG_NAME = "config.json"
+QUANTIZATION_NAME = "hf_quant_config.json"
+"""Where NVIDIA's ModelOpt writes what it has done, in older releases there alone."""
+MAX_BYTES = 16 * 2**20
+
+
+class ConfigFile(NamedTuple):
+    """The contents of a configuration.
+
+    Args:
+        fields: Its keys.
+        quantization: How weights are quantised, in the form of ``quantization_config``; None if they are not.
+    """
+
+    fields: Fields
+    quantization: Fields | None
+
+
+def read_config(config: Mapping[str, Any] | Path | str) -> ConfigFile:
+    """Read a configuration.
+
+    Args:
+        config: The configuration as a mapping, its file, or the folder that holds its ``config.json``.
+
+    Raises:
+        UsageError: A file cannot be read, or does not hold a mapping in JSON.
+    """
+    if isinstance(config, Mapping):
+        fields = Fields(config)
+        return ConfigFile(fields, _own_quantization(fields))
+    path = Path(config)
+    path = path / CONFIG_NAME if path.is_dir() else path
+    fields = Fields(_parsed(path), file=str(path))
+    beside = path.parent / QUANTIZATION_NAME
+    own = _own_quantization(fields)
+    if own is not None or path.name != CONFIG_NAME or not beside.is_file():
+        return ConfigFile(fields, own)
+    written = Fields(_parsed(beside), file=str(beside))
+    found = written.child("quantization")
+    producer = written.child("producer").text("name", "modelopt") if "producer" in written else "modelopt"
+    return ConfigFile(fields, Fields({"quant_method": producer, **found.values}, found.path, found.file))
+
+
+def _own_quantization(fields: Fields) -> Fields | None:
+    """What the configuration itself says: at its root, or below that of the language model."""
+    key = next((key for key in ("quantization_config", "compression_config") if key in fields), None)
+    if key is not None:
+        return fields.child(key)
+    text = fields.values.get("text_config")
+    if isinstance(text, Mapping) and text.get("quantization_config") is not None:
+        return fields.child("text_config").child("quantization_config")
+    return None
+
+
+def _parsed(path: Path) -> object:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        hint = (
+            "; nothing is downloaded, so give the path of a config.json"
+            if isinstance(error, FileNotFoundError)
+            else ""
+        )
+        raise UsageError(f"cannot read model configuration {path}: {reason}{hint}") from error
+    if len(content) > MAX_BYTES:
+        raise UsageError(f"{path}: the file is larger than {MAX_BYTES // 2**20} MiB")
+    try:
+        return json.loads(content.decode("utf-8-sig"), object_pairs_hook=_once)
+    except RecursionError:
+        raise UsageError(f"{path}: not valid JSON: nested too deeply") from None
+    except ValueError as error:
+        raise UsageError(f"{path}: not valid JSON: {error}") from error
+
+
+def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """A mapping, none of whose keys stands twice: of two values, one would be ignored in silence."""
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"the key {key!r} stands twice")
+        found[key] = value
+    return found
