@@ -42,6 +42,7 @@ from simsys.ops import (
 )
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
+from simsys.platform.collisions import Collision
 from simsys.platform.part import Hardware
 from simsys.probes import Probes
 from simsys.starter import Stepper
@@ -348,8 +349,14 @@ class Executor(Clocks, ABC):
         self._tells.append(tell)
 
     def warnings(self) -> list[str]:
-        """What makes the times that this level of detail has found doubtful; nothing by default."""
-        return []
+        """What makes the times of a run doubtful or avoidably long, such as colliding hashes of paths."""
+        worst: dict[str, Collision] = {}
+        for group, communicator in self._communicators.items():
+            for kind, found in communicator.collisions():
+                name = f"{kind} along the {group.axis} axis"
+                if name not in worst or found.slower > worst[name].slower:
+                    worst[name] = found
+        return [f"transfers of {name} collide: {found}" for name, found in worst.items()]
 
     def tell_all(self) -> None:
         """Let the probes hear what they have not been told yet."""

@@ -20,6 +20,7 @@ from simsys.executors.meeting import Meetings, Part, Turn
 from simsys.executors.meets import Meets, Use
 from simsys.executors.mirrors import AnyNetwork, in_lockstep, interfering, shifted
 from simsys.parallel.layout import Group
+from simsys.platform.collisions import Collision
 from simsys.platform.environment import Callback, Environment
 from simsys.platform.network import LockStep
 from simsys.platform.occupancy import Footprint
@@ -157,6 +158,18 @@ class Communicator:
             pairs = self.links.all_pairs(plan.algorithm, plan.kind)
             found = self._interfering[key] = interfering(self._network, pairs, self.links.shifts)
         return found
+
+    def collisions(self) -> Iterator[tuple[CollectiveKind, Collision]]:
+        """Where hashes slow the largest collective of each kind that the group has carried out."""
+        largest: dict[CollectiveKind, float] = {}
+        for kind, nbytes in self._chosen:
+            largest[kind] = max(nbytes, largest.get(kind, 0.0))
+        for kind, nbytes in largest.items():
+            phases = self.links.phases(self.algorithm(kind, nbytes), kind)
+            found = [self._network.collision(shifted(self.links.pairs(phase), self.links.shifts)) for phase in phases]
+            worst = max((each for each in found if each is not None), key=lambda each: each.slower, default=None)
+            if worst is not None:
+                yield kind, worst
 
     # ---- steps on the links
 

@@ -10,10 +10,11 @@ from typing import ClassVar, Generic, Self, TypeVar
 
 from simpy.events import Event
 
+from simsys.platform.collisions import Collision, collision
 from simsys.platform.environment import At, Environment
 from simsys.platform.link import Link
 from simsys.platform.occupancy import Occupancy
-from simsys.platform.routing import Way
+from simsys.platform.routing import Way, link_loads
 from simsys.platform.schedule import Prepared, Schedule, Step
 from simsys.platform.timeline import Timeline
 from simsys.platform.topology import LinkSpec, Topology
@@ -199,6 +200,10 @@ class Network(ABC, Generic[LinkT, Prepared]):
         """The bandwidth of a link at the beginning, by its number."""
         return self._links[link].spec.bytes_per_s
 
+    def collision(self, pairs: Pairs) -> Collision | None:
+        """Whether hashes put transfers that start together on the same links although other paths are free."""
+        return collision(self.topology, pairs)
+
     def figures(self, link: int) -> tuple[object, ...]:
         """What distinguishes a link from others in the time that transfers take: bandwidth, latency, changes."""
         found = self._links[link]
@@ -247,13 +252,3 @@ class Network(ABC, Generic[LinkT, Prepared]):
         """Bytes/s of the slowest of some transfers, where each link has to carry so many bytes per byte of each."""
         used = dict.fromkeys(link for way in ways for hop in way for link, _ in hop)
         return min([self._links[link].spec.bytes_per_s / load[link] for link in used], default=float("inf"))
-
-
-def link_loads(ways: Iterable[Way]) -> dict[int, float]:
-    """Bytes that each link has to carry for one byte on each of the ways."""
-    load: dict[int, float] = {}
-    for way in ways:
-        for hop in way:
-            for link, share in hop:
-                load[link] = load.get(link, 0.0) + share
-    return load

@@ -7,6 +7,7 @@ from typing import Any
 
 from simpy.events import Event
 
+from simsys.platform.collisions import Collision
 from simsys.platform.device import Device
 from simsys.platform.network import LockStep, Network, Pairs
 from simsys.platform.platform import VirtualHardwarePlatform
@@ -71,6 +72,10 @@ class NetworkPart:
     def bytes_per_s(self, link: int) -> float:
         """As `Network.bytes_per_s`."""
         return self._whole.bytes_per_s(link)
+
+    def collision(self, pairs: Pairs) -> Collision | None:
+        """As `Network.collision`."""
+        return self._whole.collision(self._placed(pairs))
 
     def figures(self, link: int) -> tuple[object, ...]:
         """As `Network.figures`."""

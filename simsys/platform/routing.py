@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise
@@ -117,3 +117,13 @@ def _capacities(out: Out, layers: Layers, bytes_per_s: Callable[[int], float]) -
             ways = ways_on(out[vertex], layer)
             capacity[vertex] = sum(min(bytes_per_s(out[vertex][other]), capacity[other]) for other in ways)
     return capacity
+
+
+def link_loads(ways: Iterable[Way]) -> dict[int, float]:
+    """Bytes that each link has to carry for one byte on each of the ways."""
+    load: dict[int, float] = {}
+    for way in ways:
+        for hop in way:
+            for link, share in hop:
+                load[link] = load.get(link, 0.0) + share
+    return load

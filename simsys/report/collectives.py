@@ -15,6 +15,7 @@ from simsys.errors import UnknownNameError, UsageError
 from simsys.executors.communicator import Communicator
 from simsys.parallel.layout import Group
 from simsys.report.listing import table
+from simsys.report.text import wrap
 from simsys.units import KIB, Dimension, parse
 
 MAX_SIZES = 64
@@ -62,6 +63,7 @@ class CollectiveTable:
         gpus: How many GPUs take part.
         where: The cluster.
         rows: By size; none for a single GPU.
+        warnings: What makes them slower than the links would allow.
     """
 
     name: str
@@ -69,6 +71,7 @@ class CollectiveTable:
     gpus: int
     where: str
     rows: Sequence[CollectiveRow]
+    warnings: Sequence[str] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
@@ -76,7 +79,12 @@ class CollectiveTable:
 
     def text(self) -> str:
         """The table below a line that says whose it is."""
-        head = f"{self.name}: {self.op} among {self.gpus} GPUs, {self.where}"
+        head = "\n".join(
+            [
+                f"{self.name}: {self.op} among {self.gpus} GPUs, {self.where}",
+                *(line for text in self.warnings for line in wrap(text, "  warning: ", "    ")),
+            ]
+        )
         if not self.rows:
             return f"{self.name}: one GPU, so nothing to communicate"
         lines = table([row.text_row() for row in self.rows]).splitlines()
@@ -113,14 +121,14 @@ def collective_tables(
         count = cluster.num_gpus if gpus is None else gpus
         if gpus is not None and not 2 <= gpus <= cluster.num_gpus:
             raise UsageError(f"--gpus is from 2 to the {cluster.num_gpus} GPUs of {config.name}, not {gpus}")
-        rows = collective_rows(cluster, choose, CollectiveKind(op), count, wanted) if count > 1 else []
-        tables.append(CollectiveTable(config.name, op, count, cluster.topology.name, rows))
+        rows, warnings = collective_rows(cluster, choose, CollectiveKind(op), count, wanted) if count > 1 else ([], [])
+        tables.append(CollectiveTable(config.name, op, count, cluster.topology.name, rows, warnings))
     return tables
 
 
 def collective_rows(
     cluster: Cluster, choose: Choose, kind: CollectiveKind, gpus: int, sizes: Sequence[float]
-) -> list[CollectiveRow]:
+) -> tuple[list[CollectiveRow], list[str]]:
     """What a collective of the first GPUs of an idle cluster takes, by size.
 
     Args:
@@ -129,6 +137,9 @@ def collective_rows(
         kind: Which collective.
         gpus: How many GPUs take part.
         sizes: Full buffers in bytes.
+
+    Returns:
+        The rows, and warnings.
     """
     platform = cluster.platform()
     group = Group(tuple(range(gpus)), "all")
@@ -146,7 +157,7 @@ def collective_rows(
                 busbw_bytes_per_s(kind, gpus, nbytes, seconds),
             )
         )
-    return rows
+    return rows, [f"transfers collide: {found}" for _, found in communicator.collisions()]
 
 
 def sizes_between(text: str) -> list[float]:

@@ -1,0 +1,58 @@
+"""Transfers that hashes have put on the same links although other paths are free (ECMP collisions)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from simsys.platform.routing import Routing, link_loads
+from simsys.platform.topology import Topology
+
+COSTLY = 1.05
+"""By how much a collision has to slow transfers to be worth a word."""
+
+
+@dataclass(frozen=True)
+class Collision:
+    """Transfers that start together and share a link because of their hashes.
+
+    Args:
+        link: Its ends, for people.
+        transfers: How many of them are on it, queue pairs counted by their share of a transfer.
+        slower: How many times less bandwidth the slowest transfer has than if all paths were used evenly.
+    """
+
+    link: str
+    transfers: float
+    slower: float
+
+    def __str__(self) -> str:
+        return (
+            f"hashes (routing: ecmp) put {self.transfers:.3g} of them on the link from {self.link}, so the slowest has "
+            f"{self.slower:.2g} times less bandwidth than with evenly used paths (routing: adaptive)"
+        )
+
+
+def collision(topology: Topology, pairs: Sequence[tuple[int, int]]) -> Collision | None:
+    """The worst collision of transfers between pairs of GPUs; None if none costs anything.
+
+    Args:
+        topology: The links and the routing.
+        pairs: Source and destination of transfers that start together.
+    """
+    if topology.routing.kind != "ecmp":
+        return None
+    spread = replace(topology, routing=Routing("per_packet"))
+    loads = [link_loads(each.way(*pair) for pair in pairs) for each in (topology, spread)]
+    (worst, hashed_s), (_, even_s) = (
+        max(
+            ((link, load / topology.links[link].bytes_per_s) for link, load in each.items()),
+            key=lambda entry: entry[1],
+        )
+        for each in loads
+    )
+    if hashed_s <= COSTLY * even_s:
+        return None
+    ends = topology.links[worst]
+    name = f"{topology.vertex_name(ends.src)} to {topology.vertex_name(ends.dst)}"
+    return Collision(name, loads[0][worst], hashed_s / even_s)
