@@ -28,8 +28,8 @@ class Collision:
 
     def __str__(self) -> str:
         return (
-            f"hashes (routing: ecmp) put {self.transfers:.3g} of them on the link from {self.link}, so the slowest has "
-            f"{self.slower:.2g} times less bandwidth than with evenly used paths (routing: adaptive)"
+            f"hashes (routing: ecmp) put {self.transfers:.3g} of them on the link from {self.link}, so the slowest "
+            f"has {self.slower:.2g} times less bandwidth than with evenly used paths (routing: adaptive)"
         )
 
 
@@ -44,13 +44,9 @@ def collision(topology: Topology, pairs: Sequence[tuple[int, int]]) -> Collision
         return None
     spread = replace(topology, routing=Routing("per_packet"))
     loads = [link_loads(each.way(*pair) for pair in pairs) for each in (topology, spread)]
-    (worst, hashed_s), (_, even_s) = (
-        max(
-            ((link, load / topology.links[link].bytes_per_s) for link, load in each.items()),
-            key=lambda entry: entry[1],
-        )
-        for each in loads
-    )
+    seconds = [{link: load / topology.links[link].bytes_per_s for link, load in each.items()} for each in loads]
+    worst = max(seconds[0], key=seconds[0].__getitem__)
+    hashed_s, even_s = seconds[0][worst], max(seconds[1].values())
     if hashed_s <= COSTLY * even_s:
         return None
     ends = topology.links[worst]
