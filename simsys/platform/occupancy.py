@@ -142,6 +142,12 @@ class Occupancy:
         self._meetings: dict[tuple[int, int], bool] = {}
         self._busy: dict[tuple[int, ...], np.ndarray] = {}
         self._known_rates: dict[tuple[object, ...], list[float]] = {}
+        self._since_s: dict[Occupant, float] = {}
+        self._present_s = self._lost_s = 0.0
+
+    def lost_share(self) -> float:
+        """The share of the time of all who have been under way that they have lost to each other so far."""
+        return self._lost_s / self._present_s if self._present_s else 0.0
 
     def footprint(self, transfers: Iterable[tuple[Way, float]], traffic: Traffic) -> Footprint:
         """The footprint of transfers that begin now, each with its way and its share of the bytes.
@@ -205,12 +211,14 @@ class Occupancy:
         """Somebody begins."""
         others = self._met_by(occupant)
         self._under_way[occupant] = None
+        self._since_s[occupant] = self._env._now
         self._share([occupant, *others])
 
     def leave(self, occupant: Occupant) -> None:
         """Somebody is done."""
         others = self._met_by(occupant)
-        del self._under_way[occupant]
+        self._count(occupant)
+        del self._under_way[occupant], self._since_s[occupant]
         self._share_apart(others)
 
     def change(
@@ -247,7 +255,15 @@ class Occupancy:
         """Find the rates of all that meet, and when each of them ends if nothing changes."""
         for occupant, rate in zip(occupants, self._rates(occupants), strict=True):
             if rate != occupant.rate:
+                self._count(occupant)
                 occupant.go_on(rate)
+
+    def _count(self, occupant: Occupant) -> None:
+        """Add up what an occupant has lost at its rate, which ends now."""
+        span_s = self._env._now - self._since_s[occupant]
+        self._since_s[occupant] = self._env._now
+        self._present_s += span_s
+        self._lost_s += span_s * (1.0 - occupant.rate)
 
     def _share_apart(self, occupants: Iterable[Occupant]) -> None:
         """The same for some who may not all meet."""
