@@ -1,39 +1,36 @@
 """Whether the transfers of a job can meet on links at medium detail, and what becomes of them then.
 
-On links that they do not share, transfers take the time of idle links, which is exact and costs least. So a job is
+On links that they do not share, transfers take the time of idle links, which is exact and costs least. So training is
 simulated that way first, while every collective and message is noted with its links and its time. If transfers that
-hinder each other have been under way together, the job is simulated again: training with its transfers on the links,
-serving with links that are loaded evenly. Serving teams exchange in every one of millions of steps, so whether they
-share links is found out beforehand.
+hinder each other have been under way together, it is simulated again with its transfers on the links. Serving teams
+exchange in every one of millions of steps, and KV caches are sent at any time, so whether these share links is found
+out beforehand; links that they share are loaded evenly.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise, product
 from typing import Any
 
-from simsys.build.job import Job
 from simsys.build.serving import ServingJob
+from simsys.build.serving_setup import ServingSetup
 from simsys.executors import Links
-from simsys.executors.meets import Meets
-from simsys.platform.network import Network
+from simsys.executors.meets import FULL, Meets, Needs
+from simsys.ops import Transfer
+from simsys.parallel.layout import Group
+from simsys.platform.network import Network, Pairs
 
 SLIGHT = 0.002
 """Of the time of a run: if transfers that hinder each other are together for less, figures change by less."""
-SLIGHT_IN_SERVING = 0.02
-"""Of the time of transfers of KV caches, which is itself a small part of that of a request."""
 MOST_APART = 512
 """Ranks of which each is simulated for itself, where mirrors fall out of step."""
+MOST_HANDED_OVER = 4096
+"""Pairs of replicas of which one may hand a request over to the other, whose links are looked at."""
 
 
-def communicates(job: Job) -> bool:
-    """Whether a job may have transfers that meet, beside those of serving teams."""
-    return len(job.pools) > 1 if isinstance(job, ServingJob) else job.layout.world_size > 1
-
-
-def hindered(job: Job, meets: Meets) -> bool:
+def hindered(meets: Meets) -> bool:
     """Whether transfers have been under way together so long that the times of idle links are not those of the job."""
-    if isinstance(job, ServingJob):
-        return meets.together_s > SLIGHT_IN_SERVING * meets.busy_s
     return meets.out_of_step or meets.together_s > SLIGHT * meets.noted_s
 
 
@@ -46,13 +43,62 @@ def where_hindered(meets: Meets) -> str:
     return "; ".join(named)
 
 
-def links_of_teams(job: ServingJob, network: Network[Any, Any]) -> Links:
-    """What becomes of transfers in serving: they load links if teams share some that are too narrow for both."""
+def links_of_serving(job: ServingJob, network: Network[Any, Any]) -> Links:
+    """What becomes of transfers in serving, from the links that teams and KV caches need.
+
+    Teams that can meet on links too narrow for them load these evenly, and so do KV caches that can meet teams there.
+    Where KV caches can meet each other only, they are carried out on the links.
+    """
     meets = Meets(network, lambda: 0.0)
-    for pool in job.pools:
-        for replica in range(pool.layout.data):
-            for group in pool.teams(replica):
-                ring = list(zip(group.ranks, (*group.ranks[1:], group.ranks[0]), strict=True))
-                if group.size > 1 and any(narrow for _, narrow in meets.use("team", ring, (0,)).near):
-                    return Links.LOADS
-    return Links.IDLE
+    teams = [meets.needs(_ring(group)) for pool in job.pools for group in _teams(pool) if group.size > 1]
+    if _meet_each_other(network, teams):
+        return Links.LOADS
+    if len(job.pools) == 1:
+        return Links.IDLE
+    if not teams:
+        return Links.STEPS
+    many = _pairs_of_replicas(job) > MOST_HANDED_OVER
+    return Links.LOADS if many or _meet(network, teams, map(meets.needs, _handed_over(job))) else Links.STEPS
+
+
+def _teams(pool: ServingSetup) -> Iterator[Group]:
+    return (group for replica in range(pool.layout.data) for group in pool.teams(replica))
+
+
+def _ring(group: Group) -> Pairs:
+    """Between neighbours; other algorithms use the same links where these are narrow."""
+    return list(zip(group.ranks, (*group.ranks[1:], group.ranks[0]), strict=True))
+
+
+def _pairs_of_replicas(job: ServingJob) -> int:
+    return sum(one.layout.data * other.layout.data for one, other in pairwise(job.pools))
+
+
+def _handed_over(job: ServingJob) -> Iterator[Pairs]:
+    """What is sent when a replica of one pool hands a request over to one of the next, by stage."""
+    for one, other in pairwise(job.pools):
+        for source, target in product(range(one.layout.data), range(other.layout.data)):
+            for here, there in zip(one.teams(source), other.teams(target), strict=True):
+                yield Transfer(here, there, 1.0, "").pairs
+
+
+def _meet_each_other(network: Network[Any, Any], some: Sequence[Needs]) -> bool:
+    """Whether two of some need more of a link than there is, or the same one that serves in turn."""
+    most: dict[int, float] = {}
+    for needs in some:
+        if any(link in most and (network.in_turn or most[link] + need > FULL) for link, need in needs.items()):
+            return True
+        most.update({link: max(need, most.get(link, 0.0)) for link, need in needs.items()})
+    return False
+
+
+def _meet(network: Network[Any, Any], some: Sequence[Needs], others: Iterable[Needs]) -> bool:
+    """Whether one of some and one of others do."""
+    most: dict[int, float] = {}
+    for needs in some:
+        most.update({link: max(need, most.get(link, 0.0)) for link, need in needs.items()})
+    return any(
+        link in most and (network.in_turn or most[link] + need > FULL)
+        for needs in others
+        for link, need in needs.items()
+    )

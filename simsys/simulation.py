@@ -24,7 +24,7 @@ from simsys.platform.memory import DeviceMemory
 from simsys.platform.part import Hardware
 from simsys.platform.platform import VirtualHardwarePlatform
 from simsys.probes import Probe, Probes
-from simsys.shared_links import MOST_APART, communicates, hindered, links_of_teams
+from simsys.shared_links import MOST_APART, hindered, links_of_serving
 
 
 def simulate(config: SimulationConfig, probes: Iterable[Probe] = ()) -> RunResult:
@@ -67,8 +67,13 @@ def simulate_job(job: Job, probes: Iterable[Probe] = ()) -> RunResult:
     given, probes = job.config.simulation.occupy_links, list(probes)
     if job.config.simulation.lod != "medium" or given is False:
         result = _run(job, Links.IDLE, probes).whole_result()
+    elif isinstance(job, ServingJob):
+        links = links_of_serving(job, job.cluster.platform().network)
+        links = Links.LOADS if given is True and links is Links.IDLE else links
+        result = _run(job, links, probes).whole_result()
+        result = _none_met(result, job) if links is Links.IDLE else result
     elif given is True:
-        result = _run(job, Links.LOADS if isinstance(job, ServingJob) else Links.STEPS, probes).whole_result()
+        result = _run(job, Links.STEPS, probes).whole_result()
     else:
         result = _where_transfers_meet(job, probes)
     return replace(result, wall_s=time.perf_counter() - started, cpu_s=time.process_time() - started_cpu)
@@ -82,24 +87,25 @@ def _run(job: Job, links: Links, probes: Sequence[Probe]) -> JobRun:
     return run
 
 
-def _where_transfers_meet(job: Job, probes: Sequence[Probe]) -> RunResult:
-    """Carry a job out on idle links if its transfers do not hinder each other there, else on shared ones.
+def _none_met(result: RunResult, job: Job) -> RunResult:
+    """The result of a run on idle links that is that of shared links too."""
+    return replace(result, contention=f"{job.cluster.network.contention}, none met")
+
+
+def _where_transfers_meet(job: TrainingJob, probes: Sequence[Probe]) -> RunResult:
+    """Carry training out on idle links if its transfers do not hinder each other there, else on shared ones.
 
     Observers hear of one of these runs only.
     """
-    links = links_of_teams(job, job.cluster.platform().network) if isinstance(job, ServingJob) else Links.IDLE
-    if links is Links.IDLE:
-        scouts = bool(probes) and communicates(job)
-        idle = _run(job, links, () if scouts else probes)
-        assert isinstance(idle.executor, MediumDetail)
-        meets = idle.executor.meets
-        if not hindered(job, meets):
-            result = (_run(job, links, probes) if scouts else idle).whole_result()
-            return replace(result, contention=f"{job.cluster.network.contention}, none met")
-        links = Links.LOADS if isinstance(job, ServingJob) else Links.STEPS
-        if meets.out_of_step and isinstance(job, TrainingJob) and job.layout.world_size <= MOST_APART:
-            job = replace(job, apart=True)
-    return _run(job, links, probes).whole_result()
+    scouts = bool(probes) and job.layout.world_size > 1
+    idle = _run(job, Links.IDLE, () if scouts else probes)
+    assert isinstance(idle.executor, MediumDetail)
+    meets = idle.executor.meets
+    if not hindered(meets):
+        return _none_met((_run(job, Links.IDLE, probes) if scouts else idle).whole_result(), job)
+    if meets.out_of_step and job.layout.world_size <= MOST_APART:
+        job = replace(job, apart=True)
+    return _run(job, Links.STEPS, probes).whole_result()
 
 
 class JobRun:

@@ -5,7 +5,12 @@ from itertools import product
 import numpy as np
 import pytest
 
-from simsys.platform.colliding import losses
+from simsys.platform.colliding import losses as losses_at
+
+
+def losses(busy: np.ndarray) -> np.ndarray:
+    """What is lost on links that are not full on average."""
+    return losses_at(busy, np.ones(len(busy)))
 
 
 def _counted(busy: list[float]) -> float:
@@ -51,3 +56,8 @@ def test_a_wide_transfer_leaves_a_narrow_one_what_it_does_not_need():
     narrow, wide = losses(np.array([[1.0, 0.25], [0.0, 1.0]]))
     assert narrow == pytest.approx(0.0)  # a quarter of the link is less than its half
     assert wide == pytest.approx(1.0 / 3.0)  # three quarters are left
+
+
+def test_one_that_is_slowed_anyway_leaves_the_others_more():
+    busy = np.array([[1.0, 1.0], [1.0, 0.0]])
+    assert losses_at(busy, np.array([1.0, 0.25]))[0] == pytest.approx(1.0 / 3.0)

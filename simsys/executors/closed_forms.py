@@ -57,7 +57,6 @@ class ClosedForms(Executor):
         """One event when all messages have arrived over routes that are idle otherwise."""
         start_s = self.env._now
         end_s = start_s + self._transfer_seconds(op)
-        self.meets.note(self.lanes.use_between(op.source, op.target, op.pairs, self.meets), start_s, end_s)
         for hook in self.probes.operation:
             hook(op, start_s, end_s)
         return At(self.env, end_s)

@@ -246,6 +246,10 @@ class Communicator:
         phases = self.links.phases(self.algorithm(kind, nbytes), kind)
         return sum(phase.repeat for phase in phases), nbytes * sum(phase.repeat * phase.fraction for phase in phases)
 
+    def footprints(self) -> Iterable[Footprint]:
+        """Those of all collectives that have loaded their links."""
+        return self._footprints.values()
+
     def footprint(self, kind: CollectiveKind, nbytes: float) -> Footprint:
         """The links that such a collective occupies that begins now, for this group and its mirrors."""
         plan = self.plan(kind, nbytes)

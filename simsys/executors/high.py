@@ -7,23 +7,20 @@ from typing import Any
 
 from simpy.events import Event
 
-from simsys.executors.communicator import Communicator
-from simsys.executors.meeting import Part
-from simsys.executors.queued import QueuedCollectives
+from simsys.executors.carried import CarriedTransfers
 from simsys.executors.steps.pass_queue import PassQueue, PipelineRun
 from simsys.executors.steps.pass_run import PassRuns
-from simsys.ops import Collective, Compute, Forward, Pipelined, Send, Transfer
+from simsys.ops import Compute, Forward, Pipelined, Send
 from simsys.parallel.layout import Group
 from simsys.platform.environment import At, Callback
 from simsys.platform.schedule import Schedule
 
 
-class HighDetail(QueuedCollectives):
+class HighDetail(CarriedTransfers):
     """Layers, ranks and transfers one by one; takes the arguments of `Executor`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.contention = self.platform.network.contention
         self._queues: dict[Group, PassQueue] = {}
         self._messages: dict[tuple[Group, Group, float], Schedule[Any]] = {}
 
@@ -40,10 +37,6 @@ class HighDetail(QueuedCollectives):
         for hook in self.probes.operation:
             hook(op, end_s - seconds, end_s)
         return At(self.env, end_s)
-
-    def parts(self, communicator: Communicator, op: Collective) -> Sequence[Part]:
-        """The steps on the links."""
-        return communicator.parts(op.kind, op.nbytes)
 
     def forward(self, op: Forward) -> Event:
         """A chain of events through the layers, each on every rank of the team."""
@@ -78,39 +71,6 @@ class HighDetail(QueuedCollectives):
             self.platform.network.traffic.between(src, dst).nbytes += nbytes
         found.start(arrived)
 
-    def send(self, op: Send) -> Event:
-        """Transfer over the links of the route once the rank's computation is done."""
-        delivered = self.mail.event(op.rank, op.dst, op.tag, receiving=False)
-        start_s = self.now(op.rank)
-
-        def arrived(_: Event) -> None:
-            for hook in self.probes.operation:
-                hook(op, start_s, self.env._now)
-            delivered.succeed(start_s)
-
-        def depart(_: Event | None = None) -> None:
-            _then(self.platform.network.transfer(op.rank, op.dst, op.nbytes), arrived)
-
-        if self.platform.devices[op.rank].free_at_s < self.env._now:
-            depart()
-        else:  # also at the very moment the computation ends, when an earlier message may be about to depart
-            At(self.env, start_s, depart)
-        return delivered
-
-    def transfer(self, op: Transfer) -> Event:
-        """All messages over the links at once."""
-        arrived, network, started_s = Event(self.env), self.platform.network, self.env._now
-
-        def done(_: Event) -> None:
-            for hook in self.probes.operation:
-                hook(op, started_s, self.env._now)
-            arrived.succeed()
-
-        for src, dst in op.pairs:
-            network.traffic.between(src, dst).nbytes += op.nbytes
-        network.schedule([(op.pairs, op.nbytes, 1, 0.0)]).start(done)
-        return arrived
-
-
-def _then(event: Event, callback: Callback) -> None:
-    event.callbacks.append(callback)
+    def carry(self, op: Send) -> Event:
+        """Its own message; every rank sends for itself."""
+        return self.platform.network.transfer(op.rank, op.dst, op.nbytes)

@@ -25,7 +25,6 @@ class Lanes:
         self._messages: dict[tuple[int, int], Any] = {}
         self._between: dict[tuple[Group, Group], Any] = {}
         self._uses: dict[tuple[int, int], Use] = {}
-        self._uses_between: dict[tuple[Group, Group], Use] = {}
 
     def message_s(self, src: int, dst: int, nbytes: float, start_s: float) -> float:
         """Time of a message from one rank to another that departs at `start_s`, as do those of its mirrors."""
@@ -44,13 +43,6 @@ class Lanes:
             apart = interfering(self._network, [(src, dst)], shifts) is not shifts
             splits = not apart and len(in_lockstep(self._network, steps, shifts, 0.0)) > 1
             found = self._uses[src, dst] = meets.use("messages", [(src, dst)], shifts, splits=splits)
-        return found
-
-    def use_between(self, source: Group, target: Group, pairs: Pairs, meets: Meets) -> Use:
-        """What messages from the ranks of one team to those of another need of their links."""
-        found = self._uses_between.get((source, target))
-        if found is None:
-            found = self._uses_between[source, target] = meets.use("transfers between teams", pairs, (0,))
         return found
 
     def pairs(self, src: int, dst: int) -> Pairs:

@@ -20,7 +20,11 @@ from simsys.platform.network import Pairs
 
 _IDLE = 1e-3
 """Of a link's bandwidth: transfers that need no more are not counted on it."""
-_FULL = 1.0 + 1e-9
+FULL = 1.0 + 1e-9
+"""Of a link's bandwidth, but for roundings."""
+
+Needs = dict[int, float]
+"""What transfers need of each link, by its number, as a share of its bandwidth."""
 
 
 class _Window(NamedTuple):
@@ -43,7 +47,7 @@ class Use:
     """
 
     name: str
-    needs: dict[int, float]
+    needs: Needs
     splits: bool = False
     near: list[tuple[Use, bool]] = field(default_factory=list)
     """Others that use the same links, and whether these are too narrow for both."""
@@ -110,7 +114,7 @@ class Meets:
             shifts: The mirrors, themselves (0) included.
             splits: Whether mirrors fall out of step.
         """
-        made = Use(name, self._needs(shifted(pairs, shifts)), splits)
+        made = Use(name, self.needs(shifted(pairs, shifts)), splits)
         users = dict.fromkeys(user for link in made.needs for user in self._users.get(link, ()))
         for other in users:
             narrow = self._narrow(made, other)
@@ -120,8 +124,8 @@ class Meets:
             self._users.setdefault(link, []).append(made)
         return made
 
-    def _needs(self, pairs: Pairs) -> dict[int, float]:
-        """What transfers need of each link if each goes as fast as it could alone."""
+    def needs(self, pairs: Pairs) -> Needs:
+        """What transfers need of each link if each goes as fast as it could alone, as a share of its bandwidth."""
         network, needs = self._network, dict[int, float]()
         for src, dst in pairs:
             links = [part for hop in network.way(src, dst) for part in hop]
@@ -133,7 +137,7 @@ class Meets:
     def _narrow(self, one: Use, other: Use) -> bool:
         """Whether some link is too narrow for both; one that serves in turn always is."""
         few, many = sorted((one.needs, other.needs), key=len)
-        return self._network.in_turn or any(link in many and few[link] + many[link] > _FULL for link in few)
+        return self._network.in_turn or any(link in many and few[link] + many[link] > FULL for link in few)
 
     def note(self, use: Use, start_s: float, end_s: float, busy_s: float | None = None) -> None:
         """Transfers are under way from `start_s` to `end_s`, or for `busy_s` in between."""
@@ -181,7 +185,7 @@ def _too_many(uses: Sequence[Use]) -> bool:
     for use in uses:
         for link, need in use.needs.items():
             needs[link] = needs.get(link, 0.0) + need
-    return any(need > _FULL for need in needs.values())
+    return any(need > FULL for need in needs.values())
 
 
 def _both_s(starts_s: Floats, seconds: float, others_s: Floats, other_seconds: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,13 @@ from simsys.platform.device import Device
 from simsys.platform.environment import At
 from simsys.platform.occupancy import Footprint
 
+SLIGHT, SLIGHT_IN_TURN = 0.02, 0.0005
+"""Of the time of all who use shared links: if they lose less to each other, times are hardly in doubt. Links that
+serve in turn are waited for also where these are not full, which depends on when."""
+DOUBT = 0.1
+"""By how much times are off at most where links are shared, unless half of what is lost to others is more; this holds
+for random scenarios of serving held against high detail (`tests/test_agreement.py`)."""
+
 
 class OccupyingDetail(QueuedCollectives, MediumDetail):
     """Roles and macro operations as at medium, each of which occupies its links; takes the arguments of `Executor`.
@@ -37,6 +44,30 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
         self._footprints: dict[tuple[int, int, int], Footprint] = {}
         self._lanes_taken: dict[tuple[Group, Group, int], Footprint] = {}
         self._passing: dict[Group, tuple[Device, float]] = {}  # what computes a pass, and its seconds of work
+
+    def warnings(self) -> list[str]:
+        """Also that links were shared so much that the times are doubtful."""
+        network = self.platform.network
+        lost, link = network.occupancy.lost_share(), network.occupancy.most_shared()
+        if link is None or lost < (SLIGHT_IN_TURN if network.in_turn else SLIGHT):
+            return super().warnings()
+        used = ", ".join(dict.fromkeys(self._users(link))) or "transfers"
+        doubt = max(DOUBT, lost / 2.0)
+        text = (
+            f"{used} share links, most of all {network.link_name(link)}; lod: medium loads shared links evenly, "
+            f"so times may be off by up to {doubt:.0%}; lod: high carries out every transfer"
+        )
+        return [*super().warnings(), text]
+
+    def _users(self, link: int) -> Iterator[str]:
+        """What uses a link, for people."""
+        for group, communicator in self._communicators.items():
+            if any(link in footprint.shares for footprint in communicator.footprints()):
+                yield f"{group.axis} groups of {group.size}"
+        if any(link in footprint.shares for footprint in self._lanes_taken.values()):
+            yield "KV caches that are handed over"
+        if any(link in footprint.shares for footprint in self._footprints.values()):
+            yield "messages"
 
     def parts(self, communicator: Communicator, op: Collective) -> Sequence[Part]:
         """Occupy the links for as long as it takes."""

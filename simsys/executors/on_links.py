@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from simpy.events import Event
 
 from simsys.executors.base import Executor
-from simsys.executors.communicator import Communicator
+from simsys.executors.carried import CarriedTransfers
 from simsys.executors.medium import MediumDetail
-from simsys.executors.meeting import Part
-from simsys.executors.queued import QueuedCollectives
-from simsys.ops import Collective, Program, Send
-from simsys.platform.environment import At
+from simsys.ops import Program, Send
 
 
-class OnLinksDetail(QueuedCollectives, MediumDetail):
+class OnLinksDetail(CarriedTransfers, MediumDetail):
     """Roles and macro operations as at medium, and the network of high; takes the arguments of `Executor`.
 
     A collective is one event while its links are uncontended, and else goes on step by step. The transfers of all
     mirrors are on the links with those of the simulated group. Passes of programs are carried out one by one, since
-    when they end depends on others.
+    when they end depends on others. What serving teams exchange within their steps takes the time of idle links.
     """
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.contention = self.platform.network.contention
 
     def sent_bytes(self) -> list[float]:
         """What the links have carried, and what has been sent, account by account of the communication graph."""
@@ -49,30 +41,10 @@ class OnLinksDetail(QueuedCollectives, MediumDetail):
             ranks, count, like=like, iteration_s=iteration_s, busy_s=busy_s, sent_bytes=sent_bytes[carried:]
         )
 
-    def parts(self, communicator: Communicator, op: Collective) -> Sequence[Part]:
-        """The steps on the links."""
-        return communicator.parts(op.kind, op.nbytes)
-
-    def send(self, op: Send) -> Event:
-        """Transfer over the links of the route, as all mirrors do, once the rank's computation is done."""
-        delivered = self.mail.event(op.rank, op.dst, op.tag, receiving=False)
+    def carry(self, op: Send) -> Event:
+        """Its message and those of all mirrors."""
         self.tally.sent(op)
-        start_s = self.now(op.rank)
-
-        def arrived(_: Event) -> None:
-            for hook in self.probes.operation:
-                hook(op, start_s, self.env._now)
-            delivered.succeed(start_s)
-
-        def depart(_: Event | None = None) -> None:
-            pairs = self.lanes.pairs(op.rank, op.dst)
-            self.platform.network.carry(pairs, op.nbytes).callbacks.append(arrived)
-
-        if self.platform.devices[op.rank].free_at_s < self.env._now:
-            depart()
-        else:  # also at the very moment the computation ends, when an earlier message may be about to depart
-            At(self.env, start_s, depart)
-        return delivered
+        return self.platform.network.carry(self.lanes.pairs(op.rank, op.dst), op.nbytes)
 
     def program(self, op: Program) -> Event:
         """Run the passes one by one."""

@@ -13,25 +13,26 @@ _NODES = 8
 """Of the quadrature, which is exact for products of up to 15 factors."""
 
 
-def losses(busy: np.ndarray) -> np.ndarray:
+def losses(busy: np.ndarray, rates: np.ndarray) -> np.ndarray:
     """How much longer each occupant takes because of the others, as a share of its time on idle links.
 
     An occupant transmits for the share `q` of its time for which its busiest link is busy, and meanwhile needs the
-    share `u` of another link's bandwidth. Two that transmit at once on a link that is too narrow for both get half of
-    it each, or what the other leaves. When they transmit is taken to be independent. So with `N` others that transmit
-    on a link, one gets the mean of `1 / (1 + N)` of it, which is the integral from 0 to 1 of the product of
-    `1 - q + q x` over the others; and their `q` grows with what they lose themselves.
+    share `u` of another link's bandwidth, less if it is slowed anyway. Two that transmit at once on a link that is too
+    narrow for both get half of it each, or what the other leaves. When they transmit is taken to be independent. So
+    with `N` others that transmit on a link, one gets the mean of `1 / (1 + N)` of it, which is the integral from 0 to
+    1 of the product of `1 - q + q x` over the others; and their `q` grows with what they lose themselves.
 
     Args:
         busy: For every occupant a row and for every link a column: the share of its time on idle links for which it
             keeps the link busy.
+        rates: By how much less each of them does per second, at most, on links that are full on average.
     """
     import numpy as np
 
     transmitting = busy.max(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         needs = np.where(busy > 0.0, busy / transmitting[:, None], 0.0)
-        mine, theirs = needs[:, None], needs[None]
+        mine, theirs = needs[:, None], (needs * np.minimum(1.0, rates / transmitting)[:, None])[None]
         fair = np.minimum(1.0, np.maximum(0.5, 1.0 - theirs) / mine)
     narrow = (mine > 0.0) & (theirs > 0.0) & (mine + theirs > 1.0)
     lost_share = np.where(narrow, 2.0 * (1.0 - fair), 0.0)  # 1 where two halve a link

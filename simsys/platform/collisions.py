@@ -17,7 +17,7 @@ class Collision:
     """Transfers that start together and share a link because of their hashes.
 
     Args:
-        link: Its ends, for people.
+        link: Its name, for people.
         transfers: How many of them are on it, queue pairs counted by their share of a transfer.
         slower: How many times less bandwidth the slowest transfer has than if all paths were used evenly.
     """
@@ -28,7 +28,7 @@ class Collision:
 
     def __str__(self) -> str:
         return (
-            f"hashes (routing: ecmp) put {self.transfers:.3g} of them on the link from {self.link}, so the slowest "
+            f"hashes (routing: ecmp) put {self.transfers:.3g} of them on {self.link}, so the slowest "
             f"has {self.slower:.2g} times less bandwidth than with evenly used paths (routing: adaptive)"
         )
 
@@ -49,6 +49,4 @@ def collision(topology: Topology, pairs: Sequence[tuple[int, int]]) -> Collision
     hashed_s, even_s = seconds[0][worst], max(seconds[1].values())
     if hashed_s <= COSTLY * even_s:
         return None
-    ends = topology.links[worst]
-    name = f"{topology.vertex_name(ends.src)} to {topology.vertex_name(ends.dst)}"
-    return Collision(name, loads[0][worst], hashed_s / even_s)
+    return Collision(topology.link_name(worst), loads[0][worst], hashed_s / even_s)

@@ -196,6 +196,10 @@ class Network(ABC, Generic[LinkT, Prepared]):
         copy.env.run()
         return copy.env.now - started_s
 
+    def link_name(self, link: int) -> str:
+        """What to call a link, by its number."""
+        return self.topology.link_name(link)
+
     def bytes_per_s(self, link: int) -> float:
         """The bandwidth of a link at the beginning, by its number."""
         return self._links[link].spec.bytes_per_s

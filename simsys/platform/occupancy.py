@@ -172,6 +172,16 @@ class Occupancy:
                 carried[link] = nbytes + share * whole, busy_s + footprint.busy_s[link] * whole
         return carried
 
+    def most_shared(self) -> int | None:
+        """The link, by number, that has been busiest of those that several footprints have used, if there are any."""
+        users: dict[int, int] = {}
+        for footprint in self._footprints:
+            if footprint.account.nbytes:
+                for link in footprint.shares:
+                    users[link] = users.get(link, 0) + 1
+        carried = self.carried()
+        return max((link for link, many in users.items() if many > 1), key=lambda link: carried[link][1], default=None)
+
     def start(
         self,
         parts: Sequence[tuple[Footprint, float]],
@@ -295,7 +305,7 @@ class Occupancy:
         rates = max_min_rates(wanted, paces)
         if len(occupants) > 1:
             bursts = np.array([occupant.burst for occupant in occupants])
-            lost = waiting(wanted, paces, bursts) if self._in_turn else losses(wanted)
+            lost = waiting(wanted, paces, bursts) if self._in_turn else losses(wanted, rates)
             rates = np.minimum(rates, 1.0 / (1.0 + lost))
         return [float(rate) for rate in rates]
 

@@ -73,6 +73,10 @@ class NetworkPart:
         """As `Network.bytes_per_s`."""
         return self._whole.bytes_per_s(link)
 
+    def link_name(self, link: int) -> str:
+        """As `Network.link_name`."""
+        return self._whole.link_name(link)
+
     def collision(self, pairs: Pairs) -> Collision | None:
         """As `Network.collision`."""
         return self._whole.collision(self._placed(pairs))

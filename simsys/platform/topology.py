@@ -145,6 +145,11 @@ class Topology:
             return f"gpu {place} of node {node}" if self.node_size > 1 else f"gpu {vertex}"
         return self.names[vertex - self.num_gpus] if self.names else f"vertex {vertex}"
 
+    def link_name(self, link: int) -> str:
+        """What to call a link, by its number, in reports."""
+        ends = self.links[link]
+        return f"the link from {self.vertex_name(ends.src)} to {self.vertex_name(ends.dst)}"
+
     @cached_property
     def _finder(self) -> Routes:
         if self.nodes is None:
