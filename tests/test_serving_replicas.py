@@ -44,7 +44,7 @@ def disaggregated(lod: str = "medium", tensor: int = 1, **simulation: Any) -> Ru
 
 @pytest.mark.parametrize("tensor", [1, 2])
 def test_every_cache_is_sent_once_and_counted(tensor: int) -> None:
-    found = disaggregated(tensor=tensor)
+    found = disaggregated(tensor=tensor, occupy_links=False)
     job = build_job(scenario(tensor=tensor, serving={}))
     token_bytes = tensor * kv_bytes_per_token(job.plan, job.precision)
     assert token_bytes == 2 * 32 * 8 * 128 * 2  # keys and values, layers, heads, their size, bf16
@@ -56,10 +56,13 @@ def test_every_cache_is_sent_once_and_counted(tensor: int) -> None:
 
 
 def test_the_levels_agree_where_only_caches_are_on_the_links() -> None:
-    """Caches seldom meet; where they do, they arrive later, but before the next step of those that decode."""
-    high, medium = disaggregated("high"), disaggregated("medium")
+    """Prompts that end with the same step send their caches at once, which share the links of their replica."""
+    high, medium, idle = disaggregated("high"), disaggregated("medium"), disaggregated(occupy_links=False)
     for name in ("finished_s", "first_token_s", "admitted_s"):
         assert high.rows[name] == pytest.approx(medium.rows[name], rel=1e-9)
+    name = "mean_kv_transfer_ms"
+    assert high.metrics[name] == pytest.approx(medium.metrics[name], rel=1e-9)
+    assert high.metrics[name] > 1.1 * idle.metrics[name]
 
 
 def test_where_collectives_meet_caches_high_and_occupied_links_are_near() -> None:
