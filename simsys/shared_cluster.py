@@ -56,6 +56,7 @@ class SharedCluster:
         self._given: Sequence[JobConfig] = config.jobs or ()
         self._cluster = build_cluster(config.hardware, config.network, config.folder)
         self.platform = self._cluster.platform()
+        self._left_out = (config.simulation.lod, config.simulation.occupy_links) == ("medium", False)
         serving = any(config.job(job).serving is not None for job in self._given)
         self._links = Links.LOADS if serving else Links.STEPS  # of all jobs, so that their transfers meet
         self._runs: dict[int, JobRun] = {}
@@ -187,6 +188,11 @@ class SharedCluster:
                 if text in common:
                     continue
                 about.setdefault(text, []).append(self._given[index].name)
+        if self._left_out:
+            common.append(
+                "occupy_links: false leaves out that jobs slow each other on links that they share; times may be "
+                "longer by an unknown amount; occupy_links: auto counts it"
+            )
         return [*common, *(f"{', '.join(names)}: {text}" for text, names in about.items())]
 
     def _assumptions(self) -> list[str]:

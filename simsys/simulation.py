@@ -24,7 +24,7 @@ from simsys.platform.memory import DeviceMemory
 from simsys.platform.part import Hardware
 from simsys.platform.platform import VirtualHardwarePlatform
 from simsys.probes import Probe, Probes
-from simsys.shared_links import MOST_APART, hindered, links_of_serving
+from simsys.shared_links import MOST_APART, hindered, left_out, left_out_in_serving, links_of_serving, out_of_step
 
 
 def simulate(config: SimulationConfig, probes: Iterable[Probe] = ()) -> RunResult:
@@ -65,8 +65,10 @@ def simulate_job(job: Job, probes: Iterable[Probe] = ()) -> RunResult:
     """
     started, started_cpu = time.perf_counter(), time.process_time()
     given, probes = job.config.simulation.occupy_links, list(probes)
-    if job.config.simulation.lod != "medium" or given is False:
+    if job.config.simulation.lod != "medium":
         result = _run(job, Links.IDLE, probes).whole_result()
+    elif given is False:
+        result = _on_idle_links(job, probes)
     elif isinstance(job, ServingJob):
         links = links_of_serving(job, job.cluster.platform().network)
         links = Links.LOADS if given is True and links is Links.IDLE else links
@@ -87,6 +89,21 @@ def _run(job: Job, links: Links, probes: Sequence[Probe]) -> JobRun:
     return run
 
 
+def _on_idle_links(job: Job, probes: Sequence[Probe]) -> RunResult:
+    """Carry a job out on idle links, and warn if its transfers would have met."""
+    run = _run(job, Links.IDLE, probes)
+    assert isinstance(run.executor, MediumDetail)
+    if isinstance(job, ServingJob):
+        text = left_out_in_serving(job, job.cluster.platform().network)
+    else:
+        text = left_out(run.executor.meets)
+    return _warned(run.whole_result(), text)
+
+
+def _warned(result: RunResult, text: str) -> RunResult:
+    return replace(result, warnings=[*result.warnings, text]) if text else result
+
+
 def _none_met(result: RunResult, job: Job) -> RunResult:
     """The result of a run on idle links that is that of shared links too."""
     return replace(result, contention=f"{job.cluster.network.contention}, none met")
@@ -103,9 +120,9 @@ def _where_transfers_meet(job: TrainingJob, probes: Sequence[Probe]) -> RunResul
     meets = idle.executor.meets
     if not hindered(meets):
         return _none_met((_run(job, Links.IDLE, probes) if scouts else idle).whole_result(), job)
-    if meets.out_of_step and job.layout.world_size <= MOST_APART:
+    if meets.out_of_step is not None and job.layout.world_size <= MOST_APART:
         job = replace(job, apart=True)
-    return _run(job, Links.STEPS, probes).whole_result()
+    return _warned(_run(job, Links.STEPS, probes).whole_result(), out_of_step(meets, job.layout.world_size))
 
 
 class JobRun:

@@ -1,4 +1,4 @@
-"""Random training scenarios: strategies and mixes on all kinds of nodes, networks, switching and contention."""
+"""Random scenarios: training, serving and shared clusters on all kinds of nodes, networks, switching and contention."""
 
 from __future__ import annotations
 
@@ -32,6 +32,14 @@ PROFILES = {
 
 def scenario(seed: int) -> dict[str, Any]:
     """A scenario as an experiment file would hold it; many do not pass the check."""
+    kind = random.Random(f"kind {seed}").random()
+    if kind < 0.7:
+        return training_scenario(seed)
+    return serving_scenario(seed) if kind < 0.92 else cluster_scenario(seed)
+
+
+def training_scenario(seed: int) -> dict[str, Any]:
+    """One training job that has the cluster for itself."""
     r = random.Random(seed)
     nodes, per_node = r.choice([1, 2, 2, 3, 4, 4]), r.choice([1, 2, 4, 4, 8, 8])
     if nodes * per_node == 1:
@@ -49,6 +57,64 @@ def scenario(seed: int) -> dict[str, Any]:
     }
 
 
+def serving_scenario(seed: int) -> dict[str, Any]:
+    """Replicas of one or two pools, whose teams lie in nodes or across them."""
+    r = random.Random(seed)
+    nodes, per_node = r.choice([1, 2, 4, 4]), r.choice([1, 2, 4])
+    world = max(nodes * per_node, 2)
+    nodes = world // per_node
+    degrees = [each for each in (1, 2, 4, 8) if world % each == 0]
+    tensor = r.choice(degrees)
+    stages = r.choice([1, 1, 1, *(each for each in (2, 4) if (world // tensor) % each == 0)])
+    parallelism: dict[str, Any] = {"tp_degree": tensor, "pp_stages": stages}
+    if r.random() < 0.3:
+        parallelism["order"] = r.choice(["dp-tp-pp", "pp-tp-dp", "tp-pp-dp"])
+    serving: dict[str, Any] = {}
+    replicas = world // tensor // stages
+    if replicas > 1 and stages == 1 and r.random() < 0.4:
+        prefill = r.randrange(1, replicas)
+        serving["disaggregated"] = {"prefill_replicas": prefill, "decode_replicas": replicas - prefill}
+    rate = r.choice(["0.2 req/s", "2 req/s", "20 req/s"])
+    return {
+        "name": f"random-{seed}",
+        "hardware": _hardware(r, nodes, per_node),
+        "network": _network(r),
+        "model": {"name": r.choice(["Llama3-8B", "Llama2-7B", "Mixtral-8x7B"])},
+        "parallelism": parallelism,
+        "serving": serving,
+        "workload": {
+            "arrivals": {"kind": r.choice(["poisson", "constant"]), "rate": rate},
+            "prompt_tokens": r.choice([128, 1024, 4000]),
+            "output_tokens": r.choice([4, 32, 128]),
+            "num_requests": 24,
+        },
+        "simulation": {"seed": seed},
+    }
+
+
+def cluster_scenario(seed: int) -> dict[str, Any]:
+    """Two or three training jobs on the links of one cluster."""
+    r = random.Random(seed)
+    nodes, per_node = r.choice([2, 4, 4, 8]), r.choice([2, 4, 8])
+    gpus = [each for each in (2, 4, 8, 16) if each <= nodes * per_node // 2]
+    jobs = []
+    for index in range(r.choice([2, 2, 3])):
+        model, world = r.choice(MODELS[:5]), r.choice(gpus)
+        parallelism, training = _strategy(r, world, model)
+        job = {"name": f"job-{index}", "gpus": world, "parallelism": parallelism, "training": training}
+        jobs.append({**job, "model": {"name": model}, "arrival": r.choice(["0 s", "0 s", "10 ms"])})
+    return {
+        "name": f"random-{seed}",
+        "hardware": _hardware(r, nodes, per_node),
+        "network": _network(r),
+        "model": {"name": MODELS[0]},
+        "training": {"batch_size_per_gpu": 1},
+        "scheduling": {"placement": r.choice(["packed", "spread", "random"])},
+        "jobs": jobs,
+        "simulation": {"seed": seed},
+    }
+
+
 def _hardware(r: random.Random, nodes: int, per_node: int) -> dict[str, Any]:
     hardware: dict[str, Any]
     if r.random() < 0.3:
@@ -57,7 +123,7 @@ def _hardware(r: random.Random, nodes: int, per_node: int) -> dict[str, Any]:
             "gpu": r.choice(["H100-SXM", "A100-SXM-80GB", "MI300X", "L40S"]),
             "num_nodes": nodes,
             "gpus_per_node": per_node,
-            "network_bandwidth": r.choice(["25 GB/s", "50 GB/s", "400 GB/s"]),
+            "network_bandwidth": r.choice(["12 GB/s", "25 GB/s", "50 GB/s", "400 GB/s"]),
             "nics_per_node": min(cards, per_node),
         }
     else:

@@ -100,10 +100,11 @@ class Meets:
         """Time that transfers which hinder each other are under way together, added up over pairs."""
         self.noted_s = 0.0
         """Until when transfers have been noted."""
-        self.out_of_step = False
-        """Whether mirrors of a group would not go on in step."""
+        self.out_of_step: Use | None = None
+        """Transfers of which mirrors would not go on in step."""
         self.pairs: dict[tuple[str, str], float] = {}
         """The same time by the names of the two."""
+        self._met: tuple[float, Use, Use] | None = None
 
     def use(self, name: str, pairs: Pairs, shifts: Sequence[int], *, splits: bool = False) -> Use:
         """Transfers between some ranks, and of their mirrors.
@@ -160,7 +161,8 @@ class Meets:
     def _note(self, use: Use, start_s: float, end_s: float, busy_s: float) -> None:
         self.noted_s = max(self.noted_s, end_s)
         self.busy_s += busy_s
-        self.out_of_step |= use.splits
+        if use.splits:
+            self.out_of_step = use
         beside: list[Use] = []
         for other, narrow in use.near:
             both_s = other.beside(start_s, end_s, busy_s, self._notes)
@@ -177,6 +179,16 @@ class Meets:
             self.together_s += both_s
             names = one.name, other.name
             self.pairs[names] = self.pairs.get(names, 0.0) + both_s
+            if self._met is None or both_s > self._met[0]:
+                self._met = both_s, one, other
+
+    def narrowest(self) -> str:
+        """The link, for people, that is too narrow for those that meet longest, or for mirrors; empty if none do."""
+        _, one, other = self._met or (0.0, self.out_of_step, self.out_of_step)
+        if one is None or other is None:
+            return ""
+        both = [link for link in one.needs if link in other.needs]
+        return self._network.link_name(max(both, key=lambda link: one.needs[link] + other.needs[link]))
 
 
 def _too_many(uses: Sequence[Use]) -> bool:
