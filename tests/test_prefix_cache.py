@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simsys.config.experiment import SimulationConfig
 from simsys.serving.prefix_cache import PrefixCache, block_chains
 from simsys.serving.requests import RequestTable
 from simsys.serving.sequences import Sequences
+from simsys.simulation import simulate
 from tests.thorough import cases
 
 
@@ -192,3 +194,22 @@ def test_blocks_and_their_order_are_those_of_the_naive_cache(
         cache.release(request, tokens)
     assert cache.free_blocks == num_blocks
     assert not cache.held
+
+
+def test_what_preempted_requests_find_of_themselves_is_no_hit() -> None:
+    config = SimulationConfig(
+        hardware={"gpu": "H100-SXM"},
+        model={"name": "Llama3-8B"},
+        serving={"prefix_caching": True, "gpu_memory_utilization": 0.3},
+        workload={
+            "arrivals": {"kind": "poisson", "rate": "20 req/s"},
+            "prompt_tokens": 512,
+            "output_tokens": 512,
+            "num_requests": 300,
+            "prefixes": {"groups": 1_000_000, "tokens": 16},
+        },
+    )
+    metrics = simulate(config).metrics
+    assert metrics["preemptions"] > 0
+    assert metrics["prefix_cache_queries"] == 300 * (512 + 16)
+    assert metrics["prefix_cache_hits"] == 0

@@ -45,6 +45,14 @@ def changed(data: dict[str, Any], path: str, value: object) -> dict[str, Any]:
     return result
 
 
+@pytest.mark.parametrize(
+    ("workload", "enough"),
+    [({"trace": "a.csv"}, True), ({"trace": {"path": "a.csv"}}, True), ({"trace": None}, False), ({}, False)],
+)
+def test_a_trace_is_a_whole_workload(workload: object, enough: bool) -> None:
+    assert is_valid({**SERVING, "workload": workload}) == enough
+
+
 def test_the_file_is_current() -> None:
     assert experiment_schema() == SCHEMA, "run python scripts/make_schema.py"
 

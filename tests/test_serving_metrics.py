@@ -228,10 +228,11 @@ def test_the_collector_books_what_it_hears() -> None:
     collector = ServingMetrics(RequestTable([0.0, 0.0], [4, 4], [3, 1]), {})
     calls: list[tuple[str, Any]] = [
         ("request_admitted", (0, 0.5)),
+        ("prefix_lookup", (0, 3, 4, 0.5)),
         ("request_first_token", (0, 1.0)),
         ("request_preempted", (0, 1.5)),
         ("request_admitted", (0, 1.75)),  # again, after the preemption
-        ("prefix_lookup", (0, 3, 4, 1.75)),
+        ("prefix_lookup", (0, 4, 5, 1.75)),  # it finds itself, which is no hit
         ("request_resumed", (0, 2.0)),
         ("steps", (0, [0.5, 1, 0, 4, 0.5, 0.0, 1.75, 1, 0, 5, 0.25, 0.0, 2.0, 1, 1, 0, 1.0, 0.0])),
         ("request_finished", (0, 3.0)),

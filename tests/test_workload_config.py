@@ -56,6 +56,25 @@ def test_a_trace_needs_no_number_of_requests() -> None:
     assert workload.trace.rate_scale == 1.0
 
 
+@pytest.mark.parametrize("trace", ["chat.csv", {"path": "chat.csv"}])
+def test_a_trace_is_enough(trace: object) -> None:
+    assert WorkloadConfig.model_validate({"trace": trace}) == WorkloadConfig.model_validate(TRACED)
+
+
+def test_what_is_written_beside_a_trace_counts() -> None:
+    workload = WorkloadConfig.model_validate({"trace": "chat.csv", "prompt_tokens": 9, "num_requests": 5})
+    assert workload.traced == ["arrivals", "output_tokens"]
+    assert (workload.prompt_tokens, workload.num_requests) == (FixedLength(tokens=9), 5)
+
+
+def test_arrivals_of_conversations_are_not_those_of_the_trace() -> None:
+    trace = {"path": "chat.json", "multi_turn": True}
+    with pytest.raises(ValidationError, match=r"arrivals\n *Field required"):
+        WorkloadConfig.model_validate({"trace": trace})
+    workload = WorkloadConfig.model_validate({"trace": trace, "arrivals": {"kind": "all_at_once"}})
+    assert workload.traced == ["prompt_tokens", "output_tokens"]
+
+
 @pytest.mark.parametrize(
     "arrivals",
     [

@@ -69,6 +69,7 @@ def experiment_schema() -> Schema:
         _accept_bare(definitions[name], "think_time", {"type": "string", "description": "A fixed time with its unit"})
     for name, aliases in _ALIASES.items():
         definitions[name]["properties"].update(aliases)
+    _let_a_trace_suffice(definitions["WorkloadConfig"])
     partial = {PARTIAL + name: _relaxed(definition) for name, definition in definitions.items()}
     for name, condition in _CONDITIONS.items():
         definitions[name].update(condition)
@@ -119,6 +120,12 @@ def _accept_bare(definition: Schema, key: str, bare: Schema) -> None:
     """Let a plain value stand for a distribution without chance."""
     union = definition["properties"][key]
     definition["properties"][key] = {"anyOf": [bare, *union.pop("oneOf")], **union}
+
+
+def _let_a_trace_suffice(workload: Schema) -> None:
+    """Require arrivals and lengths only where there is no trace, and let a path stand for one."""
+    workload["anyOf"] = [{"required": workload.pop("required")}, _needs("trace")]
+    workload["properties"]["trace"]["anyOf"].insert(0, {"type": "string", "minLength": 1, "description": "Its path"})
 
 
 def _relaxed(schema: Any) -> Any:

@@ -6,7 +6,7 @@ Each part is a mapping whose ``kind`` says which distribution it is; a bare numb
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
@@ -18,6 +18,8 @@ from simsys.units import NonNegativeSeconds, Seconds
 
 MOST_REQUESTS = 10_000_000
 NO_TIME = FixedTime.model_validate({"time": "0 s"})
+TRACED_PARTS = ("arrivals", "prompt_tokens", "output_tokens")
+"""What a trace may hold."""
 RequestCount = Annotated[int, Field(strict=True, ge=1, le=MOST_REQUESTS)]
 
 
@@ -84,9 +86,10 @@ class WorkloadConfig(Part):
     """The requests of a serving scenario: `num_requests`, or those that arrive within `duration`, or what comes first.
 
     Both may be left out where a part comes from the trace, all of whose requests are then used, and with a
-    `simulation.duration`, after which none arrives. `priorities` and `tenants` say how often each occurs;
-    `hash_block_size` is the granularity, in tokens, at which shared prefixes of sessions and system prompts are told
-    apart.
+    `simulation.duration`, after which none arrives. With a `trace`, which may be just its path, arrivals and lengths
+    that are left out are those of the trace; arrivals of conversations (`multi_turn`) have to be given. `priorities`
+    and `tenants` say how often each occurs; `hash_block_size` is the granularity, in tokens, at which shared prefixes
+    of sessions and system prompts are told apart.
     """
 
     other_names: ClassVar[Mapping[str, str]] = {
@@ -111,11 +114,21 @@ class WorkloadConfig(Part):
     tenants: Annotated[dict[str, PositiveFloat], Field(min_length=1)] | None = None
     hash_block_size: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = 16
 
+    @model_validator(mode="before")
+    @classmethod
+    def _from_the_trace(cls, data: Any) -> Any:
+        """A path is a trace, and the trace has what is left out."""
+        if not isinstance(data, Mapping) or data.get("trace") is None:
+            return data
+        trace = {"path": data["trace"]} if isinstance(data["trace"], str) else data["trace"]
+        in_turns = trace.get("multi_turn") if isinstance(trace, Mapping) else getattr(trace, "multi_turn", False)
+        parts = TRACED_PARTS[1:] if in_turns else TRACED_PARTS
+        return {**{name: {"kind": "trace"} for name in parts}, **data, "trace": trace}
+
     @property
     def traced(self) -> list[str]:
         """Which parts come from the trace."""
-        parts = ("arrivals", "prompt_tokens", "output_tokens")
-        return [name for name in parts if getattr(self, name).kind == "trace"]
+        return [name for name in TRACED_PARTS if getattr(self, name).kind == "trace"]
 
     @model_validator(mode="after")
     def _trace_where_needed(self) -> Self:

@@ -243,7 +243,9 @@ class ServingMetrics(MetricsCollector):
         self.log.rejected_s.append(now_s)
 
     def prefix_lookup(self, request: int, hit_tokens: int, query_tokens: int, now_s: float) -> None:
-        """Tokens that need not be computed, of those that were looked for."""
+        """Tokens that need not be computed, of those that were looked for; as in vLLM, not after a preemption."""
+        if self.log.preemptions[request]:
+            return
         self.log.prefix_hits += hit_tokens
         self.log.prefix_queries += query_tokens
         self.log.lookups.extend((now_s, hit_tokens, query_tokens))

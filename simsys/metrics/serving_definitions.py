@@ -26,7 +26,7 @@ _COUNTS = (
     ("preemptions", "", "times that a request lost its KV cache"),
     ("steps", "", "steps of all engines"),
     ("mean_batch_size", "", "mean number of sequences in a step that decodes"),
-    ("prefix_cache_queries", "", "prompt tokens that were looked up in the prefix cache"),
+    ("prefix_cache_queries", "", "prompt tokens looked up in the prefix cache; not again after a preemption"),
     ("prefix_cache_hits", "", "prompt tokens that were found there"),
     ("total_input_tokens", "", "prompt tokens of completed requests"),
     ("total_output_tokens", "", "output tokens of completed requests"),

@@ -139,7 +139,7 @@ class ServingLog:
         self.generated_tokens: list[int] = []
         """What each request had generated then."""
         self.prefix_queries = self.prefix_hits = 0
-        """Tokens that were looked up in the prefix cache, and those that were there."""
+        """Tokens that were looked up in the prefix cache, and those that were there; not after a preemption."""
         self.lookups = array("d")
         """Three numbers for each time: when, how many tokens were there, and how many were looked up."""
 
