@@ -1,8 +1,8 @@
 """Where the time of a run goes that is not spent on useful computation: disjoint losses, the largest first.
 
 In training the whole is an iteration of the observed rank, whose parts `simsys.metrics.iteration_log` tells apart:
-each moment counts once. Its computation is divided further: the optimizer; what activation recomputation repeats, by its
-share of the FLOP; and of the rest what kernels take beyond the time that their FLOP need at the dense peak.
+each moment counts once. Its computation is divided further: the optimizer; what activation recomputation repeats, by
+its share of the FLOP; and of the rest what kernels take beyond the time that their FLOP need at the dense peak.
 
 In serving the whole is the mean end-to-end latency of completed requests. Waiting, request handling, preemptions and
 moves to another replica are times of the requests themselves. Decoding sequences lose what steps with prompts take
