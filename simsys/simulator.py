@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from simsys.analysis.bottlenecks import Bottleneck, find_bottlenecks
+from simsys.analysis.losses import Loss, largest_losses
 from simsys.config.experiment import SimulationConfig
 from simsys.metrics.history import EventHistory
 from simsys.metrics.result import RunResult
@@ -58,6 +59,10 @@ class DistributedAISimulator:
     def analyze(self) -> list[Bottleneck]:
         """What holds the scenario up, the worst first; see `find_bottlenecks`."""
         return find_bottlenecks(self._result())
+
+    def losses(self) -> list[Loss]:
+        """Where most of the time goes that is not useful computation; see `largest_losses`."""
+        return largest_losses(self._result())
 
     def visualize(self, folder: str | Path = "results") -> list[Path]:
         """Draw the result below ``folder/<name>``; return the images.

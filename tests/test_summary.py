@@ -102,7 +102,7 @@ def test_exposed_communication_is_told_by_axis_if_there_are_several() -> None:
 )
 def test_what_holds_training_up_is_said(name: str, line: str) -> None:
     run = result("training")
-    assert line.split()[0] not in summary_text(run)
+    assert f"\n  {line.split()[0]} " not in summary_text(run)
     assert line in summary_text(replace(run, metrics={**run.metrics, "mean_iteration_s": 1.0, name: 0.25}))
 
 

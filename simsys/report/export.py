@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from simsys.analysis.bottlenecks import find_bottlenecks
+from simsys.analysis.losses import largest_losses
 from simsys.build.relocation import relocated
 from simsys.config.experiment import SimulationConfig
 from simsys.metrics.result import RunResult
@@ -47,7 +48,11 @@ def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> 
         OutputError: If one could not be written; none is left half-written.
     """
     target = folder / config.name
-    bottlenecks = {"schema_version": 1, "bottlenecks": [found.as_dict() for found in find_bottlenecks(result)]}
+    bottlenecks = {
+        "schema_version": 1,
+        "losses": [loss.as_dict() for loss in largest_losses(result)],
+        "bottlenecks": [found.as_dict() for found in find_bottlenecks(result)],
+    }
     links = result.links if any(result.links.values()) else {}
     tables = {**_tables(result), "links": links, "traffic": result.traffic}
     for job in result.jobs:

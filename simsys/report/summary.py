@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from simsys.analysis.bottlenecks import find_bottlenecks
+from simsys.analysis.losses import largest_losses
 from simsys.metrics.result import RunResult
 from simsys.report.listing import table
 from simsys.report.serving_summary import load_text, serving_lines
@@ -147,8 +148,11 @@ def _memory(result: RunResult) -> list[str]:
 
 
 def _why(result: RunResult) -> list[str]:
-    """What holds the run up, each with the first of the remedies; nothing if nothing does."""
+    """The largest losses of time, then what holds the run up; each with the first of the remedies."""
     lines: list[str] = []
+    for loss in largest_losses(result):
+        lines += wrap(loss.text(), "  - ", "    ")
+        lines += wrap(loss.remedy, "    > ", "      ")
     for found in find_bottlenecks(result):
         lines += wrap(f"{found.kind}: {found.evidence}", "  - ", "    ")
         lines += wrap("; ".join(found.recommendations[:1]), "    > ", "      ")
