@@ -1,4 +1,4 @@
-"""Random scenarios: training, serving and shared clusters on all kinds of nodes, networks, switching and contention."""
+"""Random scenarios: training, serving and shared clusters on all kinds of nodes, networks and contention."""
 
 from __future__ import annotations
 
