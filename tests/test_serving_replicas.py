@@ -248,11 +248,15 @@ def test_one_replica_cannot_be_disaggregated(tmp_path: Path) -> None:
     assert "but the GPUs hold 1; use at least 2 times as many GPUs, or remove disaggregated" in found
 
 
-def test_advice_keeps_the_number_of_replicas(tmp_path: Path) -> None:
-    """More GPUs for each would leave fewer of them."""
+def test_advice_on_larger_replicas_says_how_many_are_left(tmp_path: Path) -> None:
     split = "disaggregated: {prefill_replicas: 4, decode_replicas: 4}"
-    with pytest.raises(InfeasibleConfigError, match=r"does not fit into H100-SXM.*serving.precision: fp8 would fit"):
+    with pytest.raises(InfeasibleConfigError, match=r"does not fit into H100-SXM") as error:
         problems(tmp_path, model="Llama3-70B", parallelism="tp_degree: 1", serving=split)
+    best, *others = [fix.edits for fix in error.value.problems[0].fixes]
+    assert best == {
+        f"serving.disaggregated.{pool}_{key}": 2 for pool in ("prefill", "decode") for key in ("tp_degree", "replicas")
+    }
+    assert {"serving.precision": "fp8"} in others
 
 
 def test_what_was_not_checked_is_refused_when_it_is_built() -> None:

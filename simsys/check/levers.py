@@ -15,6 +15,8 @@ from simsys.build.cluster import build_cluster
 from simsys.build.job import job_of
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
+from simsys.check.findings import key_path
+from simsys.config.document import KeyPath
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import InfeasibleError
 from simsys.units import Dimension, pretty
@@ -70,11 +72,22 @@ def _yaml(value: Any) -> str:
 
 def changed(config: SimulationConfig, lever: Lever) -> SimulationConfig:
     """The scenario with a lever's settings."""
+    folder = config.folder
     for path, value in lever.items():
-        section, key = path.split(".")
-        part = getattr(config, section).model_copy(update={key: value})
-        config = config.model_copy(update={section: part})
-    return config
+        config = _with(config, key_path(path), value)
+    return config.located_in(folder)
+
+
+def _with(part: Any, path: KeyPath, value: Any) -> Any:
+    """A part of a scenario with a setting below it."""
+    if not path:
+        return value
+    key, rest = path[0], path[1:]
+    if isinstance(part, list):
+        return [_with(each, rest, value) if place == key else each for place, each in enumerate(part)]
+    if isinstance(part, Mapping):
+        return {**part, key: _with(part.get(key, {}), rest, value)}
+    return part.model_copy(update={str(key): _with(getattr(part, str(key)), rest, value)})
 
 
 def pulled(job: Job, lever: Lever) -> Job:

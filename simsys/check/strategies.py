@@ -49,15 +49,21 @@ def compare_strategies(job: TrainingJob, watch: Stopwatch, *, every: bool = Fals
     return [figures for figures in found if figures is not None]
 
 
-def strategy_advice(found: Sequence[StrategyFigures], capacity_bytes: float) -> str:
+def strategy_advice(found: Sequence[StrategyFigures], capacity_bytes: float, others: str = "") -> str:
     """Which strategy to use, in one line: the fastest that fits, and of equally fast ones what shards least.
 
     FSDP is compared with DDP, and any other with FSDP, if they fit; else with the next best.
+
+    Args:
+        found: The strategies.
+        capacity_bytes: Memory of a GPU.
+        others: Settings with which the job fits, if any do.
     """
     timed = {each.strategy: each.iteration_s for each in found if each.fits and each.iteration_s is not None}
     if not timed:
         least = min(found, key=lambda figures: figures.memory_bytes)
-        known = "it fits" if least.fits else "no strategy fits"
+        alone = f"no strategy fits alone, but {others} does" if others else "no strategy fits"
+        known = "it fits" if least.fits else alone
         return f"advice: {least.strategy} needs least, {_bytes(least.memory_bytes)} per GPU; {known}"
     limit_s = min(timed.values()) * (1 + SAME_TIME)
     best, ddp = next(each for each in found if timed.get(each.strategy, math.inf) <= limit_s), found[0]

@@ -11,10 +11,12 @@ from typing import Any
 from simsys.build.job import Job, build_job, build_jobs
 from simsys.build.training import TrainingJob
 from simsys.check import check_file
-from simsys.check.advice import advice, cheapest_lever, effect_advice
+from simsys.check.advice import advice, memory_fixes, training_fixes
 from simsys.check.effects import SAME_TIME, LeverEffect, Stopwatch, lever_effects
 from simsys.check.levers import lever_text, memory_problem
+from simsys.check.scenario import trials_of
 from simsys.check.strategies import StrategyFigures, compare_strategies, strategy_advice
+from simsys.check.trials import Trials
 from simsys.errors import InfeasibleError
 from simsys.report.listing import WIDTH, table
 from simsys.report.text import wrap
@@ -58,7 +60,8 @@ class MemoryAnswer:
     @property
     def strategy_advice(self) -> str:
         """Which data parallelism to use; empty if there is nothing to choose."""
-        return strategy_advice(self.strategies, self.capacity_bytes) if self.strategies else ""
+        helps = next((lever_text(effect.lever) for effect in self.levers if effect.fits), "")
+        return strategy_advice(self.strategies, self.capacity_bytes, helps) if self.strategies else ""
 
     def as_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
@@ -122,18 +125,21 @@ def memory_answers(
         if config.jobs is None:
             answers.append(memory_answer(build_job(config), levers=levers))
         else:
-            answers += [memory_answer(job, levers=False) for job in build_jobs(config)]
+            for one, job in zip(config.jobs, build_jobs(config), strict=True):
+                answers.append(memory_answer(job, levers=False, trials=trials_of(job.config, one)))
     return answers
 
 
-def memory_answer(job: Job, *, levers: bool | None = None) -> MemoryAnswer:
+def memory_answer(job: Job, *, levers: bool | None = None, trials: Trials | None = None) -> MemoryAnswer:
     """The memory of one scenario, or of one of its jobs.
 
     Args:
         job: The scenario, resolved.
         levers: In training, whether to say what saves memory, and with True also what those levers cost that do
-            not suffice; by default if it does not fit. With False nothing is compared by simulation.
+            not suffice; by default if it does not fit. With False strategies are not compared.
+        trials: Checks the scenario with other settings; by default as that of a single job.
     """
+    trials = trials or trials_of(job.config)
     problem = memory_problem(job)
     if isinstance(job, TrainingJob):
         stages: Sequence[Mapping[str, float]] = job.memory_by_stage
@@ -148,19 +154,17 @@ def memory_answer(job: Job, *, levers: bool | None = None) -> MemoryAnswer:
     if isinstance(job, TrainingJob):
         answer = replace(answer, host_bytes=job.host_bytes)
     if isinstance(job, TrainingJob) and levers is not False:
-        return _compared(answer, job, levers=bool(levers))
-    return replace(answer, advice=advice(job, cheapest_lever(job))) if problem else answer
+        return _compared(answer, job, trials, levers=bool(levers))
+    return replace(answer, advice=advice(memory_fixes(job, trials))) if problem else answer
 
 
-def _compared(answer: MemoryAnswer, job: TrainingJob, *, levers: bool) -> MemoryAnswer:
+def _compared(answer: MemoryAnswer, job: TrainingJob, trials: Trials, *, levers: bool) -> MemoryAnswer:
     """The answer with what simulations say of strategies and, if asked for or needed, of levers."""
     watch = Stopwatch(job)
     strategies = compare_strategies(job, watch, every=levers)
     effects = lever_effects(job, watch, every=levers) if levers or answer.problem else ()
-    helps = next((effect for effect in effects if effect.fits), None)
-    return replace(
-        answer, levers=effects, strategies=strategies, advice=effect_advice(helps) if answer.problem else ""
-    )
+    helps = advice(trials.passing(training_fixes(effects), 1)) if answer.problem else ""
+    return replace(answer, levers=effects, strategies=strategies, advice=helps)
 
 
 def _row(effect: LeverEffect) -> dict[str, str]:
