@@ -104,7 +104,7 @@ def test_the_fix_is_the_best_and_makes_the_check_pass(case: str) -> None:
 def test_the_message_says_what_the_lever_saves_and_costs() -> None:
     (problem,) = check_config(CASES["recomputation, if even one sample is too much"][0])
     saved, _, cost = problem.message.partition("would fit (saves ")[2].rstrip(")").partition(", costs ")
-    assert saved.endswith(" GB")
+    assert saved.endswith(" GiB")
     assert 20 < float(cost.removesuffix(" % time")) < 40  # one more forward pass: about a third
 
 

@@ -11,7 +11,7 @@ from simsys.check.levers import Lever, lever_text, memory_problem, pulled
 from simsys.check.training_levers import Variant, lever_combinations, lever_pairs, single_levers
 from simsys.errors import SimsysError
 from simsys.simulation import simulate_job
-from simsys.units import Dimension, pretty
+from simsys.units import pretty_memory
 
 MAX_SIMULATIONS = 20
 """Of one job; levers that come later have no time."""
@@ -52,9 +52,9 @@ class LeverEffect:
 
         Example:
             >>> LeverEffect({"training.optimizer": "sgd"}, 18.2e9, True, -0.012).figures()
-            'saves 18.2 GB, gains 1.2 % time, changes the training'
+            'saves 17.0 GiB, gains 1.2 % time, changes the training'
         """
-        parts = [f"saves {pretty(self.saved_bytes, Dimension.BYTES)}"]
+        parts = [f"saves {pretty_memory(self.saved_bytes)}"]
         if self.time_cost is not None:
             verb = "costs" if self.time_cost > 0 else "gains"
             same = abs(self.time_cost) < SAME_TIME

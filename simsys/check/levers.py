@@ -19,7 +19,7 @@ from simsys.check.findings import key_path
 from simsys.config.document import KeyPath
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import InfeasibleError
-from simsys.units import Dimension, pretty
+from simsys.units import pretty_memory
 
 Lever: TypeAlias = Mapping[str, Any]
 """Settings by dotted path, such as ``{"parallelism.tp_degree": 4}``."""
@@ -39,7 +39,7 @@ def memory_problem(job: TrainingJob | ServingJob, tokens: int = 1) -> str:
         available = job.cluster.smallest.memory_bytes
         if sum(job.memory_bytes.values()) <= available:
             return ""
-        return f"{_does_not_fit(job, job.memory_bytes)}, {_bytes(available)} are available"
+        return f"{_does_not_fit(job, job.memory_bytes)}, {pretty_memory(available)} are available"
     return next(filter(None, (_no_room(pool, tokens) for pool in job.pools)), "")
 
 
@@ -49,7 +49,7 @@ def _no_room(pool: ServingJob, tokens: int) -> str:
         capacity = pool.engine_blocks * pool.settings.block_size
     except InfeasibleError:
         needed = _does_not_fit(pool, pool.fixed_bytes)
-        return f"{needed} before any KV cache, {_bytes(pool.usable_bytes)} are usable"
+        return f"{needed} before any KV cache, {pretty_memory(pool.usable_bytes)} are usable"
     if tokens - 1 <= capacity:  # the last token of a request is never cached
         return ""
     held = f"{pool.engine_blocks} blocks of {pool.settings.block_size}"
@@ -99,10 +99,6 @@ def pulled(job: Job, lever: Lever) -> Job:
 
 
 def _does_not_fit(job: TrainingJob | ServingJob, components: Mapping[str, float]) -> str:
-    parts = ", ".join(f"{name} {_bytes(size)}" for name, size in components.items() if size)
-    needed = _bytes(sum(components.values()))
+    parts = ", ".join(f"{name} {pretty_memory(size)}" for name, size in components.items() if size)
+    needed = pretty_memory(sum(components.values()))
     return f"{job.model.name} does not fit into {job.cluster.smallest.name}: {needed} are needed ({parts})"
-
-
-def _bytes(size: float) -> str:
-    return pretty(size, Dimension.BYTES)

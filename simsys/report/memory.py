@@ -20,7 +20,7 @@ from simsys.check.trials import Trials
 from simsys.errors import InfeasibleError
 from simsys.report.listing import WIDTH, table
 from simsys.report.text import wrap
-from simsys.units import Dimension, pretty
+from simsys.units import pretty_memory
 
 
 @dataclass(frozen=True)
@@ -86,16 +86,18 @@ class MemoryAnswer:
         total = sum(parts.values())
         fit = "does not fit" if self.problem else "fits"
         where = f", stage {self.fullest} of {len(self.stages)}" if len(self.stages) > 1 else ""
-        head = f"{self.name}: {fit}, {_size(total)} of {_size(self.capacity_bytes)} per {self.gpu}{where}"
-        rows = [{"component": name.replace("_", " "), "size": _size(size), "share": f"{size / total:.0%}"}
+        head = (
+            f"{self.name}: {fit}, {pretty_memory(total)} of {pretty_memory(self.capacity_bytes)} per {self.gpu}{where}"
+        )
+        rows = [{"component": name.replace("_", " "), "size": pretty_memory(size), "share": f"{size / total:.0%}"}
                 for name, size in parts.items() if size]  # fmt: skip
         lines = [head, *(line for warning in self.warnings for line in wrap(warning, "  warning: ", "    ")), ""]
         lines += [f"  {line}" for line in table(rows).splitlines()]
         if len(self.stages) > 1:
-            sizes = ", ".join(_size(sum(stage.values())) for stage in self.stages[:8])
+            sizes = ", ".join(pretty_memory(sum(stage.values())) for stage in self.stages[:8])
             lines += ["", f"  by stage: {sizes}{' …' if len(self.stages) > 8 else ''}"]
         if self.host_bytes:
-            lines += ["", f"  in the memory of the host, per GPU: {_size(self.host_bytes)}"]
+            lines += ["", f"  in the memory of the host, per GPU: {pretty_memory(self.host_bytes)}"]
         if self.problem:
             lines += ["", *_wrapped(self.advice)]
         if self.levers:
@@ -174,7 +176,7 @@ def _row(effect: LeverEffect) -> dict[str, str]:
     remark = " (changes the training)" if effect.changes_training else ""
     return {
         "fits": "yes" if effect.fits else "no",
-        "saves": _size(effect.saved_bytes),
+        "saves": pretty_memory(effect.saved_bytes),
         "time": time,
         "lever": f"{lever_text(effect.lever)}{remark}",
     }
@@ -182,7 +184,3 @@ def _row(effect: LeverEffect) -> dict[str, str]:
 
 def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="  ")
-
-
-def _size(nbytes: float) -> str:
-    return pretty(nbytes, Dimension.BYTES)
