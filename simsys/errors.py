@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import difflib
 import traceback
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 
 class SimsysError(Exception):
@@ -37,6 +38,25 @@ class UsageError(SimsysError):
 
 
 @dataclass(frozen=True, slots=True)
+class Fix:
+    """Settings with which a scenario passes the check that it failed.
+
+    Args:
+        edits: The settings by dotted path, such as ``{"parallelism.tp_degree": 4}``.
+        note: What they save and cost, for people; empty if that was not found out.
+        figures: The same, ready for JSON.
+    """
+
+    edits: Mapping[str, Any]
+    note: str = ""
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {"edits": [{"path": path, "value": value} for path, value in self.edits.items()], **self.figures}
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """One thing wrong in a file.
 
@@ -47,6 +67,7 @@ class Problem:
         line: Line, counted from 1; 0 if unknown.
         column: Column, counted from 1; 0 if unknown.
         source: The source line, for the caret; empty if unknown.
+        fixes: What would make the scenario pass, the best first; each was tried.
     """
 
     message: str
@@ -55,6 +76,7 @@ class Problem:
     line: int = 0
     column: int = 0
     source: str = ""
+    fixes: tuple[Fix, ...] = field(default=(), compare=False)
 
     def __str__(self) -> str:
         place = ":".join(str(part) for part in (self.file, self.line, self.column) if part)

@@ -212,6 +212,17 @@ def pretty(value: float, dimension: Dimension, digits: int = 3) -> str:
     return _write(Decimal(f"{scaled:.{digits - 1}e}") * units.spellings[unit], unit, units.spellings)
 
 
+def pretty_memory(nbytes: float) -> str:
+    """Write an amount of device memory for people: in the binary units that it is sold in.
+
+    Example:
+        >>> pretty_memory(80 * GIB), pretty_memory(4e6)
+        ('80.0 GiB', '3.81 MiB')
+    """
+    value, unit = (nbytes / GIB, "GiB") if nbytes >= GIB / 10 else (nbytes / MIB, "MiB")
+    return f"{Decimal(f'{value:.2e}'):,f} {unit}"
+
+
 def _fitting_unit(number: Decimal, shown: Sequence[str], units: _Units) -> str:
     """The largest unit that leaves at least 1 before the point, or the smallest of all; zero is in base units."""
     if not number and "s" in shown:

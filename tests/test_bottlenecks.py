@@ -143,11 +143,11 @@ def test_little_memory_is_a_warning_and_less_a_risk(memory: float, risk: bool) -
 
 def test_memory_remedies_say_what_they_free() -> None:
     found = the("memory", training(memory=0.8))
-    assert found.evidence == "64 GB of 80 GB are in use at the peak (80 %)"
+    assert found.evidence == "59.6 GiB of 74.5 GiB are in use at the peak (80 %)"
     text = texts(found)
-    assert "activations and logits take 8 GB" in text
+    assert "activations and logits take 7.45 GiB" in text
     assert "to 75 %" in text, "half of 8 GB less"
-    assert "free 28 GB and take the peak to 45 %" in text, "7/8 of 32 GB"
+    assert "free 26.1 GiB and take the peak to 45 %" in text, "7/8 of 32 GB"
 
 
 def test_one_gpu_has_nobody_to_shard_with() -> None:

@@ -824,7 +824,7 @@ def test_what_does_not_fit_is_another_error(file: Path) -> None:
     (problem,) = error.value.problems
     assert (problem.path, problem.line, problem.column) == ("training.batch_size_per_gpu", 3, 32)
     assert "GPT2-Medium does not fit into H100-SXM" in problem.message
-    smaller = "training.batch_size_per_gpu: 32 and training.gradient_accumulation_steps: 128 would fit (saves 6.32 TB"
+    smaller = "training.batch_size_per_gpu: 32 and training.gradient_accumulation_steps: 128 would fit (saves 5,890"
     assert smaller in problem.message
 
 
@@ -890,7 +890,7 @@ def test_the_first_designs_classes_construct() -> None:
     assert config.hardware.num_nodes == 8
     (problem,) = check_config(config)  # 6.65 billion parameters at 16 bytes each are more than 80 GB
     assert "does not fit into H100-SXM" in problem.message
-    assert "optimizer 53.2 GB" in problem.message
+    assert "optimizer 49.6 GiB" in problem.message
     assert problem.path == "model.model_type"
 
 

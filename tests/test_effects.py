@@ -166,13 +166,13 @@ def test_the_stopwatch_stops_at_its_limit_and_remembers(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("effect", "text"),
     [
-        (LeverEffect(FULL, 18.2e9, True, 0.041), "saves 18.2 GB, costs 4.1 % time"),
-        (LeverEffect(FULL, 18.2e9, True, -0.0312), "saves 18.2 GB, gains 3.1 % time"),
-        (LeverEffect(FULL, 18.2e9, True, 1e-4), "saves 18.2 GB, costs no time"),
-        (LeverEffect(FULL, 18.2e9, False), "saves 18.2 GB"),
+        (LeverEffect(FULL, 18.2e9, True, 0.041), "saves 17.0 GiB, costs 4.1 % time"),
+        (LeverEffect(FULL, 18.2e9, True, -0.0312), "saves 17.0 GiB, gains 3.1 % time"),
+        (LeverEffect(FULL, 18.2e9, True, 1e-4), "saves 17.0 GiB, costs no time"),
+        (LeverEffect(FULL, 18.2e9, False), "saves 17.0 GiB"),
         (
             LeverEffect({"training.optimizer": "sgd"}, 2e9, True, 0.0),
-            "saves 2 GB, costs no time, changes the training",
+            "saves 1.86 GiB, costs no time, changes the training",
         ),
     ],
 )

@@ -29,8 +29,8 @@ def training(**settings: Any) -> SimulationConfig:
 def test_the_problem_lists_every_component() -> None:
     message = memory_problem(build_job(serving("A100", "Llama3-70B")))
     # 70.55 billion parameters at 2 bytes; 90 % of the 79.15 GiB that programs see
-    assert message.startswith("Llama3-70B does not fit into A100-SXM-80GB: 143 GB are needed (weights 141 GB, act")
-    assert message.endswith("before any KV cache, 76.5 GB are usable")
+    assert message.startswith("Llama3-70B does not fit into A100-SXM-80GB: 133 GiB are needed (weights 131 GiB, act")
+    assert message.endswith("before any KV cache, 71.2 GiB are usable")
 
 
 def test_a_request_beyond_the_kv_cache_is_named() -> None:

@@ -212,7 +212,7 @@ def test_a_model_that_does_not_fit_is_infeasible_and_the_smallest_degree_that_do
         check_file(file)
     assert caught.value.exit_code == 3
     (problem,) = caught.value.problems
-    assert str(problem).partition("\n")[0].endswith("parallelism.tp_degree: 2 would fit")
+    assert str(problem).partition("; ")[2].startswith("parallelism.tp_degree: 2 would fit (")
 
 
 @pytest.mark.parametrize(

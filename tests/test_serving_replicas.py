@@ -238,7 +238,7 @@ def test_experts_keep_the_degrees_equal(tmp_path: Path) -> None:
 def test_the_kind_of_replica_that_does_not_fit_is_found(tmp_path: Path) -> None:
     given = FOUR | {"model": "Llama3-70B", "parallelism": "tp_degree: 4"}
     split = "disaggregated: {prefill_replicas: 1, decode_replicas: 4, decode_tp_degree: 1}"
-    with pytest.raises(InfeasibleConfigError, match=r"Llama3-70B does not fit into H100-SXM: 143 GB are needed"):
+    with pytest.raises(InfeasibleConfigError, match=r"Llama3-70B does not fit into H100-SXM: 133 GiB are needed"):
         problems(tmp_path, **given, serving=split)
 
 
@@ -248,11 +248,15 @@ def test_one_replica_cannot_be_disaggregated(tmp_path: Path) -> None:
     assert "but the GPUs hold 1; use at least 2 times as many GPUs, or remove disaggregated" in found
 
 
-def test_advice_keeps_the_number_of_replicas(tmp_path: Path) -> None:
-    """More GPUs for each would leave fewer of them."""
+def test_advice_on_larger_replicas_says_how_many_are_left(tmp_path: Path) -> None:
     split = "disaggregated: {prefill_replicas: 4, decode_replicas: 4}"
-    with pytest.raises(InfeasibleConfigError, match=r"does not fit into H100-SXM.*serving.precision: fp8 would fit"):
+    with pytest.raises(InfeasibleConfigError, match=r"does not fit into H100-SXM") as error:
         problems(tmp_path, model="Llama3-70B", parallelism="tp_degree: 1", serving=split)
+    best, *others = [fix.edits for fix in error.value.problems[0].fixes]
+    assert best == {
+        f"serving.disaggregated.{pool}_{key}": 2 for pool in ("prefill", "decode") for key in ("tp_degree", "replicas")
+    }
+    assert {"serving.precision": "fp8"} in others
 
 
 def test_what_was_not_checked_is_refused_when_it_is_built() -> None:

@@ -79,30 +79,30 @@ FSDP, FSDP_SLOWER = StrategyFigures("FSDP", 20e9, True, 0.9), StrategyFigures("F
 @pytest.mark.parametrize(
     ("found", "text"),
     [
-        ([DDP, FSDP_SLOWER], "DDP fits (61 GB of 80 GB) and is 3.1 % faster than FSDP (measured by simulation)"),
-        ([DDP, FSDP], "FSDP fits (20 GB of 80 GB) and is 11.1 % faster than DDP (measured by simulation)"),
+        ([DDP, FSDP_SLOWER], "DDP fits (56.8 GiB of 74.5 GiB) and is 3.1 % faster than FSDP (measured by simulation)"),
+        ([DDP, FSDP], "FSDP fits (18.6 GiB of 74.5 GiB) and is 11.1 % faster than DDP (measured by simulation)"),
         (
             [DDP, StrategyFigures("FSDP", 20e9, True, 1.0001)],
-            "DDP fits (61 GB of 80 GB) and is as fast as FSDP (measured by simulation)",
+            "DDP fits (56.8 GiB of 74.5 GiB) and is as fast as FSDP (measured by simulation)",
         ),
         (
             [DDP, StrategyFigures("FSDP", 20e9, True, 4.2)],
-            "DDP fits (61 GB of 80 GB) and is 4.2 times as fast as FSDP (measured by simulation)",
+            "DDP fits (56.8 GiB of 74.5 GiB) and is 4.2 times as fast as FSDP (measured by simulation)",
         ),
-        ([DDP_TOO_LARGE, FSDP], "FSDP fits (20 GB of 80 GB); DDP would need 142 GB per GPU"),
+        ([DDP_TOO_LARGE, FSDP], "FSDP fits (18.6 GiB of 74.5 GiB); DDP would need 132 GiB per GPU"),
         (
             [DDP_TOO_LARGE, StrategyFigures("ZERO1", 70e9, True, 0.99), FSDP_SLOWER],
-            "ZERO1 fits (70 GB of 80 GB) and is 4.1 % faster than FSDP (measured by simulation); DDP would need "
-            "142 GB per GPU",
+            "ZERO1 fits (65.2 GiB of 74.5 GiB) and is 4.1 % faster than FSDP (measured by simulation); DDP would "
+            "need 132 GiB per GPU",
         ),
         (
             [DDP_TOO_LARGE, StrategyFigures("ZERO1", 70e9, True, 0.99), FSDP],
-            "FSDP fits (20 GB of 80 GB) and is 10.0 % faster than ZERO1 (measured by simulation); DDP would need "
-            "142 GB per GPU",
+            "FSDP fits (18.6 GiB of 74.5 GiB) and is 10.0 % faster than ZERO1 (measured by simulation); DDP would "
+            "need 132 GiB per GPU",
         ),
         (
             [DDP_TOO_LARGE, StrategyFigures("FSDP", 90e9, False, 2.0)],
-            "FSDP needs least, 90 GB per GPU; no strategy fits",
+            "FSDP needs least, 83.8 GiB per GPU; no strategy fits",
         ),
     ],
 )

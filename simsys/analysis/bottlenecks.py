@@ -14,7 +14,7 @@ from typing import Any, Literal
 from simsys.metrics.result import RunResult
 from simsys.metrics.saturation import backlog
 from simsys.metrics.serving_log import REJECTED
-from simsys.units import Dimension, pretty
+from simsys.units import Dimension, pretty, pretty_memory
 
 Kind = Literal["compute", "memory", "network", "queueing"]
 
@@ -109,22 +109,24 @@ def _training_memory(result: RunResult) -> Bottleneck:
     by_batch = sum(parts.get(name, 0.0) for name in ("activations", "recomputed", "logits", "fragmentation"))
     if by_batch:
         remedies.append(
-            f"activations and logits take {_bytes(by_batch)}; half the batch per GPU with twice the gradient "
+            f"activations and logits take {pretty_memory(by_batch)}; half the batch per GPU with twice the gradient "
             f"accumulation would take the peak to {_percent((peak - by_batch / 2) / capacity)}"
         )
         remedies.append(
-            f"computing activations again in the backward pass would free most of {_bytes(parts['activations'])} for "
-            "one more forward pass, about a third more computation (Chen et al. 2016)"
+            "computing activations again in the backward pass would free most of "
+            f"{pretty_memory(parts['activations'])} for one more forward pass, about a third more "
+            "computation (Chen et al. 2016)"
         )
     states = sum(parts.get(name, 0.0) for name in ("parameters", "gradients", "optimizer"))
     gpus = metrics["num_gpus"]
     if states and gpus > 1:
         freed = states * (1 - 1 / gpus)
         remedies.append(
-            f"parameters, gradients and optimizer states take {_bytes(states)}; sharded over all {gpus} GPUs (ZeRO-3) "
-            f"they would free {_bytes(freed)} and take the peak to {_percent((peak - freed) / capacity)}"
+            f"parameters, gradients and optimizer states take {pretty_memory(states)}; sharded over all {gpus} GPUs "
+            f"(ZeRO-3) they would free {pretty_memory(freed)} and take the peak to "
+            f"{_percent((peak - freed) / capacity)}"
         )
-    evidence = f"{_bytes(peak)} of {_bytes(capacity)} are in use at the peak ({_percent(share)}){risk}"
+    evidence = f"{pretty_memory(peak)} of {pretty_memory(capacity)} are in use at the peak ({_percent(share)}){risk}"
     return Bottleneck("memory", min(1.0, share), evidence, tuple(remedies))
 
 
@@ -200,9 +202,9 @@ def _serving_memory(result: RunResult, preempted: int) -> Bottleneck:
         "memory",
         preempted / count,
         f"{preempted:,} of {count:,} requests lost their KV cache and were computed again "
-        f"({result.metrics['preemptions']:,} preemptions); the cache holds {_bytes(cache)} per GPU",
+        f"({result.metrics['preemptions']:,} preemptions); the cache holds {pretty_memory(cache)} per GPU",
         (
-            f"an 8-bit KV cache (kv_precision: fp8) holds twice the tokens in the same {_bytes(cache)}",
+            f"an 8-bit KV cache (kv_precision: fp8) holds twice the tokens in the same {pretty_memory(cache)}",
             "a higher gpu_memory_utilization or tp_degree leaves more memory for the cache",
             "a lower max_num_seqs admits fewer sequences at once, so that those admitted can finish",
         ),
@@ -259,10 +261,6 @@ def _waiting(result: RunResult) -> Bottleneck | None:
 
 def _time(seconds: float) -> str:
     return pretty(seconds, Dimension.SECONDS)
-
-
-def _bytes(size: float) -> str:
-    return pretty(size, Dimension.BYTES)
 
 
 def _percent(share: float) -> str:

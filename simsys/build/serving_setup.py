@@ -21,7 +21,7 @@ from simsys.parallel.replica import replica_stages
 from simsys.parallel.segments import Experts
 from simsys.parallel.serving_memory import kv_bytes_per_token, sequence_bytes, serving_memory, weight_bytes
 from simsys.serving.requests import RequestTable
-from simsys.units import Dimension, pretty
+from simsys.units import pretty_memory
 
 
 @dataclass(frozen=True)
@@ -242,9 +242,9 @@ class ServingSetup:
 
     def shortage(self) -> str:
         """Why the model does not fit, for people."""
-        parts = ", ".join(f"{name} {pretty(size, Dimension.BYTES)}" for name, size in self.fixed_bytes.items())
-        needed = pretty(sum(self.fixed_bytes.values()), Dimension.BYTES)
-        usable = pretty(self.usable_bytes, Dimension.BYTES)
+        parts = ", ".join(f"{name} {pretty_memory(size)}" for name, size in self.fixed_bytes.items())
+        needed = pretty_memory(sum(self.fixed_bytes.values()))
+        usable = pretty_memory(self.usable_bytes)
         return (
             f"{self.model.name} does not fit: {needed} are needed before any KV cache ({parts}), {usable} are usable"
         )

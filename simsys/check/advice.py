@@ -1,53 +1,49 @@
-"""What would make a job fit, as the end of a message."""
+"""What would make a job fit, as fixes and as the end of a message."""
 
 from __future__ import annotations
 
-from itertools import chain
+from collections.abc import Iterator, Sequence
 
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
-from simsys.check.effects import LeverEffect, Stopwatch, lever_effect
-from simsys.check.levers import Lever, lever_text, memory_problem, pulled
-from simsys.check.serving_levers import serving_levers
-from simsys.check.training_levers import lever_pairs, single_levers
-from simsys.errors import UsageError
+from simsys.check.effects import LeverEffect, Stopwatch, lever_effects
+from simsys.check.levers import lever_text
+from simsys.check.serving_effects import serving_effects
+from simsys.check.trials import Trials
+from simsys.errors import Fix
+
+OTHERWISE = "no settings that were tried make it fit; a smaller model or a GPU with more memory is needed"
 
 
-def cheapest_lever(job: TrainingJob | ServingJob, tokens: int = 1) -> Lever | None:
-    """The first setting, in the order of what levers usually cost, with which the job fits; None if none helps.
+def memory_fixes(job: TrainingJob | ServingJob, trials: Trials, tokens: int = 1) -> list[Fix]:
+    """Settings with which a job fits and passes all other checks, the best first.
 
     Args:
         job: What does not fit.
+        trials: Checks its scenario with other settings.
         tokens: In serving, the shortest request (prompt and output) that must fit into the KV cache alone.
     """
     if isinstance(job, TrainingJob):
-        variants = chain(single_levers(job), lever_pairs(job))
-        return next((lever for lever, changed in variants if not memory_problem(changed)), None)
-    return next((lever for lever in serving_levers(job) if _fits(job, lever, tokens)), None)
+        return trials.passing(training_fixes(lever_effects(job, Stopwatch(job))))
+    return trials.passing(_serving_fixes(job, tokens))
 
 
-def _fits(job: ServingJob, lever: Lever, tokens: int) -> bool:
-    """Whether a serving job with a lever can be built, with as many replicas as it asks for, and fits."""
-    try:
-        return not memory_problem(pulled(job, lever), tokens)
-    except UsageError:
-        return False
+def training_fixes(effects: Sequence[LeverEffect]) -> Iterator[Fix]:
+    """The levers with which a job fits, in their order."""
+    for effect in effects:
+        if effect.fits:
+            figures = {key: value for key, value in effect.as_dict().items() if key not in ("settings", "fits")}
+            yield Fix(effect.lever, effect.figures(), figures)
 
 
-def advice(job: TrainingJob | ServingJob, lever: Lever | None) -> str:
-    """What would make the job fit; in training, with what that saves and costs."""
-    if isinstance(job, TrainingJob):
-        return effect_advice(None if lever is None else lever_effect(job, lever, Stopwatch(job)))
-    if lever is not None:
-        return f"{lever_text(lever)} would fit"
-    return f"no single setting makes it fit; {_OTHERWISE}"
+def _serving_fixes(job: ServingJob, tokens: int) -> Iterator[Fix]:
+    for effect in serving_effects(job, tokens):
+        yield Fix(effect.lever, effect.figures(), effect.as_dict())
 
 
-def effect_advice(effect: LeverEffect | None) -> str:
-    """The same of a lever whose effect is known; None if there is none."""
-    if effect is not None:
-        return f"{lever_text(effect.lever)} would fit ({effect.figures()})"
-    return f"no single setting makes it fit, nor do two; {_OTHERWISE}"
-
-
-_OTHERWISE = "a smaller model or a GPU with more memory is needed"
+def advice(fixes: Sequence[Fix]) -> str:
+    """What would make a job fit: the best, with what it saves and costs."""
+    if not fixes:
+        return OTHERWISE
+    best = fixes[0]
+    return f"{lever_text(best.edits)} would fit" + (f" ({best.note})" if best.note else "")

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any
 
 from simsys.build.training import TrainingJob
 from simsys.check.levers import Lever, lever_text, memory_problem, pulled
-from simsys.check.training_levers import Variant, lever_pairs, single_levers
+from simsys.check.training_levers import Variant, lever_combinations, lever_pairs, single_levers
 from simsys.errors import SimsysError
 from simsys.simulation import simulate_job
-from simsys.units import Dimension, pretty
+from simsys.units import pretty_memory
 
-MAX_SIMULATIONS = 12
+MAX_SIMULATIONS = 20
 """Of one job; levers that come later have no time."""
+MAX_WORK = 24_000
+"""Operations of all simulations of one job, about, beyond which levers have no time: a second of computation."""
+BUCKET_BYTES = 25e6
+"""Of gradients that are exchanged at once, as `MAX_WORK` counts them."""
 MAX_PAIRS = 6
 ITERATIONS = 10
 """At most, of a data-parallel module whose iterations differ."""
@@ -49,9 +52,9 @@ class LeverEffect:
 
         Example:
             >>> LeverEffect({"training.optimizer": "sgd"}, 18.2e9, True, -0.012).figures()
-            'saves 18.2 GB, gains 1.2 % time, changes the training'
+            'saves 17.0 GiB, gains 1.2 % time, changes the training'
         """
-        parts = [f"saves {pretty(self.saved_bytes, Dimension.BYTES)}"]
+        parts = [f"saves {pretty_memory(self.saved_bytes)}"]
         if self.time_cost is not None:
             verb = "costs" if self.time_cost > 0 else "gains"
             same = abs(self.time_cost) < SAME_TIME
@@ -81,22 +84,25 @@ class Stopwatch:
     Args:
         job: The job without a lever; it need not fit.
         limit: Most simulations.
+        work: Most operations that they have together, as `simulation_work` estimates them.
     """
 
-    def __init__(self, job: TrainingJob, limit: int = MAX_SIMULATIONS) -> None:
+    def __init__(self, job: TrainingJob, limit: int = MAX_SIMULATIONS, work: float = MAX_WORK) -> None:
         self._job = job
-        self._left = limit
+        self._left, self._work_left = limit, work
         self._found: dict[str, float | None] = {}
 
     def iteration_s(self, lever: Lever) -> float | None:
         """Seconds per iteration; None if it cannot be simulated or there have been too many simulations."""
         key = lever_text(lever)
         if key not in self._found:
-            if not self._left:
-                return None
-            self._left -= 1
             try:
-                self._found[key] = iteration_seconds(pulled(self._job, lever))
+                job = pulled(self._job, lever)
+                work = simulation_work(job)
+                if not self._left or work > self._work_left:
+                    return None
+                self._left, self._work_left = self._left - 1, self._work_left - work
+                self._found[key] = iteration_seconds(job)
             except SimsysError:
                 self._found[key] = None
         return self._found[key]
@@ -108,6 +114,16 @@ class Stopwatch:
             return None
         samples = pulled(self._job, lever).global_batch_size / self._job.global_batch_size
         return after_s / before_s / samples - 1
+
+
+def simulation_work(job: TrainingJob) -> float:
+    """Operations that `iteration_seconds` simulates, about: passes through blocks, and buckets of gradients."""
+    stages, micro_batches = job.layout.pipeline, job.settings.gradient_accumulation_steps
+    few = max(4, 2 * stages)
+    runs = [micro_batches] if micro_batches <= 2 * few else [few, 2 * few]
+    layers = 4 * max(1, job.model.num_layers)
+    buckets = 4 * job.model.parameters / job.layout.tensor / BUCKET_BYTES
+    return float(sum(count * layers + buckets for count in runs))
 
 
 def iteration_seconds(job: TrainingJob) -> float:
@@ -147,7 +163,8 @@ def lever_effects(job: TrainingJob, watch: Stopwatch, *, every: bool = False) ->
     """What the levers of a job do, the best first.
 
     That is: those with which it fits, by the time they cost, what changes the training last; then those that do not
-    suffice, by what they save. Pairs come in where no lever suffices alone.
+    suffice, by what they save. Where a job does not fit, there are pairs of which neither suffices alone, and if no
+    two suffice, as many together as it takes.
 
     Args:
         job: What needs memory.
@@ -155,8 +172,12 @@ def lever_effects(job: TrainingJob, watch: Stopwatch, *, every: bool = False) ->
         every: Whether to measure those that do not suffice too.
     """
     effects = [_saving(job, variant) for variant in single_levers(job)]
-    if not any(effect.fits for effect in effects):
-        effects += [_saving(job, variant) for variant in islice(lever_pairs(job), MAX_PAIRS)]
+    if memory_problem(job):
+        alone = [effect.lever for effect in effects if effect.fits]
+        pairs = [pair for pair in lever_pairs(job) if not any(lever.items() <= pair[0].items() for lever in alone)]
+        effects += [_saving(job, variant) for variant in pairs[:MAX_PAIRS]]
+        if not any(effect.fits for effect in effects):
+            effects += [_saving(job, variant) for variant in lever_combinations(job)]
     helping = [effect for effect in effects if effect.saved_bytes > 0]
     helping.sort(key=lambda effect: not effect.fits)  # while simulations last, those that suffice come first
     measured = (

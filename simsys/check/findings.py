@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from simsys.config.document import KeyPath, Mark
 from simsys.config.loader import ScenarioSource
 from simsys.config.validation import dotted, problem_at
-from simsys.errors import ConfigError, Problem, SimsysError
+from simsys.errors import ConfigError, Fix, Problem, SimsysError
 
 T = TypeVar("T")
 
@@ -101,9 +101,9 @@ class Findings:
         """Something is wrong with the value (or key) at `path`."""
         self.errors.append(self._problem(path, message, key=key))
 
-    def does_not_fit(self, path: KeyPath, message: str) -> None:
-        """The scenario is well-formed, but the value at `path` asks for what does not fit."""
-        self.infeasible.append(self._problem(path, message))
+    def does_not_fit(self, path: KeyPath, message: str, fixes: Iterable[Fix] = ()) -> None:
+        """The scenario is well-formed, but the value at `path` asks for what does not fit; `fixes` would."""
+        self.infeasible.append(replace(self._problem(path, message, key=False), fixes=tuple(fixes)))
 
     def warn(self, problem: Problem) -> None:
         """The scenario can be simulated, but `problem` says what is doubtful about it."""
@@ -135,7 +135,7 @@ class Findings:
         at = inner if inner[:1] == path[:1] else (*path, *inner)
         self.error(at, problem.message, key=problem.message.startswith(_AT_THE_KEY))
 
-    def _problem(self, path: KeyPath, message: str, *, key: bool = False) -> Problem:
+    def _problem(self, path: KeyPath, message: str, *, key: bool) -> Problem:
         path = as_written(path, self.source.data)
         return replace(problem_at(self.source, path, message, key=key), path=dotted(path))
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from simsys.config.document import KeyPath, Mark
 from simsys.config.experiment import JOB_SECTIONS, JobConfig, SimulationConfig
@@ -36,7 +37,12 @@ class OneJob:
                 continue
             own = section == "gpus" or getattr(self.job, section) is not None
             path = f"jobs[{self.index}].{problem.path}" if own else problem.path
-            yield replace(problem, path=path, message=f"job {self.job.name}: {problem.message}")
+            fixes = tuple(replace(fix, edits=self._in_the_file(fix.edits)) for fix in problem.fixes)
+            yield replace(problem, path=path, message=f"job {self.job.name}: {problem.message}", fixes=fixes)
+
+    def _in_the_file(self, edits: Mapping[str, Any]) -> dict[str, Any]:
+        """Settings that the job gives itself, by their paths in the file."""
+        return {f"jobs[{self.index}].{path}": value for path, value in edits.items()}
 
 
 def jobs_of(source: ScenarioSource, config: SimulationConfig) -> Iterator[OneJob]:

@@ -15,9 +15,11 @@ from simsys.build.cluster import build_cluster
 from simsys.build.job import job_of
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
+from simsys.check.findings import key_path
+from simsys.config.document import KeyPath
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import InfeasibleError
-from simsys.units import Dimension, pretty
+from simsys.units import pretty_memory
 
 Lever: TypeAlias = Mapping[str, Any]
 """Settings by dotted path, such as ``{"parallelism.tp_degree": 4}``."""
@@ -37,7 +39,7 @@ def memory_problem(job: TrainingJob | ServingJob, tokens: int = 1) -> str:
         available = job.cluster.smallest.memory_bytes
         if sum(job.memory_bytes.values()) <= available:
             return ""
-        return f"{_does_not_fit(job, job.memory_bytes)}, {_bytes(available)} are available"
+        return f"{_does_not_fit(job, job.memory_bytes)}, {pretty_memory(available)} are available"
     return next(filter(None, (_no_room(pool, tokens) for pool in job.pools)), "")
 
 
@@ -47,7 +49,7 @@ def _no_room(pool: ServingJob, tokens: int) -> str:
         capacity = pool.engine_blocks * pool.settings.block_size
     except InfeasibleError:
         needed = _does_not_fit(pool, pool.fixed_bytes)
-        return f"{needed} before any KV cache, {_bytes(pool.usable_bytes)} are usable"
+        return f"{needed} before any KV cache, {pretty_memory(pool.usable_bytes)} are usable"
     if tokens - 1 <= capacity:  # the last token of a request is never cached
         return ""
     held = f"{pool.engine_blocks} blocks of {pool.settings.block_size}"
@@ -70,11 +72,22 @@ def _yaml(value: Any) -> str:
 
 def changed(config: SimulationConfig, lever: Lever) -> SimulationConfig:
     """The scenario with a lever's settings."""
+    folder = config.folder
     for path, value in lever.items():
-        section, key = path.split(".")
-        part = getattr(config, section).model_copy(update={key: value})
-        config = config.model_copy(update={section: part})
-    return config
+        config = _with(config, key_path(path), value)
+    return config.located_in(folder)
+
+
+def _with(part: Any, path: KeyPath, value: Any) -> Any:
+    """A part of a scenario with a setting below it."""
+    if not path:
+        return value
+    key, rest = path[0], path[1:]
+    if isinstance(part, list):
+        return [_with(each, rest, value) if place == key else each for place, each in enumerate(part)]
+    if isinstance(part, Mapping):
+        return {**part, key: _with(part.get(key, {}), rest, value)}
+    return part.model_copy(update={str(key): _with(getattr(part, str(key)), rest, value)})
 
 
 def pulled(job: Job, lever: Lever) -> Job:
@@ -86,10 +99,6 @@ def pulled(job: Job, lever: Lever) -> Job:
 
 
 def _does_not_fit(job: TrainingJob | ServingJob, components: Mapping[str, float]) -> str:
-    parts = ", ".join(f"{name} {_bytes(size)}" for name, size in components.items() if size)
-    needed = _bytes(sum(components.values()))
+    parts = ", ".join(f"{name} {pretty_memory(size)}" for name, size in components.items() if size)
+    needed = pretty_memory(sum(components.values()))
     return f"{job.model.name} does not fit into {job.cluster.smallest.name}: {needed} are needed ({parts})"
-
-
-def _bytes(size: float) -> str:
-    return pretty(size, Dimension.BYTES)

@@ -13,7 +13,7 @@ from simsys.build.cluster import build_cluster
 from simsys.build.job import gpus_of, job_of
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
-from simsys.check.advice import advice, cheapest_lever
+from simsys.check.advice import advice, memory_fixes
 from simsys.check.engines import check_engine, check_support
 from simsys.check.exceptions import check_exceptions
 from simsys.check.failures import check_failures
@@ -28,8 +28,9 @@ from simsys.check.replicas import check_replicas
 from simsys.check.salvage import salvage, still_true
 from simsys.check.serving import check_serving_options
 from simsys.check.sizes import check_sizes
+from simsys.check.trials import Trials
 from simsys.check.workload import check_workload
-from simsys.config.experiment import JobConfig, SimulationConfig
+from simsys.config.experiment import JOB_SECTIONS, JobConfig, SimulationConfig
 from simsys.config.loader import ScenarioSource
 from simsys.config.scenarios import read_sources
 from simsys.config.validation import validate
@@ -133,13 +134,45 @@ def _check_one(
 ) -> Verdict:
     """Check a scenario that is one job: `job` of several, or all."""
     found = Findings(with_aliases(source))
-    _look_into(config, job, found, memory=memory)
+    unfit = _look_into(config, job, found, memory=memory)
+    if unfit is not None:
+        _say_what_would_fit(unfit, trials_of(config, job, source), found)
     return Verdict(found.errors, found.infeasible, found.warnings)
 
 
-def _look_into(config: SimulationConfig, job: JobConfig | None, found: Findings, *, memory: bool) -> None:
+def trials_of(config: SimulationConfig, job: JobConfig | None = None, source: ScenarioSource | None = None) -> Trials:
+    """Checks a scenario with other settings; of one of several jobs, with others of those that it gives itself.
+
+    Args:
+        config: The scenario.
+        job: Which of several jobs it is.
+        source: Where its settings were written.
+    """
+    place = source or unlocated(config.model_dump(exclude_unset=True))
+
+    def check(changed: SimulationConfig) -> list[Problem]:
+        found = Findings(with_aliases(place))
+        unfit = _look_into(changed, job, found, memory=True)
+        if unfit is not None:
+            found.does_not_fit((), unfit.problem)
+        return [*found.errors, *found.infeasible]
+
+    own = None if job is None else [name for name in JOB_SECTIONS if getattr(job, name) is not None]
+    return Trials(config, check, own)
+
+
+class _Unfit(NamedTuple):
+    """A job that is sound but does not fit into memory, why, and the shortest request that it should have room for."""
+
+    job: TrainingJob | ServingJob
+    problem: str
+    shortest: int
+
+
+def _look_into(config: SimulationConfig, job: JobConfig | None, found: Findings, *, memory: bool) -> _Unfit | None:
+    """Book what is wrong with a scenario; return the job if all that is wrong is that it does not fit into memory."""
     if not check_sizes(config, found):
-        return
+        return None
     spec = check_hardware(config, found)
     model = check_model(config, found)
     if spec is not None:
@@ -154,7 +187,7 @@ def _look_into(config: SimulationConfig, job: JobConfig | None, found: Findings,
         gpus = gpus_of(config, job, cluster.num_gpus)
         if gpus > cluster.num_gpus:
             found.does_not_fit(("gpus",), f"{gpus} GPUs are needed, the cluster has {cluster.num_gpus}")
-            return
+            return None
         cluster = cluster.part(range(gpus))
     check_pattern(config, cluster, found)
     if cluster is not None and cluster.exceptions:
@@ -173,8 +206,9 @@ def _look_into(config: SimulationConfig, job: JobConfig | None, found: Findings,
         for problem in resolved.warnings():
             found.warn(problem)
         sound = isinstance(resolved, ServingJob) or _can_shard(resolved, found)
-        if sound and memory:
-            _check_memory(resolved, shortest, found)
+        if sound and memory and (lack := memory_problem(resolved, shortest)):
+            return _Unfit(resolved, lack, shortest)
+    return None
 
 
 def _check_the_rest(source: ScenarioSource, folder: Path) -> list[Problem]:
@@ -201,12 +235,9 @@ def _can_shard(job: TrainingJob, found: Findings) -> bool:
     return True
 
 
-def _check_memory(job: TrainingJob | ServingJob, shortest: int, found: Findings) -> None:
-    """Does it fit, and if not, what would make it fit; the first setting of that advice is where the caret points."""
-    problem = memory_problem(job, shortest)
-    if not problem:
-        return
-    lever = cheapest_lever(job, shortest)
-    changed = [key_path(setting) for setting in lever or ()]
-    place = next((path for path in changed if found.written(path)), source_path(job.config.model))
-    found.does_not_fit(place, f"{problem}; {advice(job, lever)}")
+def _say_what_would_fit(unfit: _Unfit, trials: Trials, found: Findings) -> None:
+    """Book that a job does not fit, and what would make it fit; the caret points at the first setting of that."""
+    fixes = memory_fixes(unfit.job, trials, unfit.shortest)
+    edited = [key_path(setting) for setting in (fixes[0].edits if fixes else ())]
+    place = next((path for path in edited if found.written(path)), source_path(unfit.job.config.model))
+    found.does_not_fit(place, f"{unfit.problem}; {advice(fixes)}", fixes)

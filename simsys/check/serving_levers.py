@@ -1,56 +1,173 @@
-"""What would make serving fit: more of the GPUs there are, a smaller precision, smaller steps, more GPUs."""
+"""What would make serving fit: one small function for each kind of lever, and which settings a job allows.
+
+A kind yields its variants, the mildest first. To add one, write such a function and put it into `KINDS`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeAlias
 
 from simsys.build.serving import ServingJob
-from simsys.build.serving_precision import weights_of
-from simsys.check.levers import MAX_TENSOR_DEGREE, Lever
-from simsys.check.parallelism import split_problem
+from simsys.build.serving_precision import kv_precision, weights_of
+from simsys.check.combining import Combining
+from simsys.check.findings import Findings, unlocated
+from simsys.check.levers import MAX_TENSOR_DEGREE, Lever, memory_problem, pulled
+from simsys.check.parallelism import check_parallelism, split_problem
 from simsys.config.hardware import load_node
-from simsys.model.precision import WEIGHT_ONLY
+from simsys.errors import InfeasibleError, SimsysError
+from simsys.model.precision import WEIGHT_ONLY, half_of
 from simsys.parallel.passes import forward_pass
 from simsys.parallel.stages import layer_count
 
+Kind: TypeAlias = Callable[[ServingJob], Iterator[Lever]]
+Variant: TypeAlias = tuple[Lever, ServingJob]
+"""A lever, and the job with its settings."""
+
 MAX_NODES = 16
 """Beyond as many nodes for one replica, nobody is helped."""
+MOST_OF_MEMORY = 0.95
+"""Share of device memory that an engine may be given; the rest is for what it does not count."""
+POOLS = ("prefill", "decode")
 
 
-def serving_levers(job: ServingJob) -> Iterator[Lever]:
-    """More of the memory, more of the GPUs there are, then a smaller precision, smaller steps, more GPUs.
-
-    At last come quantised weights.
-    """
+def memory_share(job: ServingJob) -> Iterator[Lever]:
+    """More of the memory: what the engine takes by default, or nearly all."""
     usual = job.engine.gpu_memory_utilization
-    if (job.settings.gpu_memory_utilization or usual) < usual:
-        yield {"serving.gpu_memory_utilization": usual}
-    gpus, precision = job.cluster.num_gpus, weights_of(job.settings, job.model)
-    within = range(job.layout.tensor + 1, min(gpus, MAX_TENSOR_DEGREE) + 1)
-    yield from _tensor_levers(job, within)
+    share = job.settings.gpu_memory_utilization or usual
+    yield from ({"serving.gpu_memory_utilization": more} for more in (usual, MOST_OF_MEMORY) if more > share)
+
+
+def more_tensor(job: ServingJob) -> Iterator[Lever]:
+    """Larger tensor-parallel groups of the GPUs that are there."""
+    if job.settings.disaggregated is not None:
+        yield from _pool_levers(job)
+        return
+    yield from _tensor_levers(job, range(job.layout.tensor + 1, min(job.cluster.num_gpus, MAX_TENSOR_DEGREE) + 1))
+
+
+def more_stages(job: ServingJob) -> Iterator[Lever]:
+    """Pipelines over the GPUs that are there."""
     yield from _pipeline_levers(job, job.config.hardware.num_nodes)
-    has_fp8 = precision in ("fp32", "fp16", "bf16") and "fp8" in job.cluster.spec.peak_flop_per_s
-    fp8: Lever = {"serving.precision": "fp8"}
-    if has_fp8:
-        yield fp8
+
+
+def smaller_steps(job: ServingJob) -> Iterator[Lever]:
+    """Fewer tokens at a time, whose activations take less."""
     budget = job.settings.max_num_batched_tokens
     while budget // 2 >= job.settings.max_num_seqs:
         budget //= 2
         yield {"serving.max_num_batched_tokens": budget}
-    if has_fp8:
-        for lever in _tensor_levers(job, within):
-            yield {**lever, **fp8}
-    drawn = job.config.network.topology_type == "custom"  # for just these GPUs
-    hardware, own = job.config.hardware, job.config.profile_folders
-    if hardware.nodes is None and hardware.num_nodes == 1 and not drawn:
-        whole = MAX_TENSOR_DEGREE if hardware.profile is None else load_node(hardware.profile, own).gpus_per_node
-        yield from _tensor_levers(job, range(gpus + 1, min(whole, MAX_TENSOR_DEGREE) + 1))
-    if not drawn:
-        for num_nodes in range(job.config.hardware.num_nodes + 1, MAX_NODES + 1):
-            yield from _pipeline_levers(job, num_nodes)
+
+
+def fewer_sequences(job: ServingJob) -> Iterator[Lever]:
+    """Fewer sequences at a time, whose logits take less."""
+    count = job.settings.max_num_seqs
+    while count > 1:
+        count //= 2
+        yield {"serving.max_num_seqs": count}
+
+
+def small_cache(job: ServingJob) -> Iterator[Lever]:
+    """Keys and values in 8 bit."""
+    known = job.engine.kv_precisions
+    half = half_of(job.cluster.spec.peak_flop_per_s)
+    if kv_precision(job.settings, job.model, half) == half and (known is None or "fp8" in known):
+        yield {"serving.kv_precision": "fp8"}
+
+
+def small_weights(job: ServingJob) -> Iterator[Lever]:
+    """Weights and arithmetic in 8 bit where GPUs have that, or weights alone in 8 or 4 bit."""
+    precision = weights_of(job.settings, job.model)
+    if precision in ("fp32", "fp16", "bf16") and "fp8" in job.cluster.spec.peak_flop_per_s:
+        yield {"serving.precision": "fp8"}
     if precision not in WEIGHT_ONLY:
         yield from ({"serving.precision": name} for name in ("int8", "int4"))
+
+
+def more_gpus(job: ServingJob) -> Iterator[Lever]:
+    """A node with more GPUs."""
+    hardware, own, gpus = job.config.hardware, job.config.profile_folders, job.cluster.num_gpus
+    if hardware.nodes is None and hardware.num_nodes == 1 and not _drawn(job) and not job.settings.disaggregated:
+        whole = MAX_TENSOR_DEGREE if hardware.profile is None else load_node(hardware.profile, own).gpus_per_node
+        yield from _tensor_levers(job, range(gpus + 1, min(whole, MAX_TENSOR_DEGREE) + 1))
+
+
+def more_nodes(job: ServingJob) -> Iterator[Lever]:
+    """Pipelines over more nodes."""
+    if not _drawn(job) and not job.settings.disaggregated:
+        for num_nodes in range(job.config.hardware.num_nodes + 1, MAX_NODES + 1):
+            yield from _pipeline_levers(job, num_nodes)
+
+
+KINDS: tuple[Kind, ...] = (
+    memory_share,
+    more_tensor,
+    more_stages,
+    smaller_steps,
+    fewer_sequences,
+    small_cache,
+    small_weights,
+    more_gpus,
+    more_nodes,
+)
+"""What usually costs least first."""
+
+
+def combining(job: ServingJob, tokens: int) -> Combining[ServingJob]:
+    """The levers of a job that must have room for a request of so many tokens."""
+
+    def fits(changed: ServingJob) -> bool:
+        return not memory_problem(changed, tokens)
+
+    return Combining(job, KINDS, _checked, fits, lambda changed: -_room(changed))
+
+
+def _checked(job: ServingJob, lever: Lever) -> ServingJob | None:
+    """The job with a lever's settings; None if they do not fit together."""
+    found = Findings(unlocated({}))
+    try:
+        changed = pulled(job, lever)
+        check_parallelism(changed.config, changed.cluster, changed.model, found)
+        _ = [pool.fixed_by_stage for pool in changed.pools]
+    except InfeasibleError:
+        return changed
+    except SimsysError:
+        return None
+    return None if found.errors else changed
+
+
+def _room(job: ServingJob) -> float:
+    """Tokens for which the fullest GPU has room beside all else; negative if there is none."""
+    return min(
+        (pool.usable_bytes - sum(held.values())) / max(1.0, pool.token_bytes(stage))
+        for pool in job.pools
+        for stage, held in enumerate(pool.fixed_by_stage)
+    )
+
+
+def _drawn(job: ServingJob) -> bool:
+    """Whether the network is drawn for just these GPUs."""
+    return job.config.network.topology_type == "custom"
+
+
+def _pool_levers(job: ServingJob) -> Iterator[Lever]:
+    """Larger degrees of pools that prefill or decode, with fewer replicas on the same GPUs."""
+    split = job.settings.disaggregated
+    assert split is not None
+    degrees = dict(zip(POOLS, split.tp_degrees(job.layout.tensor), strict=True))
+    counts = {"prefill": split.prefill_replicas, "decode": split.decode_replicas}
+    for names in (("prefill",), ("decode",), POOLS):
+        factor = 2
+        while all(counts[name] % factor == 0 and degrees[name] * factor <= MAX_TENSOR_DEGREE for name in names):
+            lever: dict[str, Any] = {}
+            for name in POOLS:
+                degree = degrees[name] * (factor if name in names else 1)
+                lever[f"serving.disaggregated.{name}_tp_degree"] = degree
+                if name in names:
+                    lever[f"serving.disaggregated.{name}_replicas"] = counts[name] // factor
+            if not any(_split_problem(job, lever[f"serving.disaggregated.{name}_tp_degree"]) for name in POOLS):
+                yield lever
+            factor *= 2
 
 
 def _tensor_levers(job: ServingJob, degrees: Iterable[int]) -> Iterator[Lever]:
@@ -75,6 +192,8 @@ def _pipeline_levers(job: ServingJob, num_nodes: int) -> Iterator[Lever]:
     per_node, given = job.cluster.gpus_per_node, job.config.parallelism
     if given.stage_layers is not None or given.ep_degree > 1 or job.settings.speculative is not None:
         return
+    if job.settings.disaggregated is not None:
+        return
     whole = [degree for degree in range(1, per_node + 1) if not (per_node % degree or _split_problem(job, degree))]
     tensor, gpus = max(whole, default=job.layout.tensor), num_nodes * per_node
     for stages in range(job.layout.pipeline + 1, gpus // tensor + 1):
@@ -94,8 +213,8 @@ def _split_problem(job: ServingJob, degree: int) -> str:
 
 
 def _along(job: ServingJob, tensor: int, stages: int, gpus: int) -> dict[str, Any]:
-    """The strategy and the replicas that go with such degrees, where they are written."""
-    given = job.config.parallelism
+    """The strategy, the replicas and the limits of a fleet that go with such degrees, where they are written."""
+    given, scaled = job.config.parallelism, job.settings.autoscaling
     lever: dict[str, Any] = {}
     kinds = [kind for kind, named in (("TP", tensor > 1), ("EP", given.ep_degree > 1), ("PP", stages > 1)) if named]
     if given.strategy is not None and given.parts != frozenset(kinds):
@@ -103,4 +222,7 @@ def _along(job: ServingJob, tensor: int, stages: int, gpus: int) -> dict[str, An
     replicas = max(1, gpus // (tensor * stages))
     if given.dp_degree is not None and given.dp_degree != replicas:
         lever["parallelism.dp_degree"] = replicas
+    for key in ("min_replicas", "max_replicas"):
+        if scaled is not None and (getattr(scaled, key) or 0) > replicas:
+            lever[f"serving.autoscaling.{key}"] = replicas
     return lever

@@ -13,7 +13,7 @@ from simsys.check.levers import memory_problem, pulled
 from simsys.check.training_levers import current_strategy, strategy_lever
 from simsys.config.parallelism import DATA_STRATEGIES
 from simsys.errors import SimsysError
-from simsys.units import Dimension, pretty
+from simsys.units import pretty_memory
 
 
 @dataclass(frozen=True)
@@ -49,26 +49,32 @@ def compare_strategies(job: TrainingJob, watch: Stopwatch, *, every: bool = Fals
     return [figures for figures in found if figures is not None]
 
 
-def strategy_advice(found: Sequence[StrategyFigures], capacity_bytes: float) -> str:
+def strategy_advice(found: Sequence[StrategyFigures], capacity_bytes: float, others: str = "") -> str:
     """Which strategy to use, in one line: the fastest that fits, and of equally fast ones what shards least.
 
     FSDP is compared with DDP, and any other with FSDP, if they fit; else with the next best.
+
+    Args:
+        found: The strategies.
+        capacity_bytes: Memory of a GPU.
+        others: Settings with which the job fits, if any do.
     """
     timed = {each.strategy: each.iteration_s for each in found if each.fits and each.iteration_s is not None}
     if not timed:
         least = min(found, key=lambda figures: figures.memory_bytes)
-        known = "it fits" if least.fits else "no strategy fits"
-        return f"advice: {least.strategy} needs least, {_bytes(least.memory_bytes)} per GPU; {known}"
+        alone = f"no strategy fits alone, but {others} does" if others else "no strategy fits"
+        known = "it fits" if least.fits else alone
+        return f"advice: {least.strategy} needs least, {pretty_memory(least.memory_bytes)} per GPU; {known}"
     limit_s = min(timed.values()) * (1 + SAME_TIME)
     best, ddp = next(each for each in found if timed.get(each.strategy, math.inf) <= limit_s), found[0]
-    text = f"advice: {best.strategy} fits ({_bytes(best.memory_bytes)} of {_bytes(capacity_bytes)})"
+    text = f"advice: {best.strategy} fits ({pretty_memory(best.memory_bytes)} of {pretty_memory(capacity_bytes)})"
     best_s = timed.pop(best.strategy)
     if timed:
         usual = "DDP" if best.strategy == "FSDP" else "FSDP"
         other = usual if usual in timed else min(timed, key=lambda name: timed[name])
         text += f" and is {_compared(best_s, timed[other])} {other} (measured by simulation)"
     if not ddp.fits:
-        text += f"; {ddp.strategy} would need {_bytes(ddp.memory_bytes)} per GPU"
+        text += f"; {ddp.strategy} would need {pretty_memory(ddp.memory_bytes)} per GPU"
     return text
 
 
@@ -94,7 +100,3 @@ def _figures(job: TrainingJob, data: str, watch: Stopwatch, *, every: bool) -> S
         return None
     memory_bytes = sum(changed.memory_bytes.values())
     return StrategyFigures(data, memory_bytes, fits, watch.iteration_s(lever) if fits or every else None)
-
-
-def _bytes(size: float) -> str:
-    return pretty(size, Dimension.BYTES)

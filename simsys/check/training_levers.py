@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from simsys.build.modules import module_options
 from simsys.build.training import TrainingJob
 from simsys.build.training_setup import DATA_PARALLEL
+from simsys.check.combining import Combining
 from simsys.check.findings import Findings, unlocated
 from simsys.check.levers import MAX_TENSOR_DEGREE, Lever, memory_problem, pulled
 from simsys.check.names import check_modules
@@ -131,20 +132,17 @@ EVERY_MICRO_BATCH = (zero2, fully_sharded)
 
 def single_levers(job: TrainingJob) -> Iterator[Variant]:
     """Of each kind the mildest variant with which the job fits; where there is none, the one that saves most."""
-    for kind in _kinds(job):
-        variants = list(_variants(job, kind))
-        if variants:
-            fitting = (variant for variant in variants if not memory_problem(variant[1]))
-            yield next(fitting, None) or min(variants, key=lambda variant: sum(variant[1].memory_bytes.values()))
+    return _combining(job).singles()
 
 
 def lever_pairs(job: TrainingJob) -> Iterator[Variant]:
     """Two kinds together with which the job fits, each as mild as that allows, what usually costs least first."""
-    kinds = _kinds(job)
-    for place, dear in enumerate(kinds):
-        firsts = list(_variants(job, dear))
-        for mild in kinds[:place]:
-            yield from _pair(firsts, mild)
+    return _combining(job).pairs()
+
+
+def lever_combinations(job: TrainingJob) -> Iterator[Variant]:
+    """As many kinds as it takes, where no two suffice."""
+    return _combining(job).combinations()
 
 
 def strategy_lever(job: TrainingJob, data: str) -> Lever | None:
@@ -173,18 +171,14 @@ def _kinds(job: TrainingJob) -> Sequence[Kind]:
     return sorted(KINDS, key=lambda kind: (kind is sgd, kind in late))
 
 
-def _variants(job: TrainingJob, kind: Kind) -> Iterator[Variant]:
-    for lever in kind(job):
-        if (changed := _checked(job, lever)) is not None:
-            yield lever, changed
-
-
-def _strongest(job: TrainingJob, kind: Kind) -> Variant | None:
-    """The last variant that is allowed."""
-    for lever in reversed(list(kind(job))):
-        if (changed := _checked(job, lever)) is not None:
-            return lever, changed
-    return None
+def _combining(job: TrainingJob) -> Combining[TrainingJob]:
+    return Combining(
+        job,
+        _kinds(job),
+        _checked,
+        lambda changed: not memory_problem(changed),
+        lambda changed: sum(changed.memory_bytes.values()),
+    )
 
 
 def _checked(job: TrainingJob, lever: Lever) -> TrainingJob | None:
@@ -198,15 +192,6 @@ def _checked(job: TrainingJob, lever: Lever) -> TrainingJob | None:
     except SimsysError:
         return None
     return None if found.errors else changed
-
-
-def _pair(firsts: list[Variant], kind: Kind) -> Iterator[Variant]:
-    for lever, job in firsts:
-        strongest = _strongest(job, kind)
-        if strongest is not None and not memory_problem(strongest[1]):
-            second, both = next(variant for variant in _variants(job, kind) if not memory_problem(variant[1]))
-            yield {**lever, **second}, both
-            return
 
 
 def _more_sharding(job: TrainingJob, data: str) -> Iterator[Lever]:

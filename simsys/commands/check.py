@@ -48,4 +48,5 @@ def _answer(file: Path, names: Sequence[str], problems: Sequence[Problem], warni
 
 
 def _problem(problem: Problem) -> dict[str, Any]:
-    return {key: getattr(problem, key) for key in ("message", "path", "file", "line", "column")}
+    said = {key: getattr(problem, key) for key in ("message", "path", "file", "line", "column")}
+    return {**said, "fixes": [fix.as_dict() for fix in problem.fixes]}

@@ -11,14 +11,16 @@ from typing import Any
 from simsys.build.job import Job, build_job, build_jobs
 from simsys.build.training import TrainingJob
 from simsys.check import check_file
-from simsys.check.advice import advice, cheapest_lever, effect_advice
+from simsys.check.advice import advice, memory_fixes, training_fixes
 from simsys.check.effects import SAME_TIME, LeverEffect, Stopwatch, lever_effects
 from simsys.check.levers import lever_text, memory_problem
+from simsys.check.scenario import trials_of
 from simsys.check.strategies import StrategyFigures, compare_strategies, strategy_advice
+from simsys.check.trials import Trials
 from simsys.errors import InfeasibleError
 from simsys.report.listing import WIDTH, table
 from simsys.report.text import wrap
-from simsys.units import Dimension, pretty
+from simsys.units import pretty_memory
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,8 @@ class MemoryAnswer:
     @property
     def strategy_advice(self) -> str:
         """Which data parallelism to use; empty if there is nothing to choose."""
-        return strategy_advice(self.strategies, self.capacity_bytes) if self.strategies else ""
+        helps = next((lever_text(effect.lever) for effect in self.levers if effect.fits), "")
+        return strategy_advice(self.strategies, self.capacity_bytes, helps) if self.strategies else ""
 
     def as_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
@@ -83,16 +86,18 @@ class MemoryAnswer:
         total = sum(parts.values())
         fit = "does not fit" if self.problem else "fits"
         where = f", stage {self.fullest} of {len(self.stages)}" if len(self.stages) > 1 else ""
-        head = f"{self.name}: {fit}, {_size(total)} of {_size(self.capacity_bytes)} per {self.gpu}{where}"
-        rows = [{"component": name.replace("_", " "), "size": _size(size), "share": f"{size / total:.0%}"}
+        head = (
+            f"{self.name}: {fit}, {pretty_memory(total)} of {pretty_memory(self.capacity_bytes)} per {self.gpu}{where}"
+        )
+        rows = [{"component": name.replace("_", " "), "size": pretty_memory(size), "share": f"{size / total:.0%}"}
                 for name, size in parts.items() if size]  # fmt: skip
         lines = [head, *(line for warning in self.warnings for line in wrap(warning, "  warning: ", "    ")), ""]
         lines += [f"  {line}" for line in table(rows).splitlines()]
         if len(self.stages) > 1:
-            sizes = ", ".join(_size(sum(stage.values())) for stage in self.stages[:8])
+            sizes = ", ".join(pretty_memory(sum(stage.values())) for stage in self.stages[:8])
             lines += ["", f"  by stage: {sizes}{' …' if len(self.stages) > 8 else ''}"]
         if self.host_bytes:
-            lines += ["", f"  in the memory of the host, per GPU: {_size(self.host_bytes)}"]
+            lines += ["", f"  in the memory of the host, per GPU: {pretty_memory(self.host_bytes)}"]
         if self.problem:
             lines += ["", *_wrapped(self.advice)]
         if self.levers:
@@ -122,18 +127,21 @@ def memory_answers(
         if config.jobs is None:
             answers.append(memory_answer(build_job(config), levers=levers))
         else:
-            answers += [memory_answer(job, levers=False) for job in build_jobs(config)]
+            for one, job in zip(config.jobs, build_jobs(config), strict=True):
+                answers.append(memory_answer(job, levers=False, trials=trials_of(job.config, one)))
     return answers
 
 
-def memory_answer(job: Job, *, levers: bool | None = None) -> MemoryAnswer:
+def memory_answer(job: Job, *, levers: bool | None = None, trials: Trials | None = None) -> MemoryAnswer:
     """The memory of one scenario, or of one of its jobs.
 
     Args:
         job: The scenario, resolved.
         levers: In training, whether to say what saves memory, and with True also what those levers cost that do
-            not suffice; by default if it does not fit. With False nothing is compared by simulation.
+            not suffice; by default if it does not fit. With False strategies are not compared.
+        trials: Checks the scenario with other settings; by default as that of a single job.
     """
+    trials = trials or trials_of(job.config)
     problem = memory_problem(job)
     if isinstance(job, TrainingJob):
         stages: Sequence[Mapping[str, float]] = job.memory_by_stage
@@ -148,19 +156,17 @@ def memory_answer(job: Job, *, levers: bool | None = None) -> MemoryAnswer:
     if isinstance(job, TrainingJob):
         answer = replace(answer, host_bytes=job.host_bytes)
     if isinstance(job, TrainingJob) and levers is not False:
-        return _compared(answer, job, levers=bool(levers))
-    return replace(answer, advice=advice(job, cheapest_lever(job))) if problem else answer
+        return _compared(answer, job, trials, levers=bool(levers))
+    return replace(answer, advice=advice(memory_fixes(job, trials))) if problem else answer
 
 
-def _compared(answer: MemoryAnswer, job: TrainingJob, *, levers: bool) -> MemoryAnswer:
+def _compared(answer: MemoryAnswer, job: TrainingJob, trials: Trials, *, levers: bool) -> MemoryAnswer:
     """The answer with what simulations say of strategies and, if asked for or needed, of levers."""
     watch = Stopwatch(job)
     strategies = compare_strategies(job, watch, every=levers)
     effects = lever_effects(job, watch, every=levers) if levers or answer.problem else ()
-    helps = next((effect for effect in effects if effect.fits), None)
-    return replace(
-        answer, levers=effects, strategies=strategies, advice=effect_advice(helps) if answer.problem else ""
-    )
+    helps = advice(trials.passing(training_fixes(effects), 1)) if answer.problem else ""
+    return replace(answer, levers=effects, strategies=strategies, advice=helps)
 
 
 def _row(effect: LeverEffect) -> dict[str, str]:
@@ -170,7 +176,7 @@ def _row(effect: LeverEffect) -> dict[str, str]:
     remark = " (changes the training)" if effect.changes_training else ""
     return {
         "fits": "yes" if effect.fits else "no",
-        "saves": _size(effect.saved_bytes),
+        "saves": pretty_memory(effect.saved_bytes),
         "time": time,
         "lever": f"{lever_text(effect.lever)}{remark}",
     }
@@ -178,7 +184,3 @@ def _row(effect: LeverEffect) -> dict[str, str]:
 
 def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="  ")
-
-
-def _size(nbytes: float) -> str:
-    return pretty(nbytes, Dimension.BYTES)

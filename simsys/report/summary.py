@@ -11,7 +11,7 @@ from simsys.metrics.result import RunResult
 from simsys.report.listing import table
 from simsys.report.serving_summary import load_text, serving_lines
 from simsys.report.text import HARD_SPACE, milliseconds, number, percent, row, time, wrap
-from simsys.units import GIB, MIB, Dimension, pretty
+from simsys.units import Dimension, pretty, pretty_memory
 
 
 def summary_text(result: RunResult) -> str:
@@ -80,8 +80,8 @@ def job_table(result: RunResult) -> str:
 
 
 def _size(nbytes: float) -> str:
-    """Device memory, in the binary units that it is sold in."""
-    return f"{number(nbytes / GIB)}{HARD_SPACE}GiB" if nbytes >= GIB / 10 else f"{number(nbytes / MIB)}{HARD_SPACE}MiB"
+    """Device memory that no line break parts from its unit."""
+    return pretty_memory(nbytes).replace(" ", HARD_SPACE)
 
 
 def _training(result: RunResult) -> Iterator[str]:

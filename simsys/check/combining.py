@@ -1,0 +1,106 @@
+"""Levers of several kinds together: the mildest of each kind that suffices, pairs of kinds, and as many as it takes.
+
+A kind yields the variants of one setting, the mildest first. What a kind offers is asked of the job as the other
+levers have left it, so that settings that depend on each other come out right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Generic
+
+from simsys.check.levers import Job, Lever
+
+
+class Combining(Generic[Job]):
+    """Looks for levers with which a job fits.
+
+    Args:
+        job: What needs memory.
+        kinds: Kinds of levers, what usually costs least first.
+        checked: The job with a lever's settings; None if they do not fit together.
+        fits: Whether a job fits into memory.
+        held_bytes: What a job holds, where it does not fit.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        kinds: Sequence[Callable[[Job], Iterator[Lever]]],
+        checked: Callable[[Job, Lever], Job | None],
+        fits: Callable[[Job], bool],
+        held_bytes: Callable[[Job], float],
+    ) -> None:
+        self._job: Job = job
+        self._kinds: Sequence[Callable[[Job], Iterator[Lever]]] = kinds
+        self._checked: Callable[[Job, Lever], Job | None] = checked
+        self._fits: Callable[[Job], bool] = fits
+        self._held_bytes: Callable[[Job], float] = held_bytes
+
+    def singles(self) -> Iterator[tuple[Lever, Job]]:
+        """Of each kind the mildest variant with which the job fits; where there is none, the one that saves most."""
+        for kind in self._kinds:
+            variants = list(self._variants(self._job, kind))
+            if variants:
+                fitting = (variant for variant in variants if self._fits(variant[1]))
+                yield next(fitting, None) or min(variants, key=lambda variant: self._held_bytes(variant[1]))
+
+    def pairs(self) -> Iterator[tuple[Lever, Job]]:
+        """Two kinds together with which the job fits, each as mild as that allows."""
+        for place, dear in enumerate(self._kinds):
+            firsts = list(self._variants(self._job, dear))
+            for mild in self._kinds[:place]:
+                yield from self._pair(firsts, mild)
+
+    def combinations(self) -> Iterator[tuple[Lever, Job]]:
+        """As many kinds as it takes, at their strongest, none of which could be left out: cheap ones, then few."""
+        found: list[Lever] = []
+        for spared in (list(reversed(self._kinds)), list(self._kinds)):
+            variant = self._fewest(spared)
+            if variant is not None and variant[0] not in found:
+                found.append(variant[0])
+                yield variant
+
+    def _fewest(self, spared: Sequence[Callable[[Job], Iterator[Lever]]]) -> tuple[Lever, Job] | None:
+        """All kinds together, without those that need not be, tried in the order of `spared`."""
+        kinds = list(self._kinds)
+        best = self._together(kinds)
+        if not self._fits(best[1]):
+            return None
+        for kind in spared:
+            fewer = [each for each in kinds if each is not kind]
+            variant = self._together(fewer)
+            if self._fits(variant[1]):
+                kinds, best = fewer, variant
+        return best
+
+    def _together(self, kinds: Sequence[Callable[[Job], Iterator[Lever]]]) -> tuple[Lever, Job]:
+        lever: Lever = {}
+        job = self._job
+        for kind in kinds:
+            strongest = self._strongest(job, kind)
+            if strongest is not None:
+                lever, job = {**lever, **strongest[0]}, strongest[1]
+        return lever, job
+
+    def _variants(self, job: Job, kind: Callable[[Job], Iterator[Lever]]) -> Iterator[tuple[Lever, Job]]:
+        for lever in kind(job):
+            if (changed := self._checked(job, lever)) is not None:
+                yield lever, changed
+
+    def _strongest(self, job: Job, kind: Callable[[Job], Iterator[Lever]]) -> tuple[Lever, Job] | None:
+        """The last variant that is allowed."""
+        for lever in reversed(list(kind(job))):
+            if (changed := self._checked(job, lever)) is not None:
+                return lever, changed
+        return None
+
+    def _pair(
+        self, firsts: Sequence[tuple[Lever, Job]], kind: Callable[[Job], Iterator[Lever]]
+    ) -> Iterator[tuple[Lever, Job]]:
+        for lever, job in firsts:
+            strongest = self._strongest(job, kind)
+            if strongest is not None and self._fits(strongest[1]):
+                second, both = next(variant for variant in self._variants(job, kind) if self._fits(variant[1]))
+                yield {**lever, **second}, both
+                return

@@ -1,0 +1,124 @@
+"""What levers of serving do to latencies, found out by simulating the first requests with each."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from simsys.build.serving import ServingJob
+from simsys.check.levers import Lever, memory_problem, pulled
+from simsys.check.serving_levers import combining
+from simsys.errors import SimsysError
+from simsys.simulation import simulate_job
+from simsys.units import Dimension, pretty
+
+REQUESTS = 32
+"""The first requests of a workload, which are simulated."""
+MAX_SIMULATIONS = 8
+"""Of one job; levers that come later have no latency."""
+MAX_PAIRS = 6
+NUMBERS = ("serving.precision", "serving.kv_precision")
+"""Settings that change what the model answers."""
+
+
+@dataclass(frozen=True)
+class ServingEffect:
+    """What a lever does with which a job fits.
+
+    Args:
+        lever: The settings.
+        gpus: GPUs of the cluster that it needs in place of the present one; 0 if that stays.
+        latency_s: Mean end-to-end latency of the first requests; None if it was not measured.
+    """
+
+    lever: Lever
+    gpus: int = 0
+    latency_s: float | None = None
+
+    @property
+    def changes_answers(self) -> bool:
+        """Whether weights, keys or values are kept in fewer bits."""
+        return self.fewer_bits > 0
+
+    @property
+    def fewer_bits(self) -> int:
+        """How many of them are."""
+        return sum(path in NUMBERS for path in self.lever)
+
+    def figures(self) -> str:
+        """What it costs.
+
+        Example:
+            >>> ServingEffect({"serving.precision": "fp8"}, latency_s=0.532).figures()
+            'mean latency 532 ms over the first requests, fewer bits per number'
+        """
+        parts = []
+        if self.latency_s is not None:
+            parts.append(f"mean latency {pretty(self.latency_s, Dimension.SECONDS)} over the first requests")
+        if self.changes_answers:
+            parts.append("fewer bits per number")
+        return ", ".join(parts)
+
+    def as_dict(self) -> dict[str, Any]:
+        """What it does, ready for JSON."""
+        return {
+            "latency_s": self.latency_s,
+            "changes_answers": self.changes_answers,
+            "gpus": self.gpus or None,
+        }
+
+
+def serving_effects(job: ServingJob, tokens: int) -> list[ServingEffect]:
+    """Levers with which a job fits, the best first.
+
+    The fewest additional GPUs come first, of these what keeps the most bits, and of these the shortest latency. There
+    are pairs of which neither suffices alone, and if no two suffice, as many together as it takes. More hardware is
+    combined with other settings only where it does not suffice alone.
+
+    Args:
+        job: What does not fit.
+        tokens: The shortest request (prompt and output) that must fit into the KV cache alone.
+    """
+    search = combining(job, tokens)
+    found = [
+        _effect(job, lever, changed) for lever, changed in search.singles() if not memory_problem(changed, tokens)
+    ]
+    alone = [effect.lever for effect in found]
+    pairs = [
+        _effect(job, *pair) for pair in search.pairs() if not any(each.items() <= pair[0].items() for each in alone)
+    ]
+    bought = any(effect.gpus for effect in found)
+    found += sorted((pair for pair in pairs if not (pair.gpus and bought)), key=_rank)[:MAX_PAIRS]
+    found = found or [_effect(job, *combination) for combination in search.combinations()]
+    found.sort(key=_rank)
+    measured = [replace(each, latency_s=_latency_s(job, each.lever)) for each in found[:MAX_SIMULATIONS]]
+    return sorted([*measured, *found[MAX_SIMULATIONS:]], key=_rank)
+
+
+def _effect(job: ServingJob, lever: Lever, changed: ServingJob) -> ServingEffect:
+    gpus = changed.cluster.num_gpus
+    return ServingEffect(lever, gpus if gpus > job.cluster.num_gpus else 0)
+
+
+def _rank(effect: ServingEffect) -> tuple[int, int, float, int]:
+    latency_s = math.inf if effect.latency_s is None else effect.latency_s
+    return effect.gpus, effect.fewer_bits, latency_s, len(effect.lever)
+
+
+def _latency_s(job: ServingJob, lever: Lever) -> float | None:
+    """Mean end-to-end latency of the first requests; None if none can be simulated or completed."""
+    workload = job.config.workload
+    given = workload.num_requests if workload is not None else None
+    settings: Lever = {
+        "workload.num_requests": min(given or REQUESTS, REQUESTS),
+        "workload.duration": None,
+        "simulation.duration": None,
+        "simulation.lod": "medium",
+        "simulation.collect_events": False,
+    }
+    try:
+        found = simulate_job(pulled(job, {**lever, **settings})).metrics["mean_e2el_ms"]
+    except SimsysError:
+        return None
+    return None if found is None else float(found) / 1e3

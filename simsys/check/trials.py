@@ -1,0 +1,52 @@
+"""Suggestions are tried: one is made only if the scenario passes the check with its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from itertools import islice
+
+from simsys.check.levers import Lever, changed
+from simsys.config.experiment import SimulationConfig
+from simsys.errors import Fix, Problem, SimsysError
+
+MAX_TRIALS = 40
+"""Of one scenario; what comes later is not suggested."""
+MAX_FIXES = 5
+"""That are suggested for one problem."""
+Said = tuple[str, str]
+"""Where a problem stands, and what it is."""
+
+
+class Trials:
+    """Checks a scenario with changed settings.
+
+    Args:
+        config: The scenario.
+        check: Says what is wrong with one like it, without advice.
+        sections: Of the scenario, that may be changed; all if None.
+    """
+
+    def __init__(
+        self,
+        config: SimulationConfig,
+        check: Callable[[SimulationConfig], Iterable[Problem]],
+        sections: Collection[str] | None = None,
+    ) -> None:
+        self.config = config
+        self._check, self._sections = check, sections
+        self._left = MAX_TRIALS
+
+    def problems(self, lever: Lever) -> frozenset[Said] | None:
+        """What is wrong with the scenario that has a lever's settings; None if they cannot be tried."""
+        own = self._sections is None or all(path.partition(".")[0] in self._sections for path in lever)
+        if not own or not self._left:
+            return None
+        self._left -= 1
+        try:
+            return frozenset((each.path, each.message) for each in self._check(changed(self.config, lever)))
+        except SimsysError:
+            return None
+
+    def passing(self, fixes: Iterable[Fix], count: int = MAX_FIXES) -> list[Fix]:
+        """The first of some fixes with which nothing is wrong."""
+        return list(islice((fix for fix in fixes if self.problems(fix.edits) == frozenset()), count))
