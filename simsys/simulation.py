@@ -26,6 +26,9 @@ from simsys.platform.platform import VirtualHardwarePlatform
 from simsys.probes import Probe, Probes
 from simsys.shared_links import MOST_APART, hindered, left_out, left_out_in_serving, links_of_serving, out_of_step
 
+NONE_MET = "none met"
+"""How the contention of a result at medium ends whose transfers did not hinder each other."""
+
 
 def simulate(config: SimulationConfig, probes: Iterable[Probe] = ()) -> RunResult:
     """Simulate a scenario, or several jobs on one cluster.
@@ -106,7 +109,7 @@ def _warned(result: RunResult, text: str) -> RunResult:
 
 def _none_met(result: RunResult, job: Job) -> RunResult:
     """The result of a run on idle links that is that of shared links too."""
-    return replace(result, contention=f"{job.cluster.network.contention}, none met")
+    return replace(result, contention=f"{job.cluster.network.contention}, {NONE_MET}")
 
 
 def _where_transfers_meet(job: TrainingJob, probes: Sequence[Probe]) -> RunResult:

@@ -51,6 +51,8 @@ def draw(seed: int, given: dict[str, Any]) -> Draw | None:
     except (UsageError, InfeasibleError, ValidationError):
         return None
     found = dict(differences(medium, high))
+    if not found:  # every request was rejected
+        return None
     figure = max(found, key=lambda name: abs(found[name]))
     return Draw(seed, found[figure], figure, any("link" in text for text in medium.warnings))
 

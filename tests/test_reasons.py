@@ -65,6 +65,10 @@ def test_differences_come_from_links_that_are_shared() -> None:
     (idle,) = reasons(row(**off))
     assert idle.startswith("mean_tpot_ms is 4.1 % off")
     assert "idle links" in idle
+    (met,) = reasons(row(**off, medium={"contention": "fair (max-min), none met"}))
+    assert "too briefly to count" in met
+    (carried,) = reasons(row(**off, medium={"contention": "fair (max-min)"}))
+    assert "both levels carry transfers out" in carried
     (occupied,) = reasons(row(**off, medium={"contention": "occupied links (max-min rates)"}))
     assert "mean rates" in occupied
 

@@ -56,8 +56,10 @@ def test_the_seed_and_the_workload_stay() -> None:
         assert (changed.simulation.seed, changed.workload) == (config.simulation.seed, config.workload)
 
 
-def test_occupied_links_are_one_more_variant_where_they_are_asked_for() -> None:
-    assert attribution_variants(serving()) == ATTRIBUTION
+def test_occupied_links_are_one_more_variant_unless_links_are_to_be_idle() -> None:
+    idle = serving(simulation={"occupy_links": False})
+    assert attribution_variants(idle) == ATTRIBUTION
+    assert attribution_variants(serving()) == (*ATTRIBUTION, OCCUPIED)
     assert attribution_variants(contended()) == (*ATTRIBUTION, OCCUPIED)
 
 

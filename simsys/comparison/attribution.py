@@ -9,8 +9,9 @@ from simsys.comparison.amounts import amount, unit, with_amount
 from simsys.comparison.compare import Settings
 from simsys.comparison.estimate import Estimate, estimate
 from simsys.comparison.measurement import Measurement, differences, measure
-from simsys.comparison.variants import JUMPS, attribution_variants
+from simsys.comparison.variants import JUMPS, OCCUPIED, attribution_variants
 from simsys.config.experiment import SimulationConfig
+from simsys.simulation import NONE_MET
 
 SECONDS = 3.0
 """CPU time of high in an attribution, about; a part of the scenario shows the same shares as all of it."""
@@ -27,7 +28,8 @@ def attribute(
         config: The scenario.
         settings: How functions are called.
         seconds: CPU time of the part at high.
-        variants: Which; by default those that say what each abstraction is worth.
+        variants: Which; by default those that say what each abstraction is worth, and occupied links where transfers
+            meet.
 
     Returns:
         Of every variant the cost, the speed-up over the first one, and the differences from it, ready for JSON.
@@ -41,6 +43,8 @@ def attribute(
         variant: settings.call(measure, None, part, variant, 3 if variant == JUMPS else 1)
         for variant in variants or attribution_variants(config)
     }
+    if OCCUPIED in found and not variants and found[OCCUPIED].contention.endswith(NONE_MET):
+        del found[OCCUPIED]
     first = next(iter(found.values()))
     rows = []
     for each in found.values():

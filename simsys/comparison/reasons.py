@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from simsys.report.text import number, percent, time
+from simsys.simulation import NONE_MET
 
 EXACT = 1e-6
 """Figures that differ by less are called equal: what is left is rounding."""
@@ -61,11 +62,23 @@ def _differences(row: Row) -> Iterator[str]:
         return
     contention = row["levels"]["medium"]["contention"]
     worst = max(row["differences"], key=lambda name: abs(row["differences"][name]))
-    begin = f"{worst} is {percent(largest) if largest >= 1e-3 else f'{100 * largest:.1g} %'} off: transfers of"
+    yield f"{worst} is {percent(largest) if largest >= 1e-3 else f'{100 * largest:.1g} %'} off: {_cause(contention)}"
+
+
+def _cause(contention: str) -> str:
+    """What makes medium differ, from what became of its transfers."""
     if contention.startswith("none"):
-        yield f"{begin} several groups meet on links at high, while medium takes the time of idle links"
-    else:
-        yield f"{begin} several groups queue on links at high, while medium shares these by mean rates"
+        return "transfers of several groups meet on links at high, while medium takes the time of idle links, as asked"
+    if contention.endswith(NONE_MET):
+        return (
+            "what meets on links at high does so too briefly to count, or is what stages of a pipeline hand on, and "
+            "medium takes the time of idle links"
+        )
+    if contention.startswith("occupied"):
+        return "transfers of several groups share links at high, while medium loads these by mean rates"
+    return (
+        "both levels carry transfers out on shared links, where medium starts them up to a rounding earlier or later"
+    )
 
 
 def _drawn(row: Row) -> Iterator[str]:

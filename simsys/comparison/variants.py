@@ -38,7 +38,7 @@ def attribution_variants(config: SimulationConfig) -> tuple[str, ...]:
     """
     if config.jobs is not None:
         raise UsageError(f"{config.name}: attribution is of one job, not of several that share a cluster")
-    return (*ATTRIBUTION, OCCUPIED) if config.simulation.occupy_links is True else ATTRIBUTION
+    return ATTRIBUTION if config.simulation.occupy_links is False else (*ATTRIBUTION, OCCUPIED)
 
 
 def _with(config: SimulationConfig, **settings: object) -> SimulationConfig:
