@@ -1,0 +1,102 @@
+"""Medium finds out whether transfers meet, carries those on their links that do, and says what it leaves out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from comparison_toys import contended, jobs
+
+from simsys.config.experiment import SimulationConfig
+from simsys.metrics.result import RunResult
+from simsys.simulation import NONE_MET, simulate
+
+ONE_CARD = {"gpu": "H100-SXM", "num_nodes": 4, "gpus_per_node": 8, "nic": {"bandwidth": "50 GB/s", "count": 1}}
+"""Groups that lie across nodes share the card of each node."""
+
+
+def training(strategy: dict[str, Any], hardware: dict[str, Any] = ONE_CARD, **changes: Any) -> RunResult:
+    given: dict[str, Any] = {
+        "hardware": hardware,
+        "model": {"name": "GPT2-Medium"},
+        "training": {"batch_size_per_gpu": 1, "num_iterations": 1},
+        "parallelism": strategy,
+    }
+    return simulate(SimulationConfig.model_validate({**given, "simulation": changes}))
+
+
+def serving(hardware: dict[str, Any], tensor: int, network: dict[str, Any], **simulation: Any) -> RunResult:
+    return simulate(
+        SimulationConfig.model_validate(
+            {
+                "hardware": hardware,
+                "network": network,
+                "model": {"name": "Llama3-8B"},
+                "parallelism": {"tp_degree": tensor},
+                "serving": {},
+                "workload": {
+                    "arrivals": {"kind": "constant", "rate": "0.05 req/s"},
+                    "prompt_tokens": 512,
+                    "output_tokens": 8,
+                    "num_requests": 6,
+                },
+                "simulation": simulation,
+            }
+        )
+    )
+
+
+SHARED = [
+    {"strategy": "TP_DDP", "tp_degree": 8},
+    {"strategy": "TP_DDP", "tp_degree": 4},
+    {"strategy": "TP_FSDP", "tp_degree": 2},
+]
+
+
+@pytest.mark.parametrize("strategy", SHARED, ids=str)
+def test_groups_that_share_a_network_card_take_as_long_as_at_high(strategy: dict[str, Any]) -> None:
+    found, high = training(strategy), training(strategy, lod="high")
+    assert found.metrics["mean_iteration_s"] == pytest.approx(high.metrics["mean_iteration_s"], rel=0.01)
+
+
+def test_what_idle_links_leave_out_is_a_warning_that_names_groups_and_links() -> None:
+    pipeline = {"strategy": "PP_DDP", "pp_stages": 2, "order": "pp-tp-dp"}
+    idle, found = training(pipeline, occupy_links=False), training(pipeline)
+    assert found.metrics["mean_iteration_s"] > 1.01 * idle.metrics["mean_iteration_s"]
+    (text,) = [each for each in idle.warnings if each.startswith("occupy_links: false")]
+    assert "most of all" in text
+    assert "occupy_links: auto counts it" in text
+    assert not any("occupy_links" in each for each in found.warnings)
+
+
+def test_nothing_is_warned_of_where_no_transfers_meet() -> None:
+    wide = {**ONE_CARD, "nic": {"bandwidth": "50 GB/s", "count": 8}}
+    found, idle = training(SHARED[0], wide), training(SHARED[0], wide, occupy_links=False)
+    assert found.contention.endswith(NONE_MET)
+    assert found.metrics["mean_iteration_s"] == idle.metrics["mean_iteration_s"]
+    assert not any("occupy_links" in each for each in idle.warnings)
+
+
+def test_every_team_has_its_own_routes() -> None:
+    """Of four teams of four one-GPU nodes, the second and third cross leaves of six."""
+    hardware = {"gpu": "H100-SXM", "num_nodes": 16, "gpus_per_node": 1, "network_bandwidth": "5 GB/s"}
+    network = {"topology_type": "fat_tree", "leaf_size": 6, "oversubscription": 4}
+    found, high = (serving(hardware, 4, network, lod=lod) for lod in ("medium", "high"))
+    for name in ("mean_ttft_ms", "mean_tpot_ms"):
+        assert found.metrics[name] == pytest.approx(high.metrics[name], rel=0.01)
+
+
+@pytest.mark.parametrize(("occupy", "warned"), [(False, True), (True, False)])
+def test_teams_that_can_meet_are_warned_of_if_links_are_to_be_idle(occupy: bool, warned: bool) -> None:
+    config = contended()
+    simulation = config.simulation.model_copy(update={"occupy_links": occupy})
+    found = simulate(config.model_copy(update={"simulation": simulation}))
+    assert any(text.startswith("occupy_links: false leaves out that teams") for text in found.warnings) is warned
+
+
+@pytest.mark.parametrize(("occupy", "warned"), [(False, True), (True, False)])
+def test_jobs_on_links_that_are_to_be_idle_are_warned_of(occupy: bool, warned: bool) -> None:
+    config = jobs()
+    simulation = config.simulation.model_copy(update={"occupy_links": occupy})
+    found = simulate(config.model_copy(update={"simulation": simulation}))
+    assert any(text.startswith("occupy_links: false leaves out that jobs") for text in found.warnings) is warned
