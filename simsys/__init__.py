@@ -5,9 +5,7 @@ The public names are imported when they are first used, so that ``import simsys`
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # as `typing` has it, whose import would cost more than all of this file
 if TYPE_CHECKING:
     from simsys.analysis.scaling import ScalingStudyRunner
     from simsys.config.experiment import SimulationConfig
@@ -59,6 +57,8 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
     value: object = getattr(import_module(_LAZY[name]), name)
     globals()[name] = value
     return value

@@ -1,8 +1,17 @@
-"""The command line as ``python -m simsys``."""
+"""The command line as ``simsys`` and as ``python -m simsys``: interrupts are handled before anything is imported."""
 
 from __future__ import annotations
 
-from simsys.cli import main
+from simsys import interrupts
+
+
+def main() -> None:
+    """Run the command line of this process."""
+    interrupts.install()
+    from simsys.cli import main as run
+
+    run()
+
 
 if __name__ == "__main__":
     main()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 
 import click
@@ -34,17 +33,11 @@ calibrate, list, show. 'simsys COMMAND --help' says more."""
 
 
 def main() -> None:
-    """Run the command line of this process, as ``simsys`` or ``python -m simsys``."""
-    signal.signal(signal.SIGTERM, _terminate)
+    """Run the command line of this process; interrupts have been seen to by `simsys.__main__`."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # what the terminal cannot show is not worth failing for
             stream.reconfigure(errors="backslashreplace")
     cli.main(prog_name="simsys")
-
-
-def _terminate(number: int, frame: object) -> None:
-    """End as after Ctrl-C: files whole, and a word on what was finished."""
-    raise KeyboardInterrupt
 
 
 @click.group(cls=Group, invoke_without_command=True)

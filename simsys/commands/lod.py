@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 
 from simsys.commands.options import FILE, JSON, SCENARIO, SCHEMA_VERSION, SET, answer_json, common
-from simsys.report.console import INTERRUPTED, answer, say
+from simsys.interrupts import INTERRUPTED
+from simsys.report.console import answer, say
 
 NAME = "level_of_detail"
 """Of the files."""

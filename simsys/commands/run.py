@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from simsys import interrupts
 from simsys.commands.options import FILE, JSON, SCENARIO, SET, answer_json, common
-from simsys.report.console import INTERRUPTED, answer, say
+from simsys.interrupts import INTERRUPTED
+from simsys.report.console import answer, say
 
 if TYPE_CHECKING:
     from simsys.report.outcome import Outcome
@@ -64,10 +66,11 @@ def run(
     outcomes: list[Outcome] = []
     interrupted = False
     try:
-        for plan in plans:
-            outcome = run_scenario(plan, None if no_files else out)
-            outcomes.append(outcome)
-            _print(outcome, as_json=as_json, quiet=quiet, last=plan is plans[-1])
+        with interrupts.raised():
+            for plan in plans:
+                outcome = run_scenario(plan, None if no_files else out)
+                outcomes.append(outcome)
+                _print(outcome, as_json=as_json, quiet=quiet, last=plan is plans[-1])
     except KeyboardInterrupt:
         interrupted = True
         options = [*_repeated("--set", assignments), *(["--no-files"] if no_files else ["--out", str(out)])]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import multiprocessing
-import signal
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any, ParamSpec, TypeVar
 
 from simsys.errors import InfeasibleError, InternalError, SimsysError, UsageError, described
+from simsys.workers import begin_work, starting_workers
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -34,7 +34,8 @@ def isolated(function: Callable[P, T], limit_s: float | None = None, /, *args: P
     context = _context()
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_call, args=(sender, function, args, options), daemon=True)
-    process.start()
+    with starting_workers():
+        process.start()
     sender.close()
     try:
         if not receiver.poll(limit_s):
@@ -64,7 +65,7 @@ def _context() -> Any:
 
 
 def _call(sender: Connection, function: Callable[..., Any], args: Any, options: Any) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits
+    begin_work()
     answer: tuple[type[SimsysError] | None, Any]
     try:
         answer = None, function(*args, **options)

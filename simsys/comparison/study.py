@@ -10,6 +10,7 @@ from typing import Any
 import simpy
 
 import simsys
+from simsys import interrupts
 from simsys.comparison.attribution import attribute
 from simsys.comparison.breakdown import break_down
 from simsys.comparison.compare import Settings, compare
@@ -47,13 +48,14 @@ def study(
     """
     data: dict[str, Any] = {"machine": machine(), "scenarios": [], "refused": [], "interrupted": False}
     try:
-        compared = [config for config in configs if _compared(config, settings, data, told)]
-        if attribution:
-            one = [config for config in compared if config.name in attribution and config.jobs is None]
-            _look(data, "attribution", attribute, one, settings, told)
-        if profile:
-            chosen = [config for config in compared if config.name in profile]
-            _look(data, "breakdown", break_down, chosen, settings, told)
+        with interrupts.raised():
+            compared = [config for config in configs if _compared(config, settings, data, told)]
+            if attribution:
+                one = [config for config in compared if config.name in attribution and config.jobs is None]
+                _look(data, "attribution", attribute, one, settings, told)
+            if profile:
+                chosen = [config for config in compared if config.name in profile]
+                _look(data, "breakdown", break_down, chosen, settings, told)
     except KeyboardInterrupt:  # what took minutes so far is worth having
         data["interrupted"] = True
     return {**data, "conclusion": conclude(data)}

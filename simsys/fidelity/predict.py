@@ -14,6 +14,7 @@ from typing import Any, Self, TypeAlias
 from simsys.config.hardware import Named, overlaid, profiles_read, without_fits_to
 from simsys.errors import SimsysError
 from simsys.fidelity.case import Case, Figures, Prediction, Run, Unsupported
+from simsys.workers import begin_work, starting_workers
 
 Overlay: TypeAlias = Mapping[Named, Mapping[str, Any]]
 """Settings of profiles that are to replace those of their files."""
@@ -58,7 +59,7 @@ class Simulations:
 
     def __enter__(self) -> Self:
         if self._jobs > 1:
-            self._pool = ProcessPoolExecutor(self._jobs, mp_context=get_context("spawn"))
+            self._pool = ProcessPoolExecutor(self._jobs, mp_context=get_context("spawn"), initializer=begin_work)
         return self
 
     def __exit__(
@@ -103,7 +104,8 @@ class Simulations:
         if self._pool is None:
             outcomes: Iterator[Outcome] = map(outcome_of, tasks)
         else:
-            outcomes = self._pool.map(outcome_of, tasks, chunksize=RUNS_OF_A_PARCEL)
+            with starting_workers():
+                outcomes = self._pool.map(outcome_of, tasks, chunksize=RUNS_OF_A_PARCEL)
         yield from zip(runs, outcomes, strict=True)
 
     def _prediction(self, case: Case, overlay: Overlay) -> Prediction:

@@ -23,8 +23,9 @@ from simsys.errors import (
     described,
     did_you_mean,
 )
+from simsys.interrupts import INTERRUPTED
 
-INTERNAL, INTERRUPTED = 4, 130
+INTERNAL = 4
 DEBUG = "simsys.debug"
 """Key in click's ``Context.meta``: whether errors show where they come from."""
 

@@ -1,0 +1,101 @@
+"""Interrupts of the command line, by Ctrl-C or SIGTERM: exit code 130, whole files only, no traceback.
+
+An interrupt ends the process where it stands, as there is nothing to clean up but temporary files. While `raised` is
+entered, the first interrupt raises KeyboardInterrupt instead, so that what is finished can be said or written.
+Imports nothing but what the interpreter has loaded already, so that it is in force before anything else is imported.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from pathlib import Path
+    from types import FrameType, TracebackType
+    from typing import Any, NoReturn
+else:
+    import _signal as signal  # the same without its enumerations, which take longer to import than all the rest
+
+INTERRUPTED = 130
+"""The exit code."""
+_ERASE_LINE_AND_SHOW_CURSOR = b"\r\x1b[2K\x1b[?25h"
+
+
+class _State:
+    """What the next interrupt does.
+
+    Attributes:
+        raises: It raises KeyboardInterrupt.
+        pending: One has done so, and the block that asked for it has not ended yet.
+        temporary: Files that are to be removed before the process ends.
+    """
+
+    raises = False
+    pending = False
+    temporary: set[Path] = set()  # noqa: RUF012  # one state for the process, as signals are
+
+
+def install() -> None:
+    """Handle SIGINT and SIGTERM of this process from now on; one that is ignored stays ignored."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupted)
+    sys.unraisablehook = _unraisable
+
+
+class raised:  # noqa: N801  # reads as a statement: with interrupts.raised()
+    """While entered, the first interrupt raises KeyboardInterrupt in it.
+
+    It leaves as KeyboardInterrupt even if something in between caught it or made another error of it.
+    """
+
+    def __enter__(self) -> None:
+        _State.pending, _State.raises = False, True
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _State.raises = False
+        if _State.pending and not isinstance(error, KeyboardInterrupt):
+            raise KeyboardInterrupt from error
+
+
+def remove_at_end(path: Path) -> None:
+    """Remove a temporary file if an interrupt ends the process; call it before the file is made."""
+    _State.temporary.add(path)
+
+
+def keep(path: Path) -> None:
+    """Forget a temporary file, which is none any more."""
+    _State.temporary.discard(path)
+
+
+def leave() -> NoReturn:
+    """End the process at once, as after an interrupt."""
+    for path in tuple(_State.temporary):
+        try:  # noqa: SIM105  # nothing is imported here
+            path.unlink(missing_ok=True)
+        except OSError:
+            pass
+    try:  # noqa: SIM105
+        os.write(2, (_ERASE_LINE_AND_SHOW_CURSOR if os.isatty(2) else b"") + b"interrupted\n")
+    except OSError:
+        pass
+    os._exit(INTERRUPTED)
+
+
+def _interrupted(number: int, frame: FrameType | None) -> None:
+    if not _State.raises:
+        leave()
+    _State.raises, _State.pending = False, True
+    raise KeyboardInterrupt
+
+
+def _unraisable(raised: Any) -> None:
+    """A KeyboardInterrupt in a destructor or callback, where it would be printed and forgotten, ends the process."""
+    if issubclass(raised.exc_type, KeyboardInterrupt):
+        leave()
+    sys.__unraisablehook__(raised)
