@@ -367,7 +367,7 @@ def test_an_interrupted_run_says_what_is_finished_and_how_to_go_on(number: int) 
 
 
 def test_the_script_is_the_module(capfd: pytest.CaptureFixture[str]) -> None:
-    program = "import sys; sys.argv[0] = 'simsys'; from simsys.cli import main; main()"
+    program = "import sys; sys.argv[0] = 'simsys'; from simsys.__main__ import main; main()"
     script = subprocess.run([sys.executable, "-c", program, "lst"], capture_output=True, text=True, check=False)
     module = process("lst")
     assert (script.returncode, script.stdout, script.stderr) == (module.returncode, module.stdout, module.stderr)

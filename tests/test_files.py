@@ -104,3 +104,19 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
     assert "OutputError: cannot write" in process.stderr
     assert "File too large" in process.stderr
     assert names(tmp_path) == []
+
+
+def test_what_a_killed_program_left_is_removed_by_the_next_one(tmp_path: Path) -> None:
+    for name in (".a.txt.01234567.tmp", ".other.txt.01234567.tmp"):
+        (tmp_path / name).touch()
+    write_files(tmp_path, {"a.txt": text("new")})
+    assert names(tmp_path) == [".other.txt.01234567.tmp", "a.txt"]
+
+
+def test_files_that_another_program_writes_now_are_left_alone(tmp_path: Path) -> None:
+    def nested(file: TextIO) -> None:
+        write_files(tmp_path, {"a.txt": text("inner")})
+        file.write("outer")
+
+    write_files(tmp_path, {"a.txt": nested})
+    assert (tmp_path / "a.txt").read_text(encoding="utf-8") == "outer"

@@ -61,7 +61,7 @@ def test_the_wheel_has_every_source_and_data_file(wheel: Path) -> None:
 
 def test_the_wheel_has_the_command(installed: Path) -> None:
     (entry_points,) = installed.glob("simsys-*.dist-info/entry_points.txt")
-    assert "simsys = simsys.cli:main" in entry_points.read_text(encoding="utf-8")
+    assert "simsys = simsys.__main__:main" in entry_points.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("kind", DATA_KINDS)
