@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
+
 from simsys import interrupts
 
 
 def main() -> None:
     """Run the command line of this process."""
     interrupts.install()
+    os.environ["PYTHONSAFEPATH"] = "1"  # other processes do not import what lies in the current folder, either
     from simsys.cli import main as run
 
-    run()
+    try:
+        run()
+    finally:
+        interrupts.end()
+
+
+def _forget_current_folder() -> None:
+    """``python -m`` imports what lies in the current folder; simsys does not, unless it lies there itself."""
+    if not sys.flags.safe_path and Path(sys.path[0]).resolve() != Path(__file__).resolve().parents[1]:
+        del sys.path[0]
 
 
 if __name__ == "__main__":
+    interrupts.install()
+    _forget_current_folder()
     main()

@@ -46,6 +46,12 @@ def install() -> None:
     sys.unraisablehook = _unraisable
 
 
+def end() -> None:
+    """The work is done: ignore interrupts while the interpreter ends, which would let them kill the process."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+
+
 class raised:  # noqa: N801  # reads as a statement: with interrupts.raised()
     """While entered, the first interrupt raises KeyboardInterrupt in it.
 

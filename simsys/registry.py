@@ -14,7 +14,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
 
-from simsys.errors import UnknownNameError, UsageError
+from simsys.errors import SimsysError, UnknownNameError, UsageError
+from simsys.user_modules import import_user_module, place_in_user_module
 
 Class = TypeVar("Class", bound=type)
 Base = TypeVar("Base")
@@ -106,12 +107,17 @@ class Registry:
     def _import_class(self, place: str) -> type:
         module_name, _, class_name = place.partition(":")
         try:
-            found = getattr(importlib.import_module(module_name), class_name)
+            found = getattr(import_user_module(module_name), class_name)
         except ModuleNotFoundError as error:
             where = "it is looked for beside the experiment file, in the current folder and in $PYTHONPATH"
             raise UsageError(f"no {self.noun} at {place!r}: {error}; {where}") from error
         except (ImportError, AttributeError, ValueError) as error:
             raise UsageError(f"no {self.noun} at {place!r}: {error}") from error
+        except SimsysError:
+            raise
+        except Exception as error:  # whatever a module of the user's may raise
+            where = place_in_user_module(error)
+            raise UsageError(f"no {self.noun} at {place!r}: {type(error).__name__}: {error} ({where})") from error
         if not isinstance(found, type):
             raise UsageError(f"{place!r} is not a class")
         return found

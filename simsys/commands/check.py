@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simsys.commands.options import FILE, JSON, SET, answer_json, common
+from simsys.commands.options import JSON, SET, answer_json, common, experiment
 from simsys.report.console import answer
+from simsys.user_modules import current
 
 if TYPE_CHECKING:
     from simsys.errors import Problem
 
 
 @click.command()
-@FILE
+@experiment
 @SET
 @JSON
 @common
@@ -36,6 +37,8 @@ def check(file: Path, assignments: Sequence[str], as_json: bool) -> int:
     if as_json:
         _answer(file, names, [], warnings)
     else:
+        for name, place in current().imported.items():
+            answer(f"imported: {name} from {place}")
         for problem in warnings:
             answer(f"warning: {problem}")
         answer(f"{file}: ok, {len(names)} scenario{'s' if len(names) > 1 else ''}: {', '.join(names)}")
@@ -44,7 +47,8 @@ def check(file: Path, assignments: Sequence[str], as_json: bool) -> int:
 
 def _answer(file: Path, names: Sequence[str], problems: Sequence[Problem], warnings: Sequence[Problem]) -> None:
     lists = {"problems": [*map(_problem, problems)], "warnings": [*map(_problem, warnings)]}
-    answer_json({"file": str(file), "scenarios": list(names), **lists})
+    modules = [{"name": name, "file": place} for name, place in current().imported.items()]
+    answer_json({"file": str(file), "scenarios": list(names), **lists, "modules": modules})
 
 
 def _problem(problem: Problem) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from simsys.commands.options import FILE, JSON, SCENARIO, SCHEMA_VERSION, SET, answer_json, common
+from simsys.commands.options import JSON, SCENARIO, SCHEMA_VERSION, SET, answer_json, common, experiment
 from simsys.interrupts import INTERRUPTED
 from simsys.report.console import answer, say
 
@@ -17,7 +17,7 @@ NAME = "level_of_detail"
 
 
 @click.command()
-@FILE
+@experiment
 @SCENARIO
 @SET
 @click.option("--attribution", is_flag=True, help="Also tell what each abstraction is worth.")

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import click
 
-from simsys.commands.options import FILE, JSON, SCENARIO, SET, answer_json, common
+from simsys.commands.options import JSON, SCENARIO, SET, answer_json, common, experiment
 from simsys.report.console import answer
 
 
 @click.command()
-@FILE
+@experiment
 @SCENARIO
 @SET
 @click.option("--levers/--no-levers", default=None, help="Whether to say what saves memory; if it does not fit.")

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
-from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from simsys.report.console import DEBUG, answer
+from simsys.user_modules import UserModules, looked_for
 
 SCHEMA_VERSION = 1
 """Of the JSON written here; a change that could break a reader raises it."""
@@ -20,20 +18,42 @@ SCHEMA_VERSION = 1
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def _with_modules(ctx: click.Context, _: click.Parameter, file: Path) -> Path:
-    """Find modules that lie beside the file or in the current folder, after all others, so that none is hidden."""
-    with suppress(OSError):  # there may be no current folder any more
-        for folder in (os.path.abspath(file.parent), os.getcwd()):
-            if folder not in sys.path:
-                sys.path.append(folder)
-                ctx.call_on_close(partial(sys.path.remove, folder))
+NO_MODULES = "simsys.no_modules"
+"""Key in click's ``Context.meta``: whether modules of the user's own are refused."""
+
+
+def with_modules(ctx: click.Context, _: click.Parameter, file: Path | None) -> Path | None:
+    """Find modules that an experiment names beside it or in the current folder, after what is installed."""
+    if file is not None:
+        folders = [Path(os.path.abspath(folder)) for folder in (file.parent, ".")] if _has_folder() else []
+        ctx.with_resource(looked_for(UserModules(folders, allowed=not ctx.meta.get(NO_MODULES))))
     return file
 
 
-FILE = click.argument("file", type=click.Path(path_type=Path), callback=_with_modules)
+def _has_folder() -> bool:
+    """Whether there is a current folder, which may have been removed."""
+    try:
+        os.getcwd()
+    except OSError:
+        return False
+    return True
+
+
+FILE = click.argument("file", type=click.Path(path_type=Path))
 SCENARIO = click.option("--scenario", "names", metavar="NAME", multiple=True, help="Only this scenario. Repeatable.")
 SET = click.option("--set", "assignments", metavar="PATH=VALUE", multiple=True, help="Change a setting. Repeatable.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
+
+
+def experiment(function: Function) -> Function:
+    """The file of an experiment, and whether modules that it names are imported."""
+    file = click.argument("file", type=click.Path(path_type=Path), callback=with_modules)
+    return file(no_modules(function))
+
+
+def no_modules(function: Function) -> Function:
+    """The option to refuse modules that do not come with simsys."""
+    return _flag("--no-modules", _no_modules, "Refuse modules that do not come with simsys.")(function)
 
 
 def common(function: Function) -> Function:
@@ -51,6 +71,10 @@ def answer_json(content: dict[str, Any]) -> None:
 
 def _debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     ctx.meta[DEBUG] = value
+
+
+def _no_modules(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    ctx.meta[NO_MODULES] = value
 
 
 def _no_color(ctx: click.Context, _: click.Parameter, value: bool) -> None:

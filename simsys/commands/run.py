@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from simsys import interrupts
-from simsys.commands.options import FILE, JSON, SCENARIO, SET, answer_json, common
+from simsys.commands.options import JSON, SCENARIO, SET, answer_json, common, experiment
 from simsys.interrupts import INTERRUPTED
 from simsys.report.console import answer, say
 
@@ -28,7 +28,7 @@ def _thresholds(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> 
 
 
 @click.command()
-@FILE
+@experiment
 @SCENARIO
 @click.option("--lod", type=click.Choice(["high", "medium"]), help="Level of detail, in place of the file's.")
 @SET

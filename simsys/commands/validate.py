@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simsys.commands.options import JSON, answer_json, common
+from simsys.commands.options import JSON, answer_json, common, no_modules, with_modules
 from simsys.report.console import answer, say
 
 if TYPE_CHECKING:
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("files", type=click.Path(path_type=Path), nargs=-1)
 @click.option("--out", type=click.Path(path_type=Path), help="Write a row for each measured value, as CSV.")
-@click.option("--on", type=click.Path(path_type=Path), help="The experiment that FILES were measured on.")
+@click.option(
+    "--on", type=click.Path(path_type=Path), callback=with_modules, help="The experiment that FILES were measured on."
+)
+@no_modules
 @click.option("--scenario", metavar="NAME", help="Which of its scenarios.")
 @click.option(
     "--strict", is_flag=True, help="Refuse files with rows that cannot be read, instead of leaving these out."

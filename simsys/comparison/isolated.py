@@ -8,6 +8,7 @@ from multiprocessing.connection import Connection
 from typing import Any, ParamSpec, TypeVar
 
 from simsys.errors import InfeasibleError, InternalError, SimsysError, UsageError, described
+from simsys.user_modules import UserModules, current, looked_for
 from simsys.workers import begin_work, starting_workers
 
 P = ParamSpec("P")
@@ -33,7 +34,7 @@ def isolated(function: Callable[P, T], limit_s: float | None = None, /, *args: P
     """
     context = _context()
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_call, args=(sender, function, args, options), daemon=True)
+    process = context.Process(target=_call, args=(sender, current(), function, args, options), daemon=True)
     with starting_workers():
         process.start()
     sender.close()
@@ -64,11 +65,12 @@ def _context() -> Any:
     return context
 
 
-def _call(sender: Connection, function: Callable[..., Any], args: Any, options: Any) -> None:
+def _call(sender: Connection, modules: UserModules, function: Callable[..., Any], args: Any, options: Any) -> None:
     begin_work()
     answer: tuple[type[SimsysError] | None, Any]
     try:
-        answer = None, function(*args, **options)
+        with looked_for(modules):
+            answer = None, function(*args, **options)
     except SimsysError as error:
         kinds = (UsageError, InfeasibleError)
         answer = next((kind for kind in kinds if isinstance(error, kind)), SimsysError), str(error)

@@ -14,6 +14,7 @@ from typing import Any, Self, TypeAlias
 from simsys.config.hardware import Named, overlaid, profiles_read, without_fits_to
 from simsys.errors import SimsysError
 from simsys.fidelity.case import Case, Figures, Prediction, Run, Unsupported
+from simsys.user_modules import UserModules, current, looked_for
 from simsys.workers import begin_work, starting_workers
 
 Overlay: TypeAlias = Mapping[Named, Mapping[str, Any]]
@@ -100,7 +101,7 @@ class Simulations:
         return run, json.dumps(kept, sort_keys=True)
 
     def _simulate(self, runs: Sequence[Run], overlay: Overlay) -> Iterator[tuple[Run, Outcome]]:
-        tasks = [(run, overlay, self._kept_from) for run in runs]
+        tasks = [(run, overlay, self._kept_from, current()) for run in runs]
         if self._pool is None:
             outcomes: Iterator[Outcome] = map(outcome_of, tasks)
         else:
@@ -131,12 +132,12 @@ def predict(cases: Sequence[Case], *, jobs: int = 1, progress: Progress | None =
         return simulations.predict(cases)
 
 
-def outcome_of(task: tuple[Run, Overlay, Sequence[str]]) -> Outcome:
+def outcome_of(task: tuple[Run, Overlay, Sequence[str], UserModules]) -> Outcome:
     """Simulate one run, with other numbers in profiles, and without what was fitted to some tables."""
-    run, overlay, kept_from = task
+    run, overlay, kept_from, modules = task
     figures: Figures = {}
     reason, started_s = "", time.process_time()
-    with without_fits_to(kept_from), overlaid(overlay), profiles_read() as read:
+    with looked_for(modules), without_fits_to(kept_from), overlaid(overlay), profiles_read() as read:
         try:
             figures = run.figures()
         except Unsupported as why:

@@ -20,10 +20,12 @@ from simsys.errors import (
     OutputError,
     Problem,
     SimsysError,
+    UsageError,
     described,
     did_you_mean,
 )
 from simsys.interrupts import INTERRUPTED
+from simsys.user_modules import place_in_user_module
 
 INTERNAL = 4
 DEBUG = "simsys.debug"
@@ -115,6 +117,10 @@ def _report(error: Exception) -> int:
     if isinstance(error, SimsysError) and error.exit_code != INTERNAL:
         say(f"error: {error}")
         return error.exit_code
+    place = place_in_user_module(error)
+    if place and not isinstance(error, SimsysError):
+        say(f"error: {place}: {type(error).__name__}: {error}; --debug shows how it came about")
+        return UsageError.exit_code
     text = str(error) if isinstance(error, SimsysError) else described(error)
     say(f"internal error: {text}: this is a bug; run again with --debug to see how it came about")
     return INTERNAL

@@ -1,0 +1,109 @@
+"""Modules of the user's own, by the names that an experiment gives them: installed ones, and files of some folders.
+
+A file is loaded by its path and its folder is never added to ``sys.path``, so that nothing else that lies there is
+imported by accident.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.machinery import PathFinder
+from pathlib import Path
+from types import ModuleType
+
+from simsys.errors import UsageError
+
+
+@dataclass
+class UserModules:
+    """Where modules are looked for, and which were imported.
+
+    Args:
+        folders: Where files are looked for, after what is installed; the first one that has the file counts.
+        allowed: Whether any may be imported.
+        imported: The file of each module that was, by its name.
+        loaded: Names of the modules and packages that were loaded from the folders.
+    """
+
+    folders: Sequence[Path] = ()
+    allowed: bool = True
+    imported: dict[str, str] = field(default_factory=dict)
+    loaded: set[str] = field(default_factory=set)
+
+
+_current = UserModules()
+_files: set[str] = set()
+"""Of all modules that were imported here."""
+
+
+def current() -> UserModules:
+    """What holds now."""
+    return _current
+
+
+@contextmanager
+def looked_for(modules: UserModules) -> Iterator[None]:
+    """While entered, user modules are looked for so, and what was loaded from the folders is forgotten at its end."""
+    global _current
+    before, _current = _current, modules
+    try:
+        yield
+    finally:
+        _current = before
+        for name in [name for name in sys.modules if name.partition(".")[0] in modules.loaded]:
+            del sys.modules[name]
+
+
+def import_user_module(name: str) -> ModuleType:
+    """Import a module by its dotted name.
+
+    Raises:
+        UsageError: If modules of the user's own are not to be imported.
+        ImportError: If there is none, or it cannot be imported.
+    """
+    if not _current.allowed:
+        raise UsageError(f"{name!r} is not imported, because of --no-modules")
+    top = name.partition(".")[0]
+    if top not in sys.modules and importlib.util.find_spec(top) is None:
+        _load(top)
+    module = importlib.import_module(name)
+    _imported(name, module)
+    return module
+
+
+def place_in_user_module(error: BaseException) -> str:
+    """The innermost file and line of a user's module that an error went through; empty if there is none."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in _files]
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+
+
+def _load(top: str) -> None:
+    """Load a file, or a package's, from the folders; if none has it, the import that follows says so."""
+    spec = PathFinder.find_spec(top, [str(folder) for folder in _current.folders])
+    if spec is None:
+        return
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[top] = module
+    _imported(top, module)
+    try:
+        if spec.loader is not None:
+            spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[top]
+        raise
+    _current.loaded.add(top)
+
+
+def _imported(name: str, module: ModuleType) -> None:
+    file = getattr(module, "__file__", None)
+    if file is not None:  # a folder without __init__.py runs nothing
+        _current.imported[name] = file
+        _files.add(file)
