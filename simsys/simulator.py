@@ -7,6 +7,7 @@ from pathlib import Path
 
 from simsys.analysis.bottlenecks import Bottleneck, find_bottlenecks
 from simsys.analysis.losses import Loss, largest_losses
+from simsys.check import require_sound
 from simsys.config.experiment import SimulationConfig
 from simsys.metrics.history import EventHistory
 from simsys.metrics.result import RunResult
@@ -40,11 +41,14 @@ class DistributedAISimulator:
         self.result: RunResult | None = None
 
     def run(self) -> RunResult:
-        """Simulate the scenario.
+        """Simulate the scenario, if `simsys check` would accept it.
 
         Raises:
-            SimsysError: If it cannot be built or cannot be carried out.
+            ConfigError: With all that is wrong with it.
+            InfeasibleError: If it does not fit its hardware.
+            SimsysError: If it cannot be carried out.
         """
+        require_sound(self.config)
         self.engine = EventHistory()
         history = [self.engine] if self.config.simulation.collect_events else []
         self.result = simulate(self.config, [*history, *self.probes])

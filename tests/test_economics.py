@@ -56,7 +56,7 @@ def test_replicas_that_come_and_go_are_paid_for_while_they_are_on() -> None:
 @pytest.mark.parametrize(("tensor", "data"), [(1, 1), (2, 1), (2, 2)])
 def test_a_run_pays_for_the_gpus_that_it_uses(tensor: int, data: int) -> None:
     config = SimulationConfig(
-        hardware={"gpu": "H100-SXM", "gpus_per_node": 8},
+        hardware={"gpu": "H100-SXM", "gpus_per_node": tensor * data},
         model={"name": "Llama3-8B"},
         parallelism={"tp_degree": tensor, "dp_degree": data},
         serving={},

@@ -135,9 +135,10 @@ def test_a_gpu_of_unknown_platform_is_a_warning() -> None:
     assert DistributedAISimulator(serving(named, "vllm")).run().warnings == []
 
 
-def test_a_run_from_python_warns_where_a_check_would_refuse() -> None:
-    (text,) = DistributedAISimulator(serving({"gpu": "MI300X"}, "lmdeploy")).run().warnings
-    assert text == "serving.engine: lmdeploy runs on NVIDIA GPUs, not on MI300X of AMD (ROCm)"
+def test_a_run_from_python_refuses_what_a_check_refuses() -> None:
+    message = r"serving.engine: lmdeploy runs on NVIDIA GPUs, not on MI300X of AMD \(ROCm\); write engine: "
+    with pytest.raises(ConfigError, match=message):
+        DistributedAISimulator(serving({"gpu": "MI300X"}, "lmdeploy")).run()
 
 
 def test_without_another_engine_there_is_no_advice() -> None:

@@ -203,7 +203,7 @@ def test_what_does_not_fit_together_is_refused() -> None:
         parallelism={"strategy": "DDP", "dp_degree": 3},
         training={"batch_size_per_gpu": 2},
     )
-    with pytest.raises(UsageError, match="3 GPUs, the cluster has 8"):
+    with pytest.raises(UsageError, match="= 3, the cluster has 8 GPUs"):
         run(config)
 
 

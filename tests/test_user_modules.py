@@ -292,7 +292,7 @@ def test_an_installed_module_is_known_by_its_entry_point(
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"data_parallel": "dpp"}, "unknown framework module 'dpp', did you mean 'ddp'"),
+        ({"data_parallel": "dpp"}, "unknown DataParallel module 'dpp', did you mean 'ddp'"),
         ({"data_parallel": "no_such_package:X"}, "no framework module at 'no_such_package:X'"),
         ({"data_parallel": "frameworks.chunked_prefill:ChunkedPrefill"}, "not a complete subclass of DataParallel"),
         ({"communication_pattern": "rign"}, "unknown communication pattern 'rign', did you mean 'ring'"),

@@ -10,8 +10,10 @@ from simsys.analysis.scaling_result import Mode, ScalingPoint, ScalingResult
 from simsys.build.cluster import build_cluster
 from simsys.build.job import build_job
 from simsys.build.training import TrainingJob
+from simsys.check import require_sound
 from simsys.check.levers import changed
 from simsys.config.experiment import SimulationConfig
+from simsys.config.parallelism import DATA_STRATEGIES
 from simsys.errors import InfeasibleError, UsageError, did_you_mean
 from simsys.simulation import simulate
 
@@ -38,11 +40,7 @@ class ScalingStudyRunner:
     def __init__(self, base_config: SimulationConfig) -> None:
         if base_config.training is None:
             raise UsageError(f"a scaling study needs training, {base_config.name} is {base_config.kind}")
-        strategy = base_config.parallelism.strategy
-        follow = {
-            "parallelism.dp_degree": None,
-            "parallelism.strategy": None if strategy == "None" else strategy,  # one GPU may need none, several do
-        }
+        follow = {"parallelism.dp_degree": None, "parallelism.strategy": _strategy_of_replicas(base_config)}
         self.base_config = changed(base_config, follow)
         self.result: ScalingResult | None = None
 
@@ -111,6 +109,15 @@ class ScalingStudyRunner:
         return configs
 
 
+def _strategy_of_replicas(config: SimulationConfig) -> str | None:
+    """The strategy for sizes with more replicas than the base: DDP is added where no data parallelism is named."""
+    given = config.parallelism
+    if given.strategy in (None, "None"):
+        return None
+    own = config.training is not None and config.training.data_parallel is not None
+    return given.strategy if own or given.parts.intersection(DATA_STRATEGIES) else f"{given.strategy}_DDP"
+
+
 def _checked(num_nodes: Sequence[Any]) -> list[int]:
     """The numbers, ascending."""
     for nodes in num_nodes:
@@ -128,6 +135,7 @@ def _point(config: SimulationConfig, gpus_per_node: int) -> ScalingPoint:
     assert config.training is not None
     nodes, batch = config.hardware.num_nodes, config.training.batch_size_per_gpu
     try:
+        require_sound(config)
         metrics = simulate(config).metrics
     except (InfeasibleError, UsageError) as error:
         return ScalingPoint(nodes, nodes * gpus_per_node, batch, problem=str(error))

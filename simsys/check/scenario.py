@@ -103,9 +103,26 @@ def check_file(
 
 def check_config(config: SimulationConfig) -> list[Problem]:
     """What is wrong with a scenario that was made in Python; the problems have paths but no lines."""
-    source = unlocated(config.model_dump(exclude_unset=True))
-    verdict = check_scenario(source, config)
+    verdict = _verdict(config)
     return [*verdict.errors, *verdict.infeasible]
+
+
+def require_sound(config: SimulationConfig) -> None:
+    """Refuse a scenario that was made in Python exactly where `check_file` refuses it in a file.
+
+    Raises:
+        ConfigError: With every problem, if something is wrong.
+        InfeasibleConfigError: If all that is wrong is that it does not fit its hardware.
+    """
+    verdict = _verdict(config)
+    if verdict.errors:
+        raise ConfigError([*verdict.errors, *verdict.infeasible])
+    if verdict.infeasible:
+        raise InfeasibleConfigError(verdict.infeasible)
+
+
+def _verdict(config: SimulationConfig) -> Verdict:
+    return check_scenario(unlocated(config.model_dump(exclude_unset=True)), config)
 
 
 def check_scenario(source: ScenarioSource, config: SimulationConfig, *, memory: bool = True) -> Verdict:
