@@ -45,15 +45,18 @@ class Fix:
         edits: The settings by dotted path, such as ``{"parallelism.tp_degree": 4}``.
         note: What they save and cost, for people; empty if that was not found out.
         figures: The same, ready for JSON.
+        alone: Whether the scenario passes with these; False if other problems are left.
     """
 
     edits: Mapping[str, Any]
     note: str = ""
     figures: Mapping[str, Any] = field(default_factory=dict)
+    alone: bool = True
 
     def as_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
-        return {"edits": [{"path": path, "value": value} for path, value in self.edits.items()], **self.figures}
+        edits = [{"path": path, "value": value} for path, value in self.edits.items()]
+        return {"edits": edits, "alone": self.alone, **self.figures}
 
 
 @dataclass(frozen=True, slots=True)

@@ -378,11 +378,11 @@ def test_a_mistake_in_serving_is_one_problem_at_its_place(
         ),
         (
             "{strategy: None}",
-            "4:25: parallelism.strategy: strategy None leaves 8 replicas without a strategy; use DDP or ZERO1 or",
+            "4:25: parallelism.strategy: strategy None leaves 8 replicas without a strategy; write strategy: DDP",
         ),
         (
             "{strategy: None, dp_degree: 8}",
-            "4:42: parallelism.dp_degree: strategy None has no dp_degree above 1, not 8; use strategy DDP",
+            "4:42: parallelism.dp_degree: strategy None has no dp_degree above 1, not 8; write strategy: DDP",
         ),
         ("{strategy: TP, tp_degree: 8}", None),
         ("{strategy: TP_PP, tp_degree: 2, pp_stages: 4}", None),
@@ -390,25 +390,24 @@ def test_a_mistake_in_serving_is_one_problem_at_its_place(
         ("{tp_degree: 2, pp_stages: 2}", None),
         (
             "{strategy: TP}",
-            "4:25: parallelism.strategy: strategy TP with tp_degree 1 divides nothing; write tp_degree: 2 or strategy:"
-            " DDP",
+            "4:25: parallelism.strategy: strategy TP with tp_degree 1 divides nothing; write tp_degree: 2 and "
+            "strategy: TP_DDP or strategy: DDP",
         ),
         (
             "{strategy: TP_PP, tp_degree: 8}",
-            "4:25: parallelism.strategy: strategy TP_PP with pp_stages 1 divides nothing; write pp_stages: 2 or "
-            "strategy: TP",
+            "4:25: parallelism.strategy: strategy TP_PP with pp_stages 1 divides nothing; write strategy: TP",
         ),
         (
             "{strategy: TP, tp_degree: 4}",
-            "4:25: parallelism.strategy: strategy TP leaves 2 replicas without a strategy; use TP_DDP or TP_ZERO1 or",
+            "4:25: parallelism.strategy: strategy TP leaves 2 replicas without a strategy; write strategy: TP_DDP",
         ),
         (
             "{strategy: DDP, tp_degree: 4}",
-            "4:41: parallelism.tp_degree: strategy DDP has no tp_degree above 1, not 4; use strategy TP_DDP",
+            "4:41: parallelism.tp_degree: strategy DDP has no tp_degree above 1, not 4; write strategy: TP_DDP",
         ),
         (
             "{strategy: TP, tp_degree: 4, pp_stages: 2}",
-            "4:54: parallelism.pp_stages: strategy TP has no pp_stages above 1, not 2; use strategy TP_PP",
+            "4:54: parallelism.pp_stages: strategy TP has no pp_stages above 1, not 2; write strategy: TP_PP",
         ),
         (
             "{tp_degree: 4, cp_degree: 4}",
@@ -492,7 +491,7 @@ def test_strategies_that_there_are_not(file: Path, strategy: str, expected: str)
         (
             "pp_stages: 8, schedule: interleaved, virtual_stages: 2",
             "4:68: parallelism.virtual_stages: 24 layers cannot be divided among 8 stages x 2 virtual ones; "
-            "virtual_stages: 1 or 3 would fit, or say how with stage_layers",
+            "virtual_stages: 1 or 3 would fit",
         ),
         (
             "pp_stages: 4, schedule: interleaved, virtual_stages: 7",
@@ -566,8 +565,8 @@ def test_stages_that_divide_neither_layers_nor_gpus_are_told_apart(file: Path) -
     text = replaced(TRAINING, "gpu: H100, gpus_per_node: 8", "gpu: H100, gpus_per_node: 5, num_nodes: 4")
     (problem,) = problems(file, f"{text}parallelism: {{pp_stages: 5}}")
     assert problem == (
-        "4:26: parallelism.pp_stages: 24 layers cannot be divided among 5 stages; pp_stages: 1 or 2 or 4 would fit, "
-        "or say how with stage_layers"
+        "4:26: parallelism.pp_stages: 24 layers cannot be divided among 5 stages; pp_stages: 2 or 4 or "
+        "stage_layers: [4, 5, 5, 5, 5] would fit"
     )
 
 
@@ -587,7 +586,7 @@ def test_a_chosen_module_may_leave_the_ranks_alone(file: Path) -> None:
         (
             "Llama3-8B",
             "{strategy: None, tp_degree: 8}",
-            ["5:42: parallelism.tp_degree: strategy None has no tp_degree above 1, not 8; use strategy TP"],
+            ["5:42: parallelism.tp_degree: strategy None has no tp_degree above 1, not 8; write strategy: TP"],
         ),
         (
             "Llama3-8B",
@@ -653,20 +652,20 @@ def test_a_network_without_heads_cannot_be_divided(file: Path) -> None:
             SERVING,
             "dgx-v100",
             "serving.max_num_seqs=64",
-            "V100-SXM-32GB does not compute in bf16; it has fp16, fp32: write precision: fp16",
+            "V100-SXM-32GB does not compute in bf16; it has fp16, fp32; write precision: fp16",
         ),
         (SERVING, "dgx-v100", "serving.precision=fp16", ""),
         (
             TRAINING,
             "V100",
             "training.precision=bf16",
-            "V100-SXM-32GB does not compute in bf16; it has fp16, fp32: write precision: fp16",
+            "V100-SXM-32GB does not compute in bf16; it has fp16, fp32; write precision: fp16",
         ),
         (
             TRAINING,
             "A100",
             "training.precision=fp8",
-            "A100-SXM-80GB does not compute in fp8; it has bf16, fp16, fp32, tf32: write precision: bf16",
+            "A100-SXM-80GB does not compute in fp8; it has bf16, fp16, fp32, tf32; write precision: bf16",
         ),
         (TRAINING, "H100", "training.precision=fp8", ""),
         (TRAINING, "V100", "training.batch_size_per_gpu=1", ""),

@@ -185,19 +185,24 @@ def test_tokens_and_gradients_on_the_same_links_can_only_make_high_detail_slower
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (config_of(3, data=6), "ep_degree 3 does not divide 8 experts; ep_degree: 1 or 2 would fit"),
+        (
+            config_of(3, data=6),
+            "ep_degree 3 does not divide 8 experts; ep_degree: 2 or ep_degree: 1 and strategy: DDP would fit",
+        ),
         (
             config_of(4, data=6),
             "ep_degree 4 does not divide the 6 ranks that hold the same weights (dp_degree x cp_degree); "
-            "ep_degree: 1 or 2 would fit",
+            "ep_degree: 2 or ep_degree: 1 and strategy: DDP would fit",
         ),
         (
             config_of(2, data=2, tensor=2, parallelism={"sequence_parallel": False}),
-            "expert beside tensor parallelism needs sequence_parallel: true, so that each token is sent once",
+            "expert beside tensor parallelism needs sequence_parallel: true, so that each token is sent once; "
+            "sequence_parallel: true would fit",
         ),
         (
             config_of(1, parallelism={"expert_skew": 1.5}),
-            "expert_skew has no effect without expert parallelism; write ep_degree: 2",
+            "expert_skew has no effect without expert parallelism; write ep_degree: 2 and strategy: "
+            "EP_DDP or expert_skew: 1.0",
         ),
     ],
 )

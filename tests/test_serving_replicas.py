@@ -163,14 +163,14 @@ GOOD = [
 BAD = [
     (
         "disaggregated: {prefill_replicas: 5, decode_replicas: 2}",
-        "prefill_replicas 5 + decode_replicas 2 = 7, but the GPUs hold 4; write prefill_replicas: 3, "
-        "decode_replicas: 1",
+        "prefill_replicas 5 + decode_replicas 2 = 7, but the GPUs hold 4; write "
+        "prefill_replicas: 3 and decode_replicas: 1",
     ),
     ("disaggregated: {prefill_replicas: 1, decode_replicas: 0}", "decode_replicas"),
     ("disaggregated: {prefill_replicas: 2}", "decode_replicas"),
     (
         "disaggregated: {prefill_replicas: 2, decode_replicas: 2, decode_scheduler: orca}",
-        "scheduler orca fetches no KV caches; use disaggregated_decode",
+        "scheduler orca fetches no KV caches; write decode_scheduler: disaggregated_decode",
     ),
     (
         "disaggregated: {prefill_replicas: 2, decode_replicas: 2, decode_router: least_kvv}",
@@ -198,14 +198,17 @@ BAD = [
     ),
     (
         "autoscaling: {max_replicas: 5}",
-        "5 replicas need more GPUs than there are, which hold 4; write max_replicas: 4 or less",
+        "5 replicas need more GPUs than there are, which hold 4; write max_replicas: 4",
     ),
     ("autoscaling: {min_replicas: 0}", "min_replicas"),
     ("autoscaling: {startup: -1 s}", "startup"),
     ("autoscaling: {interval: 0 s}", "interval"),
     ("autoscaling: {interval: 1 us}", "interval must be at least 1 ms, not 1e-06 s"),
     ("autoscaling: {scale_up_queue: 0}", "scale_up_queue"),
-    ("autoscaling: {}, router: central_queue", "router central_queue cannot be scaled; use another"),
+    (
+        "autoscaling: {}, router: central_queue",
+        "router central_queue cannot be scaled; write router: ",
+    ),
 ]
 FOUR = {"profile": "dgx-h100", "model": "Llama3-8B", "parallelism": "tp_degree: 2"}
 
@@ -245,7 +248,7 @@ def test_the_kind_of_replica_that_does_not_fit_is_found(tmp_path: Path) -> None:
 def test_one_replica_cannot_be_disaggregated(tmp_path: Path) -> None:
     given = FOUR | {"parallelism": "tp_degree: 8"}
     (found,) = problems(tmp_path, **given, serving="disaggregated: {prefill_replicas: 1, decode_replicas: 1}")
-    assert "but the GPUs hold 1; use at least 2 times as many GPUs, or remove disaggregated" in found
+    assert "but the GPUs hold 1, and disaggregation needs at least 2 replicas" in found
 
 
 def test_advice_on_larger_replicas_says_how_many_are_left(tmp_path: Path) -> None:

@@ -38,12 +38,6 @@ def alternatives(engine: EngineProfile, gpus: Iterable[GpuProfile], engines: Ite
     return [other.name for other in same if not any(unsupported(other, gpu) for gpu in wanted)]
 
 
-def advice(names: Iterable[str]) -> str:
-    """The engines to use instead, as the end of a message; empty if there are none."""
-    known = list(names)
-    return f"; write engine: {_listed(known, 'or')}" if known else ""
-
-
 def engine_warnings(engine: EngineProfile, gpus: Iterable[GpuProfile], path: str) -> Iterator[Problem]:
     """What is doubtful about an engine on some GPUs.
 

@@ -251,7 +251,7 @@ def serving_job(config: SimulationConfig, cluster: Cluster, model: Model) -> Ser
         raise UsageError(f"the degrees need {layout.world_size} GPUs, the cluster has {cluster.num_gpus}")
     problem = replicas_problem(config, data, cluster.num_gpus)
     if problem is not None:
-        raise UsageError(problem[1])
+        raise UsageError(problem.reason)
     drafted = settings.speculative
     draft: Model | None = None
     if drafted is not None and drafted.draft_model:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simsys.build.modules import module_options
 from simsys.config.document import KeyPath
@@ -23,8 +24,22 @@ if TYPE_CHECKING:
 DISAGGREGATED, AUTOSCALING = ("serving", "disaggregated"), ("serving", "autoscaling")
 
 
-def replicas_problem(config: SimulationConfig, replicas: int, gpus: int) -> tuple[KeyPath, str] | None:
-    """Why a scenario cannot be served by so many replicas: the setting and what is wrong with it; None if it can.
+class ReplicasProblem(NamedTuple):
+    """Why a scenario cannot be served by so many replicas.
+
+    Args:
+        place: The setting that is wrong.
+        reason: What is wrong with it.
+        edits: Settings that may be right, by dotted path.
+    """
+
+    place: KeyPath
+    reason: str
+    edits: Mapping[str, Any] = MappingProxyType({})
+
+
+def replicas_problem(config: SimulationConfig, replicas: int, gpus: int) -> ReplicasProblem | None:
+    """Why a scenario cannot be served by so many replicas; None if it can.
 
     Args:
         config: The scenario.
@@ -36,24 +51,26 @@ def replicas_problem(config: SimulationConfig, replicas: int, gpus: int) -> tupl
     if split is not None:
         problem = _wrong_degrees(split, config.parallelism, gpus)
         if problem:
-            return DISAGGREGATED, problem
+            return ReplicasProblem(DISAGGREGATED, problem)
         if split.prefill_tp_degree is split.decode_tp_degree is None and split.replicas != replicas:
-            return DISAGGREGATED, _wrong_sum(split.prefill_replicas, split.decode_replicas, replicas)
+            return _wrong_sum(split.prefill_replicas, split.decode_replicas, replicas)
         if not issubclass(FRAMEWORKS.get(split.decode_scheduler, Scheduler), FetchingScheduler):
-            return (*DISAGGREGATED, "decode_scheduler"), (
-                f"scheduler {split.decode_scheduler} fetches no KV caches; use disaggregated_decode"
+            return ReplicasProblem(
+                (*DISAGGREGATED, "decode_scheduler"),
+                f"scheduler {split.decode_scheduler} fetches no KV caches",
+                {"serving.disaggregated.decode_scheduler": "disaggregated_decode"},
             )
     if scaled is not None:
         for key in ("max_replicas", "min_replicas"):
             if (getattr(scaled, key) or 0) > replicas:
-                return (*AUTOSCALING, key), (
-                    f"{getattr(scaled, key)} replicas need more GPUs than there are, which hold {replicas}; "
-                    f"write {key}: {replicas} or less"
-                )
+                reason = f"{getattr(scaled, key)} replicas need more GPUs than there are, which hold {replicas}"
+                return ReplicasProblem((*AUTOSCALING, key), reason, {f"serving.autoscaling.{key}": replicas})
         if not FRAMEWORKS.get(config.serving.router, Router).scales:
-            return ("serving", "router"), (
-                f"router {config.serving.router} cannot be scaled; use another, such as least_outstanding, or remove "
-                "autoscaling"
+            return ReplicasProblem(
+                ("serving", "router"),
+                f"router {config.serving.router} cannot be scaled",
+                {"serving.router": "least_outstanding"}
+                | ({"serving.router_options": {}} if config.serving.router_options else {}),
             )
     return None
 
@@ -77,12 +94,14 @@ def _wrong_degrees(split: DisaggregatedConfig, given: ParallelismConfig, gpus: i
     return ""
 
 
-def _wrong_sum(prefill: int, decode: int, replicas: int) -> str:
+def _wrong_sum(prefill: int, decode: int, replicas: int) -> ReplicasProblem:
     text = f"prefill_replicas {prefill} + decode_replicas {decode} = {prefill + decode}, but the GPUs hold {replicas}"
     if replicas < 2:
-        return f"{text}; use at least 2 times as many GPUs, or remove disaggregated"
+        return ReplicasProblem(DISAGGREGATED, f"{text}, and disaggregation needs at least 2 replicas")
     fitting = min(prefill, replicas - 1)
-    return f"{text}; write prefill_replicas: {fitting}, decode_replicas: {replicas - fitting}"
+    counts = {"prefill": fitting, "decode": replicas - fitting}
+    edits = {f"serving.disaggregated.{pool}_replicas": count for pool, count in counts.items()}
+    return ReplicasProblem(DISAGGREGATED, text, edits)
 
 
 def start_source(job: ServingJob, executor: Executor, engines: Sequence[Replica]) -> Source:

@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from simsys.build.cluster import Cluster
-from simsys.build.engine_support import advice, alternatives, unsupported
-from simsys.check.findings import Findings
+from simsys.build.engine_support import alternatives, unsupported
+from simsys.check.findings import Findings, Suggestion
 from simsys.config.experiment import SimulationConfig
 from simsys.config.hardware import EngineProfile, load_engine, profile_names
 from simsys.errors import SimsysError
@@ -28,7 +28,8 @@ def check_support(config: SimulationConfig, cluster: Cluster, engine: EngineProf
     reason = next(filter(None, (unsupported(engine, gpu) for gpu in gpus)), "")
     if reason:
         others = alternatives(engine, gpus, engines(config.profile_folders))
-        found.error((config.kind, "engine"), reason + advice(others))
+        suggestion = Suggestion([[{f"{config.kind}.engine": name}] for name in others], "write {}", most=8)
+        found.error((config.kind, "engine"), reason, suggestion=suggestion)
 
 
 def engines(folders: Iterable[Path] = ()) -> Iterator[EngineProfile]:

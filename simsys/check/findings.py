@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from simsys.config.document import KeyPath, Mark
 from simsys.config.loader import ScenarioSource
@@ -77,6 +77,26 @@ def unlocated(data: Mapping[str, Any]) -> ScenarioSource:
     return ScenarioSource(str(data.get("name", "")), dict(data), locate)
 
 
+Lever: TypeAlias = Mapping[str, Any]
+"""Settings by dotted path, such as ``{"parallelism.tp_degree": 4}``."""
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """Settings that are proposed beside an error, and said only if they help.
+
+    Args:
+        groups: Alternatives, the best first; of each the settings to try one after another, of which the first that
+            help are said.
+        form: What is said of those that help.
+        most: How many of them are said.
+    """
+
+    groups: Sequence[Sequence[Lever]]
+    form: str = "{} would fit"
+    most: int = 3
+
+
 @dataclass
 class Findings:
     """Collects the problems of one scenario.
@@ -86,20 +106,25 @@ class Findings:
         errors: What is wrong with it.
         infeasible: What does not fit although nothing is wrong.
         warnings: What may have been meant otherwise than it was understood.
+        suggestions: What is proposed beside errors, by their path and message.
     """
 
     source: ScenarioSource
     errors: list[Problem] = field(default_factory=list)
     infeasible: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
+    suggestions: dict[tuple[str, str], Suggestion] = field(default_factory=dict)
 
     def written(self, path: KeyPath) -> bool:
         """Whether the user wrote this setting, under its name or an alias."""
         return _has(self.source.data, as_written(path, self.source.data))
 
-    def error(self, path: KeyPath, message: str, *, key: bool = False) -> None:
-        """Something is wrong with the value (or key) at `path`."""
-        self.errors.append(self._problem(path, message, key=key))
+    def error(self, path: KeyPath, message: str, *, key: bool = False, suggestion: Suggestion | None = None) -> None:
+        """Something is wrong with the value (or key) at `path`; a suggestion may help."""
+        problem = self._problem(path, message, key=key)
+        self.errors.append(problem)
+        if suggestion is not None:
+            self.suggestions[problem.path, problem.message] = suggestion
 
     def does_not_fit(self, path: KeyPath, message: str, fixes: Iterable[Fix] = ()) -> None:
         """The scenario is well-formed, but the value at `path` asks for what does not fit; `fixes` would."""

@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from simsys.build.cluster import build_cluster
 from simsys.build.job import job_of
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
-from simsys.check.findings import key_path
+from simsys.check.findings import Lever, key_path
 from simsys.config.document import KeyPath
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import InfeasibleError
 from simsys.units import pretty_memory
 
-Lever: TypeAlias = Mapping[str, Any]
-"""Settings by dotted path, such as ``{"parallelism.tp_degree": 4}``."""
-
+__all__ = ["Lever"]
 Job = TypeVar("Job", TrainingJob, ServingJob)
 MAX_TENSOR_DEGREE = 64
 

@@ -15,7 +15,7 @@ from simsys.build.serving import SCHEDULER_LIMITS
 from simsys.build.serving_precision import DEFAULT, weights_of
 from simsys.build.training import training_precision
 from simsys.build.training_setup import data_parallel_module
-from simsys.check.findings import Findings
+from simsys.check.findings import Findings, Suggestion
 from simsys.check.model import source_path
 from simsys.collectives.choose import named
 from simsys.config.document import KeyPath
@@ -23,6 +23,7 @@ from simsys.config.experiment import ServingConfig, ServingPrecision, Simulation
 from simsys.config.hardware import Given, NodeProfile, load_fabric, load_gpu, load_node, no_profiles
 from simsys.config.hardware_schema import Profile
 from simsys.config.training import TrainingConfig, TrainingPrecision
+from simsys.config.validation import dotted
 from simsys.errors import SimsysError, did_you_mean
 from simsys.framework import FRAMEWORKS, DataParallel, DecodePhase, PrefillPhase, Router, Scheduler
 from simsys.model.model import Model
@@ -108,10 +109,10 @@ def _has_no(wanted: str, spec: DeviceSpec, known: tuple[str, ...], path: KeyPath
     peaks = spec.peak_flop_per_s
     usable = ", ".join(sorted(name for name in peaks if name in known))
     message = f"{spec.name} does not compute in {wanted}; it has {usable}"
-    half = next((name for name in ("bf16", "fp16", "fp32") if name in peaks), None)
-    if path[0] != "training" and wanted in ("fp8", "fp8_block") and half:
-        half = f"int8 for weights in 8 bit, computed in {half}, or precision: {half}"
-    found.error(path, f"{message}: write precision: {half}" if half else message)
+    halves = [name for name in ("bf16", "fp16", "fp32") if name in peaks][:1]
+    weights = ["int8"] if path[0] != "training" and wanted in ("fp8", "fp8_block") else []
+    groups = [[{dotted(path): name}] for name in (*weights, *halves)]
+    found.error(path, message, suggestion=Suggestion(groups, "write {}"))
 
 
 def check_modules(config: SimulationConfig, found: Findings) -> None:

@@ -6,15 +6,17 @@ from collections.abc import Sequence
 
 from simsys.build.batches import batch_phases
 from simsys.build.cluster import Cluster
+from simsys.check.degrees import DIVIDING, degree, degrees
 from simsys.check.experts import check_experts
-from simsys.check.findings import Findings
+from simsys.check.findings import Findings, Lever, Suggestion
 from simsys.check.names import known_module
-from simsys.check.nearest import either, nearest_divisors
+from simsys.check.nearest import nearest_divisors
 from simsys.check.sequences import check_sequences
 from simsys.config.document import KeyPath
 from simsys.config.experiment import SimulationConfig
 from simsys.config.parallelism import DATA_STRATEGIES, STRATEGY_PARTS, ParallelismConfig
 from simsys.config.training import TrainingConfig
+from simsys.config.validation import dotted
 from simsys.errors import SimsysError, UsageError
 from simsys.framework import FRAMEWORKS, Schedule
 from simsys.model.model import Model
@@ -23,12 +25,12 @@ from simsys.parallel.stages import layer_count, partition
 
 TENSOR, DATA, STAGES = ("parallelism", "tp_degree"), ("parallelism", "dp_degree"), ("parallelism", "pp_stages")
 STRATEGY = ("parallelism", "strategy")
+STEPS = "gradient_accumulation_steps"
+MAX_SIZES = 8
+"""Layers of more stages than this are not proposed one by one."""
 
 KINDS = {"training": STRATEGY_PARTS, "serving": ("TP", "EP", "PP")}
 """Which kinds of parallelism there are so far; in serving ``dp_degree`` counts independent replicas."""
-
-DIVIDING = {"TP": "tp_degree", "CP": "cp_degree", "EP": "ep_degree", "PP": "pp_stages"}
-"""Which degree belongs to which kind."""
 
 
 def check_parallelism(config: SimulationConfig, cluster: Cluster | None, model: Model | None, found: Findings) -> None:
@@ -36,15 +38,17 @@ def check_parallelism(config: SimulationConfig, cluster: Cluster | None, model: 
     given = config.parallelism
     _check_strategy(config, cluster, found)
     if cluster is not None:
-        _check_gpus(given, cluster, model, found)
+        _check_gpus(config, cluster, model, found)
     if model is not None and given.tp_degree > 1:
-        problem = split_problem(model, given.tp_degree, cluster.num_gpus if cluster is not None else 0)
+        problem = split_problem(model, given.tp_degree)
         if problem:
-            found.error(TENSOR, problem)
+            gpus = cluster.num_gpus if cluster is not None else 0
+            near = nearest_divisors(max(1, model.num_attention_heads), given.tp_degree, gpus)
+            found.error(TENSOR, problem, suggestion=degrees(config, cluster, "tp_degree", near))
     if model is not None:
         _check_pipeline(config, cluster, model, found)
-    check_sequences(config, cluster.num_gpus if cluster is not None else 0, model, found)
-    check_experts(config, _replicas(given, cluster), model, found)
+    check_sequences(config, cluster, model, found)
+    check_experts(config, cluster, _replicas(given, cluster), model, found)
 
 
 def _check_pipeline(config: SimulationConfig, cluster: Cluster | None, model: Model, found: Findings) -> None:
@@ -65,23 +69,31 @@ def _check_pipeline(config: SimulationConfig, cluster: Cluster | None, model: Mo
     whole = forward_pass(model)
     layers, pieces = layer_count(whole), given.pp_stages * given.virtual_stages
     if given.stage_layers is None and layers % pieces:
-        advice = _fitting_stages(given, layers, cluster)
         among = f"{given.pp_stages} stages" + f" x {given.virtual_stages} virtual ones" * (given.virtual_stages > 1)
-        found.error(numbers_at, f"{layers} layer{'s' if layers > 1 else ''} cannot be divided among {among}; {advice}")
+        message = f"{layers} layer{'s' if layers > 1 else ''} cannot be divided among {among}"
+        found.error(numbers_at, message, suggestion=_fitting_stages(config, layers, cluster))
     else:
         found.attempt(layers_at, lambda: partition(whole, given.pp_stages, given.virtual_stages, given.stage_layers))
     if known and config.training is not None:
         _check_micro_batches(config, config.training, virtual_at if given.virtual_stages > 1 else schedule_at, found)
 
 
-def _fitting_stages(given: ParallelismConfig, layers: int, cluster: Cluster | None) -> str:
-    """The numbers of stages, virtual ones or plain ones, that would divide so many layers."""
+def _fitting_stages(config: SimulationConfig, layers: int, cluster: Cluster | None) -> Suggestion:
+    """Numbers of stages, virtual ones or plain ones, that divide so many layers, or layers of each stage."""
+    given = config.parallelism
+    pieces = given.pp_stages * given.virtual_stages
     if given.virtual_stages > 1 and layers % given.pp_stages == 0:
-        fitting = nearest_divisors(layers // given.pp_stages, given.virtual_stages, key="virtual_stages")
+        near = nearest_divisors(layers // given.pp_stages, given.virtual_stages)
+        groups: list[Sequence[Lever]] = [[{"parallelism.virtual_stages": each}] for each in near]
     else:
         gpus = cluster.num_gpus // (given.tp_degree * given.cp_degree) if cluster is not None else 0
-        fitting = nearest_divisors(layers, given.pp_stages, gpus, key="pp_stages")
-    return fitting if layers < given.pp_stages * given.virtual_stages else f"{fitting}, or say how with stage_layers"
+        near = nearest_divisors(layers, given.pp_stages, gpus)
+        groups = [*(degree(config, cluster, "pp_stages", each) for each in near)]
+    if pieces < layers and pieces <= MAX_SIZES:
+        each, more = divmod(layers, pieces)
+        sizes = [each] * (pieces - more) + [each + 1] * more
+        groups.insert(2, [{"parallelism.stage_layers": sizes}])
+    return Suggestion(groups)
 
 
 def _check_micro_batches(config: SimulationConfig, training: TrainingConfig, at: KeyPath, found: Findings) -> None:
@@ -99,9 +111,10 @@ def _check_micro_batches(config: SimulationConfig, training: TrainingConfig, at:
             tried.add(steps)
             problem = _schedule_problem(schedule, given, steps)
             if problem:
-                fitting = _fitting_steps(schedule, given, steps)
-                advice = f"; {either('gradient_accumulation_steps', fitting)} would fit" if fitting else ""
-                found.error(place, problem + advice)
+                part: KeyPath = ("training",) if phase.entry is None else ("training", "batch_schedule", phase.entry)
+                steps_at = dotted((*part, STEPS))
+                fitting = [[{steps_at: each}] for each in _fitting_steps(schedule, given, steps)]
+                found.error(place, problem, suggestion=Suggestion(fitting))
 
 
 def _schedule_problem(schedule: Schedule, given: ParallelismConfig, steps: int) -> str:
@@ -120,22 +133,13 @@ def _fitting_steps(schedule: Schedule, given: ParallelismConfig, steps: int) -> 
     return [count for count in allowed if count]
 
 
-def split_problem(model: Model, tensor_degree: int, gpus: int = 0) -> str:
-    """Why tensor parallelism of this degree cannot divide the model; empty if it can.
-
-    Args:
-        model: What is divided.
-        tensor_degree: Into how many parts.
-        gpus: GPUs of the cluster, if the degree to suggest shall divide them too.
-    """
+def split_problem(model: Model, tensor_degree: int) -> str:
+    """Why tensor parallelism of this degree cannot divide the model; empty if it can."""
     heads, kv_heads = model.num_attention_heads, model.num_key_value_heads
     if not heads:
-        return f"{model.name} has no attention heads, which tensor parallelism divides; use tp_degree: 1"
+        return f"{model.name} has no attention heads, which tensor parallelism divides"
     if heads % tensor_degree:
-        return (
-            f"{model.name} has {heads} attention heads, which tp_degree {tensor_degree} does not divide; "
-            f"{nearest_divisors(heads, tensor_degree, gpus)}"
-        )
+        return f"{model.name} has {heads} attention heads, which tp_degree {tensor_degree} does not divide"
     if kv_heads % tensor_degree and tensor_degree % kv_heads:
         return (
             f"{model.name} has {kv_heads} key-value heads; tp_degree ({tensor_degree}) must divide that or be a "
@@ -159,30 +163,30 @@ def _check_strategy(config: SimulationConfig, cluster: Cluster | None, found: Fi
         return
     replicas, before = _data_degree(config, cluster), len(found.errors)
     for kind, key in DIVIDING.items():
-        degree = getattr(given, key)
-        if degree > 1 and kind not in given.parts and kind in kinds:
-            _refuse_degree(given, key, degree, [kind], found)
-        elif degree == 1 and kind in given.parts:
+        size = getattr(given, key)
+        if size > 1 and kind not in given.parts and kind in kinds:
+            _refuse_degree(given, key, size, [kind], found)
+        elif size == 1 and kind in given.parts:
             rest = "_".join(part for part in STRATEGY_PARTS if part in given.parts - {kind})
             rest = rest or ("DDP" if config.training is not None and replicas > 1 else "None")
-            message = f"strategy {given.strategy} with {key} 1 divides nothing; write {key}: 2 or strategy: {rest}"
-            found.error(STRATEGY, message)
+            message = f"strategy {given.strategy} with {key} 1 divides nothing"
+            groups: list[Sequence[Lever]] = [degree(config, cluster, key, 2), [{"parallelism.strategy": rest}]]
+            found.error(STRATEGY, message, suggestion=Suggestion(groups, "write {}"))
     if len(found.errors) > before:
         return  # how many replicas there are is not known yet
     if config.training is not None and replicas > 1 and not given.parts.intersection(DATA_STRATEGIES):
         _refuse_degree(given, "dp_degree", replicas, DATA_STRATEGIES, found)
 
 
-def _refuse_degree(given: ParallelismConfig, key: str, degree: int, kinds: Sequence[str], found: Findings) -> None:
-    fitting = " or ".join(
-        "_".join(part for part in STRATEGY_PARTS if part in given.parts | {kind}) for kind in kinds[:2]
-    )
+def _refuse_degree(given: ParallelismConfig, key: str, size: int, kinds: Sequence[str], found: Findings) -> None:
+    named = ("_".join(part for part in STRATEGY_PARTS if part in given.parts | {kind}) for kind in kinds)
+    suggestion = Suggestion([[{"parallelism.strategy": strategy}] for strategy in named], "write {}")
     path = ("parallelism", key)
     if found.written(path):
-        found.error(path, f"strategy {given.strategy} has no {key} above 1, not {degree}; use strategy {fitting}")
+        found.error(path, f"strategy {given.strategy} has no {key} above 1, not {size}", suggestion=suggestion)
     else:
-        message = f"strategy {given.strategy} leaves {degree} replicas without a strategy; use {fitting} or fewer GPUs"
-        found.error(STRATEGY, message)
+        message = f"strategy {given.strategy} leaves {size} replicas without a strategy"
+        found.error(STRATEGY, message, suggestion=suggestion)
 
 
 def _data_degree(config: SimulationConfig, cluster: Cluster | None) -> int:
@@ -202,34 +206,40 @@ def _replicas(given: ParallelismConfig, cluster: Cluster | None) -> int | None:
     return cluster.num_gpus // given.shards * given.cp_degree if cluster is not None else None
 
 
-def _check_gpus(given: ParallelismConfig, cluster: Cluster, model: Model | None, found: Findings) -> None:
+def _check_gpus(config: SimulationConfig, cluster: Cluster, model: Model | None, found: Findings) -> None:
     """All GPUs are used: the product of the degrees is their number."""
+    given = config.parallelism
     gpus, tensor = cluster.num_gpus, given.tp_degree
     shards, divided = given.shards, _product(given)
     if given.dp_degree is None:
         if shards > tensor and gpus % shards:
             key = "pp_stages" if given.pp_stages > 1 else "cp_degree"
-            degree = getattr(given, key)
-            fitting = nearest_divisors(max(1, gpus * degree // shards), degree, key=key)
-            found.error(("parallelism", key), f"{divided} = {shards} does not divide {_gpus(gpus)}; {fitting}")
+            near = nearest_divisors(max(1, gpus * getattr(given, key) // shards), getattr(given, key))
+            message = f"{divided} = {shards} does not divide {_gpus(gpus)}"
+            found.error(("parallelism", key), message, suggestion=degrees(config, cluster, key, near))
         elif gpus % tensor:
-            heads = model.num_attention_heads if model is not None else 0
-            fitting = nearest_divisors(gpus, tensor, heads)
-            found.error(TENSOR, f"{_gpus(gpus)} cannot be divided into groups of tp_degree {tensor}; {fitting}")
+            near = nearest_divisors(gpus, tensor, model.num_attention_heads if model is not None else 0)
+            message = f"{_gpus(gpus)} cannot be divided into groups of tp_degree {tensor}"
+            found.error(TENSOR, message, suggestion=degrees(config, cluster, "tp_degree", near))
         return
     product = shards * given.dp_degree
     if product == gpus:
         return
-    options = []
+    groups: list[Sequence[Lever]] = []
     if gpus % shards == 0:
-        options.append(f"dp_degree: {gpus // shards}")
+        groups.append([{"parallelism.dp_degree": gpus // shards}])
     others = given.dp_degree * given.pp_stages * given.cp_degree
     if gpus % others == 0 and gpus // others > 1 and tensor > 1:
-        options.append(f"tp_degree: {gpus // others}")
+        groups.append([{"parallelism.tp_degree": gpus // others}])
     if product % cluster.gpus_per_node == 0 and not found.written(("hardware", "nodes")):
-        options.append(f"num_nodes: {product // cluster.gpus_per_node}")
-    would = f"; {' or '.join(options)} would fit" if options else f"; {nearest_divisors(gpus, tensor)}"
-    found.error(DATA, f"{divided} x dp {given.dp_degree} = {product}, the cluster has {_gpus(gpus)}{would}")
+        groups.append([{"hardware.num_nodes": product // cluster.gpus_per_node}])
+    if not groups:
+        names = [name for name in ("pp_stages", "cp_degree", "tp_degree") if getattr(given, name) > 1]
+        for name in names or ["tp_degree"]:
+            near = nearest_divisors(gpus, getattr(given, name))
+            groups += [degree(config, cluster, name, each) for each in near]
+    message = f"{divided} x dp {given.dp_degree} = {product}, the cluster has {_gpus(gpus)}"
+    found.error(DATA, message, suggestion=Suggestion(groups))
 
 
 def _product(given: ParallelismConfig) -> str:

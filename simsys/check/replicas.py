@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simsys.build.cluster import Cluster
 from simsys.build.serving_replicas import DISAGGREGATED, replicas_problem
-from simsys.check.findings import Findings
+from simsys.check.findings import Findings, Suggestion
 from simsys.check.parallelism import split_problem
 from simsys.config.experiment import SimulationConfig
 from simsys.model.model import Model
@@ -17,7 +17,8 @@ def check_replicas(config: SimulationConfig, cluster: Cluster, model: Model | No
     given = config.parallelism
     problem = replicas_problem(config, given.dp_degree or cluster.num_gpus // given.shards, cluster.num_gpus)
     if problem is not None:
-        found.error(*problem)
+        suggestion = Suggestion([[problem.edits]] if problem.edits else [], "write {}")
+        found.error(problem.place, problem.reason, suggestion=suggestion)
         return
     split = config.serving.disaggregated
     if split is None or model is None:

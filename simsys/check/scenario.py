@@ -6,6 +6,7 @@ The schema says what a file may hold; this says what fits together, at the line 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,9 +18,9 @@ from simsys.check.advice import advice, memory_fixes
 from simsys.check.engines import check_engine, check_support
 from simsys.check.exceptions import check_exceptions
 from simsys.check.failures import check_failures
-from simsys.check.findings import Findings, as_written_text, key_path, unlocated, with_aliases
+from simsys.check.findings import Findings, Suggestion, as_written_text, key_path, unlocated, with_aliases
 from simsys.check.jobs import jobs_of
-from simsys.check.levers import memory_problem
+from simsys.check.levers import Lever, changed, memory_problem
 from simsys.check.model import check_model, source_path
 from simsys.check.names import check_hardware, check_modules, check_pattern, check_precision
 from simsys.check.nearest import nearest_divisors
@@ -28,13 +29,14 @@ from simsys.check.replicas import check_replicas
 from simsys.check.salvage import salvage, still_true
 from simsys.check.serving import check_serving_options
 from simsys.check.sizes import check_sizes
+from simsys.check.suggestions import settle
 from simsys.check.trials import Trials
 from simsys.check.workload import check_workload
 from simsys.config.experiment import JOB_SECTIONS, JobConfig, SimulationConfig
 from simsys.config.loader import ScenarioSource
 from simsys.config.scenarios import read_sources
 from simsys.config.validation import validate
-from simsys.errors import ConfigError, InfeasibleConfigError, Problem, UsageError
+from simsys.errors import ConfigError, Fix, InfeasibleConfigError, Problem, UsageError
 
 
 class Verdict(NamedTuple):
@@ -152,24 +154,44 @@ def _check_one(
     """Check a scenario that is one job: `job` of several, or all."""
     found = Findings(with_aliases(source))
     unfit = _look_into(config, job, found, memory=memory)
+    trials = trials_of(config, job, source, memory=memory)
     if unfit is not None:
-        _say_what_would_fit(unfit, trials_of(config, job, source), found)
+        _say_what_would_fit(unfit, trials, found)
+    elif found.suggestions:
+        settle(found, trials, lambda lever: _furthered(trials, job, lever))
     return Verdict(found.errors, found.infeasible, found.warnings)
 
 
-def trials_of(config: SimulationConfig, job: JobConfig | None = None, source: ScenarioSource | None = None) -> Trials:
+def _furthered(trials: Trials, job: JobConfig | None, lever: Lever) -> list[Fix] | None:
+    """A lever with what makes the scenario fit; None if with the lever it is not sound, or fits."""
+    config = changed(trials.config, lever)
+    unfit = _look_into(config, job, Findings(unlocated({})), memory=True)
+    if unfit is None:
+        return None
+    fixes = memory_fixes(unfit.job, trials_of(config, job), unfit.shortest)
+    return trials.passing(replace(fix, edits={**lever, **fix.edits}) for fix in fixes)
+
+
+def trials_of(
+    config: SimulationConfig,
+    job: JobConfig | None = None,
+    source: ScenarioSource | None = None,
+    *,
+    memory: bool = True,
+) -> Trials:
     """Checks a scenario with other settings; of one of several jobs, with others of those that it gives itself.
 
     Args:
         config: The scenario.
         job: Which of several jobs it is.
         source: Where its settings were written.
+        memory: Whether it has to fit into device memory too.
     """
     place = source or unlocated(config.model_dump(exclude_unset=True))
 
-    def check(changed: SimulationConfig) -> list[Problem]:
+    def check(other: SimulationConfig) -> list[Problem]:
         found = Findings(with_aliases(place))
-        unfit = _look_into(changed, job, found, memory=True)
+        unfit = _look_into(other, job, found, memory=memory)
         if unfit is not None:
             found.does_not_fit((), unfit.problem)
         return [*found.errors, *found.infeasible]
@@ -246,8 +268,11 @@ def _can_shard(job: TrainingJob, found: Findings) -> bool:
         key = next((key for key in options if key in str(error)), None)
         path = ("training", "options") if key is None else ("training", "options", key)
         value = options.get(key or "")
-        advice = f"; {nearest_divisors(job.layout.replicas, value, key=key)}" if key and isinstance(value, int) else ""
-        found.error(path, f"{error}{advice}")
+        suggestion = None
+        if key is not None and isinstance(value, int):
+            near = nearest_divisors(job.layout.replicas, value)
+            suggestion = Suggestion([[{f"training.options.{key}": each}] for each in near])
+        found.error(path, str(error), suggestion=suggestion)
         return False
     return True
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import gcd
 
-from simsys.check.findings import Findings
-from simsys.check.nearest import divisors_near, either, nearest_multiples
+from simsys.build.cluster import Cluster
+from simsys.check.degrees import degree, degrees
+from simsys.check.findings import Findings, Lever, Suggestion
+from simsys.check.nearest import nearest_divisors, nearest_multiples
 from simsys.config.experiment import SimulationConfig
 from simsys.model.model import Model
 from simsys.model.operators import OperatorKind
@@ -21,12 +23,12 @@ NAMES = {
 }
 
 
-def check_sequences(config: SimulationConfig, gpus: int, model: Model | None, found: Findings) -> None:
+def check_sequences(config: SimulationConfig, cluster: Cluster | None, model: Model | None, found: Findings) -> None:
     """Book what is wrong.
 
     Args:
         config: The scenario.
-        gpus: GPUs of the cluster; 0 if unknown.
+        cluster: What it runs on; None if that is unknown.
         model: The model; if it is unknown (None), lengths are not checked.
         found: Where problems are booked.
     """
@@ -49,8 +51,7 @@ def check_sequences(config: SimulationConfig, gpus: int, model: Model | None, fo
         )
         found.error(OVERLAP, f"{message} above 1, or remove it")
     if given.cp_degree > 1 and model is not None:
-        sharing = gpus // (given.tp_degree * given.pp_stages)
-        _check_context_parallel(given.cp_degree, sharing, model, lengths, found)
+        _check_context_parallel(config, cluster, model, lengths, found)
 
 
 def _lengths(config: SimulationConfig, model: Model | None) -> dict[str, int]:
@@ -66,39 +67,46 @@ def _check_sequence_parallel(
 ) -> None:
     """It divides what a rank has of the sequences among the ranks of a tensor-parallel group."""
     if tensor == 1:
-        found.error(SEQUENCE, "sequence_parallel needs a tp_degree above 1; write tp_degree: 2 or remove it")
+        groups: list[list[Lever]] = [[{"parallelism.tp_degree": 2}], [{"parallelism.sequence_parallel": False}]]
+        message = "sequence_parallel needs a tp_degree above 1"
+        found.error(SEQUENCE, message, suggestion=Suggestion(groups, "write {}"))
         return
     among = f"tp_degree {tensor}" + (f" x cp_degree {context}" if context > 1 else "")
     for key, length in lengths.items():
         if length % (tensor * context):
             message = f"sequence parallelism divides sequences among {among} ranks, not {length} tokens"
-            advice = _fitting_lengths(key, tensor * context, length, longest) or ["sequence_parallel: false"]
-            found.error(SEQUENCE, f"{message}; {' or '.join(advice)} would fit")
+            groups = _fitting_lengths(key, tensor * context, length, longest)
+            groups = groups or [[{"parallelism.sequence_parallel": False}]]
+            found.error(SEQUENCE, message, suggestion=Suggestion(groups))
 
 
 def _check_context_parallel(
-    context: int, gpus: int, model: Model, lengths: Mapping[str, int], found: Findings
+    config: SimulationConfig, cluster: Cluster | None, model: Model, lengths: Mapping[str, int], found: Findings
 ) -> None:
     """Each rank gets an early and a late part of every sequence, so that a causal mask leaves all equally busy."""
+    given = config.parallelism
+    context, shared = given.cp_degree, given.tp_degree * given.pp_stages
+    gpus = cluster.num_gpus // shared if cluster is not None else 0
     attends = any(
         operator.kind is OperatorKind.ATTENTION and operator.kv_elements_per_token
         for block in model.blocks
         for operator in block.operators
     )
     if not attends:
-        found.error(CONTEXT, f"{model.name} has no attention whose keys and values could go around; use cp_degree: 1")
+        message = f"{model.name} has no attention whose keys and values could go around"
+        found.error(CONTEXT, message, suggestion=degrees(config, cluster, "cp_degree", [1]))
         return
     for key, length in lengths.items():
         if length % (2 * context):
             message = f"context parallelism divides sequences into 2 x cp_degree = {2 * context} parts"
             halves, odd = divmod(gcd(*lengths.values()), 2)
-            degrees = [each for each in divisors_near(halves, context, gpus) if each > 1 and not odd]
-            advice = [either("cp_degree", degrees)] if degrees else []
-            advice += _fitting_lengths(key, 2 * context, length, model.max_context_tokens)
-            found.error(CONTEXT, f"{message}, not {length} tokens; {' or '.join(advice) or 'cp_degree: 1'} would fit")
+            near = [] if odd else [each for each in nearest_divisors(halves, context, gpus) if each > 1]
+            groups = [degree(config, cluster, "cp_degree", each) for each in near[:2]]
+            groups += _fitting_lengths(key, 2 * context, length, model.max_context_tokens)
+            groups = groups or [degree(config, cluster, "cp_degree", 1)]
+            found.error(CONTEXT, f"{message}, not {length} tokens", suggestion=Suggestion(groups))
 
 
-def _fitting_lengths(key: str, parts: int, length: int, longest: int) -> list[str]:
-    """The lengths next to `length` that can be divided into so many parts, as a setting; nothing if there are none."""
-    fitting = nearest_multiples(parts, length, longest)
-    return [either(key, fitting)] if fitting else []
+def _fitting_lengths(key: str, parts: int, length: int, longest: int) -> list[list[Lever]]:
+    """The lengths next to `length` that can be divided into so many parts."""
+    return [[{f"model.{key}": each}] for each in nearest_multiples(parts, length, longest)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from simsys.build.model import build_model
 from simsys.build.serving_precision import kv_precision
 from simsys.check.engines import engines
-from simsys.check.findings import Findings
+from simsys.check.findings import Findings, Lever, Suggestion
 from simsys.check.parallelism import split_problem
 from simsys.config.engine_schema import EngineProfile
 from simsys.config.experiment import ModelConfig, SimulationConfig
@@ -35,8 +35,9 @@ def check_serving_options(
     _check_waiting(config, found)
     _check_speculation(config, model, found)
     if config.serving.router == "prefix_affinity" and not config.serving.prefix_caching:
-        message = "prefix_affinity looks for cached prefixes, but there are none; write prefix_caching: true beside it"
-        found.error(("serving", "router"), message)
+        message = "prefix_affinity looks for cached prefixes, but there are none"
+        suggestion = Suggestion([[{"serving.prefix_caching": True}]], "write {} beside it")
+        found.error(("serving", "router"), message, suggestion=suggestion)
 
 
 def _check_graphs(config: SimulationConfig, engine: EngineProfile, found: Findings) -> None:
@@ -79,8 +80,10 @@ def _check_kv_precision(
         return
     near = next((name for name in ("fp8", "int8", half) if name in known), known[0])
     others = [each.name for each in engines(config.profile_folders) if wanted in (each.kv_precisions or ())]
-    message = f"{engine.name} keeps keys and values in {', '.join(known)}, not in {wanted}; write kv_precision: {near}"
-    found.error(KV, message + f" or use engine: {others[0]}" * bool(others))
+    message = f"{engine.name} keeps keys and values in {', '.join(known)}, not in {wanted}"
+    groups: list[list[Lever]] = [[{"serving.kv_precision": near}]]
+    groups += [[{"serving.engine": each}] for each in others[:2]]
+    found.error(KV, message, suggestion=Suggestion(groups, "write {}"))
 
 
 def _check_speculation(config: SimulationConfig, model: Model | None, found: Findings) -> None:

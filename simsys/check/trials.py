@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from itertools import islice
 
-from simsys.check.levers import Lever, changed
+from simsys.check.levers import Lever, changed, lever_text
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import Fix, Problem, SimsysError
 
@@ -35,13 +35,18 @@ class Trials:
         self.config = config
         self._check, self._sections = check, sections
         self._left = MAX_TRIALS
+        self._known: dict[str, frozenset[Said] | None] = {}
 
     def problems(self, lever: Lever) -> frozenset[Said] | None:
         """What is wrong with the scenario that has a lever's settings; None if they cannot be tried."""
         own = self._sections is None or all(path.partition(".")[0] in self._sections for path in lever)
-        if not own or not self._left:
-            return None
-        self._left -= 1
+        key = lever_text(lever)
+        if own and key not in self._known and self._left:
+            self._left -= 1
+            self._known[key] = self._try(lever)
+        return self._known.get(key)
+
+    def _try(self, lever: Lever) -> frozenset[Said] | None:
         try:
             return frozenset((each.path, each.message) for each in self._check(changed(self.config, lever)))
         except SimsysError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from simsys.build.workload import build_requests
-from simsys.check.findings import Findings
+from simsys.check.findings import Findings, Suggestion
 from simsys.config.document import KeyPath
 from simsys.config.experiment import SimulationConfig
 from simsys.config.lengths import EmpiricalLength, FixedLength, Length, TraceLength, UniformLength
@@ -138,4 +138,5 @@ def _check_step(config: SimulationConfig, shortest: int, found: Findings) -> Non
         cuts = FRAMEWORKS.get(name, Scheduler).cuts_prompts
     if not cuts and shortest > limit:
         message = f"every prompt has {shortest} tokens or more, which {name} does not cut: all would be rejected"
-        found.error(("workload", "prompt_tokens"), f"{message}; write max_num_batched_tokens: {shortest} or more")
+        suggestion = Suggestion([[{"serving.max_num_batched_tokens": shortest}]], "write {} or more")
+        found.error(("workload", "prompt_tokens"), message, suggestion=suggestion)

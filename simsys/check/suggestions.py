@@ -1,0 +1,102 @@
+"""Suggestions beside errors: settings that were proposed, as far as the scenario passes the check with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from simsys.check.findings import Findings, Suggestion, key_path
+from simsys.check.levers import Lever, lever_text
+from simsys.check.trials import Trials
+from simsys.errors import Fix, Problem
+
+MOST_FURTHERED = 2
+"""Proposals of one scenario that are combined with what makes a scenario fit into memory."""
+
+
+def settle(found: Findings, trials: Trials, furthered: Callable[[Lever], Sequence[Fix] | None]) -> None:
+    """Put what helps behind each error for which settings were proposed.
+
+    A setting helps if nothing is wrong with it. Where none does and there are other errors, one helps that takes the
+    error away and brings no other.
+
+    Args:
+        found: The errors and the proposals, of which those that help become fixes.
+        trials: Checks the scenario with other settings.
+        furthered: Settings with which the scenario fits into memory, beside some with which it is sound but does not;
+            None if it is not sound.
+    """
+    searches = iter(range(MOST_FURTHERED))
+    said = [(problem.path, problem.message) for problem in found.errors]
+    for place, problem in enumerate(found.errors):
+        suggestion = found.suggestions.get(said[place])
+        if suggestion is None:
+            continue
+        others = frozenset(said[:place] + said[place + 1 :])
+        fixes = _helping(suggestion, trials, frozenset()) or _with_more(suggestion, furthered, searches)
+        if not fixes and others:
+            fixes = [replace(fix, alone=False) for fix in _helping(suggestion, trials, others)]
+        found.errors[place] = _advised(problem, suggestion, fixes)
+
+
+def _helping(suggestion: Suggestion, trials: Trials, others: frozenset[tuple[str, str]]) -> list[Fix]:
+    fixes: list[Fix] = []
+    for group in suggestion.groups:
+        if len(fixes) == suggestion.most:
+            break
+        for lever in group:
+            left = trials.problems(lever)
+            if left is not None and left <= others:
+                fixes.append(Fix(lever))
+                break
+    return fixes
+
+
+def _with_more(
+    suggestion: Suggestion, furthered: Callable[[Lever], Sequence[Fix] | None], searches: Iterator[int]
+) -> list[Fix]:
+    """The first proposal that helps together with what makes the scenario fit into memory."""
+    for lever in (lever for group in suggestion.groups for lever in group):
+        fixes = furthered(lever)
+        if fixes:
+            return list(fixes)[:1]
+        if fixes is not None and next(searches, None) is None:
+            break
+    return []
+
+
+def _advised(problem: Problem, suggestion: Suggestion, fixes: Sequence[Fix]) -> Problem:
+    if not fixes:
+        return problem
+    told = suggestion.form.format(options_text([fix.edits for fix in fixes]))
+    return replace(problem, message=f"{problem.message}; {told}", fixes=tuple(fixes))
+
+
+def options_text(levers: Iterable[Lever]) -> str:
+    """Alternatives in few words; values of one setting are listed in order.
+
+    Example:
+        >>> options_text([{"parallelism.tp_degree": 4}, {"parallelism.tp_degree": 2}, {"hardware.num_nodes": 2}])
+        'tp_degree: 2 or 4 or num_nodes: 2'
+    """
+    texts: list[str] = []
+    for paths, group in groupby(levers, key=_paths):
+        if len(paths) > 1:
+            texts += [lever_text({_name(path): value for path, value in lever.items()}) for lever in group]
+            continue
+        values = [lever[paths[0]] for lever in group]
+        if all(isinstance(value, int) for value in values):
+            values.sort()
+        first = lever_text({_name(paths[0]): values[0]})
+        texts.append(" or ".join([first, *(lever_text({"": value}).removeprefix(": ") for value in values[1:])]))
+    return " or ".join(texts)
+
+
+def _paths(lever: Lever) -> tuple[str, ...]:
+    return tuple(lever)
+
+
+def _name(path: str) -> str:
+    """The setting's own name, by which a message names it."""
+    return str(key_path(path)[-1])
