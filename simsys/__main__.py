@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 
 from simsys import interrupts
 
@@ -23,7 +22,8 @@ def main() -> None:
 
 def _forget_current_folder() -> None:
     """``python -m`` imports what lies in the current folder; simsys does not, unless it lies there itself."""
-    if not sys.flags.safe_path and Path(sys.path[0]).resolve() != Path(__file__).resolve().parents[1]:
+    home = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+    if not sys.flags.safe_path and os.path.realpath(sys.path[0]) != home:
         del sys.path[0]
 
 

@@ -56,7 +56,8 @@ def looked_for(modules: UserModules) -> Iterator[None]:
         yield
     finally:
         _current = before
-        for name in [name for name in sys.modules if name.partition(".")[0] in modules.loaded]:
+        forgotten = modules.loaded if modules is not before else ()
+        for name in [name for name in sys.modules if name.partition(".")[0] in forgotten]:
             del sys.modules[name]
 
 

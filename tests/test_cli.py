@@ -545,3 +545,72 @@ def test_a_module_that_is_nowhere_is_looked_for_in_places_that_are_named() -> No
     assert result.exit_code == 2
     assert "No module named 'nowhere'; it is looked for beside the experiment file" in result.stderr
     assert os.getcwd() not in sys.path
+
+
+MARK = "open('executed', 'a').write(__name__)\n"
+
+
+def test_nothing_that_lies_beside_the_experiment_is_executed_unless_it_names_it() -> None:
+    for name in (
+        "org/python/core.py",
+        "org/python/__init__.py",
+        "org/__init__.py",
+        "yaml.py",
+        "scipy.py",
+        "helper.py",
+    ):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(MARK, encoding="utf-8")
+    Path("last_come.py").write_text(LAST_COME, encoding="utf-8")
+    file = write({**SERVING, "serving": {"scheduler": "last_come:LastCome"}})
+    for command in (["check"], ["run", "--no-files"], ["lod", "--repeats", "1", "--no-files"]):
+        result = process(*command, file)
+        assert result.returncode == 0, result.stderr
+    assert not Path("executed").exists()
+
+
+def test_check_says_which_modules_it_imported() -> None:
+    Path("last_come.py").write_text(LAST_COME, encoding="utf-8")
+    file = write({**SERVING, "serving": {"scheduler": "last_come:LastCome"}})
+    result = process("check", file)
+    assert result.stdout.splitlines()[0] == f"imported: last_come from {Path('last_come.py').resolve()}"
+    listed = json.loads(process("check", file, "--json").stdout)["modules"]
+    assert listed == [{"name": "last_come", "file": str(Path("last_come.py").resolve())}]
+    assert "imported" not in process("check", write(TRAINING)).stdout
+
+
+@pytest.mark.parametrize("command", ["check", "run", "memory", "topology", "collectives", "lod"])
+def test_modules_can_be_refused(command: str) -> None:
+    Path("marked.py").write_text(MARK, encoding="utf-8")
+    result = run(command, write({**SERVING, "serving": {"scheduler": "marked:X"}}), "--no-modules")
+    assert result.exit_code == 2, result.output
+    assert "'marked' is not imported, because of --no-modules" in result.stderr
+    assert not Path("executed").exists()
+
+
+def test_a_module_of_several_files_is_a_package() -> None:
+    Path("lab").mkdir()
+    Path("lab/__init__.py").touch()
+    Path("lab/base.py").write_text(LAST_COME, encoding="utf-8")
+    Path("lab/mine.py").write_text(
+        "from .base import LastCome\nfrom lab.base import LastCome as Same\n", encoding="utf-8"
+    )
+    result = run("check", write({**SERVING, "serving": {"scheduler": "lab.mine:Same"}}))
+    assert result.exit_code == 0, result.stderr
+    assert "lab" not in sys.modules
+
+
+@pytest.mark.parametrize(("text", "line"), [("x = 1\n1 / 0\n", 2), ("def f(:\n", 1)])
+def test_an_error_in_a_module_names_its_file_and_line(text: str, line: int) -> None:
+    Path("broken.py").write_text(text, encoding="utf-8")
+    result = run("check", write({**SERVING, "serving": {"scheduler": "broken:X"}}))
+    assert result.exit_code == 2
+    assert f"broken.py:{line})" in result.stderr
+    assert "bug" not in result.stderr
+
+
+def test_an_error_of_a_module_while_it_runs_names_its_file_and_line() -> None:
+    Path("last_come.py").write_text(LAST_COME.replace("return Ord", "1 / 0\n        return Ord"), encoding="utf-8")
+    result = run("run", write({**SERVING, "serving": {"scheduler": "last_come:LastCome"}}))
+    assert result.exit_code == 2
+    assert "last_come.py:8: ZeroDivisionError: division by zero" in result.stderr
