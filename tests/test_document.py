@@ -154,10 +154,10 @@ def test_a_missing_file_and_a_directory(tmp_path: Path) -> None:
 
 
 def test_a_file_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: Path, *args: object) -> None:
+    def refuse(*args: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr("simsys.input_files.os.open", refuse)
     with pytest.raises(ConfigError, match=r"no permission to read this file$"):
         read_document(tmp_path / "x.yaml")
 

@@ -78,7 +78,7 @@ def _check_kv_precision(
     wanted = kv_precision(settings, model, half)
     if known is None or wanted in known:
         return
-    near = next((name for name in ("fp8", "int8", half) if name in known), known[0])
+    near = next((name for name in ("fp8", "int8", half) if name in known), next(iter(known), half))
     others = [each.name for each in engines(config.profile_folders) if wanted in (each.kv_precisions or ())]
     message = f"{engine.name} keeps keys and values in {', '.join(known)}, not in {wanted}"
     groups: list[list[Lever]] = [[{"serving.kv_precision": near}]]

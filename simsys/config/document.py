@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import yaml
 
 from simsys.errors import ConfigError, Problem
+from simsys.input_files import read_bytes, text_of
 
 KeyPath = tuple[str | int, ...]
 """A place inside a document: keys of mappings and indexes of lists, from the root."""
@@ -92,19 +93,15 @@ def read_document(path: Path) -> Document:
     """
     whole = Mark(str(path))
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
+        content = read_bytes(path, MAX_BYTES)
+        if b"\0" in content:
+            raise ValueError("this is a binary file (it holds NUL bytes), not YAML text")
+        text = text_of(content)
+    except OSError as error:
         raise ConfigError([whole.problem(_why_unreadable(error))]) from None
-    if len(content) > MAX_BYTES:
-        raise ConfigError([whole.problem(f"the file is larger than {MAX_BYTES // 2**20} MiB")])
-    if b"\0" in content:
-        raise ConfigError([whole.problem("this is a binary file (it holds NUL bytes), not YAML text")])
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ConfigError([whole.problem(f"this is not UTF-8 text (line {line})")]) from None
+    except ValueError as error:
+        reason = f"cannot be read: {error}" if "\0" in whole.file else str(error)
+        raise ConfigError([whole.problem(reason)]) from None
     return parse_document(text, whole.file)
 
 
@@ -119,14 +116,14 @@ def _read_version(path: Path, mtime_ns: int, nbytes: int) -> Document:
     return read_document(path)
 
 
-def _why_unreadable(error: Exception) -> str:
+def _why_unreadable(error: OSError) -> str:
     if isinstance(error, FileNotFoundError):
         return "no such file"
     if isinstance(error, IsADirectoryError):
         return "this is a directory, a YAML file is needed"
     if isinstance(error, PermissionError):
         return "no permission to read this file"
-    return f"cannot be read: {getattr(error, 'strerror', None) or error}"
+    return f"cannot be read: {error.strerror or error}"
 
 
 def parse_document(text: str, name: str) -> Document:

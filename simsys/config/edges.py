@@ -17,6 +17,7 @@ from simsys.config.base import FrozenModel, invalid
 from simsys.config.document import MAX_BYTES, Document, KeyPath, Mark, plain_value, read_document
 from simsys.config.validation import validate
 from simsys.errors import ConfigError, did_you_mean
+from simsys.input_files import read_text
 from simsys.units import BytesPerSecond, NonNegativeSeconds
 
 COLUMNS = ("from", "to", "bandwidth", "latency", "bidirectional", "kind")
@@ -138,15 +139,13 @@ def read_edges(path: Path) -> tuple[tuple[EdgeConfig, ...], Document | EdgeTable
 def _read_table(path: Path) -> EdgeTable:
     whole = Mark(str(path))
     try:
-        text = path.read_bytes()[: MAX_BYTES + 1].decode("utf-8-sig")
+        text = read_text(path, MAX_BYTES)
     except FileNotFoundError:
         raise ConfigError([whole.problem("no such file")]) from None
     except OSError as error:
         raise ConfigError([whole.problem(f"cannot be read: {error.strerror or error}")]) from None
-    except UnicodeDecodeError:
-        raise ConfigError([whole.problem("this is not UTF-8 text")]) from None
-    if len(text) > MAX_BYTES:
-        raise ConfigError([whole.problem(f"the file is larger than {MAX_BYTES // 2**20} MiB")])
+    except ValueError as error:
+        raise ConfigError([whole.problem(str(error))]) from None
     try:
         rows, lines = _rows(text)
     except csv.Error as error:

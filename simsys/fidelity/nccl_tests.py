@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -17,6 +16,7 @@ from simsys.fidelity.case import Case, Unsupported
 from simsys.fidelity.collective_rows import collective_case
 from simsys.fidelity.collective_run import CollectiveRun
 from simsys.fidelity.hardware_names import hardware_of, machine_of
+from simsys.input_files import parse_json, read_text
 
 _RANK = re.compile(r"#\s+Rank\s+\d+ (?:Group\s+\d+ )?Pid\s+\d+ on\s+(\S+) device\s+\d+ \[\S+\] (.+)")
 _PROGRAM = re.compile(r"# Collective test starting: (\S+)")
@@ -97,8 +97,8 @@ def nccl_tests_warnings(path: Path, hardware: Mapping[str, Any] | None) -> list[
 
 def _read(path: Path) -> Measured:
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_text(path)
+    except (OSError, ValueError) as error:
         raise UsageError(f"cannot read {path}: {error}") from None
     return _from_json(path, text) if text.lstrip().startswith("{") else _from_text(text)
 
@@ -148,7 +148,7 @@ def _time(cells: Sequence[str]) -> tuple[int, float] | None:
 
 def _from_json(path: Path, text: str) -> Measured:
     try:
-        document = json.loads(text)
+        document = parse_json(text)
     except ValueError as error:
         raise UsageError(f"{path}: no JSON: {error}") from None
     config = document.get("config") or {}

@@ -16,6 +16,7 @@ from simsys.fidelity.reading import Reading
 from simsys.fidelity.table import Table, read_table
 from simsys.fidelity.vllm_differences import vllm_warnings
 from simsys.fidelity.vllm_result import is_vllm_result, vllm_cases
+from simsys.input_files import read_text
 
 
 @dataclass(frozen=True)
@@ -89,8 +90,8 @@ def shipped_tables() -> list[Path]:
 def _beginning(path: Path) -> str:
     """The file as text, if it is one; else the table's reader says what is wrong."""
     try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError):
+        return read_text(path)
+    except (OSError, ValueError):
         return ""
 
 

@@ -8,9 +8,10 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from simsys.errors import ConfigError, Problem, UsageError, did_you_mean
+from simsys.input_files import read_text
 
 T = TypeVar("T")
 
@@ -146,9 +147,8 @@ def read_table(path: Path) -> Table:
         UsageError: If it cannot be read, or holds no rows.
     """
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            lines = list(io.StringIO(file.read(), newline=""))
-    except (OSError, UnicodeDecodeError) as error:
+        lines = list(io.StringIO(read_text(path), newline=""))
+    except (OSError, ValueError) as error:
         raise UsageError(f"cannot read {path}: {error}") from None
     columns: list[str] = []
     rows: list[Row] = []
@@ -156,7 +156,7 @@ def read_table(path: Path) -> Table:
     table = Table(str(path), columns, rows, problems)
     reader = csv.reader(lines)
     begins = 1
-    for cells in reader:
+    for cells in _cells(path, reader):
         line, begins = begins, reader.line_num + 1
         if not any(cell.strip() for cell in cells):
             continue
@@ -170,6 +170,14 @@ def read_table(path: Path) -> Table:
     if not rows and not problems:
         raise UsageError(f"{path}: holds {'no rows' if columns else 'nothing'}")
     return table
+
+
+def _cells(path: Path, reader: Any) -> Iterator[list[str]]:
+    """The cells of each row; a row that is none, such as one with a huge cell, is an error at its line."""
+    try:
+        yield from reader
+    except csv.Error as error:
+        raise UsageError(f"{path}:{reader.line_num}: not a table of comma-separated values: {error}") from None
 
 
 def _places(record: Sequence[str], line: int) -> Iterator[tuple[int, int]]:

@@ -8,6 +8,7 @@ an older version saved no ``start_times``, requests arrive as the benchmark sent
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +18,7 @@ from typing import Any
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import ConfigError, InfeasibleError, UsageError
 from simsys.fidelity.case import Case, Figures, Unsupported
+from simsys.input_files import parse_json, read_text
 from simsys.serving.traces.rows import BadRow, time_value, tokens_value
 from simsys.simulation import simulate
 
@@ -215,18 +217,22 @@ def read_result(path: Path) -> BenchResult:
         UsageError: If the file cannot be read, or is no such result.
     """
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = parse_json(read_text(path))
     except (OSError, ValueError) as error:
         raise UsageError(f"cannot read {path}: {error}") from None
     if not isinstance(found, dict):
         raise UsageError(f"{path}: no result of vllm bench serve, which is one JSON object")
-    missing = [key for key in NEEDED if not isinstance(found.get(key), int | float) or found[key] <= 0]
+    missing = [key for key in NEEDED if not _is_count(found.get(key))]
     if missing:
         raise UsageError(f"{path}: a result of vllm bench serve needs {missing[0]}, a number above 0")
     result = BenchResult(path, found)
     if result.detailed:
         _check_lists(path, found)
     return result
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
 
 
 def _check_lists(path: Path, found: Mapping[str, Any]) -> None:

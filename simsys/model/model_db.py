@@ -5,7 +5,6 @@ The entry of the file, not the code that once made it, is what is simulated; so 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -14,6 +13,7 @@ from typing import Any
 
 from simsys.data import data_folders
 from simsys.errors import UnknownNameError, UsageError
+from simsys.input_files import parse_json, read_text
 from simsys.model.fields import Fields
 from simsys.model.model import Model
 from simsys.model.model_entry import model_from_entry
@@ -88,7 +88,7 @@ def _known_aliases(file: Path, changed_ns: int, nbytes: int) -> dict[str, str]:
 def _entries(file: Path, changed_ns: int, nbytes: int) -> dict[str, Any]:
     """What a file says, by name of the model."""
     try:
-        parsed = json.loads(file.read_text(encoding="utf-8"))
+        parsed = parse_json(read_text(file))
     except OSError as error:
         raise UsageError(f"cannot read model DB {file}: {error.strerror}") from error
     except ValueError as error:

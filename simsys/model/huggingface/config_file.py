@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from simsys.errors import UsageError
+from simsys.input_files import parse_json, read_bytes, text_of
 from simsys.model.fields import Fields
 
 CONFIG_NAME = "config.json"
@@ -66,31 +66,20 @@ def _own_quantization(fields: Fields) -> Fields | None:
 
 def _parsed(path: Path) -> object:
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
+        content = read_bytes(path, MAX_BYTES)
+    except OSError as error:
+        reason = error.strerror or str(error)
         hint = (
             "; nothing is downloaded, so give the path of a config.json"
             if isinstance(error, FileNotFoundError)
             else ""
         )
         raise UsageError(f"cannot read model configuration {path}: {reason}{hint}") from error
-    if len(content) > MAX_BYTES:
-        raise UsageError(f"{path}: the file is larger than {MAX_BYTES // 2**20} MiB")
+    except ValueError as error:
+        if "\0" in str(path):
+            raise UsageError(f"cannot read model configuration {path}: {error}") from error
+        raise UsageError(f"{path}: {error}") from error
     try:
-        return json.loads(content.decode("utf-8-sig"), object_pairs_hook=_once)
-    except RecursionError:
-        raise UsageError(f"{path}: not valid JSON: nested too deeply") from None
+        return parse_json(text_of(content))
     except ValueError as error:
         raise UsageError(f"{path}: not valid JSON: {error}") from error
-
-
-def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """A mapping, none of whose keys stands twice: of two values, one would be ignored in silence."""
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise ValueError(f"the key {key!r} stands twice")
-        found[key] = value
-    return found

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from simsys.errors import TraceError, UsageError, did_you_mean
+from simsys.input_files import open_text
 from simsys.serving.requests import LONGEST_S, RequestTable
 from simsys.serving.traces.csv_formats import Line, read_column, read_csv
 from simsys.serving.traces.json_documents import parse_document, read_document
@@ -156,7 +157,7 @@ def _parsed(line: str) -> object:
 
 def _open(path: Path) -> TextIO:
     try:
-        return path.open(encoding="utf-8-sig", newline="")
+        return open_text(path)
     except FileNotFoundError:
         near = [each.name for each in path.parent.glob("*") if each.suffix in (".csv", ".json", ".jsonl")]
         raise TraceError(f"{path}: no such file{did_you_mean(path.name, near)}") from None
