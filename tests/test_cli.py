@@ -614,3 +614,26 @@ def test_an_error_of_a_module_while_it_runs_names_its_file_and_line() -> None:
     result = run("run", write({**SERVING, "serving": {"scheduler": "last_come:LastCome"}}))
     assert result.exit_code == 2
     assert "last_come.py:8: ZeroDivisionError: division by zero" in result.stderr
+
+
+# --- the terminal --------------------------------------------------------------------------------------------------
+
+STEERING = "\x1b[31m\x9b2J\u202e\x07"
+
+
+def test_what_steers_a_terminal_is_escaped() -> None:
+    file = write({**TRAINING, "model": {"name": f"GPT{STEERING}"}})
+    for command in ("check", "run"):
+        errors = run(command, file).stderr
+        assert "GPT" in errors
+        assert not set("\x1b\x9b\u202e\x07") & set(errors)
+    for arguments in (
+        ["check", f"no{STEERING}.yaml"],
+        ["show", "gpu", STEERING],
+        [STEERING],
+        ["run", "--x" + STEERING],
+    ):
+        result = run(*arguments)
+        assert result.exit_code == 2
+        assert "[31m" in result.stderr
+        assert not set("\x1b\x9b\u202e\x07") & set(result.stderr)

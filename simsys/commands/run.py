@@ -89,8 +89,7 @@ def run(
 def _print(outcome: Outcome, *, as_json: bool, quiet: bool, last: bool) -> None:
     """Print an answer, its headline bold where that is possible; scenarios are set apart by empty lines."""
     if not as_json:
-        headline, newline, rest = outcome.text(brief=quiet).partition("\n")
-        answer(click.style(headline, bold=True) + newline + rest + ("" if quiet or last else "\n"))
+        answer(outcome.text(brief=quiet) + ("" if quiet or last else "\n"), headline=True)
     if outcome.result is not None and outcome.error is not None:
         say(f"error: {outcome.error}")
 

@@ -6,10 +6,12 @@ Imports nothing heavier than click, so that help comes at once.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import StringIO
 from typing import Any, NoReturn
 
 import click
@@ -18,7 +20,6 @@ from simsys.errors import (
     ConfigError,
     InfeasibleConfigError,
     OutputError,
-    Problem,
     SimsysError,
     UsageError,
     described,
@@ -28,6 +29,7 @@ from simsys.interrupts import INTERRUPTED
 from simsys.user_modules import place_in_user_module
 
 INTERNAL = 4
+_STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 DEBUG = "simsys.debug"
 """Key in click's ``Context.meta``: whether errors show where they come from."""
 
@@ -43,7 +45,9 @@ class Group(click.Group):
         try:
             code = super().main(*args, **{**options, "standalone_mode": False})
         except click.ClickException as error:
-            error.show()
+            shown = StringIO()
+            error.show(shown)
+            say(shown.getvalue().rstrip("\n"))
             code = error.exit_code
         sys.exit(code or 0)
 
@@ -64,22 +68,31 @@ class Group(click.Group):
         return super().resolve_command(ctx, args)
 
 
-def answer(text: str) -> None:
+def answer(text: str, *, headline: bool = False) -> None:
     """Write an answer to standard output; once its reader has gone (``| head``), to nowhere.
+
+    Args:
+        text: The answer.
+        headline: Show its first line bold, where that is possible.
 
     Raises:
         OSError: It cannot be written for another reason, such as a full disk.
     """
     try:
-        click.echo(text)
+        click.echo(_headline_bold(escaped(text), headline=headline))
     except BrokenPipeError:
         _abandon_stdout()
 
 
-def say(text: str) -> None:
-    """Write a line for people to standard error; if nobody can read it, so be it."""
+def say(text: str, *, path: str = "") -> None:
+    """Write a line for people to standard error; if nobody can read it, so be it.
+
+    Args:
+        text: The line.
+        path: Part of it to show red, where there are colours.
+    """
     with suppress(OSError):
-        click.echo(text, err=True)
+        click.echo(_path_red(escaped(text), escaped(path)), err=True)
 
 
 @contextmanager
@@ -108,7 +121,7 @@ def _report(error: Exception) -> int:
     """Print an error; return the exit code."""
     if isinstance(error, ConfigError | InfeasibleConfigError):
         for problem in error.problems:
-            say(_coloured(problem))
+            say(str(problem), path=f"{problem.path}: " if problem.path else "")
         say(f"{len(error.problems)} problem{'s' if len(error.problems) > 1 else ''}")
         return error.exit_code
     if isinstance(error, OSError) and error.filename is None:  # of a stream, since an error of a file names it
@@ -126,10 +139,25 @@ def _report(error: Exception) -> int:
     return INTERNAL
 
 
-def _coloured(problem: Problem) -> str:
-    """A problem with its path in red, where there are colours."""
-    path = f"{problem.path}: "
-    return str(problem).replace(path, click.style(path, fg="red"), 1) if problem.path else str(problem)
+def escaped(text: str) -> str:
+    r"""A text whose characters that steer a terminal are escaped: control characters, changes of direction.
+
+    Example:
+        >>> escaped("red: \x1b[31m")
+        'red: \\u001b[31m'
+
+    They come from names, cells of tables and paths. Line ends and tabs stay.
+    """
+    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _headline_bold(text: str, *, headline: bool) -> str:
+    first, newline, rest = text.partition("\n")
+    return click.style(first, bold=True) + newline + rest if headline else text
+
+
+def _path_red(text: str, path: str) -> str:
+    return text.replace(path, click.style(path, fg="red"), 1) if path else text
 
 
 def _abandon_stdout() -> None:

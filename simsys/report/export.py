@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -16,6 +15,7 @@ from simsys.config.experiment import SimulationConfig
 from simsys.metrics.result import RunResult
 from simsys.metrics.serving_log import ServingLog
 from simsys.report.bench_serve import bench_result, bench_text, model_id
+from simsys.report.csv_table import write_csv
 from simsys.report.files import Writer, write_files
 from simsys.report.prometheus import write_prometheus
 from simsys.report.yaml_text import yaml_text
@@ -110,6 +110,4 @@ def config_yaml(config: SimulationConfig, folder: Path) -> str:
 
 
 def _write_table(table: Mapping[str, Sequence[Any]], file: TextIO) -> None:
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(table)
-    writer.writerows(zip(*table.values(), strict=True))
+    write_csv(file, table, zip(*table.values(), strict=True))

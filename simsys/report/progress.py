@@ -13,6 +13,7 @@ from rich.text import Text
 
 from simsys.config.experiment import SimulationConfig
 from simsys.probes import Probe
+from simsys.report.console import escaped
 
 QUIET_S = 1.0
 """A run that is over sooner shows nothing."""
@@ -74,7 +75,7 @@ class Progress(Probe):
 
     def _line(self) -> Text:
         total = f" of {self.total:,}" if self.total else ""
-        return Text(f"{self.name}: {self.done:,}{total} {self.unit}", no_wrap=True, overflow="ellipsis")
+        return Text(f"{escaped(self.name)}: {self.done:,}{total} {self.unit}", no_wrap=True, overflow="ellipsis")
 
 
 def _total(config: SimulationConfig) -> int | None:

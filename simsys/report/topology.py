@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ from simsys.build.cluster import build_cluster
 from simsys.check import check_file
 from simsys.platform.topology import LinkSpec, Topology
 from simsys.report.bisection import Bisection, bisection
+from simsys.report.csv_table import write_csv
 from simsys.report.files import write_files
 from simsys.report.listing import table
 from simsys.units import Dimension, pretty
@@ -150,9 +150,7 @@ def write_link_tables(answers: Sequence[TopologyAnswer], folder: Path) -> list[P
     def content(topology: Topology) -> Any:
         def write(file: TextIO) -> None:
             rows = [_link_row(topology, link) for link in topology.links]
-            writer = csv.DictWriter(file, list(rows[0]) if rows else [], lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+            write_csv(file, rows[0] if rows else (), [list(row.values()) for row in rows])
 
         return write
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
 from simsys.errors import UsageError
+from simsys.report.csv_table import write_csv
 from simsys.report.files import write_files
 from simsys.report.listing import description
 from simsys.serving.requests import OPTIONAL_COLUMNS, RequestTable
@@ -80,9 +80,7 @@ def write_table(table: RequestTable, file: TextIO) -> None:
         columns[names.index("hash_ids")] = [" ".join(map(str, ids)) for ids in table.hash_ids]
         names.append("hash_block_tokens")
         columns.append([table.hash_block_tokens] * len(table))
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows(zip(*columns, strict=True))
+    write_csv(file, names, zip(*columns, strict=True))
 
 
 def _arrivals(table: RequestTable) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -13,6 +12,7 @@ from simsys.errors import Problem
 from simsys.fidelity.case import Prediction
 from simsys.fidelity.errors import Errors, by_tag, errors_of, split, unsupported
 from simsys.fidelity.ranking import Ranking, ranking_of
+from simsys.report.csv_table import write_csv
 from simsys.report.files import write_files
 from simsys.report.text import WIDTH, number, percent, wrap
 
@@ -76,13 +76,7 @@ class Validation:
         return write_files(path.parent, {path.name: self._write_rows})
 
     def _write_rows(self, file: TextIO) -> None:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        for each in self.predictions:
-            case, ok = each.case, each.predicted is not None
-            figures = (each.predicted, case.measured, 100.0 * each.error) if ok else ("", case.measured, "")
-            shown = [f"{figure:.6g}" if isinstance(figure, float) else figure for figure in figures]
-            writer.writerow([case.id, case.group, each.status, *shown, each.reason])
+        write_csv(file, COLUMNS, map(_row, self.predictions))
 
     def _family_text(self, name: str, found: Sequence[Prediction]) -> str:
         whole = errors_of(found)
@@ -105,6 +99,14 @@ class Validation:
             rest = sum(list(reasons.values())[REASONS:])
             lines += [f"  {rest:>6,}  for other reasons"] if rest else []
         return "\n".join(lines)
+
+
+def _row(each: Prediction) -> Sequence[Any]:
+    """A measured value in the table."""
+    case, ok = each.case, each.predicted is not None
+    figures = (each.predicted, case.measured, 100.0 * each.error) if ok else ("", case.measured, "")
+    shown = [f"{figure:.6g}" if isinstance(figure, float) else figure for figure in figures]
+    return [case.id, case.group, each.status, *shown, each.reason]
 
 
 def listed_of(found: Sequence[Prediction]) -> Sequence[Prediction]:

@@ -1,0 +1,50 @@
+"""A table as CSV: a text is never a formula, a number stays one."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+import simsys
+from simsys.report.csv_table import write_csv
+
+
+def written(cell: object) -> str:
+    file = io.StringIO(newline="")
+    write_csv(file, ["a"], [[cell]])
+    return list(csv.reader(io.StringIO(file.getvalue(), newline="")))[1][0]
+
+
+@pytest.mark.parametrize("text", ["=cmd|' /C calc'!A0", "+1+2", "-1-2", "@SUM(1)", "\t=1", "-", "-x"])
+def test_a_text_that_would_be_a_formula_is_text(text: str) -> None:
+    assert written(text) == f"'{text}"
+
+
+@pytest.mark.parametrize("cell", [-1, -1.5, "-1.5", "+3e5", "-inf", "name", "a=b", "", "1 2 3"])
+def test_all_else_stays_as_it_is(cell: object) -> None:
+    assert written(cell) == str(cell)
+
+
+def test_a_carriage_return_does_not_break_the_row() -> None:
+    assert [written(text) for text in ("\r=1", "a\r\nb\rc")] == ["'\n=1", "a\nb\nc"]
+
+
+def test_names_of_columns_are_texts_too() -> None:
+    file = io.StringIO()
+    write_csv(file, ["=a"], [])
+    assert file.getvalue() == "'=a\n"
+
+
+def test_tables_are_written_in_no_other_way() -> None:
+    root = Path(simsys.__file__).parent
+    others = [
+        path.name
+        for path in root.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in {"writer", "DictWriter", "to_csv"}
+    ]
+    assert others == ["csv_table.py"]
