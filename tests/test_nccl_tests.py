@@ -138,3 +138,20 @@ def test_other_gpus_than_the_experiments_are_a_warning(
 ) -> None:
     path.write_text(text_of(), encoding="utf-8")
     assert nccl_tests_warnings(path, hardware) == [f"{path}: {text}" for text in warnings]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"results": {"size": 1}}',
+        '{"results": [{"size": 8, "out_of_place": 3}]}',
+        '{"config": {"nthreads": "two"}}',
+        '{"config": {"nthreads": 1000000000, "devices": [{}]}}',
+        '{"args": 3}',
+    ],
+)
+def test_json_of_another_shape_is_an_error_of_the_file(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "r.json"
+    file.write_text(text)
+    with pytest.raises(UsageError, match=r"r\.json: .*(expected|at most)"):
+        nccl_tests_cases(file)

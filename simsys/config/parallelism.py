@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, WithJso
 
 from simsys.config.base import FrozenModel, invalid
 from simsys.errors import did_you_mean
+from simsys.model.fields import MAX_LAYERS
 
 
 def _strategy(value: str) -> str:
@@ -103,7 +104,7 @@ class ParallelismConfig(FrozenModel):
     scatter_gather: bool = True
     p2p_overlap: bool = True
     dp_degree: PositiveInt | None = None
-    virtual_stages: PositiveInt = 1
+    virtual_stages: Annotated[PositiveInt, Field(le=MAX_LAYERS)] = 1
     schedule: str = "1f1b"
     stage_layers: list[NonNegativeInt] | None = None
     order: RankOrder = "tp-cp-ep-dp-pp"

@@ -17,9 +17,11 @@ from simsys.fidelity.collective_rows import collective_case
 from simsys.fidelity.collective_run import CollectiveRun
 from simsys.fidelity.hardware_names import hardware_of, machine_of
 from simsys.input_files import parse_json, read_text
+from simsys.model.fields import Fields
 
 _RANK = re.compile(r"#\s+Rank\s+\d+ (?:Group\s+\d+ )?Pid\s+\d+ on\s+(\S+) device\s+\d+ \[\S+\] (.+)")
 _PROGRAM = re.compile(r"# Collective test starting: (\S+)")
+_MOST_OF_A_PROCESS = 1024  # threads, or GPUs of a thread
 _OUT_OF_PLACE = 5
 """Columns of a line before the time: size, count, type, operation, root."""
 
@@ -151,24 +153,22 @@ def _from_json(path: Path, text: str) -> Measured:
         document = parse_json(text)
     except ValueError as error:
         raise UsageError(f"{path}: no JSON: {error}") from None
-    config = document.get("config") or {}
-    devices, each_has = config.get("devices") or [], config.get("nthreads", 1) * config.get("ngpus", 1)
+    root = Fields(document, file=str(path))
+    config = root.child("config") if "config" in root else Fields({})
+    devices = config.children("devices") if config.values.get("devices") else []
+    each_has = config.integer("nthreads", 1, maximum=_MOST_OF_A_PROCESS)
+    each_has *= config.integer("ngpus", 1, maximum=_MOST_OF_A_PROCESS)
     times = []
-    for each in document.get("results", []):
-        found = each.get("out_of_place") or {}
-        time_us = found.get("time") or found.get("cpu_time")
-        if each.get("size") and time_us:
-            times.append((int(each["size"]), float(time_us)))
+    for each in root.children("results") if root.values.get("results") else []:
+        found = each.child("out_of_place") if each.values.get("out_of_place") else Fields({})
+        time_us = found.number("time", 0.0) or found.number("cpu_time", 0.0)
+        nbytes = each.integer("size", 0)
+        if nbytes and time_us:
+            times.append((nbytes, time_us))
     # Of each process, only the first of its GPUs is listed.
     return Measured(
-        collective=_program(document),
-        hosts=[str(device.get("hostname", "")) for device in devices for _ in range(each_has)],
-        device=str(devices[0].get("device_info", "")) if devices else "",
+        collective=Path((root.texts("args") or [""])[0]).name,
+        hosts=[device.text("hostname", "") for device in devices for _ in range(each_has)],
+        device=devices[0].text("device_info", "") if devices else "",
         times_us=times,
     )
-
-
-def _program(document: Mapping[str, Any]) -> str:
-    """The program's name from the arguments that it was called with."""
-    arguments = document.get("args") or [""]
-    return Path(str(arguments[0])).name
