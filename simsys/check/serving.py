@@ -80,15 +80,10 @@ def _check_kv_precision(
         return
     near = next((name for name in ("fp8", "int8", half) if name in known), known[0])
     others = [each.name for each in engines(config.profile_folders) if wanted in (each.kv_precisions or ())]
-<<<<<<< HEAD
     message = f"{engine.name} keeps keys and values in {', '.join(known)}, not in {wanted}"
     groups: list[list[Lever]] = [[{"serving.kv_precision": near}]]
     groups += [[{"serving.engine": each}] for each in others[:2]]
     found.error(KV, message, suggestion=Suggestion(groups, "write {}"))
-=======
-    message = f"{engine.name} keeps keys and values in {', '.join(known)}, not in {wanted}; write kv_precision: {near}"
-    found.error(KV, message + (f" or use engine: {others[0]}" if others else ""))
->>>>>>> w-robust
 
 
 def _check_speculation(config: SimulationConfig, model: Model | None, found: Findings) -> None:
