@@ -8,24 +8,28 @@ from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
 from simsys.check.effects import LeverEffect, Stopwatch, lever_effects
 from simsys.check.levers import lever_text
-from simsys.check.serving_effects import serving_effects
+from simsys.check.serving_effects import MAX_SIMULATIONS, serving_effects
 from simsys.check.trials import Trials
 from simsys.errors import Fix
 
 OTHERWISE = "no settings that were tried make it fit; a smaller model or a GPU with more memory is needed"
 
 
-def memory_fixes(job: TrainingJob | ServingJob, trials: Trials, tokens: int = 1) -> list[Fix]:
+def memory_fixes(
+    job: TrainingJob | ServingJob, trials: Trials, tokens: int = 1, *, measured: bool = True
+) -> list[Fix]:
     """Settings with which a job fits and passes all other checks, the best first.
 
     Args:
         job: What does not fit.
         trials: Checks its scenario with other settings.
         tokens: In serving, the shortest request (prompt and output) that must fit into the KV cache alone.
+        measured: Whether to find out by simulation which is best; else what usually costs least is.
     """
     if isinstance(job, TrainingJob):
-        return trials.passing(training_fixes(lever_effects(job, Stopwatch(job))))
-    return trials.passing(_serving_fixes(job, tokens))
+        watch = Stopwatch(job) if measured else Stopwatch(job, limit=0)
+        return trials.passing(training_fixes(lever_effects(job, watch)))
+    return trials.passing(_serving_fixes(job, tokens, measured=measured))
 
 
 def training_fixes(effects: Sequence[LeverEffect]) -> Iterator[Fix]:
@@ -36,8 +40,8 @@ def training_fixes(effects: Sequence[LeverEffect]) -> Iterator[Fix]:
             yield Fix(effect.lever, effect.figures(), figures)
 
 
-def _serving_fixes(job: ServingJob, tokens: int) -> Iterator[Fix]:
-    for effect in serving_effects(job, tokens):
+def _serving_fixes(job: ServingJob, tokens: int, *, measured: bool) -> Iterator[Fix]:
+    for effect in serving_effects(job, tokens, MAX_SIMULATIONS if measured else 0):
         yield Fix(effect.lever, effect.figures(), effect.as_dict())
 
 

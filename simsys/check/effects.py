@@ -15,8 +15,10 @@ from simsys.units import pretty_memory
 
 MAX_SIMULATIONS = 20
 """Of one job; levers that come later have no time."""
-MAX_WORK = 24_000
-"""Operations of all simulations of one job, about, beyond which levers have no time: a second of computation."""
+MAX_WORK = 36_000
+"""Events of all simulations of one job, about, beyond which levers have no time: a second of computation."""
+BLOCK_EVENTS = {"plain": 4, "sharded": 6, "tensor": 16, "context": 40}
+"""Of a block's passes with a micro-batch, as counted in runs of 24 blocks, for each way in which it is divided."""
 BUCKET_BYTES = 25e6
 """Of gradients that are exchanged at once, as `MAX_WORK` counts them."""
 MAX_PAIRS = 6
@@ -84,7 +86,7 @@ class Stopwatch:
     Args:
         job: The job without a lever; it need not fit.
         limit: Most simulations.
-        work: Most operations that they have together, as `simulation_work` estimates them.
+        work: Most events that they have together, as `simulation_work` estimates them.
     """
 
     def __init__(self, job: TrainingJob, limit: int = MAX_SIMULATIONS, work: float = MAX_WORK) -> None:
@@ -117,13 +119,15 @@ class Stopwatch:
 
 
 def simulation_work(job: TrainingJob) -> float:
-    """Operations that `iteration_seconds` simulates, about: passes through blocks, and buckets of gradients."""
-    stages, micro_batches = job.layout.pipeline, job.settings.gradient_accumulation_steps
-    few = max(4, 2 * stages)
+    """Events that `iteration_seconds` simulates, about: those of passes through blocks, and buckets of gradients."""
+    layout, micro_batches = job.layout, job.settings.gradient_accumulation_steps
+    few = max(4, 2 * layout.pipeline)
     runs = [micro_batches] if micro_batches <= 2 * few else [few, 2 * few]
-    layers = 4 * max(1, job.model.num_layers)
-    buckets = 4 * job.model.parameters / job.layout.tensor / BUCKET_BYTES
-    return float(sum(count * layers + buckets for count in runs))
+    sharded = any(part in job.config.parallelism.parts for part in ("FSDP", "HSDP"))
+    divided = {"plain": True, "sharded": sharded, "tensor": layout.tensor > 1, "context": layout.context > 1}
+    each = sum(count for name, count in BLOCK_EVENTS.items() if divided[name])
+    buckets = 4 * job.model.parameters / layout.tensor / BUCKET_BYTES
+    return float(sum(count * each * max(1, job.model.num_layers) + buckets for count in runs))
 
 
 def iteration_seconds(job: TrainingJob) -> float:

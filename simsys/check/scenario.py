@@ -168,7 +168,7 @@ def _furthered(trials: Trials, job: JobConfig | None, lever: Lever) -> list[Fix]
     unfit = _look_into(config, job, Findings(unlocated({})), memory=True)
     if unfit is None:
         return None
-    fixes = memory_fixes(unfit.job, trials_of(config, job), unfit.shortest)
+    fixes = memory_fixes(unfit.job, trials_of(config, job), unfit.shortest, measured=False)
     return trials.passing(replace(fix, edits={**lever, **fix.edits}) for fix in fixes)
 
 

@@ -69,7 +69,7 @@ class ServingEffect:
         }
 
 
-def serving_effects(job: ServingJob, tokens: int) -> list[ServingEffect]:
+def serving_effects(job: ServingJob, tokens: int, limit: int = MAX_SIMULATIONS) -> list[ServingEffect]:
     """Levers with which a job fits, the best first.
 
     The fewest additional GPUs come first, of these what keeps the most bits, and of these the shortest latency. There
@@ -79,6 +79,7 @@ def serving_effects(job: ServingJob, tokens: int) -> list[ServingEffect]:
     Args:
         job: What does not fit.
         tokens: The shortest request (prompt and output) that must fit into the KV cache alone.
+        limit: Most simulations.
     """
     search = combining(job, tokens)
     found = [
@@ -92,8 +93,8 @@ def serving_effects(job: ServingJob, tokens: int) -> list[ServingEffect]:
     found += sorted((pair for pair in pairs if not (pair.gpus and bought)), key=_rank)[:MAX_PAIRS]
     found = found or [_effect(job, *combination) for combination in search.combinations()]
     found.sort(key=_rank)
-    measured = [replace(each, latency_s=_latency_s(job, each.lever)) for each in found[:MAX_SIMULATIONS]]
-    return sorted([*measured, *found[MAX_SIMULATIONS:]], key=_rank)
+    measured = [replace(each, latency_s=_latency_s(job, each.lever)) for each in found[:limit]]
+    return sorted([*measured, *found[limit:]], key=_rank)
 
 
 def _effect(job: ServingJob, lever: Lever, changed: ServingJob) -> ServingEffect:
