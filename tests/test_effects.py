@@ -10,7 +10,8 @@ from simsys.build.job import build_job
 from simsys.build.training import TrainingJob
 from simsys.check import effects
 from simsys.check.effects import LeverEffect, Stopwatch, iteration_seconds, lever_effect, lever_effects
-from simsys.check.levers import Lever, changed, memory_problem, pulled
+from simsys.check.findings import Lever
+from simsys.check.levers import changed, memory_problem, pulled
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import OutOfMemoryError
 from simsys.simulation import simulate

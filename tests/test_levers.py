@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from simsys.build.job import build_job
-from simsys.check.levers import Lever, changed, lever_text, memory_problem, pulled
+from simsys.check.findings import Lever
+from simsys.check.levers import changed, lever_text, memory_problem, pulled
 from simsys.config.experiment import SimulationConfig
 
 WORKLOAD = {"arrivals": {"kind": "all_at_once"}, "prompt_tokens": 512, "output_tokens": 128, "num_requests": 4}

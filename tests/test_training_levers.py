@@ -12,7 +12,8 @@ from simsys.build.job import build_job
 from simsys.build.training import TrainingJob
 from simsys.check import check_config
 from simsys.check.effects import Stopwatch, lever_effects
-from simsys.check.levers import Lever, changed, lever_text, memory_problem
+from simsys.check.findings import Lever
+from simsys.check.levers import changed, lever_text, memory_problem
 from simsys.check.training_levers import (
     KINDS,
     MAX_MICRO_BATCHES,

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic
 
-from simsys.check.levers import Job, Lever
+from simsys.check.findings import Lever
+from simsys.check.levers import Job
 
 
 class Combining(Generic[Job]):

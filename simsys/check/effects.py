@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from simsys.build.training import TrainingJob
-from simsys.check.levers import Lever, lever_text, memory_problem, pulled
+from simsys.check.findings import Lever
+from simsys.check.levers import lever_text, memory_problem, pulled
 from simsys.check.training_levers import Variant, lever_combinations, lever_pairs, single_levers
 from simsys.errors import SimsysError
 from simsys.simulation import simulate_job

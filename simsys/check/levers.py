@@ -21,7 +21,6 @@ from simsys.config.experiment import SimulationConfig
 from simsys.errors import InfeasibleError
 from simsys.units import pretty_memory
 
-__all__ = ["Lever"]
 Job = TypeVar("Job", TrainingJob, ServingJob)
 MAX_TENSOR_DEGREE = 64
 

@@ -18,9 +18,9 @@ from simsys.check.advice import advice, memory_fixes
 from simsys.check.engines import check_engine, check_support
 from simsys.check.exceptions import check_exceptions
 from simsys.check.failures import check_failures
-from simsys.check.findings import Findings, Suggestion, as_written_text, key_path, unlocated, with_aliases
+from simsys.check.findings import Findings, Lever, Suggestion, as_written_text, key_path, unlocated, with_aliases
 from simsys.check.jobs import jobs_of
-from simsys.check.levers import Lever, changed, memory_problem
+from simsys.check.levers import changed, memory_problem
 from simsys.check.model import check_model, source_path
 from simsys.check.names import check_hardware, check_modules, check_pattern, check_precision
 from simsys.check.nearest import nearest_divisors

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from simsys.build.serving import ServingJob
-from simsys.check.levers import Lever, memory_problem, pulled
+from simsys.check.findings import Lever
+from simsys.check.levers import memory_problem, pulled
 from simsys.check.serving_levers import combining
 from simsys.errors import SimsysError
 from simsys.simulation import simulate_job

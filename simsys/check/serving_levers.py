@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 from simsys.build.serving import ServingJob
 from simsys.build.serving_precision import kv_precision, weights_of
 from simsys.check.combining import Combining
-from simsys.check.findings import Findings, unlocated
-from simsys.check.levers import MAX_TENSOR_DEGREE, Lever, memory_problem, pulled
+from simsys.check.findings import Findings, Lever, unlocated
+from simsys.check.levers import MAX_TENSOR_DEGREE, memory_problem, pulled
 from simsys.check.parallelism import check_parallelism, split_problem
 from simsys.config.hardware import load_node
 from simsys.errors import InfeasibleError, SimsysError

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from simsys.check.findings import Findings, Suggestion, key_path
-from simsys.check.levers import Lever, lever_text
+from simsys.check.findings import Findings, Lever, Suggestion, key_path
+from simsys.check.levers import lever_text
 from simsys.check.trials import Trials
 from simsys.errors import Fix, Problem
 

@@ -13,8 +13,8 @@ from simsys.build.modules import module_options
 from simsys.build.training import TrainingJob
 from simsys.build.training_setup import DATA_PARALLEL
 from simsys.check.combining import Combining
-from simsys.check.findings import Findings, unlocated
-from simsys.check.levers import MAX_TENSOR_DEGREE, Lever, memory_problem, pulled
+from simsys.check.findings import Findings, Lever, unlocated
+from simsys.check.levers import MAX_TENSOR_DEGREE, memory_problem, pulled
 from simsys.check.names import check_modules
 from simsys.check.parallelism import check_parallelism
 from simsys.config.parallelism import DATA_STRATEGIES, STRATEGY_PARTS
