@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 LARGEST_RESULT = 256 * 2**20
 """Bytes of a file of measurements; a detailed result of a million requests fits."""
-_MOST_DIGITS = 300  # as many as a float has room for
+_MOST_DIGITS = 308  # as many as a float has room for
 
 
 def open_bytes(path: Path) -> BinaryIO:
@@ -81,7 +81,7 @@ def parse_json(text: str) -> Any:
     """Parse a JSON document.
 
     Raises:
-        ValueError: It is no JSON, is nested too deeply, or holds a key twice or an integer of over 300 digits.
+        ValueError: It is no JSON, is nested too deeply, or holds a key twice or an integer of over 308 digits.
     """
     try:
         return json.loads(text, object_pairs_hook=_once, parse_int=_integer)
