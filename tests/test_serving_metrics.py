@@ -252,11 +252,13 @@ def test_the_collector_books_what_it_hears() -> None:
 
 
 def scenario(**changes: Any) -> SimulationConfig:
+    parallelism = {"tp_degree": 1, "dp_degree": 1, **changes.pop("parallelism", {})}
+    gpus = parallelism["tp_degree"] * parallelism["dp_degree"] * parallelism.get("pp_stages", 1)
     return SimulationConfig(
         **{
-            "hardware": {"gpu": "H100-SXM", "gpus_per_node": 4},
+            "hardware": {"gpu": "H100-SXM", "gpus_per_node": gpus},
             "model": {"name": "Llama3-8B"},
-            "parallelism": {"tp_degree": 1, "dp_degree": 1},
+            "parallelism": parallelism,
             "serving": {},
             "workload": {
                 "arrivals": {"kind": "poisson", "rate": "20 req/s"},
@@ -314,7 +316,7 @@ def test_gaps_of_a_real_run_add_up_to_the_time_from_first_to_last_token(
     """With waiting for the prompts of others and for copies, and with lost caches."""
     memory = {"gpu_memory_utilization": 0.214 if stages == 1 else 0.119}
     serving = {"scheduler": scheduler, "preemption": preemption, **memory}
-    strategy = {"strategy": "TP_PP", "tp_degree": 1, "pp_stages": stages} if stages > 1 else {"tp_degree": 1}
+    strategy = {"strategy": "PP", "pp_stages": stages} if stages > 1 else {"tp_degree": 1}
     workload = {
         "arrivals": {"kind": "poisson", "rate": "30 req/s"},
         "prompt_tokens": {"kind": "uniform", "low": 20, "high": 200},

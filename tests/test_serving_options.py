@@ -94,7 +94,11 @@ BAD = [
         "4:22: serving.precision: 'int5' is not one of fp32, fp16, bf16, fp8, fp8_block, int8, fp4, mxfp4, int4",
     ),
     ({"serving": "kv_precision: int8"}, f"4:25: serving.kv_precision: {KV}"),
-    ({"serving": "kv_precision: int4"}, "fp8, not in int4; write kv_precision: fp8"),
+    (
+        {"serving": "kv_precision: int4"},
+        "4:25: serving.kv_precision: vllm keeps keys and values in fp16, bf16, fp32, fp8, not in int4; "
+        "write kv_precision: fp8",
+    ),
     (
         {"serving": "engine: gpt-fast, precision: int8, kv_precision: fp8"},
         "4:60: serving.kv_precision: gpt-fast keeps keys and values in bf16, not in fp8; write kv_precision: bf16",

@@ -13,6 +13,7 @@ from simsys.analysis.bottlenecks import find_bottlenecks
 from simsys.metrics.result import RunResult
 from simsys.report.summary import headline, summary_text
 from simsys.report.text import number
+from simsys.simulation import simulate
 
 TRAINING: dict[str, Any] = {
     "name": "gpt2",
@@ -297,7 +298,7 @@ def test_memory_is_what_is_held_of_what_there_is() -> None:
 
 def test_a_run_without_completed_requests_has_an_answer() -> None:
     scenario = {**SERVING, "serving": {"max_model_len": 100}}
-    run = DistributedAISimulator(SimulationConfig(**scenario)).run()
+    run = simulate(SimulationConfig(**scenario))
     assert (
         headline(run) == "llama: no request was completed, 20 rejected: longer than the model's context of 100 tokens"
     )
