@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from simsys.framework import Replica, Router, SharedQueue, register
+from simsys.framework import Engine, Router, SharedQueue, register
 
 
 @register("central_queue")
@@ -24,6 +24,6 @@ class CentralQueue(Router):
         for replica in self.replicas:
             replica.notice(request)
 
-    def route(self, request: int) -> Replica:
+    def route(self, request: int) -> Engine:
         """Any will do, since they share the queue."""
         return self.replicas[0]

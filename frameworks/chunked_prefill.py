@@ -17,8 +17,6 @@ from simsys.framework import Chunk, Scheduler, register
 class ChunkedPrefill(Scheduler):
     """First come, first served under a token budget; preemption by recomputation."""
 
-    inlined = True
-
     class Options(Scheduler.Options):
         """Limits of a step, named as in vLLM."""
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from simsys.framework import Replica, Router, register
+from simsys.framework import Engine, Router, register
 
 
 @register("least_outstanding")
 class LeastOutstanding(Router):
     """The replica with the fewest requests, waiting and running; of several, the first."""
 
-    inlined = True
-
-    def route(self, request: int) -> Replica:
+    def route(self, request: int) -> Engine:
         """Count."""
         return min(self.replicas, key=attrgetter("outstanding"))

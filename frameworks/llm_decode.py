@@ -19,8 +19,6 @@ NOBODY: list[int] = []
 class LLMDecode(DecodePhase):
     """Autoregressive decoding of a batch in lockstep."""
 
-    inlined = True
-
     def __init__(self, sequences: Requests, kv: PagedKVCache) -> None:
         super().__init__(sequences, kv)
         self.step = 0

@@ -12,8 +12,6 @@ from simsys.model.batch import Batch, attention_pairs
 class LLMPrefill(PrefillPhase):
     """Each chunk attends to what is cached of its prompt and to itself; a complete prompt yields a token."""
 
-    inlined = True
-
     def work(self, chunks: Sequence[Chunk]) -> Batch:
         """Tokens, attention and logits of all chunks together."""
         sequences = self.sequences

@@ -11,14 +11,12 @@ from typing import Annotated
 
 from pydantic import Field, NonNegativeInt
 
-from simsys.framework import Replica, Router, register
+from simsys.framework import Engine, Router, register
 
 
 @register("prefix_affinity")
 class PrefixAffinity(Router):
     """The replica with the longest cached prefix; of several, the one with the fewest requests."""
-
-    inlined = True
 
     class Options(Router.Options):
         """How much busier than the least loaded replica that one may be.
@@ -30,7 +28,7 @@ class PrefixAffinity(Router):
         balance_abs_threshold: NonNegativeInt = 32
         balance_rel_threshold: Annotated[float, Field(ge=1)] = 1.1
 
-    def route(self, request: int) -> Replica:
+    def route(self, request: int) -> Engine:
         """Compare what they have cached, then how busy they are."""
         options, longest, least, idlest = self.options, -1, 0, maxsize
         for replica in self.replicas:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from simsys.framework import Replica, Router, register
+from simsys.framework import Engine, Router, register
 
 
 @register("round_robin")
 class RoundRobin(Router):
     """One replica after another, whatever they have to do."""
 
-    inlined = True
-
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.turn = -1
 
-    def route(self, request: int) -> Replica:
+    def route(self, request: int) -> Engine:
         """The next one of those there are now."""
         self.turn = (self.turn + 1) % len(self.replicas)
         return self.replicas[self.turn]

@@ -14,8 +14,6 @@ from simsys.framework import OrderedQueue, Queue, register
 class ShortestJobFirst(ChunkedPrefill):
     """Among those that wait, the one with the fewest tokens; those that run are not preempted for it."""
 
-    inlined = True
-
     def make_queue(self) -> Queue:
         """In order of length."""
         return OrderedQueue(self.sequences.final_cache_tokens)

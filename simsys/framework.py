@@ -29,9 +29,9 @@ from simsys.serving.sequences import Sequences
 if TYPE_CHECKING:
     from simpy.events import Event
 
-    from simsys.serving.replica import Replica
+    from simsys.serving.engine import Engine
 else:
-    Event = Replica = Any  # a module names these types without importing SimPy
+    Event = Engine = Any  # a module names these types without importing SimPy
 
 Steps = Generator[Any, Any, None]
 """What a module's process is: a generator that yields the events it waits for."""
@@ -188,7 +188,7 @@ __all__ = [
     "PrefillPhase",
     "Queue",
     "Rank",
-    "Replica",
+    "Engine",
     "Router",
     "Schedule",
     "Scheduler",

@@ -13,9 +13,6 @@ from simsys.parallel.passes import ForwardPass
 if TYPE_CHECKING:
     from simpy.events import Event
 
-    from simsys.serving.replica import Replica
-    from simsys.serving.source import Source
-
 
 class Starter(Protocol):
     """The part of an executor that verbs need."""
@@ -60,9 +57,6 @@ class Starter(Protocol):
 
 class Stepper(Protocol):
     """Carries out consecutive steps of a team: in as many events as the level of detail wants."""
-
-    def hasten(self, replica: Replica, source: Source) -> None:
-        """All is there that takes part: whose steps they are, and where requests come from."""
 
     def run(self, batch: Batch, steps: int, host_s: float, more_pairs: float = 0.0) -> None:
         """Start a run of steps, of which each finds the context that those before have added.

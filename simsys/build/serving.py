@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, cast
 
 from simpy.events import Event
@@ -32,15 +32,15 @@ from simsys.model.model import Model
 from simsys.model.speculation import Speculation, own_layers
 from simsys.parallel.layout import Layout
 from simsys.rank import Team
-from simsys.serving.batch_wait import BatchWaitReplica
+from simsys.serving.batch_wait import BatchWait
 from simsys.serving.deadline import Deadline
-from simsys.serving.handover import DecodingReplica
+from simsys.serving.engine import Engine
 from simsys.serving.host_costs import HostCosts
+from simsys.serving.intake import Intake
 from simsys.serving.kv_cache import PagedKVCache
-from simsys.serving.polling import PollingReplica
+from simsys.serving.polling import Polling
 from simsys.serving.prefix_cache import block_chains
 from simsys.serving.prefix_tree import Chain
-from simsys.serving.replica import Replica
 from simsys.serving.sequences import Sequences
 from simsys.teams import DraftingTeam, PipelineTeam
 
@@ -183,21 +183,15 @@ class ServingJob(ServingSetup):
         given = self.settings.speculative
         return Speculation() if given is None else Speculation(given.draft_tokens, given.acceptance_rate)
 
-    def _engine(self, executor: Executor, sequences: Sequences, pool: ServingSetup, team: Team, rank: int) -> Replica:
+    def _engine(self, executor: Executor, sequences: Sequences, pool: ServingSetup, team: Team, rank: int) -> Engine:
         """One engine of a replica; of what happens at one moment, that with the lowest `rank` is first."""
         decodes = pool.first_rank > 0
-        kind: Callable[..., Replica] = DecodingReplica if decodes else Replica
-        if self.settings.scheduler_recv_interval > 1 and not decodes:
-            kind = partial(PollingReplica, interval=self.settings.scheduler_recv_interval)
-        if self.settings.batch_wait_timeout_iters and not decodes:
-            enough = (self.settings.batch_wait_max_tokens_ratio or 1.0) * self.settings.max_num_batched_tokens
-            kind = partial(BatchWaitReplica, steps=self.settings.batch_wait_timeout_iters, tokens=enough)
         scheduler = self._scheduler(executor, sequences, kv_cache(self, pool, sequences, decodes=decodes), decodes)
         scheduler.swap = swap_space(pool, team)
         host_speed = self.cluster.spec.host_speed
         for hook in executor.probes.replica_started:
             hook(rank, scheduler.kv)
-        made = kind(
+        made = Engine(
             scheduler,
             team,
             executor.env,
@@ -206,9 +200,20 @@ class ServingJob(ServingSetup):
             rank=rank,
             max_context_tokens=self.max_context_tokens,
             decode_tokens=self.pools[-1].engine_blocks * self.settings.block_size,
+            intake=None if decodes else self._intake(),
         )
         executor.at_end(made.check_finished)
         return made
+
+    def _intake(self) -> Intake | None:
+        """What requests pass before the scheduler sees them."""
+        settings = self.settings
+        if settings.batch_wait_timeout_iters:
+            enough = (settings.batch_wait_max_tokens_ratio or 1.0) * settings.max_num_batched_tokens
+            return BatchWait(settings.batch_wait_timeout_iters, enough)
+        if settings.scheduler_recv_interval > 1:
+            return Polling(settings.scheduler_recv_interval)
+        return None
 
     def _scheduler(
         self,

@@ -14,8 +14,8 @@ from simsys.config.serving_options import DisaggregatedConfig
 from simsys.executors.base import Executor
 from simsys.framework import FRAMEWORKS, FetchingScheduler, Router, Scheduler
 from simsys.serving.autoscaler import Autoscaler, ScalingRule
-from simsys.serving.handover import DecodingReplica, Handover
-from simsys.serving.replica import Replica
+from simsys.serving.handover import Handover
+from simsys.serving.engine import Engine
 from simsys.serving.source import Source
 
 if TYPE_CHECKING:
@@ -104,15 +104,15 @@ def _wrong_sum(prefill: int, decode: int, replicas: int) -> ReplicasProblem:
     return ReplicasProblem(DISAGGREGATED, text, edits)
 
 
-def start_source(job: ServingJob, executor: Executor, engines: Sequence[Replica]) -> Source:
+def start_source(job: ServingJob, executor: Executor, engines: Sequence[Engine]) -> Source:
     """Let requests come to the engines of a job: all of them, the first ones or those that are on."""
     settings, seed = job.settings, job.config.simulation.seed
     module, options = module_options(settings.router, Router, settings.router_options, "serving.router_options")
     env, requests, probes, late_s = executor.env, job.requests, executor.probes, job.api_s
     if settings.disaggregated is not None:
         split, decode_pool = settings.disaggregated, job.pools[-1]
-        decoding = [engine for engine in engines if isinstance(engine, DecodingReplica)]
-        prefilling = [engine for engine in engines if not isinstance(engine, DecodingReplica)]
+        decoding = [engine for engine in engines if isinstance(engine.scheduler, FetchingScheduler)]
+        prefilling = [engine for engine in engines if not isinstance(engine.scheduler, FetchingScheduler)]
         token_bytes = [decode_pool.token_bytes(stage) for stage in job.stage_numbers]
         # Its own stream, lest two routers that draw make the same choices.
         decode_router = FRAMEWORKS.get(split.decode_router, Router)(decoding, seed + 1)

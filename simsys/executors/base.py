@@ -21,8 +21,8 @@ from simsys.executors.mail import Mail
 from simsys.executors.meeting import Meeting, check_group
 from simsys.executors.steps.launches import NO_LAUNCHES, Launches
 from simsys.executors.steps.pass_cost import PassCost
-from simsys.executors.steps.steppers import NAME as STEP
-from simsys.executors.steps.steppers import Passes, PassOn
+from simsys.executors.steps.passes import NAME as STEP
+from simsys.executors.steps.passes import Passes, PassOn
 from simsys.executors.streams import Stream
 from simsys.model.work import Precision
 from simsys.ops import (

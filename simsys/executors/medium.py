@@ -19,7 +19,8 @@ from simsys.executors.meets import Use
 from simsys.executors.steps.pipeline_cost import Stages
 from simsys.executors.steps.pipeline_jump import Pipeline, PipelineJump
 from simsys.executors.steps.step_log import StepLog
-from simsys.executors.steps.steppers import Jump, PassOn
+from simsys.executors.steps.closed_form import ClosedFormRuns
+from simsys.executors.steps.passes import PassOn
 from simsys.model.work import Work
 from simsys.ops import Collective, Compute, Forward, HostWork, Operation, Pass, PassOperation, Pipelined, Program, Send
 from simsys.parallel.layout import Group
@@ -108,9 +109,9 @@ class MediumDetail(ComputeAhead, ClosedForms):
             return super().stepper(team, plan, done)
         return self._jump(team)(self, team, plan, done, self.tally, 1 if self.model.stepping else sys.maxsize)
 
-    def _jump(self, team: Group) -> type[Jump]:
+    def _jump(self, team: Group) -> type[ClosedFormRuns]:
         """What carries out a team's runs of steps."""
-        return Jump
+        return ClosedFormRuns
 
     def pipeline(
         self,

@@ -13,8 +13,8 @@ from simsys.executors.communicator import Communicator
 from simsys.executors.medium import MediumDetail
 from simsys.executors.meeting import Part
 from simsys.executors.queued import QueuedCollectives
-from simsys.executors.steps.occupying_jump import OccupyingJump
-from simsys.executors.steps.steppers import Jump
+from simsys.executors.steps.occupied import OccupiedRuns
+from simsys.executors.steps.closed_form import ClosedFormRuns
 from simsys.ops import Collective, Forward, Program, Send, Transfer
 from simsys.parallel.layout import Group
 from simsys.platform.device import Device
@@ -143,9 +143,9 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
             device.busy_s -= compute_s
         self._passing.clear()
 
-    def _jump(self, team: Group) -> type[Jump]:
+    def _jump(self, team: Group) -> type[ClosedFormRuns]:
         """A team of one sends nothing."""
-        return OccupyingJump if team.size > 1 else Jump
+        return OccupiedRuns if team.size > 1 else ClosedFormRuns
 
     def program(self, op: Program) -> Event:
         """Run the passes one by one."""

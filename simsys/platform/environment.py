@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 import simpy
 from simpy.core import BoundClass, StopSimulation
 from simpy.events import NORMAL, URGENT, AllOf, AnyOf, Event, EventPriority, Process, Timeout
+
+from simsys.platform.agenda import Agenda
 
 Callback = Callable[[Event], None]
 
@@ -23,6 +26,11 @@ def boundary(rank: int) -> EventPriority:
 
 AFTERWARDS = EventPriority(1 << 30)
 """Priority of what follows from the ends of steps of the same moment, after all of them."""
+
+
+def waking(rank: int) -> EventPriority:
+    """Priority of an idle engine's waking, by its rank: after all that follows from steps that end at its moment."""
+    return EventPriority(AFTERWARDS + 1 + rank)
 
 
 class At(Event):
@@ -104,6 +112,11 @@ class Environment(simpy.Environment):
         """Let a scheduled event not happen, so that the clock does not go on for its sake; takes a look at all."""
         self._queue[:] = [entry for entry in self._queue if entry[3] is not event]
         heapify(self._queue)
+
+    @cached_property
+    def agenda(self) -> Agenda:
+        """What is due at known times, carried out by one process, which starts when it is first asked for."""
+        return Agenda(self)
 
     @property
     def events_scheduled(self) -> int:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from simsys.platform.environment import At, Environment
 from simsys.probes import Probes
-from simsys.serving.replica import Replica
+from simsys.serving.engine import Engine
 from simsys.serving.router import Router
 
 ROUNDING = 1e-9
@@ -61,10 +61,10 @@ class Autoscaler:
     def __init__(
         self,
         env: Environment,
-        engines: Sequence[Replica],
+        engines: Sequence[Engine],
         count: int,
         rule: ScalingRule,
-        make_router: Callable[[Sequence[Replica]], Router],
+        make_router: Callable[[Sequence[Engine]], Router],
         probes: Probes,
     ) -> None:
         self.replicas = engines
@@ -76,12 +76,12 @@ class Autoscaler:
         self._draining: list[int] = []
         self._few_since_s = math.inf
         self._idle_since_s: dict[int, float] = {}
-        self._seen: list[Replica] = []
+        self._seen: list[Engine] = []
         self._look_number, self._armed, self._stopped = 0, False, False
         self._changed()
         self._router = make_router(self._seen)
 
-    def route(self, request: int) -> Replica:
+    def route(self, request: int) -> Engine:
         """The replica for a request that arrives now."""
         replica = self._router.route(request)
         if self._rule.min_replicas < self._rule.max_replicas:
@@ -195,5 +195,5 @@ class Autoscaler:
             hook(len(self._on), paid, self._env.now)
 
 
-def _outstanding(engine: Replica) -> int:
+def _outstanding(engine: Engine) -> int:
     return engine.outstanding

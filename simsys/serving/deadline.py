@@ -8,7 +8,7 @@ from simpy.events import Event, EventPriority
 
 from simsys.platform.environment import AFTERWARDS, Environment
 from simsys.probes import Probes
-from simsys.serving.replica import Replica
+from simsys.serving.engine import Engine
 from simsys.serving.source import Source
 
 LAST = EventPriority(AFTERWARDS << 2)
@@ -34,7 +34,7 @@ class Deadline:
         env: Environment,
         time_s: float,
         source: Source,
-        engines: Sequence[Replica],
+        engines: Sequence[Engine],
         probes: Probes,
         stop_hardware: Callable[[], None],
     ) -> None:

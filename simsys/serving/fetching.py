@@ -17,8 +17,6 @@ class FetchingScheduler(Scheduler):
         """Waiting requests whose caches other replicas hold; none unless serving is disaggregated."""
         self.start_fetch: Callable[[int], None] | None = None
         """Lets the cache of one of them come."""
-        self.fetching: dict[int, None] = {}
-        """Requests whose caches are under way. They run, as they hold blocks, but neither decode nor have a prompt."""
 
     def fetch(self, request: int) -> bool:
         """Take blocks for the cache of a waiting request and let it come; False if that must wait, as in `admit`."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from simsys.probes import Probes
 from simsys.serving.fetching import FetchingScheduler
-from simsys.serving.replica import Replica
+from simsys.serving.engine import Engine
 from simsys.serving.router import Router
 
 if TYPE_CHECKING:
@@ -21,37 +21,6 @@ if TYPE_CHECKING:
 
 KV_TRANSFER = "kv_transfer"
 """The name of the transfers, for observers."""
-
-
-class DecodingReplica(Replica):
-    """A replica that goes on with requests of others.
-
-    Args:
-        scheduler: The policy.
-        given: Whatever else a `Replica` is given.
-        named: Likewise.
-    """
-
-    def __init__(self, scheduler: FetchingScheduler, *given: Any, **named: Any) -> None:
-        super().__init__(scheduler, *given, **named)
-        self.fetching_scheduler = scheduler
-
-    def fetched(self, request: int) -> None:
-        """The cache of a request has arrived: it decodes from the next step on."""
-        self._joining.append(request)
-        self.ask_again()
-
-    def _decodes(self, request: int) -> bool:
-        return super()._decodes(request) and request not in self.fetching_scheduler.fetching
-
-    def _next(self) -> None:
-        for request in self._joining:
-            del self.fetching_scheduler.fetching[request]
-            self._decode.add(request)
-            for hook in self._probes.request_joined:
-                hook(request, self.rank, self._env.now)
-        self._joining.clear()
-        super()._next()
 
 
 class Handover:
@@ -68,29 +37,31 @@ class Handover:
 
     def __init__(
         self,
-        prefilling: Sequence[Replica],
-        decoding: Sequence[DecodingReplica],
+        prefilling: Sequence[Engine],
+        decoding: Sequence[Engine],
         router: Router,
         env: Environment,
         probes: Probes,
         token_bytes: Sequence[float],
     ) -> None:
         self._router, self._env, self._probes, self._token_bytes = router, env, probes, token_bytes
-        self._holders: dict[int, Replica] = {}
+        self._holders: dict[int, Engine] = {}
         for source in prefilling:
             source.hand_over = partial(self._leave, source)
         for target in decoding:
-            target.fetching_scheduler.elsewhere = self._holders
-            target.fetching_scheduler.start_fetch = partial(self._start, target)
+            scheduler = target.scheduler
+            assert isinstance(scheduler, FetchingScheduler)
+            scheduler.elsewhere = self._holders
+            scheduler.start_fetch = partial(self._start, target)
 
-    def _leave(self, source: Replica, request: int) -> None:
+    def _leave(self, source: Engine, request: int) -> None:
         """A request has its first token: it waits where it is to decode, and keeps its cache here."""
         self._holders[request] = source
         target = self._router.route(request)
         target.scheduler.waiting.append(request)
         target.notice(request)
 
-    def _start(self, target: DecodingReplica, request: int) -> None:
+    def _start(self, target: Engine, request: int) -> None:
         source, started_s = self._holders.pop(request), self._env.now
         tokens = source.sequences.computed_tokens[request]
         nbytes = [tokens * each for each in self._token_bytes]
@@ -98,7 +69,7 @@ class Handover:
 
         def arrived(_: object) -> None:
             source.give_back(request)
-            target.fetched(request)
+            target.join(request)
             for hook in self._probes.kv_transferred:
                 hook(request, started_s, self._env.now, whole)
 

@@ -25,9 +25,6 @@ class PrefillPhase(ABC):
         sequences: The requests.
     """
 
-    inlined: ClassVar[bool] = False
-    """Whether a replica's loop (`steps/express.py`) may do what this very class does, not one derived from it."""
-
     def __init__(self, sequences: Sequences) -> None:
         self.sequences = sequences
 
@@ -50,9 +47,6 @@ class DecodePhase(ABC):
 
     plain: ClassVar[bool] = True
     """Whether every step has one token of each sequence; if not, `beside` says what it has."""
-    inlined: ClassVar[bool] = False
-    """Whether a replica's loop (`steps/express.py`) may do what this very class does, not one derived from it."""
-
     queries: int = 1
     """Tokens of each sequence that a step processes."""
 

@@ -10,7 +10,7 @@ from simsys.config.base import Configurable
 from simsys.rng import stream
 
 if TYPE_CHECKING:
-    from simsys.serving.replica import Replica
+    from simsys.serving.engine import Engine
 
 
 class Router(Configurable, ABC):
@@ -25,17 +25,14 @@ class Router(Configurable, ABC):
 
     scales: ClassVar[bool] = True
     """Whether replicas may come and go; not if it treats those it is given at first differently."""
-    inlined: ClassVar[bool] = False
-    """Whether this very class, not one derived from it, need not be asked where there is one replica, and asks several
-    for nothing but `outstanding`, `free_blocks` and `cached_tokens`."""
 
-    def __init__(self, replicas: Sequence[Replica], seed: int, options: Any = None) -> None:
+    def __init__(self, replicas: Sequence[Engine], seed: int, options: Any = None) -> None:
         self.replicas = replicas
         self.options: Any = self.Options() if options is None else options
         self._rng = stream(seed, "router")
 
     @abstractmethod
-    def route(self, request: int) -> Replica:
+    def route(self, request: int) -> Engine:
         """The replica for a request that arrives now."""
 
     def draw(self) -> float:

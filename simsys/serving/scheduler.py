@@ -41,8 +41,6 @@ class Scheduler(Configurable, ABC):
     """Whether prompts and decoding sequences share a step; if not, a step with chunks runs these alone."""
     cuts_prompts: ClassVar[bool] = True
     """Whether a prompt may be spread over steps; if not, one beyond the tokens of a step is refused."""
-    inlined: ClassVar[bool] = False
-    """Whether a replica's loop (`steps/express.py`) may do what this very class does, not one derived from it."""
 
     def __init__(
         self,
@@ -63,6 +61,8 @@ class Scheduler(Configurable, ABC):
         """Requests that hold cache, in order of admission."""
         self.prefilling: dict[int, None] = {}
         """Those of them whose prompt is not complete."""
+        self.fetching: dict[int, None] = {}
+        """Requests that run, as they hold blocks, but whose caches are still under way from elsewhere."""
         self.preempted = False
         """Whether a request has been preempted since the last step."""
         self.swap: SwapSpace | None = None

@@ -35,7 +35,7 @@ from simsys.platform.environment import Environment
 from simsys.probes import Probe, Probes
 from simsys.serving.host_costs import HostCosts
 from simsys.serving.kv_cache import PagedKVCache
-from simsys.serving.replica import Replica
+from simsys.serving.engine import Engine
 from simsys.serving.requests import RequestTable
 from simsys.serving.source import Source
 from simsys.starter import Stepper
@@ -242,12 +242,12 @@ class ServingCase:
         run.operations = executor.operations if isinstance(executor, Recording) else []
         return run
 
-    def _replica(self, executor: Executor, sequences: Sequences, team: Team) -> Replica:
+    def _replica(self, executor: Executor, sequences: Sequences, team: Team) -> Engine:
         kv = PagedKVCache(self.num_blocks, self.block_size)
         phases = self.prefill(sequences), self.decode(sequences, kv)
         scheduler = self.scheduler(self.options, sequences, kv, *phases, executor.env, executor.probes)
         watch_schedule(scheduler)
-        replica = Replica(
+        replica = Engine(
             scheduler,
             team,
             executor.env,
@@ -280,9 +280,6 @@ class WatchedSteps:
         self._stepper, self._done, self._run = make(self._ended), done, run
         self._each: tuple[float, float, float] = (0, 0, 0)
         self.cut, self.passed, self.stop = self._stepper.cut, self._stepper.passed, self._stepper.stop
-
-    def hasten(self, replica: Replica, source: Source) -> None:
-        """Every step is to be seen here."""
 
     def run(self, batch: Batch, steps: int, host_s: float, more_pairs: float = 0.0) -> None:
         """As `Stepper.run`."""

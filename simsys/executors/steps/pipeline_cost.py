@@ -8,7 +8,7 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from simsys.executors.steps.step_times import StepTimes
-from simsys.executors.steps.steppers import NAME
+from simsys.executors.steps.passes import NAME
 from simsys.model.batch import Batch
 from simsys.ops import Forward, Pipelined, Send
 from simsys.parallel.layout import Group

@@ -18,15 +18,13 @@ from simpy.events import Event
 
 from simsys.executors.steps.pipeline_cost import Lines, StageLine, Stages
 from simsys.executors.steps.step_log import StepLog
-from simsys.executors.steps.steppers import NAME
+from simsys.executors.steps.passes import NAME
 from simsys.model.batch import Batch
 from simsys.ops import Forward
 from simsys.platform.environment import Recurring, boundary
 
 if TYPE_CHECKING:
     from simsys.executors.base import Executor
-    from simsys.serving.replica import Replica
-    from simsys.serving.source import Source
 
 FEWEST, MOST = 64, 4096
 """Steps that are foreseen: few after an interruption, twice as many each time if there is none."""
@@ -246,9 +244,6 @@ class PipelineJump:
         """Those of them that have begun, as far as the pipeline has noted it."""
         self.ends_s: list[float] = []
         """When those have ended of which it has noted it."""
-
-    def hasten(self, replica: Replica, source: Source) -> None:
-        """What is between the steps is left to the replica."""
 
     def decode(self, sequences: int, context_tokens: int, steps: int, host_s: float) -> None:
         """Start a run of at most so many steps without prompts."""

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator, Sequence
-from struct import pack
 from typing import TYPE_CHECKING
 
 from simsys.executors.steps.step_times import StepTimes
 
 if TYPE_CHECKING:
     from simsys.executors.base import Executor
-    from simsys.serving.kv_cache import PagedKVCache
 
 NUMBERS = 6 * 512
 """How many numbers are noted before the probes are told."""
-FEW, MANY = 8 * 64, 8 * 2048
-"""Of the numbers that a loop keeps, fewer are told later, and more at once."""
-NO_NOTE = -1
-"""In place of the blocks that were taken, where no note is to be made of the engine."""
 
 Run = tuple[float, float, float, float, float, float]
 """What `Probe.steps` tells of a run of steps."""
@@ -62,41 +55,6 @@ class StepLog:
         if runs:
             for hook in self._executor.probes.steps:
                 hook(self._rank, runs)
-
-    def take(self, entries: list[float], kv: PagedKVCache) -> None:
-        """Note runs, and make the engine's notes of how each began; leave no entries.
-
-        Args:
-            entries: Eight numbers for each run: those that probes are told; how many blocks of the cache were free;
-                and how many decoding had taken, or `NO_NOTE`. If nothing was to do, a run without steps says so.
-            kv: The cache, with which the notes are kept.
-        """
-        if len(entries) < FEW:
-            self._take_few(entries, kv.fresh_notes)
-            return
-        import numpy as np
-
-        self.tell()
-        table = np.frombuffer(pack(f"{len(entries)}d", *entries)).reshape(-1, 8)
-        entries.clear()
-        if kv.fresh_notes is not None:
-            kv.store_notes(table[table[:, 7] != NO_NOTE][:, [0, 6, 7, 2]])
-        runs = array("d", table[table[:, 1] > 0.0, :6].tobytes())
-        if runs:
-            for hook in self._executor.probes.steps:
-                hook(self._rank, runs)
-
-    def _take_few(self, entries: list[float], notes: list[float] | None) -> None:
-        """The same without arrays, of which each costs more than some numbers do."""
-        for place in range(0, len(entries), 8):
-            started_s, steps, decoding, _, _, _, free, taken = entries[place : place + 8]
-            if steps:
-                self.runs += entries[place : place + 6]
-            if notes is not None and taken != NO_NOTE:
-                notes += (started_s, free, taken, decoding)
-        entries.clear()
-        if len(self.runs) >= NUMBERS:
-            self.tell()
 
 
 def stretches(

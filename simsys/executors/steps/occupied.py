@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Any
+from math import inf
+from typing import Any
 
-from simsys.executors.steps.signals import NEVER_AGAIN
-from simsys.executors.steps.steppers import Jump
+from simsys.executors.steps.closed_form import NEVER_AGAIN, ClosedFormRuns
 from simsys.platform.occupancy import Footprint, Occupant
-
-if TYPE_CHECKING:
-    from simsys.serving.replica import Replica
-    from simsys.serving.source import Source
 
 DRIFT = 0.005
 """By how much steps may take longer than the first of those that occupy their links as much as this one does."""
 
 
-class OccupyingJump(Jump):
-    """Steps whose collectives, spread over each of them, occupy the team's links; takes the arguments of `Jump`.
+class OccupiedRuns(ClosedFormRuns):
+    """Steps whose collectives, spread over each of them, occupy the team's links; takes the arguments of `ClosedFormRuns`.
 
     What a step does on links, as a share of its time, is what the first step since the anchor does, and the anchor is
     moved before that is too far off. So the rates of all that meet stay as they are as long as no batch changes, and
@@ -38,9 +34,6 @@ class OccupyingJump(Jump):
         self._rate, self._since_s, self._worked_s = 1.0, 0.0, 0.0  # since when, and what had been done by then
         self._booked = self._last = 0  # steps since the anchor: those that are booked, the last that keeps its load
 
-    def hasten(self, replica: Replica, source: Source) -> None:
-        """The loop knows of no rates."""
-
     def slow_down(self, rate: float) -> None:
         """Go on at another rate from now on."""
         now_s, under_way = self._env._now, self._from < self._to
@@ -51,7 +44,7 @@ class OccupyingJump(Jump):
             self._since_s = now_s
         self._rate = rate
         if under_way:
-            self._arm()
+            self._end_at(self._boundary_s(self._to))
 
     def passed(self) -> int:
         """How many steps of the run have ended before what happens now."""
@@ -64,7 +57,7 @@ class OccupyingJump(Jump):
         if end < self._to:
             self._book_work(end, self._rate)
         self._from = self._to = end
-        self._due_s = -1.0
+        self.due_s = inf
         self._leave()
         return end - first
 
@@ -84,7 +77,7 @@ class OccupyingJump(Jump):
 
     def _run(self, steps: int) -> None:
         self._to = min(self._from + min(steps, self._longest), self._last)
-        self._arm()
+        self._end_at(self._boundary_s(self._to))
 
     def _occupy(self, seconds: float) -> None:
         """Let others on the links know what is done there now, in steps of so many seconds on idle links."""
@@ -110,14 +103,6 @@ class OccupyingJump(Jump):
             self._occupancy.leave(self._presence)
             self._host_s = NEVER_AGAIN
 
-    def _arm(self) -> None:
-        due_s = self._boundary_s(self._to)
-        if due_s < self._due_s:
-            self._env.withdraw(self._tick)
-        self._due_s = due_s
-        if not self._ahead:
-            self._tick.arm(due_s, self._priority)
-
     def _boundary_s(self, steps: int) -> float:
         left_s = self._times.elapsed(steps) - self._worked_s
         return self._since_s + (left_s / self._rate if left_s > 0.0 else 0.0)
@@ -134,18 +119,20 @@ class OccupyingJump(Jump):
             steps -= 1
         while steps < last and self._boundary_s(steps) < now_s:
             steps += 1
-        if self._env.priority >= self._priority and self._boundary_s(steps) == now_s:
+        if self._env.priority >= self.priority and self._boundary_s(steps) == now_s:
             steps += 1
         return steps - 1
 
-    def _end(self) -> None:
+    def happen(self) -> None:
         """The run under way ends now."""
         first, end = self._from, self._to
-        self._from = end
+        self._from, self._ended_s, self.due_s = end, self.due_s, inf
         self._book_until(end)
         if end == self._last:
             self._host_s = NEVER_AGAIN  # what comes next begins at a new anchor
+        self._ending = True
         self._done(end - first)
+        self._ending = False
         if self._from == self._to:
             self._leave()
 
@@ -184,16 +171,16 @@ class _Presence(Occupant):
     """That of a team on its links.
 
     Args:
-        jump: Its steps.
+        runs: Its steps.
     """
 
-    __slots__ = ("_jump",)
+    __slots__ = ("_runs",)
 
-    def __init__(self, jump: OccupyingJump) -> None:
+    def __init__(self, runs: OccupiedRuns) -> None:
         super().__init__()
-        self._jump = jump
+        self._runs = runs
 
     def go_on(self, rate: float) -> None:
         """Let the steps under way take longer or less long."""
         self.rate = rate
-        self._jump.slow_down(rate)
+        self._runs.slow_down(rate)

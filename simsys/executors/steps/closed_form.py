@@ -1,0 +1,242 @@
+"""A run of serving steps whose end is a sum in closed form, on hardware that the team has for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from typing import TYPE_CHECKING
+
+from simsys.executors.steps.passes import NAME
+from simsys.executors.steps.step_log import NUMBERS, StepLog
+from simsys.executors.steps.step_times import StepTimes
+from simsys.model.batch import Batch
+from simsys.ops import Forward
+from simsys.parallel.layout import Group
+from simsys.parallel.passes import ForwardPass
+from simsys.platform.environment import boundary
+
+if TYPE_CHECKING:
+    from simsys.executors.base import Executor
+    from simsys.executors.tally import Tally
+
+NEVER_AGAIN = -1.0
+"""Host time of a step that no other follows evenly."""
+
+
+class ClosedFormRuns:
+    """Runs of steps, each of which ends at the sum of its steps' durations; an entry of the environment's agenda.
+
+    Time is anchored: boundary j is at the start of the first step plus the sum of the first j durations, as long as
+    every batch follows from the one before. So it does not matter at which boundaries a run is cut.
+
+    Args:
+        executor: Knows what passes cost.
+        team: The ranks.
+        plan: One rank's share of the model.
+        done: Called at the end of a run of steps, with their number.
+        tally: Counts what the passes send.
+        longest: Longest run: 1 to step through all of them, with the same times.
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        team: Group,
+        plan: ForwardPass,
+        done: Callable[[int], None],
+        tally: Tally,
+        longest: int,
+    ) -> None:
+        self._env, self._probes = executor.env, executor.probes
+        self._team, self._plan, self._done = team, plan, done
+        self._tally = tally if team.size > 1 else None
+        self._longest = longest
+        self._beside = executor.model.async_scheduling  # whether the host works beside the pass, and not before it
+        self._op = Forward(team, plan, Batch(), 0.0, NAME)
+        self._cost = executor.pass_cost(self._op)
+        self._device = executor.platform.devices[team.ranks[0]]
+        self._collective_s = executor.communicator(team).seconds
+        self._batch: Batch | None = None
+        self._more_pairs = self._host_s = 0.0
+        self._tokens: float = 0  # of each step
+        self._sequences: float = 0  # that decode
+        self._context = 0  # of the first step, where there are no prompts
+        self._decode_costs: dict[int, tuple[float, float, float, float]] = {}
+        self._even = self._times = StepTimes(0.0, 0.0, 0.0)  # the former of all runs whose durations grow evenly
+        self._log = StepLog(executor, team.ranks[0])
+        self._logs = bool(executor.probes.steps)
+        self._anchor_s = 0.0
+        # Steps since the anchor: those that are booked, and those under way after them; and when these began.
+        self._from = self._to = 0
+        self._started_s = self._ended_s = -1.0
+        self._ending = False
+        self.due_s, self.priority = inf, boundary(team.ranks[0])
+        self._moved = executor.env.agenda.add(self)
+
+    def run(self, batch: Batch, steps: int, host_s: float, more_pairs: float = 0.0) -> None:
+        """Start a run of at most so many steps."""
+        if (
+            batch.tokens == self._tokens
+            and host_s == self._host_s
+            and more_pairs == self._more_pairs
+            and self._ended_s == self._env._now
+            and batch == self._after(self._from)
+        ):
+            self._go_on(steps)
+            return
+        self._batch, self._more_pairs, self._host_s = batch, more_pairs, host_s
+        self._tokens, self._sequences, self._context = batch.tokens, batch.decode_sequences, 0
+        before_s, least_s = (0.0, host_s) if self._beside else (host_s, 0.0)
+        if steps > 1:
+            times = self._cost.step_times(batch, more_pairs, before_s, self._collective_s)
+        else:
+            compute_s, exchange_s = self._cost.step_seconds(*batch[:6], self._collective_s)
+            times = self._even
+            times.idle_s = idle_s = exchange_s + before_s
+            times.first_s, times.growth_s = compute_s + idle_s, 0.0
+            self._host_s = NEVER_AGAIN  # since how it would grow is not known
+        self._times = times if times.first_s >= least_s else times.at_least(least_s)
+        self._begin(steps)
+
+    def decode(self, sequences: int, context_tokens: int, steps: int, host_s: float) -> None:
+        """Start a run of at most so many steps without prompts."""
+        if (
+            sequences == self._tokens
+            and context_tokens == self._context + self._from * sequences
+            and self._ended_s == self._env._now
+            and host_s == self._host_s
+            and self._more_pairs == 0.0
+        ):
+            self._go_on(steps)
+            return
+        self._batch, self._more_pairs, self._host_s = None, 0.0, host_s
+        self._tokens = self._sequences = sequences
+        self._context = context_tokens
+        steepest_from, fixed_s, per_token_s, exchange_s = self._decode_costs.get(sequences) or self._costs_of(sequences)
+        before_s, least_s = (0.0, host_s) if self._beside else (host_s, 0.0)
+        if context_tokens >= steepest_from:
+            times = self._even
+            times.first_s = fixed_s + per_token_s * context_tokens + before_s
+            times.growth_s, times.idle_s = per_token_s * sequences, exchange_s + before_s
+        else:
+            times = self._cost.step_times(self._after(0), 0.0, before_s, self._collective_s)
+        self._times = times if times.first_s >= least_s else times.at_least(least_s)
+        self._begin(steps)
+
+    def _costs_of(self, sequences: int) -> tuple[float, float, float, float]:
+        """What steps of so many sequences cost from a context on: that, a constant, per token, and for collectives."""
+        found = self._cost.step_costs(sequences, sequences, False, self._collective_s, alone=sequences == 1)
+        fixed_s = found.compute_s + found.exchange_s + found.steepest_s
+        costs = found.steepest_from, fixed_s, found.per_token_s, found.exchange_s
+        self._decode_costs[sequences] = costs
+        return costs
+
+    def _begin(self, steps: int) -> None:
+        """A run whose durations are known now begins."""
+        now_s, free_at_s, times = self._env._now, self._device.free_at_s, self._times
+        self._anchor_s = self._started_s = started_s = now_s if now_s >= free_at_s else free_at_s
+        self._from = 0
+        self._to = to = steps if steps <= self._longest else self._longest
+        if times.kinks:
+            self.due_s = started_s + times.elapsed(to)
+        else:
+            self.due_s = started_s + (to * times.first_s + times.growth_s * (to * (to - 1) * 0.5))
+        if not self._ending:
+            self._moved()
+
+    def _go_on(self, steps: int) -> None:
+        self._started_s = self._ended_s
+        self._to = self._from + (steps if steps <= self._longest else self._longest)
+        self._end_at(self._boundary_s(self._to))
+
+    def _end_at(self, time_s: float) -> None:
+        """The run under way ends at another time than was said."""
+        self.due_s = time_s
+        if not self._ending:
+            self._moved()
+
+    def cut(self) -> None:
+        """End the run at the first boundary that is not before now."""
+        to = self._from + 1 + self.passed()
+        if to < self._to:
+            self._to = to
+            self._end_at(self._boundary_s(to))
+
+    def passed(self) -> int:
+        """How many steps of the run have ended before what happens now."""
+        env = self._env
+        return self._times.passed(self._anchor_s, env._now, self._from, self._to, now=env.priority >= self.priority)
+
+    def stop(self) -> int:
+        """End now, with the steps that have ended; return how many of the run have."""
+        first, end, last = self._from, self._from + self.passed(), self._to
+        self._to, self.due_s = first, inf
+        if first < end:
+            self._book(first, end, self._boundary_s(end))
+        if end < last:
+            self._book_work(end)
+        return end - first
+
+    def _book_work(self, step: int, rate: float = 1.0) -> None:
+        """Of the step under way, GPUs may have done their part already."""
+        work = self._times.work
+        if work is None or self._boundary_s(step) + work.duration(step) / rate > self._env._now:
+            return
+        self._device.busy_s += work.computing_s(step, step + 1, work.duration(step))
+        if self._tally is not None:
+            self._tally.passed(self._op, self._after(0))
+
+    def _boundary_s(self, steps: int) -> float:
+        """When so many steps since the anchor have ended."""
+        return self._anchor_s + self._times.elapsed(steps)
+
+    def _after(self, steps: int) -> Batch:
+        """The batch of a step, counted from the anchor."""
+        first = self._batch
+        if first is None:
+            size = self._sequences
+            return Batch(size, size, 0.0, 0, self._context + steps * size, size)
+        return first._replace(
+            attention_pairs=first.attention_pairs + steps * self._more_pairs,
+            prompt_context_tokens=first.prompt_context_tokens + steps * (first.tokens - first.decode_sequences),
+            decode_context_tokens=first.decode_context_tokens + steps * first.decode_sequences,
+        )
+
+    def happen(self) -> None:
+        """The run under way ends now."""
+        first, end = self._from, self._to
+        self._from, self._ended_s, self.due_s = end, self.due_s, inf
+        self._book(first, end, self._ended_s)
+        self._ending = True
+        self._done(end - first)
+        self._ending = False
+
+    def _book(self, first: int, end: int, ended_s: float) -> None:
+        """Note that steps have ended."""
+        steps, started_s, times, device = end - first, self._started_s, self._times, self._device
+        device.free_at_s = ended_s
+        if times.work is None:
+            device.busy_s += ended_s - started_s - steps * times.idle_s
+        else:
+            device.busy_s += times.computing_s(first, end, ended_s - started_s)
+        if self._tally is not None:
+            self._tally.passed(self._op, self._after(0), steps)
+        if self._probes.operation:
+            self._tell_passes(first, end)
+        if self._logs:
+            if times.kinks:
+                self._log.add(self._tokens, self._sequences, started_s, first, steps, times)
+                return
+            runs, decoding, growth_s = self._log.runs, self._sequences, times.growth_s
+            runs += (started_s, steps, decoding, self._tokens - decoding, times.first_s + growth_s * first, growth_s)
+            if len(runs) >= NUMBERS:
+                self._log.tell()
+
+    def _tell_passes(self, first: int, end: int) -> None:
+        started_s = self._started_s
+        for step in range(first, end):
+            ended_s = self._boundary_s(step + 1)
+            op = Forward(self._team, self._plan, self._after(step), self._host_s, NAME)
+            for hook in self._probes.operation:
+                hook(op, started_s, ended_s)
+            started_s = ended_s

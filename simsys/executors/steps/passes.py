@@ -1,0 +1,81 @@
+"""Consecutive steps of a serving team, each a forward pass of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from simpy.events import Event
+
+from simsys.executors.steps.step_log import StepLog
+from simsys.executors.steps.step_times import StepTimes
+from simsys.model.batch import Batch
+from simsys.platform.environment import At
+
+if TYPE_CHECKING:
+    from simsys.executors.base import Executor
+
+NAME = "step"
+"""The name of the passes, for observers."""
+
+
+PassOn = Callable[[Batch, float], Event]
+"""Passes a batch through a model, after so many seconds of host work; the event fires at the end."""
+
+
+class Passes:
+    """Every step is a forward pass of its own, after which the team is asked again.
+
+    Args:
+        executor: Carries out the passes.
+        rank: The first rank of the team.
+        forward: Passes a batch through the model, after so many seconds of host work.
+        done: Called after a run of steps, with their number.
+        beside: Whether the host works beside the pass, and not before it.
+    """
+
+    def __init__(
+        self, executor: Executor, rank: int, forward: PassOn, done: Callable[[int], None], *, beside: bool = False
+    ) -> None:
+        self._executor, self._env = executor, executor.env
+        self._forward, self._done, self._beside = forward, done, beside
+        self._batch = Batch()
+        self._started_s = self._host_ends_s = 0.0
+        self._stopped = False
+        self._log = StepLog(executor, rank)
+
+    def decode(self, sequences: int, context_tokens: int, steps: int, host_s: float) -> None:
+        """The same without prompts."""
+        self.run(Batch(sequences, sequences, 0.0, 0, context_tokens, sequences), steps, host_s)
+
+    def run(self, batch: Batch, steps: int, host_s: float, more_pairs: float = 0.0) -> None:
+        """Start the first of at most so many steps."""
+        self._batch, self._started_s = batch, self._env._now
+        self._host_ends_s = self._started_s + host_s if self._beside else 0.0
+        event = self._forward(batch, 0.0 if self._beside else host_s)
+        if event.callbacks is None:  # it took no time
+            event = At(self._env, self._env._now)
+        event.callbacks.append(self._ended)
+
+    def cut(self) -> None:
+        """The team is asked after every step anyway."""
+
+    def passed(self) -> int:
+        """Nothing has passed that has not been told."""
+        return 0
+
+    def stop(self) -> int:
+        """End now, without the step under way."""
+        self._stopped = True
+        return 0
+
+    def _ended(self, _: Event) -> None:
+        if self._stopped:
+            return
+        if self._env._now < self._host_ends_s:
+            At(self._env, self._host_ends_s, self._ended)
+            return
+        if self._executor.probes.steps:
+            times = StepTimes(self._env._now - self._started_s, 0.0, 0.0)
+            self._log.add(self._batch.tokens, self._batch.decode_sequences, self._started_s, 0, 1, times)
+        self._done(1)

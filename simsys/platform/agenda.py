@@ -1,0 +1,135 @@
+"""One SimPy process for all that is due at known times: no event for each, as long as nothing else comes first.
+
+Runs of serving steps and arrivals of requests come in millions, and each is known beforehand: when it is due and what
+happens then. An `Agenda` keeps them in a heap of its own. Its process takes whichever is due next and sets the clock,
+and yields exactly when something in SimPy's queue comes first; so beside other processes, under ``run(until=…)`` and
+with failures it is an ordinary process, and alone it needs no events at all.
+
+Entries of one moment happen in the order of their priorities, which are those of SimPy's events (`environment.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from heapq import heappop, heappush, heapreplace
+from math import inf
+from typing import TYPE_CHECKING, Any, Protocol
+
+from simpy.events import Event
+
+if TYPE_CHECKING:
+    from simsys.platform.environment import Environment
+
+
+class Due(Protocol):
+    """Something that happens again and again, each time at a known moment."""
+
+    due_s: float
+    """When it happens next; infinity if that is not known."""
+    priority: int
+    """Its place among what happens at that moment."""
+
+    def happen(self) -> None:
+        """It is due: act, and set `due_s` anew. The agenda looks at `due_s` afterwards."""
+
+
+class Agenda:
+    """Carries out its entries in order of time.
+
+    Args:
+        env: The environment whose clock it sets; one agenda serves all jobs in it.
+    """
+
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+        self._entries: list[Due] = []
+        self._number_of: dict[int, int] = {}
+        self._heap: list[tuple[float, int, int]] = []  # when, its priority, and whose; stale where `due_s` differs
+        self._tick = Event(env)
+        self._tick._ok, self._tick._value = True, None
+        self._asleep, self._armed_for = False, (inf, 0)
+        env.process(self._live())
+
+    def add(self, entry: Due) -> Callable[[], None]:
+        """Take up an entry, which need not be due yet.
+
+        Returns:
+            What to call whenever the entry becomes due at another time than it has set in `Due.happen`.
+        """
+        number = len(self._entries)
+        self._entries.append(entry)
+
+        def moved() -> None:
+            if entry.due_s < inf:
+                heappush(self._heap, (entry.due_s, entry.priority, number))
+                if self._asleep and (entry.due_s, entry.priority) < self._armed_for:
+                    self._arm(entry.due_s, entry.priority)
+
+        moved()
+        return moved
+
+    def _arm(self, time_s: float, priority: int) -> None:
+        """Let the process go on at a moment at the latest."""
+        env = self._env
+        self._armed_for = time_s, priority
+        heappush(env._queue, (time_s, priority, next(env._eid), self._tick))  # type: ignore[misc]
+
+    def _live(self) -> Generator[Event, Any, None]:
+        env, entries, heap, tick = self._env, self._entries, self._heap, self._tick
+        queue = env._queue
+        while True:
+            if heap:
+                key = heap[0]
+                time_s, priority, number = key
+                entry = entries[number]
+                if entry.due_s != time_s or entry.priority != priority:
+                    heappop(heap)
+                    continue
+                if not queue or queue[0][0] > time_s or (queue[0][0] == time_s and queue[0][1] > priority):
+                    env._now, env.priority = time_s, priority
+                    entry.happen()
+                    due_s = entry.due_s
+                    if due_s < inf:
+                        if heap[0] is key:
+                            heapreplace(heap, (due_s, entry.priority, number))
+                        else:
+                            heappush(heap, (due_s, entry.priority, number))
+                    continue
+                if queue[0][3] is tick:
+                    heappop(queue)
+                    continue
+                self._arm(time_s, priority)
+            self._asleep = True
+            yield tick
+            self._asleep, self._armed_for = False, (inf, 0)
+            tick.callbacks = []
+
+
+class Later:
+    """Callbacks at times that become known on the way, such as the end of a pause; all have one priority.
+
+    Args:
+        agenda: Carries them out.
+        priority: Their place among what happens at the same moment.
+    """
+
+    def __init__(self, agenda: Agenda, priority: int) -> None:
+        self.due_s, self.priority = inf, priority
+        self._calls: list[tuple[float, int, Callable[[int], None], int]] = []
+        self._count = 0
+        self._moved = agenda.add(self)
+
+    def call(self, time_s: float, callback: Callable[[int], None], argument: int) -> None:
+        """Call `callback` with an argument at a time, after those that were asked for before at the same time."""
+        self._count += 1
+        heappush(self._calls, (time_s, self._count, callback, argument))
+        if time_s < self.due_s:
+            self.due_s = time_s
+            self._moved()
+
+    def happen(self) -> None:
+        """The first of the callbacks is due."""
+        _, _, callback, argument = heappop(self._calls)
+        self.due_s = inf
+        callback(argument)
+        self.due_s = self._calls[0][0] if self._calls else inf

@@ -1,0 +1,438 @@
+"""The serving engine: run after run of steps under one scheduler, and what a router may ask about it.
+
+A *run* is a number of steps with one batch: nothing arrives that the policy wants, nothing ends and memory suffices.
+Between two runs the engine books what the steps have done, asks the policy, and begins the next run; it does so in the
+same way at every level of detail and for every policy. How long a run takes, and in how many events, is the business
+of a `Stepper`.
+
+One scheduler drives all ranks of an engine: had each rank its own, two ranks could decide differently about the same
+queue, and their collectives would never match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf
+from sys import maxsize
+from typing import TYPE_CHECKING
+
+from simpy.events import Event
+
+from simsys.errors import UsageError
+from simsys.model.batch import Batch
+from simsys.platform.environment import Environment, waking
+from simsys.probes import Probes, as_one
+from simsys.rank import Team
+from simsys.serving.host_costs import HostCosts
+from simsys.serving.phases import Chunk
+from simsys.serving.run_length import blocks_of_chunks, steps_that_fit, steps_until_prefix_eviction
+from simsys.serving.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from simsys.serving.intake import Intake
+
+
+class Engine:
+    """Books the ends of runs and begins the next ones; while it is idle, an entry of the environment's agenda.
+
+    Args:
+        scheduler: The policy, with the cache and the phases.
+        team: The ranks.
+        env: The environment.
+        probes: Observers.
+        host: Host costs of the engine.
+        rank: Of engines that wake at one moment, the one with the lowest is first; by default the team's first rank.
+        max_context_tokens: Longest prompt plus output the model accepts; 0 for no limit.
+        decode_tokens: Capacity of the KV cache in which requests decode; by default, of this engine's.
+        intake: What requests pass on their way to the scheduler's queue; by default nothing.
+    """
+
+    __slots__ = (
+        "_asked_while_copying",
+        "_began_s",
+        "_block_size",
+        "_capacity_tokens",
+        "_copying",
+        "_decode",
+        "_env",
+        "_finished",
+        "_first_token",
+        "_intake",
+        "_max_context_tokens",
+        "_moved",
+        "_notes",
+        "_per_sequence_s",
+        "_per_step_s",
+        "_prefill",
+        "_prefilling",
+        "_probes",
+        "_refuses",
+        "_resumed",
+        "_running",
+        "_stopped",
+        "_surely_fits",
+        "busy",
+        "chunks",
+        "decoding",
+        "due_s",
+        "hand_over",
+        "joining",
+        "kv",
+        "left",
+        "on_end",
+        "priority",
+        "rank",
+        "scheduler",
+        "sequences",
+        "stepper",
+        "team",
+        "tokens",
+    )
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        team: Team,
+        env: Environment,
+        probes: Probes,
+        *,
+        host: HostCosts,
+        rank: int | None = None,
+        max_context_tokens: int = 0,
+        decode_tokens: int | None = None,
+        intake: Intake | None = None,
+    ) -> None:
+        self.scheduler, self.sequences, self.kv = scheduler, scheduler.sequences, scheduler.kv
+        self.on_end: Callable[[int], None] | None = None
+        """Called with every request that has ended or was refused."""
+        self.hand_over: Callable[[int], None] | None = None
+        """Called with every request that has its first token, if it is to get the others elsewhere."""
+        self.team, self._env, self._probes = team, env, probes
+        self._first_token, self._resumed = as_one(probes.request_first_token), as_one(probes.request_resumed)
+        self._finished = as_one(probes.request_finished)
+        self._per_step_s, self._per_sequence_s = host.per_step_s, host.per_sequence_s
+        self._prefill, self._decode = scheduler.prefill, scheduler.decode
+        self._running, self._prefilling = scheduler.running, scheduler.prefilling
+        self._block_size, self._notes = self.kv.block_size, self.kv.fresh_notes
+        self._capacity_tokens = self.kv.capacity_tokens if decode_tokens is None else decode_tokens
+        self._surely_fits = min(self._capacity_tokens, self.kv.capacity_tokens)  # a request of so many tokens
+        self._max_context_tokens = max_context_tokens
+        self._refuses = None if type(scheduler).refusal is Scheduler.refusal else scheduler.refusal
+        self.busy = self._stopped = False
+        self._copying = self._asked_while_copying = False  # copies to or from hosts come before the next run
+        self.left, self.tokens = 0, 0  # steps of the run under way, none while it changes; and tokens of each
+        self.decoding = 0  # sequences that decode in the run under way
+        self.chunks: Sequence[Chunk] = ()
+        self.joining: list[int] = []
+        """Requests whose caches have come from elsewhere, which decode from the next step on."""
+        self._began_s = 0.0  # when the run did, if it has chunks
+        self.stepper = team.steps(self.boundary)
+        self.rank = team.group.ranks[0] if rank is None else rank
+        self.due_s, self.priority = inf, waking(self.rank)
+        self._moved = env.agenda.add(self)
+        self._intake = intake
+        if intake is not None:
+            intake.bind(self)
+
+    # -- what others may ask --------------------------------------------------------------------------------------
+
+    @property
+    def outstanding(self) -> int:
+        """Requests that wait or run here."""
+        held = 0 if self._intake is None else self._intake.held
+        return len(self.scheduler.waiting) + len(self._running) + held
+
+    def free_blocks(self) -> int:
+        """KV blocks that are free now, in the middle of a run too."""
+        return self.kv.free_blocks - self._grown_blocks()
+
+    def cached_tokens(self, request: int) -> int:
+        """Tokens at the beginning of a request that are in the KV cache now, in the middle of a run too."""
+        found = self.kv.cached_tokens(request)
+        if not found or self.kv.holds(request, found):
+            return found
+        self.kv.foresee(self._grown_blocks())
+        return self.kv.cached_tokens(request)
+
+    def _grown_blocks(self) -> int:
+        """Blocks that the steps of the run under way that have ended have taken."""
+        if not self.left:
+            return 0
+        passed = self.stepper.passed()
+        grown = blocks_of_chunks(self, passed + 1) if self.chunks else 0
+        return grown + self._decode.missing_blocks(passed) if self.decoding else grown
+
+    def check_finished(self) -> None:
+        """A policy that never admits a request must not end as if all were well.
+
+        Raises:
+            UsageError: If requests wait although nothing will happen any more.
+        """
+        if self.scheduler.waiting and not self._stopped:
+            raise UsageError(
+                f"scheduler {type(self.scheduler).__name__} leaves {len(self.scheduler.waiting)} requests waiting "
+                "although nothing runs"
+            )
+
+    # -- what comes from outside ----------------------------------------------------------------------------------
+
+    def submit(self, request: int) -> None:
+        """A request arrives here."""
+        if self.accepts(request) and (self._intake is None or self._intake.passes(request)):
+            self.scheduler.waiting.append(request)
+            self.notice(request)
+
+    def accepts(self, request: int) -> bool:
+        """Whether a request can be served; if it cannot, that is its end."""
+        sequences, context = self.sequences, self._max_context_tokens
+        total = sequences.prompt_tokens[request] + sequences.output_tokens[request]
+        if not total > context > 0 and total <= self._surely_fits and self._refuses is None:
+            return True
+        reason = self._refusal(request)
+        if reason:
+            for hook in self._probes.request_rejected:
+                hook(request, reason, self._env._now)
+            if self.on_end is not None:
+                self.on_end(request)
+        return not reason
+
+    def _refusal(self, request: int) -> str:
+        """Why a request can never be served; empty if it can."""
+        sequences, context, capacity = self.sequences, self._max_context_tokens, self._capacity_tokens
+        total = sequences.prompt_tokens[request] + sequences.output_tokens[request]
+        if total > context > 0:
+            return f"longer than the model's context of {context} tokens"
+        if total - 1 > capacity:
+            return f"longer than the KV cache of {capacity} tokens"
+        if sequences.prompt_tokens[request] > self.kv.capacity_tokens:
+            return f"its prompt is longer than the KV cache of {self.kv.capacity_tokens} tokens"
+        return self._refuses(request) if self._refuses is not None else ""
+
+    def notice(self, request: int) -> None:
+        """A request has joined the queue: begin, or end the run at the next step if that may change it."""
+        left = self.left
+        if not self.busy or self._copying or (left > 1 and self.scheduler.wants(request, self.tokens)):
+            self.ask_again()
+
+    def ask_again(self) -> None:
+        """Begin, or end the run at the next step, since the policy may choose something else now."""
+        if self.busy:
+            if self.left > 1:
+                self.stepper.cut()
+            self._asked_while_copying = self._copying
+        else:
+            self.busy = True
+            self.left = 0
+            self.due_s = self._env._now
+            self._moved()
+
+    def happen(self) -> None:
+        """Wake, after all else of this moment."""
+        self.due_s = inf
+        self.begin_next()
+
+    def join(self, request: int) -> None:
+        """The cache of a request has come from elsewhere: it decodes from the next step on."""
+        self.joining.append(request)
+        self.ask_again()
+
+    def give_back(self, request: int) -> None:
+        """Release the cache of a request that has been handed over, in the middle of a run too."""
+        kv, waiting = self.kv, self.scheduler.waiting
+        kv.peak_blocks = max(kv.peak_blocks, kv.num_blocks - self.free_blocks())
+        kv.release(request, self.sequences.prompt_tokens[request])
+        self._note(0)
+        if waiting:
+            self.notice(waiting[0])
+
+    def stop(self) -> None:
+        """The run ends now: book the steps that have ended, and begin no others."""
+        steps = self.stepper.stop() if self.left else 0
+        if steps:
+            chunks = self.chunks
+            self._hold(chunks, steps + 1)  # and those of the step under way
+            self._prefill.finish(chunks, steps)
+            if self.decoding:
+                self._decode.finish(steps)
+        self._note(0)
+        fetching = self.scheduler.fetching
+        for request in self._running:
+            if request not in self._prefilling and request not in fetching:
+                self._decode.remove(request)
+        self._stopped = self.busy = True
+        self._copying, self.left = False, 0
+
+    # -- a run has ended ------------------------------------------------------------------------------------------
+
+    def boundary(self, steps: int) -> None:
+        """A run of steps has ended: book what it has done, last tokens first, then prompts; and begin the next one."""
+        self.left = 0
+        chunks, now_s = self.chunks, self._env._now
+        if self._intake is not None:
+            self._intake.ran(steps, prompts=bool(chunks))
+        if chunks and steps > 1:
+            self._hold(chunks, steps)
+        if self.decoding:
+            for request in self._decode.finish(steps):
+                del self._running[request]
+                self._finished(request, now_s)
+                if self.on_end is not None:
+                    self.on_end(request)
+        if chunks:
+            self._advance(chunks, steps, now_s)
+        self.begin_next()
+
+    def _hold(self, chunks: Sequence[Chunk], steps: int) -> None:
+        """Take the blocks of the chunks of a run; those of the first step were taken when it was scheduled."""
+        kv = self.kv
+        kv.reserved_blocks = 0
+        for request, tokens in chunks:
+            computed = self.sequences.computed_tokens[request]
+            if self._notes is not None:
+                kv.chunks.extend((self._began_s, self._env._now, steps, computed, tokens, kv.held[request]))
+            kv.grow(request, computed + tokens * steps)
+
+    def _advance(self, chunks: Sequence[Chunk], steps: int, now_s: float) -> None:
+        """Let requests whose prompt is complete decode, or end."""
+        sequences, running = self.sequences, self._running
+        for request in self._prefill.finish(chunks, steps):
+            del self._prefilling[request]
+            generated = sequences.generated_tokens[request]
+            (self._first_token if generated == 1 else self._resumed)(request, now_s)
+            if generated == sequences.output_tokens[request]:
+                self.kv.release(request, sequences.computed_tokens[request])
+                del running[request]
+                self._finished(request, now_s)
+                if self.on_end is not None:
+                    self.on_end(request)
+            elif self.hand_over is None:
+                self._decode.add(request)
+            else:
+                del running[request]
+                self.hand_over(request)
+
+    # -- the next run begins --------------------------------------------------------------------------------------
+
+    def begin_next(self) -> None:
+        """Begin the next run of steps, or rest."""
+        scheduler, decode = self.scheduler, self._decode
+        if self.joining:
+            self._join()
+        if scheduler.waiting or self._prefilling or decode.size * decode.queries > self.kv.free_blocks:
+            chunks = self._ask()
+            if scheduler.swap is not None:
+                copies = scheduler.swap.copies()
+                if copies is not None:
+                    self._copying = True
+                    self._note(-decode.size)
+                    copies.callbacks.append(lambda _: self._copied(chunks))
+                    return
+            if chunks:
+                self._begin_prompts(chunks)
+                return
+        else:
+            scheduler.preempted = False
+        self._begin_decode()
+
+    def _join(self) -> None:
+        """Let requests decode whose caches have come."""
+        for request in self.joining:
+            del self.scheduler.fetching[request]
+            self._decode.add(request)
+            for hook in self._probes.request_joined:
+                hook(request, self.rank, self._env._now)
+        self.joining.clear()
+
+    def _ask(self) -> list[Chunk]:
+        """What the policy chooses, and room for the sequences that decode."""
+        scheduler, fruitless = self.scheduler, 0
+        while True:
+            scheduler.preempted = False
+            if scheduler.mixes:
+                scheduler.make_room()
+                chunks = scheduler.schedule()
+            else:
+                self.kv.reserved_blocks = 0
+                chunks = scheduler.schedule()
+                if not chunks:
+                    scheduler.make_room()
+            if chunks or self._decode.size or not scheduler.preempted:
+                return chunks
+            fruitless += 1
+            if fruitless > len(scheduler.waiting) + 1:
+                raise UsageError(
+                    f"scheduler {type(scheduler).__name__} preempts every request that it admits, so none is served"
+                )
+
+    def _copied(self, chunks: list[Chunk]) -> None:
+        """Begin the run that has waited for copies; the policy has not seen who has come meanwhile."""
+        if self._stopped:
+            return
+        self._copying = False
+        if chunks:
+            self._begin_prompts(chunks)
+        else:
+            self._begin_decode()
+        if self._asked_while_copying:
+            self._asked_while_copying = False
+            if self.left > 1:
+                self.stepper.cut()
+
+    def _note(self, sequences: int) -> None:
+        if self._notes is not None:
+            self._notes += (self._env._now, self.kv.free_blocks, self.kv.taken_blocks, sequences)
+
+    def _begin_decode(self) -> None:
+        """Begin a run without prompts, or rest."""
+        decode, kv, intake = self._decode, self.kv, self._intake
+        size = decode.size
+        if intake is not None and not size and intake.releases():
+            self.begin_next()
+            return
+        self.chunks, self.decoding = (), size
+        if self._notes is not None:
+            self._notes += (self._env._now, kv.free_blocks, kv.taken_blocks, size)
+        if not size:
+            self.busy = False
+            return
+        steps = decode.steps_left()
+        if intake is not None:
+            steps = min(steps, intake.longest_run)
+        if steps > 1:
+            if self.scheduler.preempted:
+                steps = 1
+            elif size * (steps // self._block_size + 1) > kv.free_blocks:
+                steps = steps_that_fit(self, steps)
+            if steps > 1 and kv.shares and self.scheduler.waiting:
+                steps = steps_until_prefix_eviction(self, steps)
+        self.left, self.tokens = steps, size
+        host_s = self._per_step_s + self._per_sequence_s * size
+        if decode.plain:
+            self.stepper.decode(size, decode.cached_tokens + size, steps, host_s)
+        else:
+            self.stepper.run(decode.beside(Batch()), steps, host_s)
+
+    def _begin_prompts(self, chunks: list[Chunk]) -> None:
+        """Begin a run that lasts until a sequence ends, a prompt is complete or memory runs out."""
+        scheduler, decode, kv = self.scheduler, self._decode, self.kv
+        decoding = decode.size if scheduler.mixes else 0
+        self.chunks, self.decoding, self._began_s = chunks, decoding, self._env._now
+        if self._notes is not None:
+            self._notes += (self._began_s, kv.free_blocks, kv.taken_blocks, decoding or -decode.size)
+        batch = self._prefill.work(chunks)
+        steps, more_pairs = 1, 0.0
+        if not batch.logits:  # no prompt is complete after one step
+            steps = scheduler.repeats(chunks)
+            for _, tokens in chunks:
+                more_pairs += tokens * tokens
+        if decoding:
+            batch = decode.beside(batch)
+            if steps > 1:
+                steps = min(steps, decode.steps_left())
+        if steps > 1:
+            steps = 1 if scheduler.preempted else steps_that_fit(self, steps)
+        self.left, self.tokens = steps, int(batch.tokens)
+        self.stepper.run(batch, steps, self._per_step_s + self._per_sequence_s * batch.logits, more_pairs)
+        if steps > 1 and kv.shares:  # what a chunk leaves in the cache may help others
+            self.left = 1
+            self.stepper.cut()

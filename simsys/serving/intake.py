@@ -1,0 +1,52 @@
+"""What requests pass between their arrival at an engine and the queue of its scheduler."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from sys import maxsize
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from simsys.serving.engine import Engine
+
+
+class Intake(ABC):
+    """Holds requests back while an engine is busy: subclass it for an engine that does not see arrivals at once."""
+
+    engine: Engine
+
+    def __init__(self) -> None:
+        self.waiting: deque[int] = deque()
+        """Requests that are held back."""
+        self.longest_run = maxsize
+        """Decode steps after which the engine is to ask again."""
+
+    def bind(self, engine: Engine) -> None:
+        """It is the intake of an engine from now on."""
+        self.engine = engine
+
+    @property
+    def held(self) -> int:
+        """How many requests are held back."""
+        return len(self.waiting)
+
+    @abstractmethod
+    def passes(self, request: int) -> bool:
+        """Whether a request that arrives now may join the scheduler's queue; if not, it is held back here."""
+
+    @abstractmethod
+    def ran(self, steps: int, *, prompts: bool) -> None:
+        """A run of so many steps has ended, with prompts or without; `release` those that the scheduler may see."""
+
+    def releases(self) -> bool:
+        """Nothing is left to do but what is held back: release it; False if there is none."""
+        found = bool(self.waiting)
+        if found:
+            self.release()
+        return found
+
+    def release(self) -> None:
+        """Let all who are held back join the scheduler's queue."""
+        while self.waiting:
+            self.engine.scheduler.waiting.append(self.waiting.popleft())

@@ -1,0 +1,36 @@
+"""How many steps a run may have before something in the KV cache changes what the policy can choose."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from simsys.serving.engine import Engine
+
+
+def steps_that_fit(engine: Engine, steps: int) -> int:
+    """How many of the next steps find all the KV blocks they need; the first one does."""
+
+    def blocks(steps: int) -> int:
+        decoding = engine.scheduler.decode.missing_blocks(steps) if engine.decoding else 0
+        return decoding + blocks_of_chunks(engine, steps)
+
+    return max(1, bisect_right(range(1, steps + 1), engine.kv.free_blocks, key=blocks))
+
+
+def blocks_of_chunks(engine: Engine, steps: int) -> int:
+    """Blocks that the chunks of so many steps of the run need, without those of the first step."""
+    computed, kv = engine.sequences.computed_tokens, engine.kv
+    return sum(kv.missing_blocks(request, computed[request] + tokens * steps) for request, tokens in engine.chunks)
+
+
+def steps_until_prefix_eviction(engine: Engine, steps: int) -> int:
+    """Decode steps until the cached prefix of a waiting request starts to be evicted.
+
+    The scheduler must be asked again then: a shorter prefix may let the request fit into a step with fewer blocks.
+    """
+    taken, kv = engine.scheduler.decode.missing_blocks, engine.kv
+    most = taken(steps - 1)
+    spare = min((kv.spare_blocks(request, most) for request in engine.scheduler.considers()), default=most)
+    return 1 + bisect_right(range(1, steps), spare, key=taken)
