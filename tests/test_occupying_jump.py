@@ -6,7 +6,7 @@ import random
 from itertools import pairwise
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from reference_serving import Limits
 from replica_harness import TOKEN_BYTES, Toy, disaggregated, replicated
@@ -80,6 +80,7 @@ def serve(
     split=st.booleans(),
     contention=st.sampled_from(["fifo", "fair"]),
 )
+@example(seed=0, policy=ChunkedPrefill, router=LeastKV, teams=2, slow=4.0, split=False, contention="fair")
 def test_a_jump_is_bit_identical_to_its_steps(
     seed: int,
     policy: type[Scheduler],

@@ -195,12 +195,22 @@ def few(requests: int, longest: int) -> dict[str, Any]:
 
 
 DRAFTED = {"speculative": {"draft_tokens": 2, "acceptance_rate": 0.6}}
+OWN_DRAFTS = {
+    "speculative": {"draft_tokens": 3, "acceptance_rate": 0.7, "draft_layers": 1},
+    "prefix_caching": True,
+}
+UNEQUAL_POOLS = (
+    {"tp_degree": 2},
+    {"disaggregated": {"prefill_replicas": 2, "decode_replicas": 2, "decode_tp_degree": 1}},
+)
+"""Pools of unequal degrees, whose teams load shared links, where a team drafts with a pass of its own."""
 
 
 @quickly
 @scenarios
 @example(workload=few(2, 3), engine=TIGHT, shape=({"pp_stages": 2}, {}), hardware={}, run={"seed": 0})
 @example(workload=few(10, 700), engine={**TIGHT, **DRAFTED}, shape=({}, {}), hardware={}, run={"seed": 1})
+@example(workload=few(1, 3), engine={**TIGHT, **OWN_DRAFTS}, shape=UNEQUAL_POOLS, hardware={}, run={"seed": 0})
 def test_runs_of_steps_change_nothing(**parts: Any) -> None:
     check_runs_against_steps(**parts)
 

@@ -44,6 +44,7 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
         self._footprints: dict[tuple[int, int, int], Footprint] = {}
         self._lanes_taken: dict[tuple[Group, Group, int], Footprint] = {}
         self._passing: dict[Group, tuple[Device, float]] = {}  # what computes a pass, and its seconds of work
+        self._latest_pass: dict[Group, Event] = {}
 
     def warnings(self) -> list[str]:
         """Also that links were shared so much that the times are doubtful."""
@@ -112,6 +113,16 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
         """Occupy the team's links all the time, with what its collectives need spread over the pass."""
         if op.team.size == 1:
             return super().forward(op)
+        ended, before = Event(self.env), self._latest_pass.get(op.team)
+        self._latest_pass[op.team] = ended
+        if before is None or before.processed:
+            self._pass_on(op, ended)
+        else:  # such as a draft by the model's own layers
+            before.callbacks.append(lambda _: self._pass_on(op, ended))
+        return ended
+
+    def _pass_on(self, op: Forward, ended: Event) -> None:
+        """Begin a pass, the one before of the team having ended."""
         self.tally.passed(op, op.batch)
         communicator, cost = self.communicator(op.team), self.pass_cost(op)
         device = self.platform.devices[op.rank]
@@ -120,7 +131,6 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
         compute_s *= self.conditions.begin_step(op.team)
         device.busy_s += compute_s
         self._passing[op.team] = device, compute_s
-        ended = Event(self.env)
 
         def done(_: Event) -> None:
             if self._passing.pop(op.team, None) is None:
@@ -134,7 +144,6 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
         seconds = op.host_s + compute_s + exchange_s
         burst = exchange_s / seconds
         self.platform.network.occupancy.start(parts, seconds, done, steps=steps, nbytes=sent_bytes, burst=burst)
-        return ended
 
     def stop(self) -> None:
         """Passes under way keep their links to their end, but not the GPUs."""

@@ -12,6 +12,10 @@ from simsys.platform.occupancy import Footprint, Occupant
 DRIFT = 0.005
 """By how much steps may take longer than the first of those that occupy their links as much as this one does."""
 
+ROUNDING = 1e-12
+"""Of the work since the anchor: what is left of a step when the rate changes is rounding, and the step has ended. Rates
+change several times at one moment, and a division by each would round differently."""
+
 
 class OccupiedRuns(ClosedFormRuns):
     """Steps whose collectives, spread over each of them, occupy the team's links; takes the arguments of `ClosedFormRuns`.
@@ -104,8 +108,9 @@ class OccupiedRuns(ClosedFormRuns):
             self._host_s = NEVER_AGAIN
 
     def _boundary_s(self, steps: int) -> float:
-        left_s = self._times.elapsed(steps) - self._worked_s
-        return self._since_s + (left_s / self._rate if left_s > 0.0 else 0.0)
+        end_s = self._times.elapsed(steps)
+        left_s = end_s - self._worked_s
+        return self._since_s + (left_s / self._rate if left_s > ROUNDING * end_s else 0.0)
 
     def _ended(self) -> int:
         """How many steps since the anchor have ended before what happens now."""
