@@ -38,10 +38,10 @@ class ChunkedPrefill(Scheduler):
         while waiting and len(running) < seats:
             request = waiting[0]
             tokens = self.chunk_tokens(request, budget)
-            if not tokens or not (chunk := self.admit(request, tokens)):
+            if not tokens or (chunk := self.admit(request, tokens)) is None:
                 break
             chunks.append(chunk)
-            budget -= chunk.tokens
+            budget -= chunk[1]
         return [chunk for chunk in chunks if chunk.request in self.prefilling] if self.preempted else chunks
 
     def chunk_tokens(self, request: int, budget: int) -> int:
@@ -60,9 +60,7 @@ class ChunkedPrefill(Scheduler):
 
     def wants(self, request: int, tokens: int) -> bool:
         """Only the first of the queue can be admitted, if there is room in the step."""
+        if self.waiting[0] != request:
+            return False
         options = self.options
-        return (
-            self.waiting[0] == request
-            and len(self.running) < options.max_num_seqs
-            and tokens < options.max_num_batched_tokens
-        )
+        return len(self.running) < options.max_num_seqs and tokens < options.max_num_batched_tokens

@@ -69,15 +69,21 @@ class LLMDecode(DecodePhase):
 
     def finish(self, steps: int = 1) -> list[int]:
         """One more token each and step; those with their last one leave."""
-        size = self.size
-        if not size:
+        if not self.size:
             return NOBODY
-        if self.growing:
-            missing = self.block_due[self.step % self.kv.block_size] if steps == 1 else self.missing_blocks(steps)
+        step, due, growing = self.step, self.block_due, self.growing
+        if growing:
+            first = step % len(due)
+            if steps == 1:
+                missing = due[first]
+            elif first + steps <= len(due):
+                missing = sum(due[first : first + steps])
+            else:
+                missing = blocks_due(due, step, steps, growing)
             if missing:
                 self.kv.take_for_decode(missing)
-        self.cached_tokens += size * steps
-        self.step = step = self.step + steps
+        self.cached_tokens += self.size * steps
+        self.step = step = step + steps
         ends = self.ends
         if ends[0][0] > step:
             return NOBODY

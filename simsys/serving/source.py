@@ -101,15 +101,18 @@ class Source:
 
     def happen(self) -> None:
         """Deliver the next request, and all others that arrive at this moment."""
-        order, arrival_s, now_s = self._order, self._arrival_s, self._env._now
-        while self._next < len(order) and self._free > 0:
-            request = order[self._next]
-            if arrival_s[request] > now_s:
-                break
-            self._next += 1
+        order, arrival_s, now_s, place = self._order, self._arrival_s, self._env._now, self._next
+        while place < len(order) and self._free > 0:
+            request = order[place]
+            time_s = arrival_s[request]
+            if time_s > now_s:
+                self.due_s, self.priority = time_s, URGENT
+                return
+            self._next = place + 1
             self._free -= 1
             self._arrive(request)
-        self._await_next()
+            place = self._next  # a request that is refused may let others follow
+        self.due_s = inf
 
     def _arrive(self, request: int) -> None:
         for hook in self._probes.request_arrived:

@@ -38,6 +38,41 @@ class ClosedFormRuns:
         longest: Longest run: 1 to step through all of them, with the same times.
     """
 
+    __slots__ = (
+        "_anchor_s",
+        "_batch",
+        "_beside",
+        "_collective_s",
+        "_context",
+        "_cost",
+        "_decode_costs",
+        "_device",
+        "_done",
+        "_ended_s",
+        "_ending",
+        "_env",
+        "_even",
+        "_from",
+        "_host_s",
+        "_log",
+        "_logs",
+        "_longest",
+        "_more_pairs",
+        "_moved",
+        "_op",
+        "_plan",
+        "_probes",
+        "_sequences",
+        "_started_s",
+        "_tally",
+        "_team",
+        "_times",
+        "_to",
+        "_tokens",
+        "due_s",
+        "priority",
+    )
+
     def __init__(
         self,
         executor: Executor,
@@ -95,8 +130,7 @@ class ClosedFormRuns:
             times.idle_s = idle_s = exchange_s + before_s
             times.first_s, times.growth_s = compute_s + idle_s, 0.0
             self._host_s = NEVER_AGAIN  # since how it would grow is not known
-        self._times = times if times.first_s >= least_s else times.at_least(least_s)
-        self._begin(steps)
+        self._begin(times if times.first_s >= least_s else times.at_least(least_s), steps)
 
     def decode(self, sequences: int, context_tokens: int, steps: int, host_s: float) -> None:
         """Start a run of at most so many steps without prompts."""
@@ -120,8 +154,7 @@ class ClosedFormRuns:
             times.growth_s, times.idle_s = per_token_s * sequences, exchange_s + before_s
         else:
             times = self._cost.step_times(self._after(0), 0.0, before_s, self._collective_s)
-        self._times = times if times.first_s >= least_s else times.at_least(least_s)
-        self._begin(steps)
+        self._begin(times if times.first_s >= least_s else times.at_least(least_s), steps)
 
     def _costs_of(self, sequences: int) -> tuple[float, float, float, float]:
         """What steps of so many sequences cost from a context on: that, a constant, per token, and for collectives."""
@@ -131,9 +164,10 @@ class ClosedFormRuns:
         self._decode_costs[sequences] = costs
         return costs
 
-    def _begin(self, steps: int) -> None:
+    def _begin(self, times: StepTimes, steps: int) -> None:
         """A run whose durations are known now begins."""
-        now_s, free_at_s, times = self._env._now, self._device.free_at_s, self._times
+        now_s, free_at_s = self._env._now, self._device.free_at_s
+        self._times = times
         self._anchor_s = self._started_s = started_s = now_s if now_s >= free_at_s else free_at_s
         self._from = 0
         self._to = to = steps if steps <= self._longest else self._longest
@@ -157,10 +191,15 @@ class ClosedFormRuns:
 
     def cut(self) -> None:
         """End the run at the first boundary that is not before now."""
-        to = self._from + 1 + self.passed()
-        if to < self._to:
-            self._to = to
-            self._end_at(self._boundary_s(to))
+        env, times, anchor_s, to = self._env, self._times, self._anchor_s, self._to
+        first = times.boundary(anchor_s, env._now, self._from + 1, to)
+        end_s = anchor_s + times.elapsed(first)
+        if first < to and end_s == env._now and env.priority >= self.priority:  # that one has ended already
+            first += 1
+            end_s = anchor_s + times.elapsed(first)
+        if first < to:
+            self._to = first
+            self._end_at(end_s)
 
     def passed(self) -> int:
         """How many steps of the run have ended before what happens now."""

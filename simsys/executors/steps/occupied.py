@@ -7,6 +7,7 @@ from math import inf
 from typing import Any
 
 from simsys.executors.steps.closed_form import NEVER_AGAIN, ClosedFormRuns
+from simsys.executors.steps.step_times import StepTimes
 from simsys.platform.occupancy import Footprint, Occupant
 
 DRIFT = 0.005
@@ -65,9 +66,17 @@ class OccupiedRuns(ClosedFormRuns):
         self._leave()
         return end - first
 
-    def _begin(self, steps: int) -> None:
+    def cut(self) -> None:
+        """End the run at the first boundary that is not before now."""
+        to = self._from + 1 + self.passed()
+        if to < self._to:
+            self._to = to
+            self._end_at(self._boundary_s(to))
+
+    def _begin(self, times: StepTimes, steps: int) -> None:
         """A run whose durations are known now begins."""
-        now_s, free_at_s, times = self._env._now, self._device.free_at_s, self._times
+        now_s, free_at_s = self._env._now, self._device.free_at_s
+        self._times = times
         self._anchor_s = self._started_s = self._since_s = now_s if now_s >= free_at_s else free_at_s
         self._worked_s = 0.0
         self._from = self._to = self._booked = 0
