@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from simsys.check import check_file
-from simsys.config.experiment import ServingConfig, SimulationConfig, SimulationSettings, SloConfig
+from simsys.config.experiment import SimulationConfig, SimulationSettings, SloConfig
+from simsys.config.serving import ServingConfig
 from simsys.config.workload import WorkloadConfig
 from simsys.errors import ConfigError, InfeasibleConfigError
 

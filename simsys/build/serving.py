@@ -14,6 +14,7 @@ from simsys.build.engine_support import engine_warnings
 from simsys.build.imperfections import build_jitter, imperfections
 from simsys.build.model import build_model, model_warnings
 from simsys.build.modules import module_options
+from simsys.build.resolved_serving import resolved_serving
 from simsys.build.serving_cache import kv_cache, swap_space
 from simsys.build.serving_precision import precision_of, precision_warnings
 from simsys.build.serving_replicas import replicas_problem, start_source
@@ -194,6 +195,7 @@ class ServingJob(ServingSetup):
             kind = partial(BatchWaitReplica, steps=self.settings.batch_wait_timeout_iters, tokens=enough)
         scheduler = self._scheduler(executor, sequences, kv_cache(self, pool, sequences, decodes=decodes), decodes)
         scheduler.swap = swap_space(pool, team)
+        scheduler.reserves_prompts = self.settings.scheduler_reserve_full_isl
         host_speed = self.cluster.spec.host_speed
         for hook in executor.probes.replica_started:
             hook(rank, scheduler.kv)
@@ -243,7 +245,8 @@ def serving_job(config: SimulationConfig, cluster: Cluster, model: Model) -> Ser
         SimsysError: If it names something unknown or does not fit together.
     """
     assert config.serving is not None
-    settings, given = config.serving, config.parallelism
+    given, engine = config.parallelism, load_engine(config.serving.engine, config.profile_folders)
+    settings = resolved_serving(config.serving, engine, cluster, model)
     size = given.tp_degree * given.pp_stages
     data = given.dp_degree or max(1, cluster.num_gpus // size)
     layout = Layout(tensor=given.tp_degree, pipeline=given.pp_stages, data=data, order=RANK_ORDER)
@@ -263,7 +266,7 @@ def serving_job(config: SimulationConfig, cluster: Cluster, model: Model) -> Ser
         settings,
         cluster,
         model,
-        load_engine(settings.engine, config.profile_folders),
+        engine,
         layout,
         precision_of(settings, cluster.spec, model),
         draft_model=draft,

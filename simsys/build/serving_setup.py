@@ -8,8 +8,9 @@ from typing import Self
 
 from simsys.build.cluster import Cluster
 from simsys.build.contexts import Contexts, at_lengths, requests_of
+from simsys.build.resolved_serving import ResolvedServing
 from simsys.config.engine_schema import CudaGraphs, EngineProfile
-from simsys.config.experiment import ServingConfig, SimulationConfig
+from simsys.config.experiment import SimulationConfig
 from simsys.errors import InfeasibleError, UsageError
 from simsys.executors.steps.launches import Launches
 from simsys.model.lora import with_adapters
@@ -30,7 +31,7 @@ class ServingSetup:
 
     Args:
         config: The scenario.
-        settings: Its serving section.
+        settings: Its serving section, with what the engine sets besides.
         cluster: GPUs and links.
         model: The model, without adapters.
         engine: What the software adds to the kernels.
@@ -42,7 +43,7 @@ class ServingSetup:
     """
 
     config: SimulationConfig
-    settings: ServingConfig
+    settings: ResolvedServing
     cluster: Cluster
     model: Model
     engine: EngineProfile
@@ -194,18 +195,26 @@ class ServingSetup:
         return each * self.settings.block_size
 
     def _blocks(self, stage: int) -> int:
-        room = self.usable_bytes - sum(self.fixed_by_stage[stage].values())
-        return int(room // self.block_bytes(stage))
+        """Blocks for which a stage has room, negative if not even all else has."""
+        settings, fixed = self.settings, sum(self.fixed_by_stage[stage].values())
+        wanted = settings.kv_cache_memory_bytes
+        if settings.num_gpu_blocks_override is not None:
+            wanted = settings.num_gpu_blocks_override * self.block_bytes(stage)
+        if wanted is None:
+            room = (self.usable_bytes - fixed) * settings.free_gpu_memory_fraction
+            return int(room // self.block_bytes(stage))
+        if fixed + wanted > self.usable_bytes:
+            return -1
+        return settings.num_gpu_blocks_override or int(wanted // self.block_bytes(stage))
 
     @property
     def usable_bytes(self) -> float:
         """Memory of a GPU that the engine may use."""
-        share = self.settings.gpu_memory_utilization or self.engine.gpu_memory_utilization
-        return self.cluster.smallest.memory_bytes * share
+        return self.cluster.smallest.memory_bytes * self.settings.gpu_memory_utilization
 
     @cached_property
     def num_blocks(self) -> int:
-        """KV-cache blocks of a replica: what memory is left on its fullest GPU, in whole blocks.
+        """KV-cache blocks of a replica: what memory is left on its fullest GPU, in whole blocks, or what is written.
 
         Each stage of a pipeline holds its layers' part of every block.
 
@@ -252,8 +261,7 @@ class ServingSetup:
     @property
     def async_scheduling(self) -> bool:
         """Whether the host works beside a step, and not before it."""
-        own = self.settings.async_scheduling
-        return bool(self.engine.async_scheduling if own is None else own)
+        return self.settings.async_scheduling
 
     @property
     def launches(self) -> Launches:

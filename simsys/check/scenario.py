@@ -27,7 +27,7 @@ from simsys.check.nearest import nearest_divisors
 from simsys.check.parallelism import check_parallelism
 from simsys.check.replicas import check_replicas
 from simsys.check.salvage import salvage, still_true
-from simsys.check.serving import check_serving_options
+from simsys.check.serving import check_defaults, check_serving_options
 from simsys.check.sizes import check_sizes
 from simsys.check.suggestions import settle
 from simsys.check.trials import Trials
@@ -217,7 +217,6 @@ def _look_into(config: SimulationConfig, job: JobConfig | None, found: Findings,
     if spec is not None:
         check_precision(config, spec, model, found)
     engine = check_engine(config, found)
-    check_modules(config, found)
     cluster = None
     if spec is not None:
         hardware, network = config.hardware, config.network
@@ -228,6 +227,8 @@ def _look_into(config: SimulationConfig, job: JobConfig | None, found: Findings,
             found.does_not_fit(("gpus",), f"{gpus} GPUs are needed, the cluster has {cluster.num_gpus}")
             return None
         cluster = cluster.part(range(gpus))
+    settled = check_defaults(config, engine, cluster, model, found)
+    check_modules(config, settled, found)
     check_pattern(config, cluster, found)
     if cluster is not None and cluster.exceptions:
         check_exceptions(config, cluster, model, found)
@@ -236,10 +237,10 @@ def _look_into(config: SimulationConfig, job: JobConfig | None, found: Findings,
     if cluster is not None and engine is not None:
         check_support(config, cluster, engine, found)
     check_parallelism(config, cluster, model, found)
-    check_serving_options(config, spec, engine, model, found)
+    check_serving_options(config, spec, engine, model, settled, found)
     if cluster is not None and not found.errors:
         check_replicas(config, cluster, model, found)
-    shortest = check_workload(config, model, found)
+    shortest = check_workload(config, model, settled, found)
     if not found.errors and cluster is not None and model is not None and engine is not None:
         resolved = job_of(config, cluster, model)
         for problem in resolved.warnings():

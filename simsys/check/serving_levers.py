@@ -33,8 +33,8 @@ POOLS = ("prefill", "decode")
 
 def memory_share(job: ServingJob) -> Iterator[Lever]:
     """More of the memory: what the engine takes by default, or nearly all."""
-    usual = job.engine.gpu_memory_utilization
-    share = job.settings.gpu_memory_utilization or usual
+    usual = job.settings.defaults["gpu_memory_utilization"].value
+    share = job.settings.gpu_memory_utilization
     yield from ({"serving.gpu_memory_utilization": more} for more in (usual, MOST_OF_MEMORY) if more > share)
 
 

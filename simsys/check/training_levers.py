@@ -187,7 +187,7 @@ def _checked(job: TrainingJob, lever: Lever) -> TrainingJob | None:
     try:
         changed = pulled(job, lever)
         check_parallelism(changed.config, changed.cluster, changed.model, found)
-        check_modules(changed.config, found)
+        check_modules(changed.config, None, found)
         _ = changed.shards  # options may not fit so many ranks
     except SimsysError:
         return None

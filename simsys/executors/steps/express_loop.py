@@ -40,7 +40,7 @@ def loop(express: Express) -> Generator[int, Any, None]:
     even, priority, waking, queue, on_end = jump._even, jump._priority, replica._waking, env._queue, replica.on_end
     scheduler, kv, sequences = replica.scheduler, replica.kv, replica.sequences
     decode: Any = replica._decode
-    limits, decode_costs = scheduler.options, express.decode_costs
+    limits, whole, decode_costs = scheduler.options, scheduler.reserves_prompts, express.decode_costs
     seats, budget, threshold = limits.max_num_seqs, limits.max_num_batched_tokens, limits.long_prefill_token_threshold
     waiting, running, prefilling = scheduler.waiting, scheduler.running, scheduler.prefilling
     ends, joined, remainder, block_due = decode.ends, decode.joined, decode.remainder, decode.block_due
@@ -278,6 +278,8 @@ def loop(express: Express) -> Generator[int, Any, None]:
                         if count <= 0:
                             break
                     length = 0
+                    if whole and count < remaining and scheduler.admission_blocks(request, count) > free - reserved:
+                        break
                     if shares:
                         kv.reserved_blocks, kv.peak_blocks = reserved, peak
                         length, target = kv.cached_tokens(request), remaining
