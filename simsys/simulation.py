@@ -188,6 +188,7 @@ class JobRun:
             timeline=collector.over_time(),
             requests=collector.requests,
             assumptions=[*job.assumptions(), *expected_errors(self._subject(), metrics)],
+            defaults=defaults_of(job),
             warnings=[*map(str, job.warnings()), *executor.warnings(), *load_warnings(metrics)],
             simulated_s=seconds,
             world_size=job.layout.world_size,
@@ -229,6 +230,12 @@ class JobRun:
             "peak_memory_bytes": _fullest(self.executor).peak_bytes,
             "memory_capacity_bytes": max(memory.capacity_bytes for memory in memories),
         }
+
+
+def defaults_of(job: Job) -> dict[str, dict[str, Any]]:
+    """What the engine has set, ready for JSON; nothing in training."""
+    used = job.settings.used if isinstance(job, ServingJob) else {}
+    return {name: {"value": default.value, "from": default.source} for name, default in used.items()}
 
 
 def hardware_columns(platform: VirtualHardwarePlatform) -> dict[str, Any]:

@@ -315,7 +315,8 @@ def test_gaps_of_a_real_run_add_up_to_the_time_from_first_to_last_token(
 ) -> None:
     """With waiting for the prompts of others and for copies, and with lost caches."""
     memory = {"gpu_memory_utilization": 0.214 if stages == 1 else 0.119}
-    serving = {"scheduler": scheduler, "preemption": preemption, **memory}
+    limits = {"max_num_seqs": 256, "max_num_batched_tokens": 2048}
+    serving = {"scheduler": scheduler, "preemption": preemption, **limits, **memory}
     strategy = {"strategy": "PP", "pp_stages": stages} if stages > 1 else {"tp_degree": 1}
     workload = {
         "arrivals": {"kind": "poisson", "rate": "30 req/s"},

@@ -78,7 +78,7 @@ BAD = [
         "4:23: serving.preemption: 'discard' is not one of recompute, swap",
     ),
     (
-        {"serving": "router: prefix_affinity"},
+        {"serving": "router: prefix_affinity, prefix_caching: false"},
         "4:19: serving.router: prefix_affinity looks for cached prefixes, but there are none; write prefix_caching: ",
     ),
     (
@@ -157,7 +157,10 @@ BAD = [
         "4:36: serving.scheduler_recv_interval: must be above 0, not 0",
     ),
     (
-        {"serving": "speculative: {draft_tokens: 8, acceptance_rate: 0.5}"},
+        {
+            "serving": "speculative: {draft_tokens: 8, acceptance_rate: 0.5}, max_num_seqs: 256, "
+            "max_num_batched_tokens: 2048"
+        },
         "4:10: serving: max_num_batched_tokens (2048) must be at least max_num_seqs x (draft_tokens + 1), 2304",
     ),
     (

@@ -127,7 +127,9 @@ def _defaults(
     if own is None and settings.engine_release is not None:
         raise UsageError(f"the profile of {engine.name} does not differ by release; remove engine_release")
     if own is not None and not own.describes(release):
-        span = " and ".join(filter(None, [own.since and f"from {own.since} on", own.before and f"before {own.before}"]))
+        span = " and ".join(
+            filter(None, [own.since and f"from {own.since} on", own.before and f"before {own.before}"])
+        )
         raise UsageError(f"{engine.name} is of releases {span}, not of {release}; name another engine or release")
     who = f"default of {engine.name} {release}" if own is not None else f"assumed for {engine.name}, which states none"
     yield "async_scheduling", Default(bool(engine.async_scheduling), who)

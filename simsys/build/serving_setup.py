@@ -196,16 +196,20 @@ class ServingSetup:
 
     def _blocks(self, stage: int) -> int:
         """Blocks for which a stage has room, negative if not even all else has."""
-        settings, fixed = self.settings, sum(self.fixed_by_stage[stage].values())
-        wanted = settings.kv_cache_memory_bytes
-        if settings.num_gpu_blocks_override is not None:
-            wanted = settings.num_gpu_blocks_override * self.block_bytes(stage)
+        settings, free = self.settings, self.usable_bytes - sum(self.fixed_by_stage[stage].values())
+        _, wanted = self.written_cache(stage)
         if wanted is None:
-            room = (self.usable_bytes - fixed) * settings.free_gpu_memory_fraction
-            return int(room // self.block_bytes(stage))
-        if fixed + wanted > self.usable_bytes:
+            return int(free * settings.free_gpu_memory_fraction // self.block_bytes(stage))
+        if wanted > free:
             return -1
         return settings.num_gpu_blocks_override or int(wanted // self.block_bytes(stage))
+
+    def written_cache(self, stage: int) -> tuple[str, float | None]:
+        """The setting that says how large the KV cache is, and its bytes on a GPU of a stage; None if none does."""
+        settings = self.settings
+        if settings.num_gpu_blocks_override is not None:
+            return "num_gpu_blocks_override", settings.num_gpu_blocks_override * self.block_bytes(stage)
+        return "kv_cache_memory_bytes", settings.kv_cache_memory_bytes
 
     @property
     def usable_bytes(self) -> float:
@@ -250,13 +254,19 @@ class ServingSetup:
         return self.settings.max_model_len or self.model.max_context_tokens
 
     def shortage(self) -> str:
-        """Why the model does not fit, for people."""
+        """Why the model does not fit, or no cache as large as is written, for people."""
         parts = ", ".join(f"{name} {pretty_memory(size)}" for name, size in self.fixed_bytes.items())
         needed = pretty_memory(sum(self.fixed_bytes.values()))
         usable = pretty_memory(self.usable_bytes)
         return (
             f"{self.model.name} does not fit: {needed} are needed before any KV cache ({parts}), {usable} are usable"
+            f"{self.cache_shortage()}"
         )
+
+    def cache_shortage(self) -> str:
+        """What is written of the KV cache where it does not fit, as the end of a sentence; empty if nothing is."""
+        name, wanted = self.written_cache(self.fullest_stage)
+        return "" if wanted is None else f", but {name} asks for {pretty_memory(wanted)} besides"
 
     @property
     def async_scheduling(self) -> bool:

@@ -51,6 +51,7 @@ class RunResult:
             anything to the second; only if events are collected.
         jobs: The result of each job, if several share the cluster.
         assumptions: Defaults and data that the figures rest on, for people.
+        defaults: What the engine of a serving run has set, by setting: the value, and where it comes from.
         warnings: What makes the figures doubtful, or was understood otherwise than it may have been meant; for people,
             who see it first.
         profiles: A digest of each hardware and engine profile that the run has read, by kind and name.
@@ -79,6 +80,7 @@ class RunResult:
     traffic: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     jobs: Sequence[RunResult] = ()
     assumptions: Sequence[str] = ()
+    defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     warnings: Sequence[str] = ()
     profiles: Mapping[str, str] = field(default_factory=dict)
     simulated_s: float = 0.0
@@ -126,5 +128,6 @@ class RunResult:
                 else {"memory_bytes": dict(self.memory_bytes)}
             ),
             "assumptions": list(self.assumptions),
+            **({"defaults": {name: dict(each) for name, each in self.defaults.items()}} if self.defaults else {}),
             "profiles": dict(self.profiles),
         }
