@@ -1,4 +1,4 @@
-"""What engines set where their users set nothing: by engine, release, GPU and context, said with where it comes from."""
+"""What engines set where their users set nothing: by engine, release, GPU and context, and it is said."""
 
 from __future__ import annotations
 

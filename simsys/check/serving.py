@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from simsys.build.cluster import Cluster
 from simsys.build.model import build_model
 from simsys.build.resolved_serving import ResolvedServing, resolved_serving
 from simsys.build.serving_precision import kv_precision
-from simsys.build.cluster import Cluster
 from simsys.check.engines import engines
 from simsys.check.findings import Findings, Lever, Suggestion
 from simsys.check.parallelism import split_problem

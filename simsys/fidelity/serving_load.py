@@ -64,9 +64,9 @@ class Load:
         users = int(self.value) if self.kind == "concurrency" else 0
         if users:
             found["max_num_seqs"] = users
-        tokens = self._step_tokens(setup, users)
-        if tokens is not None:
-            found["max_num_batched_tokens"] = tokens
+        budget = self._step_tokens(setup, users)
+        if budget is not None:
+            found["max_num_batched_tokens"] = budget
         if self.kind == "offline_max":
             found["api_overhead"] = "0 s"
         return found

@@ -129,9 +129,9 @@ class Scheduler(Configurable, ABC):
         if self.preempted:
             return None
         sequences, kv = self.sequences, self.kv
-        if self.reserves_prompts and tokens < sequences.target_tokens(request):
-            if self.admission_blocks(request, tokens) > kv.free_blocks - kv.reserved_blocks:
-                return None
+        cut = self.reserves_prompts and tokens < sequences.target_tokens(request)
+        if cut and self.admission_blocks(request, tokens) > kv.free_blocks - kv.reserved_blocks:
+            return None
         swapped = False
         if kv.shares or sequences.on_host:
             found, target = self.found_tokens(request), sequences.target_tokens(request)
