@@ -66,7 +66,7 @@ def limits(rng: random.Random) -> Limits:
         max_num_batched_tokens=seqs + rng.choice([0, 1, 7, 30, 100]),
         long_prefill_token_threshold=rng.choice([0, 0, 1, 3, 8]),
         max_context_tokens=rng.choice([0, 50]),
-        reserves_prompts=rng.choice([False, True]),
+        reserves_prompts=seqs % 2 == 0,
     )
 
 
