@@ -22,10 +22,10 @@ def meets(trunk_bytes_per_s: float, network: type[FairNetwork | CutThroughNetwor
 
 
 def message(found: Meets, gpu: int, name: str) -> Use:
-    return found.use(name, [(gpu, gpu + 4)], [0])
+    return found.use(name, [([(gpu, gpu + 4)], 1.0)], [0])
 
 
-@pytest.mark.parametrize(("trunk", "hindered_s"), [(SLOW, 0.5), (1.5 * SLOW, 0.5), (2 * SLOW, 0.0)])
+@pytest.mark.parametrize(("trunk", "hindered_s"), [(SLOW, 0.5), (1.5 * SLOW, 0.25), (2 * SLOW, 0.0)])
 def test_two_hinder_each_other_on_a_link_that_is_too_narrow_for_both(trunk: float, hindered_s: float) -> None:
     found = meets(trunk)
     found.note(message(found, 0, "one"), 0.0, 1.0)
@@ -79,7 +79,7 @@ def test_the_narrowest_link_is_named() -> None:
 
 def test_mirrors_that_fall_out_of_step_are_noted() -> None:
     found = meets(SLOW)
-    use = found.use("all_reduce", [(0, 4)], [0, 1], splits=True)
+    use = found.use("all_reduce", [([(0, 4)], 1.0)], [0, 1], splits=True)
     assert found.out_of_step is None
     found.note(use, 0.0, 1.0)
     assert found.out_of_step is use

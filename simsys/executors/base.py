@@ -128,6 +128,9 @@ class Executor(Clocks, ABC):
     may_repeat: ClassVar[bool] = False
     """Whether identical training iterations may be told instead of simulated."""
 
+    joins_steps: ClassVar[bool] = False
+    """Whether equal steps of a collective that follow one another are carried out as one."""
+
     contention: str
     """How this level shares links, for results."""
 
@@ -305,7 +308,13 @@ class Executor(Clocks, ABC):
             check_group(group, len(self._stand_in))
             members = {self._stand_in[rank] for rank in group.ranks}
             found = self._communicators[group] = Communicator(
-                group, len(members), self.platform.network, self.model.algorithm, self.env, self.images
+                group,
+                len(members),
+                self.platform.network,
+                self.model.algorithm,
+                self.env,
+                self.images,
+                joined=self.joins_steps,
             )
         return found
 

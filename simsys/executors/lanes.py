@@ -42,7 +42,8 @@ class Lanes:
             steps = [([(src, dst)], 1e6, 1, 0.0)]
             apart = interfering(self._network, [(src, dst)], shifts) is not shifts
             splits = not apart and len(in_lockstep(self._network, steps, shifts, 0.0)) > 1
-            found = self._uses[src, dst] = meets.use("messages", [(src, dst)], shifts, splits=splits)
+            transfers = [([(src, dst)], 1.0)]
+            found = self._uses[src, dst] = meets.use("messages", transfers, shifts, user=(src, dst), splits=splits)
         return found
 
     def pairs(self, src: int, dst: int) -> Pairs:

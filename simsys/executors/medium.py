@@ -175,14 +175,23 @@ class MediumDetail(ComputeAhead, ClosedForms):
     def _note_uses(self, meeting: ProgramMeeting, outcome: Outcome) -> None:
         """Note when programs are on which links: messages one by one, collectives for how long they take in all."""
         for rank, course in outcome.courses.items():
-            for each in course.times.exchanges.values():
-                use = self.communicator(each.op.group).use(each.op.kind, each.op.nbytes, self.meets)
-                self.meets.note(use, meeting.ready_s[rank], course.end_s, each.alone_s + each.beside_s)
+            self.note_exchanges(course.times, meeting.ready_s[rank], course.end_s)
         messages: dict[Use, tuple[list[float], float]] = {}
         for (src, dst, _), (departures_s, seconds) in outcome.departures.items():
             found = messages.setdefault(self.lanes.use(src, dst, self.meets), ([], seconds))
             found[0].extend(departures_s)
         self.meets.note_messages((use, *each) for use, each in messages.items() if each[0])
+
+    def note_exchanges(self, times: PassTimes, start_s: float, end_s: float) -> None:
+        """Note the collectives of one rank's passes, which come one after another."""
+        self.meets.note_in_turn(
+            [
+                (self.communicator(each.op.group).use(each.op.kind, each.op.nbytes, self.meets), each.seconds)
+                for each in times.exchanges.values()
+            ],
+            start_s,
+            end_s,
+        )
 
     def _undisturbed(self, meeting: ProgramMeeting) -> Outcome:
         """Follow the programs on hardware that stays as it is now; raises StuckError if it does not."""

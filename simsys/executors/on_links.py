@@ -20,6 +20,8 @@ class OnLinksDetail(CarriedTransfers, MediumDetail):
     when they end depends on others. What serving teams exchange within their steps takes the time of idle links.
     """
 
+    joins_steps = True
+
     def sent_bytes(self) -> list[float]:
         """What the links have carried, and what has been sent, account by account of the communication graph."""
         return [*self.platform.network.counters(), *super().sent_bytes()]

@@ -21,6 +21,11 @@ class Exchange:
     alone_s: float = 0.0
     beside_s: float = 0.0
 
+    @property
+    def seconds(self) -> float:
+        """How long they take."""
+        return self.alone_s + self.beside_s
+
 
 @dataclass(slots=True)
 class PassTimes:
