@@ -33,6 +33,7 @@ from simsys.ops import (
     HostWork,
     Operation,
     Overlapped,
+    Pass,
     Pipelined,
     Program,
     Recv,
@@ -219,14 +220,17 @@ class Executor(Clocks, ABC):
             for change in each.takes:
                 self.start(change)
             self.synchronize(op.rank)
-            for operation in each.run:
-                yield self.start(operation)
+            yield from self._carry_out(each)
             for given in each.gives:
                 self.start(given)
             if each.send is not None:
                 sent = self.start(each.send.of(micro_batch))
                 if each.waits:
                     yield sent
+
+    def _carry_out(self, each: Pass) -> Generator[Event, Any, None]:
+        for operation in each.run:
+            yield self.start(operation)
 
     def ranks(self) -> list[int]:
         """The ranks that run a process of their own."""

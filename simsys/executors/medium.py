@@ -240,10 +240,11 @@ class MediumDetail(ComputeAhead, ClosedForms):
         if found is None:
             found = self._times_of[each] = PassTimes()
             for op in each.run:
-                self._add(op, found)
+                self.add_to(found, op)
         return found
 
-    def _add(self, op: PassOperation, times: PassTimes) -> None:
+    def add_to(self, times: PassTimes, op: PassOperation) -> None:
+        """Count an operation of a pass."""
         if isinstance(op, Compute):
             times.compute(*self.conditions.costs(op, self._as_of_s))
         elif isinstance(op, Collective):
@@ -264,26 +265,31 @@ class MediumDetail(ComputeAhead, ClosedForms):
         return found
 
     def _tell(self, op: Program, start_s: float, course: Course) -> None:
-        """Tell the probes sums, one after another: computation, communication along each axis, waiting.
+        """Tell the probes sums, and then of waiting; all messages are told as one that arrives with the last."""
+        now_s = self.tell_times(op.rank, op.name, course.times, start_s)
+        if course.message_s:
+            message = next(each.send for each in op.passes if each.send is not None)
+            for hook in self.probes.operation:
+                hook(message, course.last_s - course.message_s, course.last_s)
+        if course.waited_s:
+            awaited = next(each.receive for each in op.passes if each.receive is not None)
+            for wait_hook in self.probes.waited:
+                wait_hook(awaited, now_s, course.end_s - course.in_flight_s, course.end_s)
 
-        What of the communication is hidden ends with the computation; all messages are told as one that arrives with
-        the last.
+    def tell_times(self, rank: int, name: str, times: PassTimes, start_s: float) -> float:
+        """Tell the probes of computation and of communication along each axis, one after another; say when that ends.
+
+        What of the communication is hidden ends with the computation.
         """
-        now_s = computed_s = start_s + course.times.compute_s
-        told: list[tuple[Operation, float, float]] = [(Compute(op.rank, Work(), op.name), start_s, computed_s)]
-        for each in course.times.exchanges.values():
+        now_s = computed_s = start_s + times.compute_s
+        told: list[tuple[Operation, float, float]] = [(Compute(rank, Work(), name), start_s, computed_s)]
+        for each in times.exchanges.values():
             if each.beside_s:
                 told.append((each.op, computed_s - each.beside_s, computed_s))
             if each.alone_s:
                 told.append((each.op, now_s, now_s + each.alone_s))
                 now_s += each.alone_s
-        if course.message_s:
-            message = next(each.send for each in op.passes if each.send is not None)
-            told.append((message, course.last_s - course.message_s, course.last_s))
         for one in told:
             for hook in self.probes.operation:
                 hook(*one)
-        if course.waited_s:
-            awaited = next(each.receive for each in op.passes if each.receive is not None)
-            for wait_hook in self.probes.waited:
-                wait_hook(awaited, now_s, course.end_s - course.in_flight_s, course.end_s)
+        return now_s
