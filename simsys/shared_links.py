@@ -23,6 +23,8 @@ from simsys.platform.network import Network, Pairs
 
 SLIGHT = 0.002
 """Of the time of a run: if transfers that hinder each other are together for less, figures change by less."""
+SHIFTED = 1.03
+"""If a run takes so many times as long as on idle links, others than before may be under way together."""
 MOST_APART = 512
 """Ranks of which each is simulated for itself, where mirrors fall out of step."""
 MIRRORS_DOUBT = 0.1

@@ -26,6 +26,7 @@ from simsys.platform.platform import VirtualHardwarePlatform
 from simsys.probes import Probe, Probes
 from simsys.shared_links import (
     MOST_APART,
+    SHIFTED,
     SLIGHT,
     hindered,
     left_out,
@@ -137,10 +138,8 @@ def _where_transfers_meet(job: TrainingJob, probes: Sequence[Probe]) -> RunResul
     if meets.out_of_step is None:
         carried = meets.hindering(SLIGHT * meets.noted_s)
         run = _run(job, Links.STEPS, () if scouts else probes, carried)
-        assert isinstance(run.executor, MediumDetail)
-        found = run.executor.meets
-        if found.lost_without(carried) > 2.0 * SLIGHT * found.noted_s:
-            carried = None  # others meet now that some take longer
+        if run.executor.env.now > SHIFTED * idle.executor.env.now:
+            carried = meets.able()  # since others may meet now
         elif not scouts:
             return run.whole_result()
     elif job.layout.world_size <= MOST_APART:

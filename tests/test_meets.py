@@ -66,7 +66,7 @@ def test_a_part_of_the_time_counts_if_they_are_busy_for_a_part_of_it() -> None:
 def test_messages_of_a_program_meet_one_by_one() -> None:
     found = meets(SLOW)
     one, other = message(found, 0, "one"), message(found, 1, "other")
-    found.note_messages([(one, [0.0, 4.0], 1.0), (other, [0.5, 2.0], 1.0)])
+    found.note_messages([(one, [0.0, 4.0], 1.0, 2.0), (other, [0.5, 2.0], 1.0, 2.0)])
     assert found.pairs == {("other", "one"): pytest.approx(0.5)}
 
 

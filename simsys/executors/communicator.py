@@ -238,7 +238,10 @@ class Communicator:
         if found is None:
             splits = len(self.lockstep(kind, nbytes, self._env._now)) > 1
             steps, name = self.links.transfers(plan.algorithm, kind), f"{self.group.axis} {kind}"
-            found = self._uses[key] = meets.use(name, steps, self.links.shifts, user=self.group, splits=splits)
+            waits = self.group.ranks[0] if self.members == 1 else None
+            found = self._uses[key] = meets.use(
+                name, steps, self.links.shifts, user=self.group, waits=waits, splits=splits
+            )
         return found
 
     # ---- mean loads of links

@@ -14,7 +14,7 @@ from simsys.executors.ahead import ComputeAhead
 from simsys.executors.closed_forms import ClosedForms
 from simsys.executors.iterations.memory_use import MemoryUse, memory_use
 from simsys.executors.iterations.pass_times import PassTimes
-from simsys.executors.iterations.programs import Course, Outcome, ProgramMeeting, StuckError, longest_paths
+from simsys.executors.iterations.programs import Course, Messages, Outcome, ProgramMeeting, StuckError, longest_paths
 from simsys.executors.meets import Use
 from simsys.executors.steps.pipeline_cost import Stages
 from simsys.executors.steps.pipeline_jump import Pipeline, PipelineJump
@@ -176,22 +176,20 @@ class MediumDetail(ComputeAhead, ClosedForms):
         """Note when programs are on which links: messages one by one, collectives for how long they take in all."""
         for rank, course in outcome.courses.items():
             self.note_exchanges(course.times, meeting.ready_s[rank], course.end_s)
-        messages: dict[Use, tuple[list[float], float]] = {}
-        for (src, dst, _), (departures_s, seconds) in outcome.departures.items():
-            found = messages.setdefault(self.lanes.use(src, dst, self.meets), ([], seconds))
-            found[0].extend(departures_s)
-        self.meets.note_messages((use, *each) for use, each in messages.items() if each[0])
+        messages: dict[Use, Messages] = {}
+        for (src, dst, _), each in outcome.messages.items():
+            messages.setdefault(self.lanes.use(src, dst, self.meets), Messages(each.seconds)).add(each)
+        self.meets.note_messages(
+            (use, each.departures_s, each.seconds, each.exposed_s()) for use, each in messages.items() if each.departures_s
+        )
 
     def note_exchanges(self, times: PassTimes, start_s: float, end_s: float) -> None:
         """Note the collectives of one rank's passes, which come one after another."""
-        self.meets.note_in_turn(
-            [
-                (self.communicator(each.op.group).use(each.op.kind, each.op.nbytes, self.meets), each.seconds)
-                for each in times.exchanges.values()
-            ],
-            start_s,
-            end_s,
-        )
+        uses = [
+            (self.communicator(each.op.group).use(each.op.kind, each.op.nbytes, self.meets), each)
+            for each in times.exchanges.values()
+        ]
+        self.meets.note_in_turn([(use, each.seconds, each.exposed_s) for use, each in uses], start_s, end_s)
 
     def _undisturbed(self, meeting: ProgramMeeting) -> Outcome:
         """Follow the programs on hardware that stays as it is now; raises StuckError if it does not."""
@@ -251,8 +249,7 @@ class MediumDetail(ComputeAhead, ClosedForms):
             times.exchange(op, self._collective_seconds(op))
         else:
             compute_s = times.compute(*self.conditions.costs(op.compute, self._as_of_s))
-            exchange_s = self._collective_seconds(op.collective)
-            times.exchange(op.collective, max(0.0, exchange_s - compute_s), min(compute_s, exchange_s))
+            times.exchange(op.collective, self._collective_seconds(op.collective), compute_s)
 
     def _collective_seconds(self, op: Collective) -> float:
         return self.communicator(op.group).seconds(op.kind, op.nbytes, self._as_of_s)

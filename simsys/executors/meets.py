@@ -28,11 +28,15 @@ Needs = dict[int, float]
 
 
 class _Window(NamedTuple):
-    """When transfers are under way: for `busy_s` between two moments, as was said by a note of that number."""
+    """When transfers are under way: for `busy_s` between two moments, as was said by a note of that number.
+
+    A share `exposed` of that is waited for.
+    """
 
     start_s: float
     end_s: float
     busy_s: float
+    exposed: float
     noted: int
 
 
@@ -45,6 +49,7 @@ class Use:
         needs: By link, the share of its bandwidth that they need for their full speed; at most 1.
         shares: For what share of their time they use each link.
         user: What makes them: a group, or source and destination of messages.
+        waits: The simulated rank that waits for them; none if several do.
         splits: Whether mirrors fall out of step with each other.
     """
 
@@ -52,22 +57,34 @@ class Use:
     needs: Needs
     shares: Mapping[int, float]
     user: Hashable = None
+    waits: int | None = None
     splits: bool = False
-    near: list[tuple[Use, float]] = field(default_factory=list)
-    """Others that use the same links, and what shares of their speeds both lose there, added up."""
+    near: list[tuple[Use, float, float]] = field(default_factory=list)
+    """Others that use the same links, and what shares of their time these and the others lose there."""
     windows: deque[_Window] = field(default_factory=deque)
     """When they are under way, as far as that is not over, in order."""
 
-    def beside(self, start_s: float, end_s: float, busy_s: float, noted: int) -> float:
-        """For how long they are under way together with others, apart from what the same note has said."""
-        both_s = 0.0
+    def beside(self, start_s: float, end_s: float, busy_s: float, noted: int) -> tuple[float, float]:
+        """For how long they are under way together with others, apart from what the same note has said.
+
+        Returns:
+            That time, and for how much of it they are waited for.
+        """
+        both_s = exposed_s = 0.0
         for window in reversed(self.windows):
             if window.end_s <= start_s:
                 break
             if window.noted != noted:
                 within_s = min(end_s, window.end_s) - max(start_s, window.start_s)
-                both_s += max(0.0, min(within_s, busy_s, window.busy_s))
-        return both_s
+                each_s = max(0.0, min(within_s, busy_s, window.busy_s))
+                both_s, exposed_s = both_s + each_s, exposed_s + each_s * window.exposed
+        return both_s, exposed_s
+
+    def can_lose(self) -> bool:
+        """Whether they lose time to others that are under way at the same time."""
+        return any(mine or others for _, mine, others in self.near) or _too_many(
+            [self, *(other for other, _, _ in self.near)]
+        )
 
     def add(self, window: _Window, now_s: float) -> None:
         """They are under way again; what is over by now is forgotten."""
@@ -76,10 +93,12 @@ class Use:
             windows.popleft()
         last = windows[-1] if windows else None
         if last is not None and window.start_s <= last.end_s and window.noted != last.noted:
+            busy_s = last.busy_s + window.busy_s
             windows[-1] = _Window(
                 min(last.start_s, window.start_s),
                 max(last.end_s, window.end_s),
-                last.busy_s + window.busy_s,
+                busy_s,
+                (last.exposed * last.busy_s + window.exposed * window.busy_s) / busy_s if busy_s else 0.0,
                 window.noted,
             )
         else:
@@ -100,15 +119,19 @@ class Meets:
         self._users: dict[int, list[Use]] = {}
         self.busy_s = 0.0
         """Time that transfers have taken, added up."""
-        self.together_s = 0.0
-        """Time that transfers lose to each other while they are under way together, added up."""
+        self._delays = _Delays()
         self.noted_s = 0.0
         """Until when transfers have been noted."""
         self.out_of_step: Use | None = None
         """Transfers of which mirrors would not go on in step."""
         self.pairs: dict[tuple[str, str], float] = {}
         """The same time by the names of the two."""
-        self._lost_s: dict[tuple[Use, Use], float] = {}  # likewise
+        self._waited_s: dict[tuple[Use, Use], tuple[float, float]] = {}  # likewise
+
+    @property
+    def together_s(self) -> float:
+        """How much later a rank is because transfers lose time to each other that it waits for; the most of any."""
+        return self._delays.most_s
 
     def use(
         self,
@@ -117,6 +140,7 @@ class Meets:
         shifts: Sequence[int],
         *,
         user: Hashable = None,
+        waits: int | None = None,
         splits: bool = False,
     ) -> Use:
         """Transfers between some ranks, and of their mirrors.
@@ -126,14 +150,15 @@ class Meets:
             steps: Source and destination of those that start together, and what share of the bytes each sends.
             shifts: The mirrors, themselves (0) included.
             user: What makes the transfers.
+            waits: The simulated rank that waits for them; none if several do.
             splits: Whether mirrors fall out of step.
         """
         needs, shares = self._needs_of_steps([(shifted(pairs, shifts), sent) for pairs, sent in steps])
-        made = Use(name, needs, shares, user, splits)
+        made = Use(name, needs, shares, user, waits, splits)
         for other in dict.fromkeys(other for link in made.needs for other in self._users.get(link, ())):
-            lost = self._lost(made, other)
-            made.near.append((other, lost))
-            other.near.append((made, lost))
+            mine, others = self._lost_shares(made, other)
+            made.near.append((other, mine, others))
+            other.near.append((made, others, mine))
         for link in made.needs:
             self._users.setdefault(link, []).append(made)
         return made
@@ -163,84 +188,110 @@ class Meets:
                 needs[link] = needs.get(link, 0.0) + slowest * share / network.bytes_per_s(link)
         return {link: min(1.0, need) for link, need in needs.items() if need > _IDLE or network.in_turn}
 
-    def _lost(self, one: Use, other: Use) -> float:
-        """What shares of their time two lose to each other on the link that is worst for them, added up.
+    def _lost_shares(self, one: Use, other: Use) -> tuple[float, float]:
+        """What shares of their time two lose to each other on the link that is worst for them.
 
         Where links serve in turn, one of them waits as long as the other goes on.
         """
         if self._network.in_turn:
-            return 1.0
-        few, many = sorted((one, other), key=lambda use: len(use.needs))
-        return max(
-            min(few.shares[link], many.shares[link]) * _lost_shares(need, many.needs[link])
-            for link, need in few.needs.items()
-            if link in many.needs
-        )
+            return 0.5, 0.5
+        most = 0.0, 0.0
+        for link in one.needs.keys() & other.needs.keys():
+            lost = _lost_speeds(one.needs[link], other.needs[link])
+            share = min(one.shares[link], other.shares[link])
+            most = max(most, (share * lost[0], share * lost[1]), key=sum)
+        return most
 
-    def note(self, use: Use, start_s: float, end_s: float, busy_s: float | None = None) -> None:
-        """Transfers are under way from `start_s` to `end_s`, or for `busy_s` in between."""
-        self.note_in_turn([(use, end_s - start_s if busy_s is None else busy_s)], start_s, end_s)
+    def note(
+        self, use: Use, start_s: float, end_s: float, busy_s: float | None = None, exposed_s: float | None = None
+    ) -> None:
+        """Transfers are under way from `start_s` to `end_s`, or for `busy_s` in between.
 
-    def note_in_turn(self, uses: Iterable[tuple[Use, float]], start_s: float, end_s: float) -> None:
-        """Transfers of one rank, of which none begins before another has ended: each use, and for how long (s)."""
+        Args:
+            use: The transfers.
+            start_s: When they begin.
+            end_s: When they end.
+            busy_s: For how long they are under way; if not all the time.
+            exposed_s: For how much of that they are waited for; if not always.
+        """
+        busy_s = end_s - start_s if busy_s is None else busy_s
+        self.note_in_turn([(use, busy_s, busy_s if exposed_s is None else exposed_s)], start_s, end_s)
+
+    def note_in_turn(self, uses: Iterable[tuple[Use, float, float]], start_s: float, end_s: float) -> None:
+        """Transfers of one rank, of which none begins before another has ended.
+
+        Args:
+            uses: Each, for how long it is under way (s), and for how much of that it is waited for.
+            start_s: When the first begins.
+            end_s: When the last ends.
+        """
         self._notes += 1
-        for use, busy_s in uses:
-            self._note(use, start_s, end_s, busy_s)
+        for use, busy_s, exposed_s in uses:
+            self._note(use, start_s, end_s, busy_s, exposed_s)
 
-    def note_messages(self, messages: Iterable[tuple[Use, Sequence[float], float]]) -> None:
-        """Messages of a program are under way: for each use, when they depart, and how long each takes (s)."""
+    def note_messages(self, messages: Iterable[tuple[Use, Sequence[float], float, float]]) -> None:
+        """Messages of a program are under way.
+
+        Args:
+            messages: For each use, when they depart, how long each takes, and how long they are waited for in all (s).
+        """
         self._notes += 1
-        noted = [(use, np.sort(np.array(departures_s)), seconds) for use, departures_s, seconds in messages]
-        for place, (use, departures_s, seconds) in enumerate(noted):
-            self._meet(use, use, float(np.maximum(0.0, seconds - np.diff(departures_s)).sum()))
-            for other, other_departures_s, other_seconds in noted[:place]:
-                lost = next((lost for near, lost in use.near if near is other), 0.0)
-                if lost:
-                    self._meet(use, other, lost * _both_s(departures_s, seconds, other_departures_s, other_seconds))
+        noted = [(use, np.sort(np.array(departures_s)), *rest) for use, departures_s, *rest in messages]
+        for place, (use, departures_s, seconds, exposed_s) in enumerate(noted):
+            exposed = exposed_s / (len(departures_s) * seconds) if seconds else 0.0
+            own_s = float(np.maximum(0.0, seconds - np.diff(departures_s)).sum())
+            self._meet(use, use, (exposed * own_s, 0.0))
+            for other, other_departures_s, other_seconds, other_exposed_s in noted[:place]:
+                shares = next((each[1:] for each in use.near if each[0] is other), (0.0, 0.0))
+                if any(shares):
+                    both_s = _both_s(departures_s, seconds, other_departures_s, other_seconds)
+                    theirs = other_exposed_s / (len(other_departures_s) * other_seconds) if other_seconds else 0.0
+                    waited_s = both_s * shares[0] * exposed, both_s * shares[1] * theirs
+                    self._meet(use, other, waited_s)
             start_s, end_s = float(departures_s[0]), float(departures_s[-1]) + seconds
-            self._note(use, start_s, end_s, min(end_s - start_s, len(departures_s) * seconds))
+            self._note(use, start_s, end_s, min(end_s - start_s, len(departures_s) * seconds), exposed_s)
 
-    def _note(self, use: Use, start_s: float, end_s: float, busy_s: float) -> None:
+    def _note(self, use: Use, start_s: float, end_s: float, busy_s: float, exposed_s: float) -> None:
         self.noted_s = max(self.noted_s, end_s)
         self.busy_s += busy_s
+        exposed = min(1.0, exposed_s / busy_s) if busy_s else 0.0
         if use.splits:
             self.out_of_step = use
         beside: list[Use] = []
-        for other, lost in use.near:
-            both_s = other.beside(start_s, end_s, busy_s, self._notes)
-            if both_s and lost:
-                self._meet(use, other, lost * both_s)
+        for other, mine, others in use.near:
+            both_s, other_exposed_s = other.beside(start_s, end_s, busy_s, self._notes)
+            if both_s and (mine or others):
+                self._meet(use, other, (mine * exposed * both_s, others * other_exposed_s))
             elif both_s:
                 beside.append(other)
         if len(beside) > 1 and _too_many([use, *beside]):
-            self._meet(use, beside[0], busy_s)
-        use.add(_Window(start_s, end_s, busy_s, self._notes), self._now())
+            self._meet(use, beside[0], (busy_s, 0.0))
+        use.add(_Window(start_s, end_s, busy_s, exposed, self._notes), self._now())
 
-    def _meet(self, one: Use, other: Use, lost_s: float) -> None:
-        if lost_s > 0.0:
-            self.together_s += lost_s
+    def _meet(self, one: Use, other: Use, waited_s: tuple[float, float]) -> None:
+        if any(waited_s):
+            self._delays.add(one, other, waited_s)
             names = one.name, other.name
-            self.pairs[names] = self.pairs.get(names, 0.0) + lost_s
-            self._lost_s[one, other] = self._lost_s.get((one, other), 0.0) + lost_s
+            self.pairs[names] = self.pairs.get(names, 0.0) + sum(waited_s)
+            before_s = self._waited_s.get((one, other), (0.0, 0.0))
+            self._waited_s[one, other] = before_s[0] + waited_s[0], before_s[1] + waited_s[1]
 
     def hindering(self, slight_s: float) -> set[Hashable]:
-        """Whose transfers lose time to others, but for those that all lose less than `slight_s` together."""
-        found, left_s = set[Hashable](), slight_s
-        for (one, other), lost_s in sorted(self._lost_s.items(), key=lambda item: item[1]):
-            left_s -= lost_s
-            if left_s < 0.0:
+        """Whose transfers lose time to others, but for those that delay no rank by more than `slight_s` together."""
+        found, left = set[Hashable](), _Delays()
+        for (one, other), waited_s in sorted(self._waited_s.items(), key=lambda item: sum(item[1])):
+            left.add(one, other, waited_s)
+            if left.most_s > slight_s:
                 found |= {one.user, other.user}
         return found
 
-    def lost_without(self, users: Collection[Hashable]) -> float:
-        """What transfers lose to each other (s) of which some belong to others than `users`."""
-        return sum(
-            lost_s for (one, other), lost_s in self._lost_s.items() if not (one.user in users and other.user in users)
-        )
+    def able(self) -> set[Hashable]:
+        """Whose transfers lose time if they are under way together with others, whether they were so far or not."""
+        return {use.user for users in self._users.values() for use in users if use.can_lose()}
 
     def narrowest(self) -> str:
         """The link, for people, that is too narrow for those that lose most, or for mirrors; empty if none do."""
-        worst = max(self._lost_s, key=lambda pair: self._lost_s[pair], default=None)
+        worst = max(self._waited_s, key=lambda pair: sum(self._waited_s[pair]), default=None)
         one, other = worst or (self.out_of_step, self.out_of_step)
         if one is None or other is None:
             return ""
@@ -248,11 +299,32 @@ class Meets:
         return self._network.link_name(max(both, key=lambda link: one.needs[link] + other.needs[link]))
 
 
-def _lost_shares(one: float, other: float) -> float:
-    """What shares of their speeds two lose that need such shares of a link, which is divided fairly; added up."""
+class _Delays:
+    """How much later each rank is because transfers take longer that it waits for."""
+
+    def __init__(self) -> None:
+        self._of_all_s = 0.0
+        self._of_one_s: dict[int, float] = {}
+
+    @property
+    def most_s(self) -> float:
+        """The most of any rank."""
+        return self._of_all_s + max(self._of_one_s.values(), default=0.0)
+
+    def add(self, one: Use, other: Use, seconds: tuple[float, float]) -> None:
+        """Two transfers take longer."""
+        for use, each_s in zip((one, other), seconds, strict=True):
+            if use.waits is None:
+                self._of_all_s += each_s
+            else:
+                self._of_one_s[use.waits] = self._of_one_s.get(use.waits, 0.0) + each_s
+
+
+def _lost_speeds(one: float, other: float) -> tuple[float, float]:
+    """What shares of their speeds two lose that need such shares of a link, which is divided fairly."""
     if one + other <= FULL:
-        return 0.0
-    return sum(1.0 - min(1.0, max(0.5, 1.0 - beside) / need) for need, beside in ((one, other), (other, one)))
+        return 0.0, 0.0
+    return 1.0 - min(one, max(0.5, 1.0 - other)) / one, 1.0 - min(other, max(0.5, 1.0 - one)) / other
 
 
 def _too_many(uses: Sequence[Use]) -> bool:

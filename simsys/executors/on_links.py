@@ -10,11 +10,11 @@ from simpy.events import Event
 
 from simsys.executors.base import Executor
 from simsys.executors.carried import CarriedTransfers
-from simsys.executors.communicator import Communicator
 from simsys.executors.iterations.stretches import Stretch, stretches
 from simsys.executors.medium import MediumDetail
-from simsys.executors.meeting import Meeting, Part
+from simsys.executors.meeting import Meeting
 from simsys.ops import Collective, Compute, Pass, PassOperation, Program, Send
+from simsys.platform.traffic import Account
 
 
 class OnLinksDetail(CarriedTransfers, MediumDetail):
@@ -65,13 +65,6 @@ class OnLinksDetail(CarriedTransfers, MediumDetail):
         else:
             MediumDetail.run_collective(self, meeting, ready_s)
 
-    def parts(self, communicator: Communicator, op: Collective) -> Sequence[Part]:
-        """The steps on the links, which begin now."""
-        if self.carried is not None:
-            seconds, now_s = communicator.seconds(op.kind, op.nbytes, self.env._now), self.env._now
-            self.meets.note(communicator.use(op.kind, op.nbytes, self.meets), now_s, now_s + seconds)
-        return super().parts(communicator, op)
-
     def send(self, op: Send) -> Event:
         """Over the links, unless such messages meet nobody."""
         return super().send(op) if self._is_carried((op.rank, op.dst)) else MediumDetail.send(self, op)
@@ -79,11 +72,7 @@ class OnLinksDetail(CarriedTransfers, MediumDetail):
     def carry(self, op: Send) -> Event:
         """Its message and those of all mirrors."""
         self.tally.sent(op)
-        if self.carried is not None:
-            now_s = self.env._now
-            seconds = self.lanes.message_s(op.rank, op.dst, op.nbytes, now_s)
-            self.meets.note(self.lanes.use(op.rank, op.dst, self.meets), now_s, now_s + seconds)
-        return self.platform.network.carry(self.lanes.pairs(op.rank, op.dst), op.nbytes)
+        return self.lanes.carry(op.rank, op.dst, op.nbytes)
 
     def program(self, op: Program) -> Event:
         """Run the passes one by one."""
@@ -96,7 +85,7 @@ class OnLinksDetail(CarriedTransfers, MediumDetail):
             return
         found = self._divided.get(each)
         if found is None:
-            found = self._divided[each] = tuple(stretches(each.run, self._is_known, self.add_to))
+            found = self._divided[each] = tuple(stretches(each.run, self._is_known, self.add_to, self._account))
         for part in found:
             if isinstance(part, Stretch):
                 self._advance(part)
@@ -110,6 +99,9 @@ class OnLinksDetail(CarriedTransfers, MediumDetail):
         group = (op if isinstance(op, Collective) else op.collective).group
         return not self._is_carried(group) and self._members(group) == 1
 
+    def _account(self, op: Collective) -> Account:
+        return self.communicator(op.group).account(op.kind, op.nbytes)
+
     def _advance(self, stretch: Stretch) -> None:
         """Let a rank be at the end of a stretch, ahead of the clock."""
         rank = stretch.rank
@@ -118,8 +110,7 @@ class OnLinksDetail(CarriedTransfers, MediumDetail):
         device.launched_s += stretch.launching_s
         device.busy_s += times.compute_s
         device.free_at_s = end_s = start_s + times.seconds
-        for op in stretch.collectives:
-            self.communicator(op.group).count(op.kind, op.nbytes)
-        self.note_exchanges(times, start_s, end_s)
+        for account, nbytes in stretch.sent:
+            account.nbytes += nbytes
         if self.probes.operation:
             self.tell_times(rank, stretch.name, times, start_s)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from simsys.executors.iterations.pass_times import PassTimes
 from simsys.ops import Collective, Compute, PassOperation
+from simsys.platform.traffic import Account
 
 Add = Callable[[PassTimes, PassOperation], None]
 """Counts an operation."""
@@ -17,9 +18,10 @@ class Stretch:
     Args:
         ops: The operations, in order.
         add: Counts one of them.
+        account: Where a collective is counted in the communication graph.
     """
 
-    def __init__(self, ops: Iterable[PassOperation], add: Add) -> None:
+    def __init__(self, ops: Iterable[PassOperation], add: Add, account: Callable[[Collective], Account]) -> None:
         self._ops, self._add = tuple(ops), add
         self._times = PassTimes(launched_s=float("-inf"))  # as if all were launched long before
         self._launches = PassTimes()
@@ -33,6 +35,11 @@ class Stretch:
                 self._slack_s = min(self._slack_s, self._times.seconds - launched_s)
         self.launching_s = launched_s
         """How long the host launches its kernels."""
+        sent: dict[Account, float] = {}
+        for each in self._collectives():
+            sent[account(each)] = sent.get(account(each), 0.0) + each.nbytes
+        self.sent = list(sent.items())
+        """What its collectives send, by account."""
 
     @property
     def rank(self) -> int:
@@ -44,9 +51,7 @@ class Stretch:
         """What the first of the operations is for."""
         return self._ops[0].name
 
-    @property
-    def collectives(self) -> Iterator[Collective]:
-        """The collectives among the operations, alone or beside a computation."""
+    def _collectives(self) -> Iterator[Collective]:
         for op in self._ops:
             if not isinstance(op, Compute):
                 yield op if isinstance(op, Collective) else op.collective
@@ -66,7 +71,10 @@ class Stretch:
 
 
 def stretches(
-    ops: Iterable[PassOperation], known: Callable[[PassOperation], bool], add: Add
+    ops: Iterable[PassOperation],
+    known: Callable[[PassOperation], bool],
+    add: Add,
+    account: Callable[[Collective], Account],
 ) -> Iterator[Stretch | PassOperation]:
     """Divide the operations of a pass.
 
@@ -74,6 +82,7 @@ def stretches(
         ops: In order.
         known: Whether the time of an operation is known beforehand.
         add: Counts one whose time is.
+        account: Where a collective is counted in the communication graph.
 
     Yields:
         Stretches, and the operations between them.
@@ -84,8 +93,8 @@ def stretches(
             together.append(op)
             continue
         if together:
-            yield Stretch(together, add)
+            yield Stretch(together, add, account)
             together = []
         yield op
     if together:
-        yield Stretch(together, add)
+        yield Stretch(together, add, account)
