@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -94,7 +94,7 @@ def simulate_job(job: Job, probes: Iterable[Probe] = ()) -> RunResult:
 
 
 def _run(
-    job: Job, links: Links, probes: Sequence[Probe], carried: Collection[Hashable] | None = None
+    job: Job, links: Links, probes: Sequence[Probe], carried: Collection[tuple[int, ...]] | None = None
 ) -> JobRun:
     """Carry a job out on hardware of its own."""
     run = JobRun(job, job.cluster.platform(), probes, links=links, carried=carried)
@@ -134,7 +134,7 @@ def _where_transfers_meet(job: TrainingJob, probes: Sequence[Probe]) -> RunResul
     meets = idle.executor.meets
     if not hindered(meets):
         return _none_met((_run(job, Links.IDLE, probes) if scouts else idle).whole_result(), job)
-    carried: Collection[Hashable] | None = None
+    carried: Collection[tuple[int, ...]] | None = None
     if meets.out_of_step is None:
         carried = meets.hindering(SLIGHT * meets.noted_s)
         run = _run(job, Links.STEPS, () if scouts else probes, carried)
@@ -166,7 +166,7 @@ class JobRun:
         probes: Iterable[Probe] = (),
         *,
         links: Links = Links.IDLE,
-        carried: Collection[Hashable] | None = None,
+        carried: Collection[tuple[int, ...]] | None = None,
         alone: bool = True,
     ) -> None:
         self.job, self._shares = job, not alone or links is Links.LOADS

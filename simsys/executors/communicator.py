@@ -240,7 +240,7 @@ class Communicator:
             steps, name = self.links.transfers(plan.algorithm, kind), f"{self.group.axis} {kind}"
             waits = self.group.ranks[0] if self.members == 1 else None
             found = self._uses[key] = meets.use(
-                name, steps, self.links.shifts, user=self.group, waits=waits, splits=splits
+                name, steps, self.links.shifts, user=self.group.ranks, waits=waits, splits=splits
             )
         return found
 

@@ -8,7 +8,7 @@ and for how long those that share links are under way together.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -48,7 +48,7 @@ class Use:
         name: What to call them.
         needs: By link, the share of its bandwidth that they need for their full speed; at most 1.
         shares: For what share of their time they use each link.
-        user: What makes them: a group, or source and destination of messages.
+        user: The ranks of the group whose they are, or source and destination of messages.
         waits: The simulated rank that waits for them; none if several do.
         splits: Whether mirrors fall out of step with each other.
     """
@@ -56,7 +56,7 @@ class Use:
     name: str
     needs: Needs
     shares: Mapping[int, float]
-    user: Hashable = None
+    user: tuple[int, ...] = ()
     waits: int | None = None
     splits: bool = False
     near: list[tuple[Use, float, float]] = field(default_factory=list)
@@ -139,7 +139,7 @@ class Meets:
         steps: Iterable[tuple[Pairs, float]],
         shifts: Sequence[int],
         *,
-        user: Hashable = None,
+        user: tuple[int, ...] = (),
         waits: int | None = None,
         splits: bool = False,
     ) -> Use:
@@ -149,7 +149,7 @@ class Meets:
             name: What to call them.
             steps: Source and destination of those that start together, and what share of the bytes each sends.
             shifts: The mirrors, themselves (0) included.
-            user: What makes the transfers.
+            user: The ranks of the group whose they are, or source and destination of messages.
             waits: The simulated rank that waits for them; none if several do.
             splits: Whether mirrors fall out of step.
         """
@@ -236,20 +236,17 @@ class Meets:
             messages: For each use, when they depart, how long each takes, and how long they are waited for in all (s).
         """
         self._notes += 1
-        noted = [(use, np.sort(np.array(departures_s)), *rest) for use, departures_s, *rest in messages]
-        for place, (use, departures_s, seconds, exposed_s) in enumerate(noted):
-            exposed = exposed_s / (len(departures_s) * seconds) if seconds else 0.0
-            own_s = float(np.maximum(0.0, seconds - np.diff(departures_s)).sum())
-            self._meet(use, use, (exposed * own_s, 0.0))
-            for other, other_departures_s, other_seconds, other_exposed_s in noted[:place]:
+        noted = [(_Sent.of(*each), each[0]) for each in messages]
+        for place, (sent, use) in enumerate(noted):
+            own_s = float(np.maximum(0.0, sent.seconds - np.diff(sent.departures_s)).sum())
+            self._meet(use, use, (sent.exposed * own_s, 0.0))
+            for others, other in noted[:place]:
                 shares = next((each[1:] for each in use.near if each[0] is other), (0.0, 0.0))
-                if any(shares):
-                    both_s = _both_s(departures_s, seconds, other_departures_s, other_seconds)
-                    theirs = other_exposed_s / (len(other_departures_s) * other_seconds) if other_seconds else 0.0
-                    waited_s = both_s * shares[0] * exposed, both_s * shares[1] * theirs
-                    self._meet(use, other, waited_s)
-            start_s, end_s = float(departures_s[0]), float(departures_s[-1]) + seconds
-            self._note(use, start_s, end_s, min(end_s - start_s, len(departures_s) * seconds), exposed_s)
+                both_s = _both_s(sent, others) if any(shares) else 0.0
+                self._meet(use, other, (both_s * shares[0] * sent.exposed, both_s * shares[1] * others.exposed))
+            start_s, end_s = float(sent.departures_s[0]), float(sent.departures_s[-1]) + sent.seconds
+            busy_s = min(end_s - start_s, len(sent.departures_s) * sent.seconds)
+            self._note(use, start_s, end_s, busy_s, sent.exposed * busy_s)
 
     def _note(self, use: Use, start_s: float, end_s: float, busy_s: float, exposed_s: float) -> None:
         self.noted_s = max(self.noted_s, end_s)
@@ -276,18 +273,34 @@ class Meets:
             before_s = self._waited_s.get((one, other), (0.0, 0.0))
             self._waited_s[one, other] = before_s[0] + waited_s[0], before_s[1] + waited_s[1]
 
-    def hindering(self, slight_s: float) -> set[Hashable]:
+    def hindering(self, slight_s: float) -> set[tuple[int, ...]]:
         """Whose transfers lose time to others, but for those that delay no rank by more than `slight_s` together."""
-        found, left = set[Hashable](), _Delays()
+        found, left = set[tuple[int, ...]](), _Delays()
         for (one, other), waited_s in sorted(self._waited_s.items(), key=lambda item: sum(item[1])):
             left.add(one, other, waited_s)
             if left.most_s > slight_s:
                 found |= {one.user, other.user}
         return found
 
-    def able(self) -> set[Hashable]:
-        """Whose transfers lose time if they are under way together with others, whether they were so far or not."""
-        return {use.user for users in self._users.values() for use in users if use.can_lose()}
+    def able(self, others: Sequence[Meets] | None = None) -> set[tuple[int, ...]]:
+        """Whose transfers lose time if others are under way at the same time, whether they were so far or not.
+
+        Args:
+            others: Those of other jobs, in place of others of the same job.
+        """
+        uses = {use for users in self._users.values() for use in users}
+        if others is None:
+            return {use.user for use in uses if use.splits or use.can_lose()}
+        loads: dict[int, float] = {}
+        for other in others:
+            for link, users in other._users.items():
+                loads[link] = loads.get(link, 0.0) + max(use.needs[link] for use in users)
+        full = 0.0 if self._network.in_turn else FULL
+        return {
+            use.user
+            for use in uses
+            if any(link in loads and need + loads[link] > full for link, need in use.needs.items())
+        }
 
     def narrowest(self) -> str:
         """The link, for people, that is too narrow for those that lose most, or for mirrors; empty if none do."""
@@ -336,13 +349,28 @@ def _too_many(uses: Sequence[Use]) -> bool:
     return any(need > FULL for need in needs.values())
 
 
-def _both_s(starts_s: Floats, seconds: float, others_s: Floats, other_seconds: float) -> float:
-    """How long intervals of two kinds overlap; each kind is given by its sorted starts and the length of each."""
-    first = np.searchsorted(others_s, starts_s - other_seconds, side="right")
-    last = np.searchsorted(others_s, starts_s + seconds, side="left")
+class _Sent(NamedTuple):
+    """Messages of a program: when they depart, in order, how long each takes (s), and what share is waited for."""
+
+    departures_s: Floats
+    seconds: float
+    exposed: float
+
+    @classmethod
+    def of(cls, _: Use, departures_s: Sequence[float], seconds: float, exposed_s: float) -> _Sent:
+        """From how long they are waited for in all."""
+        total_s = len(departures_s) * seconds
+        return cls(np.sort(np.array(departures_s)), seconds, min(1.0, exposed_s / total_s) if total_s else 0.0)
+
+
+def _both_s(some: _Sent, others: _Sent) -> float:
+    """How long messages of one kind are under way together with those of another."""
+    starts_s, seconds = some.departures_s, some.seconds
+    first = np.searchsorted(others.departures_s, starts_s - others.seconds, side="right")
+    last = np.searchsorted(others.departures_s, starts_s + seconds, side="left")
     total_s = 0.0
     for place in np.nonzero(last > first)[0]:
         start_s = float(starts_s[place])
-        for other_s in others_s[first[place] : last[place]].tolist():
-            total_s += max(0.0, min(start_s + seconds, other_s + other_seconds) - max(start_s, other_s))
+        for other_s in others.departures_s[first[place] : last[place]].tolist():
+            total_s += max(0.0, min(start_s + seconds, other_s + others.seconds) - max(start_s, other_s))
     return total_s

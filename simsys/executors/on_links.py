@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Generator, Hashable, Sequence
+from collections.abc import Collection, Generator, Sequence
 from typing import Any
 
 from simpy.events import Event
@@ -14,6 +14,7 @@ from simsys.executors.iterations.stretches import Stretch, stretches
 from simsys.executors.medium import MediumDetail
 from simsys.executors.meeting import Meeting
 from simsys.ops import Collective, Compute, Pass, PassOperation, Program, Send
+from simsys.parallel.layout import Group
 from simsys.platform.traffic import Account
 
 
@@ -27,11 +28,12 @@ class OnLinksDetail(CarriedTransfers, MediumDetail):
     """
 
     joins_steps = True
-    carried: Collection[Hashable] | None = None
-    """Whose transfers are on the links: groups, and sources and destinations of messages; None stands for all."""
+    carried: Collection[tuple[int, ...]] | None = None
+    """Whose transfers are on the links: the ranks of groups, source and destination of messages; None stands for all."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._on_links: dict[Group, bool] = {}
         self._divided: dict[Pass, Sequence[Stretch | PassOperation]] = {}
 
     def sent_bytes(self) -> list[float]:
@@ -55,8 +57,13 @@ class OnLinksDetail(CarriedTransfers, MediumDetail):
             ranks, count, like=like, iteration_s=iteration_s, busy_s=busy_s, sent_bytes=sent_bytes[carried:]
         )
 
-    def _is_carried(self, user: Hashable) -> bool:
-        return self.carried is None or user in self.carried
+    def _is_carried(self, group: Group) -> bool:
+        if self.carried is None:
+            return True
+        found = self._on_links.get(group)
+        if found is None:
+            found = self._on_links[group] = group.ranks in self.carried
+        return found
 
     def run_collective(self, meeting: Meeting, ready_s: float) -> None:
         """On the links, unless its group meets nobody."""
@@ -67,7 +74,9 @@ class OnLinksDetail(CarriedTransfers, MediumDetail):
 
     def send(self, op: Send) -> Event:
         """Over the links, unless such messages meet nobody."""
-        return super().send(op) if self._is_carried((op.rank, op.dst)) else MediumDetail.send(self, op)
+        if self.carried is None or (op.rank, op.dst) in self.carried:
+            return super().send(op)
+        return MediumDetail.send(self, op)
 
     def carry(self, op: Send) -> Event:
         """Its message and those of all mirrors."""
