@@ -64,6 +64,8 @@ class Stretch:
         """
         if launched_s <= self._slack_s:
             return self._times
+        if launched_s == 0.0:  # at the beginning of a pass
+            return self._launches
         found = PassTimes(launched_s=launched_s)
         for op in self._ops:
             self._add(found, op)
