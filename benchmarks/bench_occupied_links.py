@@ -1,7 +1,7 @@
 """What it costs that transfers meet on links, against links that are idle, over the experiments of the project.
 
-Where none meet, there are as many events, which is asserted; times are told. Aims: at most 1.5 times the CPU time where
-nothing is shared, 5 times where links are.
+Where none meet, there are as many events, which is asserted; times are told. Aims: at most 1.5 times the CPU time
+where nothing is shared, 5 times where links are.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ def test_occupied_against_idle_links(benchmark: Any, config: SimulationConfig) -
     idle_s, found_s = (min(each[place][0] for each in rounds) for place in range(2))
     idle, found = (each[1] for each in rounds[-1])
     benchmark.pedantic(lambda: simulate(config))
-    benchmark.extra_info.update(ratio=found_s / idle_s, idle_cpu_s=idle_s, events=found.events, idle_events=idle.events)
+    benchmark.extra_info.update(
+        ratio=found_s / idle_s, idle_cpu_s=idle_s, events=found.events, idle_events=idle.events
+    )
     kind = "none met" if found.contention.endswith(NONE_MET) else "met"
     text = f"{found_s / idle_s:5.2f} times the CPU time of idle links ({idle_s:.3f} s), {kind}; "
     FIGURES.append((config.name, f"{text}{idle.events:,} -> {found.events:,} events"))

@@ -16,7 +16,8 @@ from typing import Any
 from simsys.build.serving import ServingJob
 from simsys.build.serving_setup import ServingSetup
 from simsys.executors import Links
-from simsys.executors.meets import FULL, Meets, Needs
+from simsys.executors.meets import Meets
+from simsys.executors.uses import FULL, Needs
 from simsys.ops import Transfer
 from simsys.parallel.layout import Group
 from simsys.platform.network import Network, Pairs

@@ -18,8 +18,9 @@ from simsys.executors.group_links import GroupLinks
 from simsys.executors.images import Images
 from simsys.executors.joined_steps import joined
 from simsys.executors.meeting import Meetings, Part, Turn
-from simsys.executors.meets import Meets, Use
+from simsys.executors.meets import Meets
 from simsys.executors.mirrors import AnyNetwork, in_lockstep, interfering, shifted
+from simsys.executors.uses import Use
 from simsys.parallel.layout import Group
 from simsys.platform.collisions import Collision
 from simsys.platform.environment import Callback, Environment

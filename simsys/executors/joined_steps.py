@@ -30,7 +30,9 @@ def joined(network: AnyNetwork, steps: Sequence[LockStep]) -> list[LockStep]:
     return [_as_one(network, *step) if step[2] > 1 else step for step in steps]
 
 
-def _as_one(network: AnyNetwork, pairs: Sequence[tuple[int, int]], nbytes: float, repeat: int, pause_s: float) -> LockStep:
+def _as_one(
+    network: AnyNetwork, pairs: Sequence[tuple[int, int]], nbytes: float, repeat: int, pause_s: float
+) -> LockStep:
     transfers = network.prepare(pairs)
     each_s, whole_s = (network.step_seconds(transfers, size) for size in (nbytes, repeat * nbytes))
     return pairs, repeat * nbytes, 1, max(0.0, repeat * (each_s + pause_s) - whole_s)

@@ -8,8 +8,9 @@ from typing import Any
 from simpy.events import Event
 
 from simsys.executors.images import Images
-from simsys.executors.meets import Meets, Use
+from simsys.executors.meets import Meets
 from simsys.executors.mirrors import AnyNetwork, in_lockstep, interfering, shifted
+from simsys.executors.uses import Use
 from simsys.parallel.layout import Group
 from simsys.platform.network import Pairs
 

@@ -15,11 +15,11 @@ from simsys.executors.closed_forms import ClosedForms
 from simsys.executors.iterations.memory_use import MemoryUse, memory_use
 from simsys.executors.iterations.pass_times import PassTimes
 from simsys.executors.iterations.programs import Course, Messages, Outcome, ProgramMeeting, StuckError, longest_paths
-from simsys.executors.meets import Use
 from simsys.executors.steps.pipeline_cost import Stages
 from simsys.executors.steps.pipeline_jump import Pipeline, PipelineJump
 from simsys.executors.steps.step_log import StepLog
 from simsys.executors.steps.steppers import Jump, PassOn
+from simsys.executors.uses import Use
 from simsys.model.work import Work
 from simsys.ops import Collective, Compute, Forward, HostWork, Operation, Pass, PassOperation, Pipelined, Program, Send
 from simsys.parallel.layout import Group
@@ -180,7 +180,9 @@ class MediumDetail(ComputeAhead, ClosedForms):
         for (src, dst, _), each in outcome.messages.items():
             messages.setdefault(self.lanes.use(src, dst, self.meets), Messages(each.seconds)).add(each)
         self.meets.note_messages(
-            (use, each.departures_s, each.seconds, each.exposed_s()) for use, each in messages.items() if each.departures_s
+            (use, each.departures_s, each.seconds, each.exposed_s())
+            for use, each in messages.items()
+            if each.departures_s
         )
 
     def note_exchanges(self, times: PassTimes, start_s: float, end_s: float) -> None:

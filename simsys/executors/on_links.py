@@ -29,7 +29,7 @@ class OnLinksDetail(CarriedTransfers, MediumDetail):
 
     joins_steps = True
     carried: Collection[tuple[int, ...]] | None = None
-    """Whose transfers are on the links: the ranks of groups, source and destination of messages; None stands for all."""
+    """Whose transfers are on the links: ranks of groups, source and destination of messages; None stands for all."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -102,7 +102,7 @@ class OnLinksDetail(CarriedTransfers, MediumDetail):
                 yield self.start(part)
 
     def _is_known(self, op: PassOperation) -> bool:
-        """Whether it is a computation, alone or beside a collective that meets neither other ranks nor others' links."""
+        """Whether it is a computation, alone or beside a collective of no other simulated rank that meets nobody."""
         if isinstance(op, Compute):
             return True
         group = (op if isinstance(op, Collective) else op.collective).group
@@ -118,7 +118,7 @@ class OnLinksDetail(CarriedTransfers, MediumDetail):
         times = stretch.times(device.launched_s - start_s)
         device.launched_s += stretch.launching_s
         device.busy_s += times.compute_s
-        device.free_at_s = end_s = start_s + times.seconds
+        device.free_at_s = start_s + times.seconds
         for account, nbytes in stretch.sent:
             account.nbytes += nbytes
         if self.probes.operation:

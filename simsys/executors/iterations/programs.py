@@ -76,7 +76,9 @@ class Messages:
         if self.held:
             return len(self.departures_s) * self.seconds
         unknown = len(self.departures_s) - len(self.late_s)
-        return sum(min(max(late_s + self.seconds, 0.0), self.seconds) for late_s in self.late_s) + unknown * self.seconds
+        return (
+            sum(min(max(late_s + self.seconds, 0.0), self.seconds) for late_s in self.late_s) + unknown * self.seconds
+        )
 
 
 @dataclass(slots=True)
