@@ -16,13 +16,16 @@ from typing import Any
 from simsys.build.serving import ServingJob
 from simsys.build.serving_setup import ServingSetup
 from simsys.executors import Links
-from simsys.executors.meets import FULL, Meets, Needs
+from simsys.executors.meets import Meets
+from simsys.executors.uses import FULL, Needs
 from simsys.ops import Transfer
 from simsys.parallel.layout import Group
 from simsys.platform.network import Network, Pairs
 
 SLIGHT = 0.002
 """Of the time of a run: if transfers that hinder each other are together for less, figures change by less."""
+SHIFTED = 1.03
+"""If a run takes so many times as long as on idle links, others than before may be under way together."""
 MOST_APART = 512
 """Ranks of which each is simulated for itself, where mirrors fall out of step."""
 MIRRORS_DOUBT = 0.1

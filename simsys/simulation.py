@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from simsys.build.training import TrainingJob
 from simsys.config.expected_errors import Subject, expected_errors
 from simsys.config.experiment import SimulationConfig
 from simsys.config.hardware import profile_digest, profiles_read
-from simsys.executors import Executor, Links, MediumDetail, executor_class
+from simsys.executors import Executor, Links, MediumDetail, OnLinksDetail, executor_class
 from simsys.metrics.memory import MemoryTimeline
 from simsys.metrics.offered_load import load_warnings
 from simsys.metrics.result import RunResult
@@ -24,7 +24,16 @@ from simsys.platform.memory import DeviceMemory
 from simsys.platform.part import Hardware
 from simsys.platform.platform import VirtualHardwarePlatform
 from simsys.probes import Probe, Probes
-from simsys.shared_links import MOST_APART, hindered, left_out, left_out_in_serving, links_of_serving, out_of_step
+from simsys.shared_links import (
+    MOST_APART,
+    SHIFTED,
+    SLIGHT,
+    hindered,
+    left_out,
+    left_out_in_serving,
+    links_of_serving,
+    out_of_step,
+)
 
 NONE_MET = "none met"
 """How the contention of a result at medium ends whose transfers did not hinder each other."""
@@ -84,9 +93,11 @@ def simulate_job(job: Job, probes: Iterable[Probe] = ()) -> RunResult:
     return replace(result, wall_s=time.perf_counter() - started, cpu_s=time.process_time() - started_cpu)
 
 
-def _run(job: Job, links: Links, probes: Sequence[Probe]) -> JobRun:
+def _run(
+    job: Job, links: Links, probes: Sequence[Probe], carried: Collection[tuple[int, ...]] | None = None
+) -> JobRun:
     """Carry a job out on hardware of its own."""
-    run = JobRun(job, job.cluster.platform(), probes, links=links)
+    run = JobRun(job, job.cluster.platform(), probes, links=links, carried=carried)
     run.executor.env.run(until=run.ended if job.config.simulation.duration is not None else None)
     run.executor.check_finished()
     return run
@@ -123,9 +134,17 @@ def _where_transfers_meet(job: TrainingJob, probes: Sequence[Probe]) -> RunResul
     meets = idle.executor.meets
     if not hindered(meets):
         return _none_met((_run(job, Links.IDLE, probes) if scouts else idle).whole_result(), job)
-    if meets.out_of_step is not None and job.layout.world_size <= MOST_APART:
+    carried: Collection[tuple[int, ...]] | None = None
+    if meets.out_of_step is None:
+        carried = meets.hindering(SLIGHT * meets.noted_s)
+        run = _run(job, Links.STEPS, () if scouts else probes, carried)
+        if run.executor.env.now > SHIFTED * idle.executor.env.now:
+            carried = meets.able()  # since others may meet now
+        elif not scouts:
+            return run.whole_result()
+    elif job.layout.world_size <= MOST_APART:
         job = replace(job, apart=True)
-    return _warned(_run(job, Links.STEPS, probes).whole_result(), out_of_step(meets, job.layout.world_size))
+    return _warned(_run(job, Links.STEPS, probes, carried).whole_result(), out_of_step(meets, job.layout.world_size))
 
 
 class JobRun:
@@ -136,6 +155,7 @@ class JobRun:
         hardware: The GPUs that do it.
         probes: Further observers.
         links: What becomes of transfers at medium.
+        carried: Whose transfers these are, at `Links.STEPS` (`OnLinksDetail.carried`).
         alone: False if others use the same links, so that equal iterations may take different times.
     """
 
@@ -146,6 +166,7 @@ class JobRun:
         probes: Iterable[Probe] = (),
         *,
         links: Links = Links.IDLE,
+        carried: Collection[tuple[int, ...]] | None = None,
         alone: bool = True,
     ) -> None:
         self.job, self._shares = job, not alone or links is Links.LOADS
@@ -155,6 +176,8 @@ class JobRun:
         observers = [self._collector, *probes, *self._timelines]
         level = executor_class(settings.lod, links)
         self.executor: Executor = level(hardware, job.execution_model(), job.roles(), Probes(observers))
+        if isinstance(self.executor, OnLinksDetail):
+            self.executor.carried = carried
         watched = any(not probe.counts_only for probe in (*probes, *self._timelines))
         self._started_s = hardware.env.now
         self._busy_s = self.executor.busy_seconds(self.executor.ranks())

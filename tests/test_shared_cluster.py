@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from simsys import shared_cluster
 from simsys.cli import cli
 from simsys.config.experiment import SimulationConfig
 from simsys.metrics.result import RunResult
-from simsys.simulation import simulate
+from simsys.probes import Probe
+from simsys.simulation import NONE_MET, simulate
 
 FOUR_GPU_NODES = {"gpu": "A100-SXM-80GB", "num_nodes": 8, "gpus_per_node": 4, "network_bandwidth": "25 GB/s"}
 FAT_TREE = {"topology_type": "fat_tree", "leaf_size": 2, "oversubscription": 4}
@@ -53,10 +55,43 @@ def test_two_jobs_that_share_a_fat_tree_slow_each_other_as_at_high(jobs: Any, pl
 
 def test_packed_jobs_are_as_fast_as_alone() -> None:
     scheduling = {"placement": "packed"}
-    together = iterations(simulate(cluster(*TWO, scheduling=scheduling)))
+    found = simulate(cluster(*TWO, scheduling=scheduling))
+    assert found.contention.endswith(NONE_MET)
+    assert found.events == simulate(cluster(*TWO, scheduling=scheduling, occupy_links=False)).events
+    together = iterations(found)
     for job in TWO:
         alone = iterations(simulate(cluster(job, scheduling=scheduling)))
         assert together[str(job["name"])] == pytest.approx(alone[str(job["name"])], rel=1e-9)
+
+
+def test_jobs_that_meet_because_others_take_longer_are_on_the_links_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last job comes when the first would have ended had it not been slowed by the second."""
+    runs: list[Any] = []
+    run = shared_cluster._run
+    monkeypatch.setattr(shared_cluster, "_run", lambda *args: runs.append(args[2:]) or run(*args))
+    first, second = ({**job, "training": {"batch_size_per_gpu": 4, "num_iterations": 4}} for job in TWO)
+    first["gpus"] = 8
+    alone_s = simulate(cluster(first, scheduling={"placement": "spread"})).metrics["makespan_s"]
+    jobs = [first, second, {**TWO[0], "name": "late", "gpus": 8, "arrival": f"{1.01 * alone_s} s"}]
+    found = simulate(cluster(*jobs, scheduling={"placement": "spread"}))
+    assert [set(sharing) for (sharing,) in runs[-3:]] == [set(), {0, 1}, {0, 1, 2}]
+    high = iterations(simulate(cluster(*jobs, scheduling={"placement": "spread"}, lod="high")))
+    for name, seconds in high.items():
+        assert iterations(found)[name] == pytest.approx(seconds, rel=0.02)
+
+
+def test_observers_hear_of_one_run_only() -> None:
+    class Marks(Probe):
+        def __init__(self) -> None:
+            self.count = 0
+
+        def mark(self, rank: int, name: str, now_s: float) -> None:
+            self.count += name == "iteration_start"
+
+    for placement, links in (("packed", "auto"), ("spread", "auto"), ("spread", True)):
+        probe = Marks()
+        simulate(cluster(*TWO, scheduling={"placement": placement}, occupy_links=links), [probe])
+        assert probe.count == 4, placement
 
 
 @pytest.mark.parametrize("lod", ["high", "medium"])

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from comparison_toys import contended, jobs
 
+import simsys.simulation
 from simsys.config.experiment import SimulationConfig
+from simsys.executors.meets import Meets
 from simsys.metrics.result import RunResult
 from simsys.simulation import NONE_MET, simulate
 
@@ -15,14 +17,22 @@ ONE_CARD = {"gpu": "H100-SXM", "num_nodes": 4, "gpus_per_node": 8, "nic": {"band
 """Groups that lie across nodes share the card of each node."""
 
 
-def training(strategy: dict[str, Any], hardware: dict[str, Any] = ONE_CARD, **changes: Any) -> RunResult:
+def training(
+    strategy: dict[str, Any],
+    hardware: dict[str, Any] = ONE_CARD,
+    *,
+    model: str = "GPT2-Medium",
+    micro_batches: int = 1,
+    **simulation: Any,
+) -> RunResult:
     given: dict[str, Any] = {
         "hardware": hardware,
-        "model": {"name": "GPT2-Medium"},
-        "training": {"batch_size_per_gpu": 1, "num_iterations": 1},
+        "model": {"name": model},
+        "training": {"batch_size_per_gpu": 1, "num_iterations": 1, "gradient_accumulation_steps": micro_batches},
         "parallelism": strategy,
+        "simulation": simulation,
     }
-    return simulate(SimulationConfig.model_validate({**given, "simulation": changes}))
+    return simulate(SimulationConfig.model_validate(given))
 
 
 def serving(hardware: dict[str, Any], tensor: int, network: dict[str, Any], **simulation: Any) -> RunResult:
@@ -57,6 +67,44 @@ SHARED = [
 def test_groups_that_share_a_network_card_take_as_long_as_at_high(strategy: dict[str, Any]) -> None:
     found, high = training(strategy), training(strategy, lod="high")
     assert found.metrics["mean_iteration_s"] == pytest.approx(high.metrics["mean_iteration_s"], rel=0.01)
+
+
+PIPELINES = [
+    {"strategy": "TP_PP_ZERO1", "tp_degree": 8, "pp_stages": 2, "schedule": "interleaved", "virtual_stages": 4},
+    {"strategy": "TP_CP_PP_ZERO1", "tp_degree": 4, "cp_degree": 4, "pp_stages": 2},
+]
+"""Tensor parallelism stays inside nodes, while hidden states and gradients share their network cards."""
+
+
+def pipeline(strategy: dict[str, Any], **changes: Any) -> RunResult:
+    return training(strategy, model="GPT2-XL", micro_batches=8, **changes)
+
+
+@pytest.mark.parametrize("strategy", PIPELINES, ids=str)
+def test_groups_that_meet_nobody_stay_off_the_links(strategy: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    few = pipeline(strategy)
+    monkeypatch.setattr(Meets, "hindering", lambda *_: None)
+    all_carried = pipeline(strategy)
+    assert not few.contention.endswith(NONE_MET)
+    assert few.metrics["mean_iteration_s"] == pytest.approx(all_carried.metrics["mean_iteration_s"], rel=0.002)
+    assert few.events < 0.8 * all_carried.events
+
+
+def test_all_that_can_meet_are_carried_if_what_meets_takes_much_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    carried: list[set[tuple[int, ...]]] = []
+    run = simsys.simulation._run
+
+    def noted(job: Any, links: Any, probes: Any, users: Any = ()) -> Any:
+        carried.append(set(users))
+        return run(job, links, probes, users)
+
+    monkeypatch.setattr(simsys.simulation, "_run", noted)
+    pipeline(PIPELINES[0])
+    monkeypatch.setattr(simsys.simulation, "SHIFTED", 0.0)
+    pipeline(PIPELINES[0])
+    idle, few, idle_again, few_again, able = carried
+    assert idle == idle_again == set()
+    assert few == few_again < able
 
 
 def test_what_idle_links_leave_out_is_a_warning_that_names_groups_and_links() -> None:
