@@ -116,7 +116,7 @@ class SharedCluster:
             raise DeadlockError(f"nothing can happen any more, but these jobs have not ended: {', '.join(names)}")
         stays, env = self._manager.stays, self.platform.env
         end_s = max(stay.ended_s for stay in stays.values())
-        first = self._results[0]
+        first, traffic = self._results[0], self._traffic(stays)
         return RunResult(
             name=self.config.name,
             kind="jobs",
@@ -124,8 +124,8 @@ class SharedCluster:
             contention=first.contention,
             metrics=self._metrics(stays, end_s),
             rows=self._rows(stays),
-            **hardware_columns(self.platform),
-            traffic=self._traffic(stays) if self.config.simulation.collect_events else {},
+            **hardware_columns(self.platform, traffic),
+            traffic=traffic if self.config.simulation.collect_events else {},
             assumptions=self._assumptions(),
             warnings=self._warnings(),
             simulated_s=end_s,
