@@ -123,12 +123,15 @@ class VirtualHardwarePlatform:
     def link_statistics(self, traffic: Mapping[str, Sequence[Any]] | None = None) -> dict[str, list[Any]]:
         """The links that have carried anything, as columns.
 
-        They are source and destination vertex, their names, kind, bandwidth, latency, payload bytes, the same with what
-        protocols add, busy share so far, and the time that transfers have lost at the link to others, added up (it may
-        exceed the time of the run; 0 where transfers only occupy links, since it is not known).
+        They are source and destination vertex, their names, kind, bandwidth, latency, payload bytes, the same with
+        what protocols add, busy share so far, and the time that transfers have lost at the link to others, added up
+        (it may exceed the time of the run; 0 where transfers only occupy links, since it is not known).
 
         Args:
-            traffic: The communication graph that the payload is that of; that of the whole network if left out.
+            traffic: The communication graph whose bytes are the payload; that of the whole network if left out.
+
+        Returns:
+            One list for each column, with one entry for each link.
         """
         now, name = self.env.now, self.network.topology.vertex_name
         entries = list(self._links())
@@ -170,6 +173,9 @@ class VirtualHardwarePlatform:
 
         Args:
             traffic: As for `link_statistics`.
+
+        Returns:
+            One list for each column, with one entry for each GPU.
         """
         sent, received = [0.0] * len(self.devices), [0.0] * len(self.devices)
         used = any(nbytes or busy_s for _, nbytes, busy_s, _ in self._links())
