@@ -191,7 +191,7 @@ class SharedCluster:
             raise DeadlockError(f"nothing can happen any more, but these jobs have not ended: {', '.join(names)}")
         stays, env = self._manager.stays, self.platform.env
         end_s = max(stay.ended_s for stay in stays.values())
-        first = self._results[0]
+        first, traffic = self._results[0], self._traffic(stays)
         return RunResult(
             name=self.config.name,
             kind="jobs",
@@ -199,8 +199,8 @@ class SharedCluster:
             contention=self._contention(first),
             metrics=self._metrics(stays, end_s),
             rows=self._rows(stays),
-            **hardware_columns(self.platform),
-            traffic=self._traffic(stays) if self.config.simulation.collect_events else {},
+            **hardware_columns(self.platform, traffic),
+            traffic=traffic if self.config.simulation.collect_events else {},
             assumptions=self._assumptions(),
             warnings=self._warnings(),
             simulated_s=end_s,

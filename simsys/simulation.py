@@ -261,9 +261,16 @@ def defaults_of(job: Job) -> dict[str, dict[str, Any]]:
     return {name: {"value": default.value, "from": default.source} for name, default in used.items()}
 
 
-def hardware_columns(platform: VirtualHardwarePlatform) -> dict[str, Any]:
-    """The GPUs and links of a whole cluster, as a result has them."""
-    return {"gpus": platform.gpu_statistics(), "links": platform.link_statistics()}
+def hardware_columns(
+    platform: VirtualHardwarePlatform, traffic: Mapping[str, Sequence[Any]] | None = None
+) -> dict[str, Any]:
+    """The GPUs and links of a whole cluster, as a result has them.
+
+    Args:
+        platform: The cluster.
+        traffic: Who sent how much to whom, if jobs count for themselves.
+    """
+    return {"gpus": platform.gpu_statistics(traffic), "links": platform.link_statistics(traffic)}
 
 
 def _fullest(executor: Executor) -> DeviceMemory:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from simsys.check import check_file
+from simsys.config.cluster import HardwareConfig
 from simsys.config.experiment import SimulationConfig, SimulationSettings, SloConfig
 from simsys.config.serving import ServingConfig
 from simsys.config.workload import WorkloadConfig
@@ -238,7 +239,7 @@ def test_names_of_vllm_lead_to_those_here(tmp_path: Path, serving: str, message:
     assert message in found
 
 
-@pytest.mark.parametrize("section", [ServingConfig, WorkloadConfig, SloConfig, SimulationSettings])
+@pytest.mark.parametrize("section", [ServingConfig, WorkloadConfig, SloConfig, SimulationSettings, HardwareConfig])
 def test_names_of_others_lead_to_settings_that_exist(section: Any) -> None:
     for other, name in section.other_names.items():
         assert other not in section.model_fields

@@ -216,10 +216,10 @@ def _backlog(result: RunResult) -> Bottleneck | None:
     import numpy as np
 
     arrival_s, admitted_s = (np.asarray(result.rows[name], dtype=float) for name in ("arrival_s", "admitted_s"))
+    kept = ~np.isnan(arrival_s)  # the others were not sent before the run ended
     if result.metrics["failed"]:
-        served = np.array([state != REJECTED for state in result.rows["state"]], dtype=bool)
-        arrival_s, admitted_s = arrival_s[served], admitted_s[served]
-    found = backlog(arrival_s, admitted_s)
+        kept &= np.array([state != REJECTED for state in result.rows["state"]], dtype=bool)
+    found = backlog(arrival_s[kept], admitted_s[kept])
     if found is None or not found.grows:
         return None
     arriving, taken = found.arrived / found.span_s, max(1, found.admitted) / found.span_s

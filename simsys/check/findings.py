@@ -81,6 +81,12 @@ Lever: TypeAlias = Mapping[str, Any]
 """Settings by dotted path, such as ``{"parallelism.tp_degree": 4}``."""
 
 
+FITS = "{} would fit"
+"""Of settings with which nothing is wrong."""
+VALID = "{} would be valid (memory is checked once nothing else is wrong)"
+"""Of settings that are right, where memory could not be checked."""
+
+
 @dataclass(frozen=True)
 class Suggestion:
     """Settings that are proposed beside an error, and said only if they help.
@@ -93,7 +99,7 @@ class Suggestion:
     """
 
     groups: Sequence[Sequence[Lever]]
-    form: str = "{} would fit"
+    form: str = FITS
     most: int = 3
 
 

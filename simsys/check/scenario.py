@@ -158,7 +158,7 @@ def _check_one(
     if unfit is not None:
         _say_what_would_fit(unfit, trials, found)
     elif found.suggestions:
-        settle(found, trials, lambda lever: _furthered(trials, job, lever))
+        settle(found, trials, lambda lever: _furthered(trials, job, lever), memory=memory)
     return Verdict(found.errors, found.infeasible, found.warnings)
 
 

@@ -179,7 +179,8 @@ class SimulationConfig(FrozenModel):
     @model_validator(mode="after")
     def _one_workload(self) -> Self:
         if (self.training is None) == (self.serving is None):
-            raise invalid("a scenario has either training or serving")
+            common = "; of several jobs, it is that of jobs without a section of their own" if self.jobs else ""
+            raise invalid(f"a scenario has either training or serving{common}")
         if self.serving is not None and self.workload is None:
             raise invalid("serving needs a workload: arrivals, prompt_tokens, output_tokens and num_requests")
         if self.training is not None and (self.workload is not None or self.slo is not None):

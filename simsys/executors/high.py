@@ -58,6 +58,10 @@ class HighDetail(CarriedTransfers):
             found = self._queues[team] = PassQueue(self.env, PassRuns(self, team))
         return found
 
+    def stage_pass(self, op: Forward, ready_s: float | None = None) -> Event:
+        """In the order in which the batches reach the stage."""
+        return self.pass_queue(op.team).add(op, ready_s)
+
     def hand_on(self, op: Pipelined, stage: int, arrived: Callback) -> None:
         """Send the hidden states from each rank of a stage to its neighbour in the next."""
         nbytes = self.handed_on_bytes(op, stage)

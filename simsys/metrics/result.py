@@ -46,7 +46,8 @@ class RunResult:
         requests: All that is known of the requests and steps of a serving run.
         gpus: One column per name, one row per GPU; at medium only stand-ins are busy.
         links: One column per name, one row per link that carried anything; none at medium,
-            unless links are occupied.
+            unless links are occupied. ``nbytes`` is what ranks sent over it, ``protocol_nbytes`` as many
+            bytes as keep it busy for as long as the protocols of collectives do.
         traffic: The communication graph: one column per name, one row per pair of GPUs of which the first sent
             anything to the second; only if events are collected.
         jobs: The result of each job, if several share the cluster.
