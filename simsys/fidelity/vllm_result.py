@@ -21,6 +21,7 @@ from simsys.fidelity.case import Case, Figures, Unsupported
 from simsys.input_files import parse_json, read_text
 from simsys.serving.traces.rows import BadRow, time_value, tokens_value
 from simsys.simulation import simulate
+from simsys.sums import ordered_sum
 
 RATES = ("request_throughput", "output_throughput", "total_token_throughput")
 TIMES = tuple(f"{stat}_{name}_ms" for name in ("ttft", "tpot", "itl", "e2el") for stat in ("mean", "median", "p99"))
@@ -174,7 +175,7 @@ def _of_requests(result: BenchResult, run: BenchRun, tags: Mapping[str, str]) ->
         first_s, between = found["ttfts"][request], gaps[request]
         measured = {"ttft_ms": 1e3 * first_s}
         if isinstance(between, list):
-            measured["e2e_ms"] = 1e3 * (first_s + sum(between))
+            measured["e2e_ms"] = 1e3 * (first_s + ordered_sum(between))
         cases += [
             _case(f"{path.name}:{request}:{metric}", path, metric, value, run, f"{metric}[{place}]", tags)
             for metric, value in measured.items()
