@@ -15,9 +15,10 @@ from simsys.build.cluster import build_cluster
 from simsys.build.job import job_of
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
-from simsys.check.findings import Lever, key_path
+from simsys.check.findings import Lever
 from simsys.config.document import KeyPath
 from simsys.config.experiment import SimulationConfig
+from simsys.config.places import key_path
 from simsys.errors import InfeasibleError
 from simsys.sums import ordered_sum
 from simsys.units import pretty_memory
