@@ -25,6 +25,7 @@ from simsys.probes import Probe
 from simsys.rng import stream
 from simsys.shared_links import hindered
 from simsys.simulation import NONE_MET, JobRun, hardware_columns
+from simsys.sums import ordered_sum
 
 
 def simulate_jobs(config: SimulationConfig, probes: Iterable[Probe] = ()) -> RunResult:
@@ -216,12 +217,12 @@ class SharedCluster:
 
     def _metrics(self, stays: Mapping[int, Stay], end_s: float) -> dict[str, Any]:
         waits_s = [stays[index].started_s - job.arrival for index, job in enumerate(self._given)]
-        taken_gpu_s = sum(len(stay.gpus) * (stay.ended_s - stay.started_s) for stay in stays.values())
+        taken_gpu_s = ordered_sum(len(stay.gpus) * (stay.ended_s - stay.started_s) for stay in stays.values())
         return {
             "jobs": len(self._given),
             "num_gpus": self._cluster.num_gpus,
             "makespan_s": end_s,
-            "mean_wait_s": sum(waits_s) / len(waits_s),
+            "mean_wait_s": ordered_sum(waits_s) / len(waits_s),
             "max_wait_s": max(waits_s),
             "gpu_allocation": taken_gpu_s / (self._cluster.num_gpus * end_s) if end_s else 0.0,
         }

@@ -34,6 +34,7 @@ from simsys.shared_links import (
     links_of_serving,
     out_of_step,
 )
+from simsys.sums import ordered_sum
 
 NONE_MET = "none met"
 """How the contention of a result at medium ends whose transfers did not hinder each other."""
@@ -246,7 +247,7 @@ class JobRun:
         ranks = self.executor.ranks()
         like = [len(self.executor.stands_for[rank]) for rank in ranks]
         spans_s = zip(self.executor.busy_seconds(ranks), self._busy_s, like, strict=True)
-        busy_s = sum((after_s - before_s) * many for after_s, before_s, many in spans_s)
+        busy_s = ordered_sum((after_s - before_s) * many for after_s, before_s, many in spans_s)
         memories = [self.executor.platform.devices[rank].memory for rank in ranks]
         return {
             "gpu_utilization": busy_s / sum(like) / seconds if seconds else 0.0,

@@ -193,6 +193,16 @@ def test_percentiles_are_those_of_numpy() -> None:
         assert metrics[f"std_{name}_ms"] == pytest.approx(np.std(values_ms))
 
 
+def test_rejected_requests_before_the_first_that_is_served_take_no_time() -> None:
+    made = ServingLog(RequestTable([0.0, 0.0, 3.0], [10, 20, 30], [1, 1, 1]))
+    made.admitted_s, made.first_token_s = array("d", [-1.0, -1.0, 3.0]), array("d", [-1.0, -1.0, 3.1])
+    made.finished_s = array("d", [-1.0, -1.0, 3.1])
+    made.rejected = {0: "too long", 1: "too long"}
+    metrics = serving_metrics(made, {})
+    assert (metrics["completed"], metrics["failed"]) == (1, 2)
+    assert (metrics["max_output_tokens_per_s"], metrics["max_concurrent_requests"]) == (1, 1)
+
+
 def test_where_nothing_was_completed_times_are_missing_and_rates_zero() -> None:
     made = ServingLog(RequestTable([0.0, 1.0], [10, 20], [1, 5]))
     made.rejected = {0: "too long", 1: "too long"}

@@ -43,6 +43,7 @@ from simsys.serving.prefix_cache import block_chains
 from simsys.serving.prefix_tree import Chain
 from simsys.serving.replica import Replica
 from simsys.serving.sequences import Sequences
+from simsys.sums import ordered_sum
 from simsys.teams import DraftingTeam, PipelineTeam
 
 SCHEDULER_LIMITS = ("max_num_seqs", "max_num_batched_tokens")
@@ -119,7 +120,7 @@ class ServingJob(ServingSetup):
         gpus, seconds = self.cluster.specs[: self.num_gpus], metrics["duration"]
         paid = metrics["gpu_seconds"] / seconds if seconds and "gpu_seconds" in metrics else float(len(gpus))
         rent = cost(metrics, self.cluster.usd_per_gpu_hour * paid)
-        return rent | energy(metrics, sum(gpu.tdp_watt for gpu in gpus), busy, on=paid / len(gpus))
+        return rent | energy(metrics, ordered_sum(gpu.tdp_watt for gpu in gpus), busy, on=paid / len(gpus))
 
     def _economics(self) -> list[str]:
         """Where price and power come from."""

@@ -22,6 +22,7 @@ from simsys.parallel.replica import replica_stages
 from simsys.parallel.segments import Experts
 from simsys.parallel.serving_memory import kv_bytes_per_token, sequence_bytes, serving_memory, weight_bytes
 from simsys.serving.requests import RequestTable
+from simsys.sums import ordered_sum
 from simsys.units import pretty_memory
 
 
@@ -144,8 +145,8 @@ class ServingSetup:
     def token_bytes(self, stage: int) -> float:
         """What a rank of a stage caches for each token of a mean context: of the token itself, and of its sequence."""
         plans = [self.stages[stage], *([] if self.draft is None else [self.draft])]
-        each = sum(kv_bytes_per_token(plan, self.precision) for plan in plans)
-        of_sequences = sum(map(sequence_bytes, plans))
+        each = ordered_sum(kv_bytes_per_token(plan, self.precision) for plan in plans)
+        of_sequences = ordered_sum(map(sequence_bytes, plans))
         return each + of_sequences / self.contexts.mean_tokens if of_sequences else each
 
     @cached_property
@@ -196,7 +197,7 @@ class ServingSetup:
 
     def _blocks(self, stage: int) -> int:
         """Blocks for which a stage has room, negative if not even all else has."""
-        settings, free = self.settings, self.usable_bytes - sum(self.fixed_by_stage[stage].values())
+        settings, free = self.settings, self.usable_bytes - ordered_sum(self.fixed_by_stage[stage].values())
         _, wanted = self.written_cache(stage)
         if wanted is None:
             return int(free * settings.free_gpu_memory_fraction // self.block_bytes(stage))
@@ -256,7 +257,7 @@ class ServingSetup:
     def shortage(self) -> str:
         """Why the model does not fit, or no cache as large as is written, for people."""
         parts = ", ".join(f"{name} {pretty_memory(size)}" for name, size in self.fixed_bytes.items())
-        needed = pretty_memory(sum(self.fixed_bytes.values()))
+        needed = pretty_memory(ordered_sum(self.fixed_bytes.values()))
         usable = pretty_memory(self.usable_bytes)
         return (
             f"{self.model.name} does not fit: {needed} are needed before any KV cache ({parts}), {usable} are usable"

@@ -18,7 +18,7 @@ from simsys.check.advice import advice, memory_fixes
 from simsys.check.engines import check_engine, check_support
 from simsys.check.exceptions import check_exceptions
 from simsys.check.failures import check_failures
-from simsys.check.findings import Findings, Lever, Suggestion, as_written_text, key_path, unlocated, with_aliases
+from simsys.check.findings import Findings, Lever, Suggestion, as_written_text, unlocated, with_aliases
 from simsys.check.jobs import jobs_of
 from simsys.check.levers import changed, memory_problem
 from simsys.check.model import check_model, source_path
@@ -34,6 +34,7 @@ from simsys.check.trials import Trials
 from simsys.check.workload import check_workload
 from simsys.config.experiment import JOB_SECTIONS, JobConfig, SimulationConfig
 from simsys.config.loader import ScenarioSource
+from simsys.config.places import key_path
 from simsys.config.scenarios import read_sources
 from simsys.config.validation import validate
 from simsys.errors import ConfigError, Fix, InfeasibleConfigError, Problem, UsageError

@@ -19,6 +19,7 @@ from simsys.errors import InfeasibleError, SimsysError
 from simsys.model.precision import WEIGHT_ONLY, half_of
 from simsys.parallel.passes import forward_pass
 from simsys.parallel.stages import layer_count
+from simsys.sums import ordered_sum
 
 Kind: TypeAlias = Callable[[ServingJob], Iterator[Lever]]
 Variant: TypeAlias = tuple[Lever, ServingJob]
@@ -44,7 +45,7 @@ def fewer_blocks(job: ServingJob) -> Iterator[Lever]:
     """As many blocks of the KV cache as there is room for, where more are written."""
     written = job.settings.num_gpu_blocks_override
     room = min(
-        int((pool.usable_bytes - sum(held.values())) // pool.block_bytes(stage))
+        int((pool.usable_bytes - ordered_sum(held.values())) // pool.block_bytes(stage))
         for pool in job.pools
         for stage, held in enumerate(pool.fixed_by_stage)
     )
@@ -154,7 +155,7 @@ def _checked(job: ServingJob, lever: Lever) -> ServingJob | None:
 def _room(job: ServingJob) -> float:
     """Tokens for which the fullest GPU has room beside all else; negative if there is none."""
     return min(
-        (pool.usable_bytes - sum(held.values())) / max(1.0, pool.token_bytes(stage))
+        (pool.usable_bytes - ordered_sum(held.values())) / max(1.0, pool.token_bytes(stage))
         for pool in job.pools
         for stage, held in enumerate(pool.fixed_by_stage)
     )

@@ -28,6 +28,7 @@ from simsys.platform.network import LockStep
 from simsys.platform.occupancy import Footprint
 from simsys.platform.schedule import Schedule
 from simsys.platform.traffic import Account
+from simsys.sums import ordered_sum
 
 
 class Recurring:
@@ -257,7 +258,8 @@ class Communicator:
     def steps(self, kind: CollectiveKind, nbytes: float) -> tuple[int, float]:
         """How many steps such a collective has, and the bytes of one transfer in each, added up."""
         phases = self.links.phases(self.algorithm(kind, nbytes), kind)
-        return sum(phase.repeat for phase in phases), nbytes * sum(phase.repeat * phase.fraction for phase in phases)
+        share = ordered_sum(phase.repeat * phase.fraction for phase in phases)
+        return sum(phase.repeat for phase in phases), nbytes * share
 
     def footprints(self) -> Iterable[Footprint]:
         """Those of all collectives that have loaded their links."""

@@ -29,6 +29,7 @@ class Lanes:
         self._between: dict[tuple[Group, Group], Any] = {}
         self._carried: dict[tuple[int, int], Any] = {}
         self._uses: dict[tuple[int, int], Use] = {}
+        self._pairs: dict[tuple[int, int], Pairs] = {}
 
     def message_s(self, src: int, dst: int, nbytes: float, start_s: float) -> float:
         """Time of a message from one rank to another that departs at `start_s`, as do those of its mirrors."""
@@ -63,7 +64,10 @@ class Lanes:
 
     def _all(self, src: int, dst: int) -> Pairs:
         """A message and all of its mirrors."""
-        return shifted([(src, dst)], self._images.shifts((src, dst)))
+        found = self._pairs.get((src, dst))
+        if found is None:
+            found = self._pairs[src, dst] = shifted([(src, dst)], self._images.shifts((src, dst)))
+        return found
 
     def between_s(
         self, source: Group, target: Group, pairs: Sequence[tuple[int, int]], nbytes: float, start_s: float

@@ -270,8 +270,8 @@ class MediumDetail(ComputeAhead, ClosedForms):
             message = next(each.send for each in op.passes if each.send is not None)
             for hook in self.probes.operation:
                 hook(message, course.last_s - course.message_s, course.last_s)
-        if course.waited_s:
-            awaited = next(each.receive for each in op.passes if each.receive is not None)
+        awaited = next((each.receive for each in op.passes if each.receive is not None), None)
+        if course.waited_s and awaited is not None:  # else for its own messages to arrive, which were told
             for wait_hook in self.probes.waited:
                 wait_hook(awaited, now_s, course.end_s - course.in_flight_s, course.end_s)
 

@@ -14,6 +14,7 @@ import numpy as np
 from simsys.executors.mirrors import AnyNetwork, shifted
 from simsys.executors.uses import FULL, Delays, Needs, Sent, Use, Window, lost_speeds, together_s, too_many
 from simsys.platform.network import Pairs
+from simsys.sums import ordered_sum
 
 _IDLE = 1e-3
 """Of a link's bandwidth: transfers that need no more are not counted on it."""
@@ -183,14 +184,14 @@ class Meets:
         if any(waited_s):
             self._delays.add(one, other, waited_s)
             names = one.name, other.name
-            self.pairs[names] = self.pairs.get(names, 0.0) + sum(waited_s)
+            self.pairs[names] = self.pairs.get(names, 0.0) + ordered_sum(waited_s)
             before_s = self._waited_s.get((one, other), (0.0, 0.0))
             self._waited_s[one, other] = before_s[0] + waited_s[0], before_s[1] + waited_s[1]
 
     def hindering(self, slight_s: float) -> set[tuple[int, ...]]:
         """Whose transfers lose time to others, but for those that delay no rank by more than `slight_s` together."""
         found, left = set[tuple[int, ...]](), Delays()
-        for (one, other), waited_s in sorted(self._waited_s.items(), key=lambda item: sum(item[1])):
+        for (one, other), waited_s in sorted(self._waited_s.items(), key=lambda item: ordered_sum(item[1])):
             left.add(one, other, waited_s)
             if left.most_s > slight_s:
                 found |= {one.user, other.user}
@@ -218,7 +219,7 @@ class Meets:
 
     def narrowest(self) -> str:
         """The link, for people, that is too narrow for those that lose most, or for mirrors; empty if none do."""
-        worst = max(self._waited_s, key=lambda pair: sum(self._waited_s[pair]), default=None)
+        worst = max(self._waited_s, key=lambda pair: ordered_sum(self._waited_s[pair]), default=None)
         one, other = worst or (self.out_of_step, self.out_of_step)
         if one is None or other is None:
             return ""

@@ -13,7 +13,7 @@ from typing import Any
 
 from simsys.data import data_folders
 from simsys.errors import UnknownNameError, UsageError
-from simsys.input_files import parse_json, read_text
+from simsys.input_files import parse_json, read_text, unreadable
 from simsys.model.fields import Fields
 from simsys.model.model import Model
 from simsys.model.model_entry import model_from_entry
@@ -92,7 +92,7 @@ def _entries(file: Path, changed_ns: int, nbytes: int) -> dict[str, Any]:
     except OSError as error:
         raise UsageError(f"cannot read model DB {file}: {error.strerror}") from error
     except ValueError as error:
-        raise UsageError(f"{file}: not valid JSON: {error}") from error
+        raise UsageError(unreadable(file, error)) from error
     values = Fields(parsed, file=str(file)).values
     return {name: entry for name, entry in values.items() if not name.startswith("$")}
 

@@ -15,6 +15,7 @@ from simsys.probes import Probes
 from simsys.serving.fetching import FetchingScheduler
 from simsys.serving.replica import Replica
 from simsys.serving.router import Router
+from simsys.sums import ordered_sum
 
 if TYPE_CHECKING:
     from simsys.platform.environment import Environment
@@ -94,7 +95,7 @@ class Handover:
         source, started_s = self._holders.pop(request), self._env.now
         tokens = source.sequences.computed_tokens[request]
         nbytes = [tokens * each for each in self._token_bytes]
-        whole = sum(each * group.size for each, group in zip(nbytes, target.team.groups, strict=True))
+        whole = ordered_sum(each * group.size for each, group in zip(nbytes, target.team.groups, strict=True))
 
         def arrived(_: object) -> None:
             source.give_back(request)

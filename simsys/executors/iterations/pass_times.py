@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from simsys.ops import Collective
+from simsys.sums import ordered_sum
 
 
 @dataclass(slots=True)
@@ -46,7 +47,7 @@ class PassTimes:
     @property
     def seconds(self) -> float:
         """From their start to their end."""
-        return self.compute_s + sum(exchange.alone_s for exchange in self.exchanges.values())
+        return self.compute_s + ordered_sum(exchange.alone_s for exchange in self.exchanges.values())
 
     def compute(self, work_s: float, launching_s: float = 0.0) -> float:
         """Count a computation, which ends when it is done and all of it is launched; return how long that takes."""

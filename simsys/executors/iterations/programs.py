@@ -12,6 +12,7 @@ from simpy.events import Event
 from simsys.executors.iterations.pass_times import PassTimes
 from simsys.ops import Pass, Program, Send
 from simsys.platform.environment import Environment
+from simsys.sums import ordered_sum
 
 Channel = tuple[int, int, Hashable]
 """Source, destination and tag of the messages of a pass, all micro-batches alike."""
@@ -77,7 +78,8 @@ class Messages:
             return len(self.departures_s) * self.seconds
         unknown = len(self.departures_s) - len(self.late_s)
         return (
-            sum(min(max(late_s + self.seconds, 0.0), self.seconds) for late_s in self.late_s) + unknown * self.seconds
+            ordered_sum(min(max(late_s + self.seconds, 0.0), self.seconds) for late_s in self.late_s)
+            + unknown * self.seconds
         )
 
 

@@ -10,6 +10,7 @@ from simpy.events import Event
 from simsys.ops import Forward, Pipelined
 from simsys.platform.environment import Callback, Environment
 
+
 class Runs(Protocol):
     """Carries out the passes of a team, one at a time."""
 

@@ -22,6 +22,7 @@ from simsys.executors.steps.steppers import NAME
 from simsys.model.batch import Batch
 from simsys.ops import Forward
 from simsys.platform.environment import Recurring, boundary
+from simsys.sums import ordered_sum
 
 if TYPE_CHECKING:
     from simsys.executors.base import Executor
@@ -337,7 +338,7 @@ class PipelineJump:
         while step < steps:
             _, until = self.lines_at(self.number(step))
             count = min(steps - step, ceil((until - self.number(step)) / self.growth)) if until < inf else steps - step
-            total_s = [sum(each) for each in zip(total_s, self._compute_s(step, count), strict=True)]
+            total_s = [ordered_sum(each) for each in zip(total_s, self._compute_s(step, count), strict=True)]
             step += count
         return total_s
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from simsys.errors import UsageError
-from simsys.input_files import parse_json, read_bytes, text_of
+from simsys.input_files import parse_json, read_bytes, text_of, unreadable
 from simsys.model.fields import Fields
 
 CONFIG_NAME = "config.json"
@@ -82,4 +82,4 @@ def _parsed(path: Path) -> object:
     try:
         return parse_json(text_of(content))
     except ValueError as error:
-        raise UsageError(f"{path}: not valid JSON: {error}") from error
+        raise UsageError(unreadable(path, error)) from error
