@@ -15,7 +15,7 @@ from simsys.executors.medium import MediumDetail
 from simsys.executors.meeting import Part
 from simsys.executors.queued import QueuedCollectives
 from simsys.executors.steps.occupying_jump import OccupyingJump
-from simsys.executors.steps.pass_queue import PipelineRun
+from simsys.executors.steps.pass_queue import Line, PipelineRun
 from simsys.executors.steps.steppers import Jump, PassOn
 from simsys.ops import Collective, Forward, Pipelined, Program, Send, Transfer
 from simsys.parallel.layout import Group
@@ -49,6 +49,7 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
         self._lanes_taken: dict[tuple[Group, Group, int], Footprint] = {}
         self._passing: dict[Group, tuple[Device, float]] = {}  # what computes a pass, and its seconds of work
         self._latest_pass: dict[Group, Event] = {}
+        self._lines: dict[tuple[Group, Group], Line] = {}
         self._stopped = False
 
     def warnings(self) -> list[str]:
@@ -186,8 +187,11 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
         if send is None:
             At(self.env, self.env._now, arrived)
             return
-        route = self._routes_between(op.passes[stage].team, op.passes[stage + 1].team, op.transfers(stage))
-        self.platform.network.occupancy.start([(route, send.nbytes)], seconds, arrived, nbytes=send.nbytes)
+        ends = op.passes[stage].team, op.passes[stage + 1].team
+        parts = [(self._routes_between(*ends, op.transfers(stage)), send.nbytes)]
+        start = self.platform.network.occupancy.start
+        line = self._lines.setdefault(ends, Line())
+        line.send(lambda ended: start(parts, seconds, ended, nbytes=send.nbytes), arrived)
 
     def stop(self) -> None:
         """Passes under way keep their links to their end, but not the GPUs."""
