@@ -28,10 +28,12 @@ from simsys.shared_links import (
     MOST_APART,
     SHIFTED,
     SLIGHT,
+    SLIGHT_MESSAGES,
     hindered,
     left_out,
     left_out_in_serving,
     links_of_serving,
+    messages_can_meet,
     out_of_step,
 )
 from simsys.sums import ordered_sum
@@ -84,7 +86,8 @@ def simulate_job(job: Job, probes: Iterable[Probe] = ()) -> RunResult:
         result = _on_idle_links(job, probes)
     elif isinstance(job, ServingJob):
         links = links_of_serving(job, job.cluster.platform().network)
-        links = Links.LOADS if given is True and links is Links.IDLE else links
+        if links is Links.IDLE and (given is True or _stages_meet(job)):
+            links = Links.LOADS
         result = _run(job, links, probes).whole_result()
         result = _none_met(result, job) if links is Links.IDLE else result
     elif given is True:
@@ -104,12 +107,25 @@ def _run(
     return run
 
 
+def _stages_meet(job: ServingJob) -> bool:
+    """Whether stages of pipelines hand on so much over links that they share that latencies grow."""
+    return messages_can_meet(job, job.cluster.platform().network) and _hand_on_much(_run(job, Links.IDLE, ()))
+
+
+def _hand_on_much(run: JobRun) -> bool:
+    """Whether stages of pipelines have handed something on for more than a slight part of the time."""
+    assert isinstance(run.executor, MediumDetail)
+    return run.executor.channels.most_busy_s() > SLIGHT_MESSAGES * run.executor.env.now
+
+
 def _on_idle_links(job: Job, probes: Sequence[Probe]) -> RunResult:
     """Carry a job out on idle links, and warn if its transfers would have met."""
     run = _run(job, Links.IDLE, probes)
     assert isinstance(run.executor, MediumDetail)
     if isinstance(job, ServingJob):
-        text = left_out_in_serving(job, job.cluster.platform().network)
+        network = job.cluster.platform().network
+        messages = messages_can_meet(job, network) and _hand_on_much(run)
+        text = left_out_in_serving(job, network, messages=messages)
     else:
         text = left_out(run.executor.meets)
     return _warned(run.whole_result(), text)

@@ -134,6 +134,62 @@ def test_every_team_has_its_own_routes() -> None:
         assert found.metrics[name] == pytest.approx(high.metrics[name], rel=0.01)
 
 
+def pipelines(
+    tensor: int, stages: int, bandwidth: str, rate: str, topology_type: str = "tree", **simulation: Any
+) -> RunResult:
+    """Replicas of pipelines on sixteen one-GPU nodes."""
+    return simulate(
+        SimulationConfig.model_validate(
+            {
+                "hardware": {"gpu": "H100-SXM", "num_nodes": 16, "gpus_per_node": 1, "nic": {"bandwidth": bandwidth}},
+                "network": {"topology_type": topology_type},
+                "model": {"name": "Llama3-8B"},
+                "parallelism": {"tp_degree": tensor, "pp_stages": stages},
+                "serving": {},
+                "workload": {
+                    "arrivals": {"kind": "poisson", "rate": rate},
+                    "prompt_tokens": 1000,
+                    "output_tokens": 30,
+                    "num_requests": 24,
+                },
+                "simulation": simulation,
+            }
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("tensor", "stages", "bandwidth", "rate"),
+    [(4, 2, "3 GB/s", "2 req/s"), (1, 2, "500 MB/s", "100 req/s"), (1, 4, "1 GB/s", "100 req/s")],
+)
+def test_pipelines_that_share_links_take_as_long_as_at_high(
+    tensor: int, stages: int, bandwidth: str, rate: str
+) -> None:
+    """Teams of their stages exchange over the same links, or hidden states are handed on over them."""
+    found, high, idle = (
+        pipelines(tensor, stages, bandwidth, rate, **simulation)
+        for simulation in ({}, {"lod": "high"}, {"occupy_links": False})
+    )
+    for name in ("mean_ttft_ms", "mean_tpot_ms", "mean_e2el_ms"):
+        assert found.metrics[name] == pytest.approx(high.metrics[name], rel=0.05)
+    assert idle.metrics["mean_ttft_ms"] < 0.95 * high.metrics["mean_ttft_ms"]
+    assert any(text.startswith("occupy_links: false leaves out that") for text in idle.warnings)
+
+
+def test_hidden_states_that_take_next_to_no_time_leave_links_idle() -> None:
+    found, high = (pipelines(1, 4, "50 GB/s", "20 req/s", lod=lod) for lod in ("medium", "high"))
+    assert found.contention.endswith(NONE_MET)
+    assert found.metrics["mean_ttft_ms"] == pytest.approx(high.metrics["mean_ttft_ms"], rel=0.01)
+
+
+@pytest.mark.parametrize("rate", ["4 req/s", "100 req/s"])
+def test_stages_hand_on_one_message_after_another_at_both_levels(rate: str) -> None:
+    """A prompt of 8 MB takes 80 ms to the next stage; what decodes behind it does not overtake it."""
+    found, high = (pipelines(1, 4, "100 MB/s", rate, "switch", lod=lod) for lod in ("medium", "high"))
+    for name in ("mean_ttft_ms", "mean_tpot_ms"):
+        assert found.metrics[name] == pytest.approx(high.metrics[name], rel=1e-9)
+
+
 @pytest.mark.parametrize(("occupy", "warned"), [(False, True), (True, False)])
 def test_teams_that_can_meet_are_warned_of_if_links_are_to_be_idle(occupy: bool, warned: bool) -> None:
     config = contended()

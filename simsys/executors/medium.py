@@ -15,7 +15,7 @@ from simsys.executors.closed_forms import ClosedForms
 from simsys.executors.iterations.memory_use import MemoryUse, memory_use
 from simsys.executors.iterations.pass_times import PassTimes
 from simsys.executors.iterations.programs import Course, Messages, Outcome, ProgramMeeting, StuckError, longest_paths
-from simsys.executors.steps.pipeline_cost import Stages
+from simsys.executors.steps.pipeline_cost import Channels, Stages
 from simsys.executors.steps.pipeline_jump import Pipeline, PipelineJump
 from simsys.executors.steps.step_log import StepLog
 from simsys.executors.steps.steppers import Jump, PassOn
@@ -44,6 +44,7 @@ class MediumDetail(ComputeAhead, ClosedForms):
         self._uses: dict[int, tuple[object, MemoryUse]] = {}  # by identity of the passes, which it holds
         self._meets: dict[int, tuple[object, bool]] = {}  # likewise
         self._pipelines: dict[int, Pipeline] = {}  # by rank
+        self.channels = Channels()
         self._hops_s: dict[tuple[int, int, float], float] = {}
         self._latest: deque[tuple[Device, float, float]] = deque(maxlen=MOST_UNDER_WAY)  # passes: when they end, work
         self._as_of_s, self._epoch = 0.0, 0  # when the programs began whose passes are being timed
@@ -83,7 +84,8 @@ class MediumDetail(ComputeAhead, ClosedForms):
         for stage, each in enumerate(op.passes):
             end_s = self._pass_after(each, end_s)
             if stage + 1 < len(op.passes):
-                end_s += self._hand_on(op, stage, end_s)
+                channel = self.channels.between(each.team, op.passes[stage + 1].team)
+                end_s = channel.arrival_s(end_s, self._hand_on(op, stage, end_s))
         return At(self.env, end_s)
 
     def _pass_after(self, op: Forward, ready_s: float) -> float:
