@@ -1,90 +1,48 @@
-"""What is sent from GPU to GPU, and over which links: payload, without what protocols add."""
+"""The communication graph: what was counted, pair by pair."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from pydantic import ValidationError
-from random_scenarios import cluster_scenario, scenario, training_scenario
 
-from simsys.config.experiment import SimulationConfig
-from simsys.errors import InfeasibleError, UsageError
-from simsys.metrics.result import RunResult
-from simsys.platform.traffic import Traffic, payload_bytes
-from simsys.simulation import simulate
-
-TRAINING = (2, 3, 4, 9, 14, 22, 37)
-"""Random training whose transfers meet or do not, on several networks."""
-CLUSTERS = (11, 26, 29, 36)
+from simsys.platform.environment import Environment
+from simsys.platform.fair import FairNetwork
+from simsys.platform.fifo import CutThroughNetwork
+from simsys.platform.network import Network
+from simsys.platform.topology import single_switch
+from simsys.platform.traffic import Traffic
 
 
-def run(given: dict[str, Any], lod: str, **network: Any) -> RunResult:
-    settings = {"simulation": {**given["simulation"], "lod": lod}, "network": {**given["network"], **network}}
-    if lod == "medium":
-        settings["simulation"]["occupy_links"] = True
-    return simulate(SimulationConfig.model_validate({**given, **settings}))
-
-
-def column(result: RunResult, name: str) -> dict[tuple[int, int], float]:
-    """A column of the table of links, by the vertices that a link joins."""
-    links = result.links
-    return dict(zip(zip(links["src"], links["dst"], strict=True), links[name], strict=True))
-
-
-def test_bytes_are_divided_as_ways_are() -> None:
+def test_transfers_and_what_goes_together_are_added_up_in_order() -> None:
     traffic = Traffic()
-    traffic.between(0, 1).nbytes = 100.0
-    traffic.account(lambda: [(0, 1, 0.5), (1, 0, 1.0)]).nbytes = 8.0
-    ways = {(0, 1): (((4, 0.25), (5, 0.75)), ((6, 1.0),)), (1, 0): (((7, 1.0),),)}
-    found = payload_bytes(traffic.columns(), lambda src, dst: ways[src, dst])
-    assert found == {4: 26.0, 5: 78.0, 6: 104.0, 7: 8.0}
+    exchange = traffic.account(lambda: [(1, 0, 0.5), (0, 1, 0.25), (1, 0, 0.5)])
+    exchange.nbytes += 8.0
+    traffic.between(0, 1).nbytes += 1.0
+    traffic.between(0, 1).nbytes += 2.0
+    traffic.between(2, 0).nbytes += 4.0
+    assert traffic.columns() == {"src": [0, 1, 2], "dst": [1, 0, 0], "nbytes": [5.0, 8.0, 4.0]}
 
 
-@pytest.mark.parametrize("given", [training_scenario(seed) for seed in TRAINING], ids=str)
-def test_training_sends_the_same_payload_over_each_link_at_both_levels(given: dict[str, Any]) -> None:
-    high, medium = run(given, "high"), run(given, "medium")
-    payload = column(high, "nbytes")
-    assert sum(payload.values()) > 0.0
-    assert column(medium, "nbytes") == pytest.approx(payload, rel=1e-12)
-    assert all(sent >= 0.999999 * payload[link] for link, sent in column(high, "protocol_nbytes").items())
+def test_what_was_never_sent_or_stayed_at_home_is_left_out() -> None:
+    traffic = Traffic()
+    traffic.account(lambda: [(0, 1, 1.0)])
+    traffic.between(3, 3).nbytes += 5.0
+    assert traffic.columns() == {"src": [], "dst": [], "nbytes": []}
 
 
-@pytest.mark.parametrize("seed", CLUSTERS)
-def test_jobs_send_the_same_payload_over_each_link_at_both_levels(seed: int) -> None:
-    given = cluster_scenario(seed)
-    assert column(run(given, "medium"), "nbytes") == pytest.approx(column(run(given, "high"), "nbytes"), rel=1e-12)
+def test_what_was_counted_in_between_can_be_repeated() -> None:
+    traffic = Traffic()
+    traffic.between(0, 1).nbytes += 3.0
+    before = traffic.counted()
+    traffic.between(0, 1).nbytes += 2.0
+    traffic.repeat([after - since for after, since in zip(traffic.counted(), before, strict=True)], 10)
+    traffic.between(1, 0).nbytes += 1.0
+    assert traffic.columns()["nbytes"] == [25.0, 1.0]
 
 
-def test_links_carry_the_payload_where_protocols_add_nothing() -> None:
-    """In random scenarios of all kinds: what steps put on links is counted apart from what ranks send."""
-    held = 0
-    for seed in range(24):
-        try:
-            result = run(scenario(seed), "high", tuning="none")
-        except (UsageError, InfeasibleError, ValidationError):
-            continue
-        if result.links["nbytes"]:
-            held += 1
-            assert column(result, "nbytes") == pytest.approx(column(result, "protocol_nbytes"), rel=1e-9), seed
-    assert held >= 6
-
-
-@pytest.mark.parametrize("lod", ["high", "medium"])
-def test_a_ring_of_nodes_sends_what_theory_says_whatever_the_protocol(lod: str) -> None:
-    """An all-reduce of S bytes among n ranks sends 2·(n-1)/n·S over each link of a ring; LL sends flags besides."""
-    given: dict[str, Any] = {
-        "hardware": {"gpu": "A100-SXM-80GB", "num_nodes": 4, "gpus_per_node": 1, "nic": {"bandwidth": "25 GB/s"}},
-        "network": {"topology_type": "switch"},
-        "model": {"name": "GPT2-Small"},
-        "training": {"batch_size_per_gpu": 1, "num_iterations": 3, "communication_pattern": "ring_allreduce"},
-        "parallelism": {"strategy": "DDP"},
-        "simulation": {"seed": 1},
-    }
-    slow, plain = run(given, lod), run(given, lod, tuning="none")
-    assert column(slow, "nbytes") == pytest.approx(column(plain, "nbytes"), rel=1e-12)
-    assert sum(column(slow, "protocol_nbytes").values()) > sum(column(slow, "nbytes").values())
-    assert set(slow.gpus["sent_bytes"]) == set(plain.gpus["sent_bytes"])
-    (sent,) = set(plain.gpus["sent_bytes"])
-    parameters, iterations, fp32_bytes = 124_439_808, 3, 4
-    assert sent == pytest.approx(iterations * 2 * 3 / 4 * fp32_bytes * parameters, rel=1e-12)
+@pytest.mark.parametrize("kind", [CutThroughNetwork, FairNetwork])
+def test_a_network_counts_from_gpu_to_gpu_and_not_link_by_link(kind: type[Network]) -> None:
+    network = kind(Environment(), single_switch(3, 1.0, 0.0))
+    network.transfer(0, 2, 5.0)
+    network.transfer(0, 2, 2.0)
+    network.transfer(1, 0, 0.0)
+    assert network.traffic.columns() == {"src": [0], "dst": [2], "nbytes": [7.0]}
