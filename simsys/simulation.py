@@ -136,14 +136,14 @@ def _where_transfers_meet(job: TrainingJob, probes: Sequence[Probe]) -> RunResul
     if not hindered(meets):
         return _none_met((_run(job, Links.IDLE, probes) if scouts else idle).whole_result(), job)
     carried: Collection[tuple[int, ...]] | None = None
-    if meets.out_of_step is None:
+    if meets.out_of_step is None and not meets.in_turn:
         carried = meets.hindering(SLIGHT * meets.noted_s)
         run = _run(job, Links.STEPS, () if scouts else probes, carried)
         if run.executor.env.now > SHIFTED * idle.executor.env.now:
             carried = meets.able()  # since others may meet now
         elif not scouts:
             return run.whole_result()
-    elif job.layout.world_size <= MOST_APART:
+    elif meets.out_of_step is not None and job.layout.world_size <= MOST_APART:
         job = replace(job, apart=True)
     return _warned(_run(job, Links.STEPS, probes, carried).whole_result(), out_of_step(meets, job.layout.world_size))
 
