@@ -118,7 +118,7 @@ class Meets:
         for link in one.needs.keys() & other.needs.keys():
             lost = lost_speeds(one.needs[link], other.needs[link])
             share = min(one.shares[link], other.shares[link])
-            most = max(most, (share * lost[0], share * lost[1]), key=sum)
+            most = max(most, (share * lost[0], share * lost[1]), key=ordered_sum)
         return most
 
     def note(
