@@ -12,6 +12,7 @@ from simpy.events import Event
 from simsys.build.cluster import Cluster, build_cluster
 from simsys.build.job import gpus_of, resolve
 from simsys.build.serving import ServingJob
+from simsys.build.training import TrainingJob
 from simsys.config.experiment import JobConfig, SchedulingConfig, SimulationConfig
 from simsys.errors import DeadlockError, InfeasibleError
 from simsys.executors import Links, MediumDetail
@@ -23,7 +24,7 @@ from simsys.metrics.result import RunResult
 from simsys.platform.part import PlatformPart
 from simsys.probes import Probe
 from simsys.rng import stream
-from simsys.shared_links import hindered
+from simsys.shared_links import MOST_APART, hindered
 from simsys.simulation import NONE_MET, JobRun, hardware_columns
 from simsys.sums import ordered_sum
 
@@ -74,10 +75,12 @@ class Sharing(NamedTuple):
     Args:
         carried: Whose transfers are carried out there (`OnLinksDetail.carried`).
         alone: Whether none of them meet those of other jobs.
+        apart: Whether every rank is simulated, also where ranks work alike.
     """
 
     carried: Collection[tuple[int, ...]] | None
     alone: bool
+    apart: bool = False
 
 
 class SharedCluster:
@@ -128,13 +131,16 @@ class SharedCluster:
         job = resolve(self.config, self._given[index], self._cluster, gpus)
         if isinstance(job, ServingJob):
             job = replace(job, starts_s=self.platform.env.now)
-        part = self._parts[index] = PlatformPart(self.platform, gpus)
         links, sharing = self._links_of(index)
+        if isinstance(job, TrainingJob):
+            job = replace(job, apart=sharing.apart)
+        part = self._parts[index] = PlatformPart(self.platform, gpus)
         run = JobRun(job, part, self._probes, links=links, carried=sharing.carried, alone=sharing.alone)
         self._runs[index] = run
 
-        def ended(_: Event) -> None:
-            self._results[index] = run.result()
+        def ended(event: Event) -> None:
+            if event.ok:  # else what went wrong is raised
+                self._results[index] = run.result()
             for device in part.devices:
                 device.memory.clear()
 
@@ -170,11 +176,14 @@ class SharedCluster:
             assert isinstance(run.executor, MediumDetail)
             meets[index] = run.executor.meets
         for index, own in meets.items():
-            others = [each for other, each in meets.items() if other != index]
-            if not at_any_time:
-                others = [each for other, each in meets.items() if frozenset((index, other)) in together]
-            beside = own.able(others)
-            if beside or hindered(own):
+            pairs = {other: frozenset((index, other)) for other in meets if other != index}
+            beside = own.able([meets[other] for other, pair in pairs.items() if at_any_time or pair in together])
+            if not beside and not hindered(own):
+                continue
+            if own.in_turn:  # who waits for whom depends on the very moments
+                few = self._runs[index].job.layout.world_size <= MOST_APART
+                found[index] = Sharing(None, alone=not beside, apart=few)
+            else:
                 found[index] = Sharing(beside | own.able(), alone=not beside)
         return found
 
@@ -192,12 +201,15 @@ class SharedCluster:
             raise DeadlockError(f"nothing can happen any more, but these jobs have not ended: {', '.join(names)}")
         stays, env = self._manager.stays, self.platform.env
         end_s = max(stay.ended_s for stay in stays.values())
-        first, traffic = self._results[0], self._traffic(stays)
+        contention = self._results[0].contention
+        if self._sharing is not None:
+            contention = self.platform.network.contention + ("" if self._sharing else f", {NONE_MET}")
+        traffic = self._traffic(stays)
         return RunResult(
             name=self.config.name,
             kind="jobs",
             lod=self.config.simulation.lod,
-            contention=self._contention(first),
+            contention=contention,
             metrics=self._metrics(stays, end_s),
             rows=self._rows(stays),
             **hardware_columns(self.platform, traffic),
@@ -208,12 +220,6 @@ class SharedCluster:
             events=env.events_scheduled,
             jobs=[self._results[index] for index in range(len(self._given))],
         )
-
-    def _contention(self, first: RunResult) -> str:
-        if self._sharing is None:
-            return first.contention
-        shared = self.platform.network.contention
-        return shared if self._sharing else f"{shared}, {NONE_MET}"
 
     def _metrics(self, stays: Mapping[int, Stay], end_s: float) -> dict[str, Any]:
         waits_s = [stays[index].started_s - job.arrival for index, job in enumerate(self._given)]

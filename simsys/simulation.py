@@ -98,10 +98,14 @@ def simulate_job(job: Job, probes: Iterable[Probe] = ()) -> RunResult:
 
 
 def _run(
-    job: Job, links: Links, probes: Sequence[Probe], carried: Collection[tuple[int, ...]] | None = None
+    job: Job,
+    links: Links,
+    probes: Sequence[Probe],
+    carried: Collection[tuple[int, ...]] | None = None,
+    alike: bool | None = None,
 ) -> JobRun:
     """Carry a job out on hardware of its own."""
-    run = JobRun(job, job.cluster.platform(), probes, links=links, carried=carried)
+    run = JobRun(job, job.cluster.platform(), probes, links=links, carried=carried, alike=alike)
     run.executor.env.run(until=run.ended if job.config.simulation.duration is not None else None)
     run.executor.check_finished()
     return run
@@ -152,16 +156,18 @@ def _where_transfers_meet(job: TrainingJob, probes: Sequence[Probe]) -> RunResul
     if not hindered(meets):
         return _none_met((_run(job, Links.IDLE, probes) if scouts else idle).whole_result(), job)
     carried: Collection[tuple[int, ...]] | None = None
-    if meets.out_of_step is None:
+    alike = idle.executor.firsts_alike
+    if meets.out_of_step is None and not meets.in_turn:
         carried = meets.hindering(SLIGHT * meets.noted_s)
-        run = _run(job, Links.STEPS, () if scouts else probes, carried)
+        run = _run(job, Links.STEPS, () if scouts else probes, carried, alike)
         if run.executor.env.now > SHIFTED * idle.executor.env.now:
             carried = meets.able()  # since others may meet now
         elif not scouts:
             return run.whole_result()
-    elif job.layout.world_size <= MOST_APART:
+    elif meets.out_of_step is not None and job.layout.world_size <= MOST_APART:
         job = replace(job, apart=True)
-    return _warned(_run(job, Links.STEPS, probes, carried).whole_result(), out_of_step(meets, job.layout.world_size))
+    run = _run(job, Links.STEPS, probes, carried, alike)
+    return _warned(run.whole_result(), out_of_step(meets, job.layout.world_size))
 
 
 class JobRun:
@@ -174,6 +180,7 @@ class JobRun:
         links: What becomes of transfers at medium.
         carried: Whose transfers these are, at `Links.STEPS` (`OnLinksDetail.carried`).
         alone: False if others use the same links, so that equal iterations may take different times.
+        alike: Whether the first iteration of each kind is known to be like later ones; None if it is not known.
     """
 
     def __init__(
@@ -185,6 +192,7 @@ class JobRun:
         links: Links = Links.IDLE,
         carried: Collection[tuple[int, ...]] | None = None,
         alone: bool = True,
+        alike: bool | None = None,
     ) -> None:
         self.job, self._shares = job, not alone or links is Links.LOADS
         settings, probes = job.config.simulation, list(probes)
@@ -195,6 +203,7 @@ class JobRun:
         self.executor: Executor = level(hardware, job.execution_model(), job.roles(), Probes(observers))
         if isinstance(self.executor, OnLinksDetail):
             self.executor.carried = carried
+        self.executor.firsts_alike = alike
         watched = any(not probe.counts_only for probe in (*probes, *self._timelines))
         self._started_s = hardware.env.now
         self._busy_s = self.executor.busy_seconds(self.executor.ranks())

@@ -23,12 +23,17 @@ def training(
     *,
     model: str = "GPT2-Medium",
     micro_batches: int = 1,
+    iterations: int = 1,
     **simulation: Any,
 ) -> RunResult:
     given: dict[str, Any] = {
         "hardware": hardware,
         "model": {"name": model},
-        "training": {"batch_size_per_gpu": 1, "num_iterations": 1, "gradient_accumulation_steps": micro_batches},
+        "training": {
+            "batch_size_per_gpu": 1,
+            "num_iterations": iterations,
+            "gradient_accumulation_steps": micro_batches,
+        },
         "parallelism": strategy,
         "simulation": simulation,
     }
@@ -90,13 +95,29 @@ def test_groups_that_meet_nobody_stay_off_the_links(strategy: dict[str, Any], mo
     assert few.events < 0.8 * all_carried.events
 
 
+@pytest.mark.parametrize("strategy", [*PIPELINES, *SHARED], ids=str)
+def test_iterations_known_to_be_alike_are_simulated_once(
+    strategy: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = pipeline(strategy, iterations=5)
+    init = simsys.simulation.JobRun.__init__
+    monkeypatch.setattr(
+        simsys.simulation.JobRun, "__init__", lambda *args, **named: init(*args, **{**named, "alike": None})
+    )
+    twice = pipeline(strategy, iterations=5)
+    assert list(found.rows["iteration_s"]) == pytest.approx(list(twice.rows["iteration_s"]), rel=1e-9)
+    assert found.links["nbytes"] == pytest.approx(twice.links["nbytes"], rel=1e-9)
+    if not found.contention.endswith(NONE_MET):
+        assert found.events < 0.75 * twice.events
+
+
 def test_all_that_can_meet_are_carried_if_what_meets_takes_much_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     carried: list[set[tuple[int, ...]]] = []
     run = simsys.simulation._run
 
-    def noted(job: Any, links: Any, probes: Any, users: Any = ()) -> Any:
+    def noted(job: Any, links: Any, probes: Any, users: Any = (), *more: Any) -> Any:
         carried.append(set(users))
-        return run(job, links, probes, users)
+        return run(job, links, probes, users, *more)
 
     monkeypatch.setattr(simsys.simulation, "_run", noted)
     pipeline(PIPELINES[0])

@@ -129,6 +129,9 @@ class Executor(Clocks, ABC):
     may_repeat: ClassVar[bool] = False
     """Whether identical training iterations may be told instead of simulated."""
 
+    firsts_alike: bool | None = None
+    """Whether the first training iteration of each kind is like later ones: from another run, or noted by this one."""
+
     joins_steps: ClassVar[bool] = False
     """Whether equal steps of a collective that follow one another are carried out as one."""
 

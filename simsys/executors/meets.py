@@ -7,6 +7,7 @@ and for how long those that share links are under way together.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
@@ -30,6 +31,9 @@ class Meets:
 
     def __init__(self, network: AnyNetwork, now: Callable[[], float]) -> None:
         self._network, self._now = network, now
+        self.in_turn = network.in_turn
+        """Whether links serve transfers in turn. Then who waits for whom depends on the very moments, so all that is
+        lost is taken to be waited for, by all."""
         self._notes = 0
         self._users: dict[int, list[Use]] = {}
         self.busy_s = 0.0
@@ -69,7 +73,7 @@ class Meets:
             splits: Whether mirrors fall out of step.
         """
         needs, shares = self._needs_of_steps([(shifted(pairs, shifts), sent) for pairs, sent in steps])
-        made = Use(name, needs, shares, user, waits, splits)
+        made = Use(name, needs, shares, user, None if self.in_turn else waits, splits)
         for other in dict.fromkeys(other for link in made.needs for other in self._users.get(link, ())):
             mine, others = self._lost_shares(made, other)
             made.near.append((other, mine, others))
@@ -101,14 +105,14 @@ class Meets:
         for src, dst in pairs:
             for link, share in (part for hop in network.way(src, dst) for part in hop):
                 needs[link] = needs.get(link, 0.0) + slowest * share / network.bytes_per_s(link)
-        return {link: min(1.0, need) for link, need in needs.items() if need > _IDLE or network.in_turn}
+        return {link: min(1.0, need) for link, need in needs.items() if need > _IDLE or self.in_turn}
 
     def _lost_shares(self, one: Use, other: Use) -> tuple[float, float]:
         """What shares of their time two lose to each other on the link that is worst for them.
 
         Where links serve in turn, one of them waits as long as the other goes on.
         """
-        if self._network.in_turn:
+        if self.in_turn:
             return 0.5, 0.5
         most = 0.0, 0.0
         for link in one.needs.keys() & other.needs.keys():
@@ -151,7 +155,10 @@ class Meets:
             messages: For each use, when they depart, how long each takes, and how long they are waited for in all (s).
         """
         self._notes += 1
-        noted = [(Sent.of(*each), each[0]) for each in messages]
+        noted = [
+            (Sent.of(departures_s, seconds, math.inf if self.in_turn else exposed_s), use)
+            for use, departures_s, seconds, exposed_s in messages
+        ]
         for place, (sent, use) in enumerate(noted):
             own_s = float(np.maximum(0.0, sent.seconds - np.diff(sent.departures_s)).sum())
             self._meet(use, use, (sent.exposed * own_s, 0.0))
@@ -166,7 +173,7 @@ class Meets:
     def _note(self, use: Use, start_s: float, end_s: float, busy_s: float, exposed_s: float) -> None:
         self.noted_s = max(self.noted_s, end_s)
         self.busy_s += busy_s
-        exposed = min(1.0, exposed_s / busy_s) if busy_s else 0.0
+        exposed = 1.0 if self.in_turn else min(1.0, exposed_s / busy_s) if busy_s else 0.0
         if use.splits:
             self.out_of_step = use
         beside: list[Use] = []
@@ -210,7 +217,7 @@ class Meets:
         for other in others:
             for link, users in other._users.items():
                 loads[link] = loads.get(link, 0.0) + max(use.needs[link] for use in users)
-        full = 0.0 if self._network.in_turn else FULL
+        full = 0.0 if self.in_turn else FULL
         return {
             use.user
             for use in uses

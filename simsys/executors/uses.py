@@ -141,7 +141,7 @@ class Sent(NamedTuple):
     exposed: float
 
     @classmethod
-    def of(cls, _: Use, departures_s: Sequence[float], seconds: float, exposed_s: float) -> Sent:
+    def of(cls, departures_s: Sequence[float], seconds: float, exposed_s: float) -> Sent:
         """From how long they are waited for in all."""
         total_s = len(departures_s) * seconds
         return cls(np.sort(np.array(departures_s)), seconds, min(1.0, exposed_s / total_s) if total_s else 0.0)
