@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from pydantic import ValidationError
 
 from simsys import shared_cluster
 from simsys.cli import cli
@@ -313,3 +314,32 @@ def test_serving_behind_another_job_has_the_figures_that_it_has_alone(lod: str, 
     for name, column in alone.timeline.items():
         assert behind.timeline[name] == pytest.approx(column, rel=1e-6, abs=1e-6), name
     assert list(behind.rows["arrival_s"]) == pytest.approx([start_s + each for each in alone.rows["arrival_s"]])
+
+
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [
+        ({"serving": {}}, "job a: serving needs a workload"),
+        (
+            {
+                "workload": {
+                    "arrivals": {"kind": "all_at_once"},
+                    "prompt_tokens": 5,
+                    "output_tokens": 5,
+                    "num_requests": 1,
+                }
+            },
+            "job a: workload",
+        ),
+        ({"slo": {"ttft": "1 s"}}, "job a: workload and slo belong to serving, not to training"),
+    ],
+)
+def test_a_job_has_what_its_kind_needs(sections: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message) as caught:
+        SimulationConfig(
+            hardware={"profile": "dgx-h100"},
+            model={"name": "GPT2-Small"},
+            training={"batch_size_per_gpu": 1},
+            jobs=[{"name": "a", "gpus": 4, **sections}],
+        )
+    assert caught.value.errors()[0]["loc"] == ("jobs", 0)

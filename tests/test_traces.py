@@ -240,7 +240,7 @@ def test_an_unknown_column_is_refused_and_a_near_one_suggested(trace: Path) -> N
         (b"\n\n", "the file is empty"),
         (HEADER.encode(), "a trace of format azure without requests"),
         (b"[", "chat.csv:1:2: not valid JSON: "),
-        (b"[]", "unknown kind of JSON (an empty list)"),
+        (b"[]", "chat.csv:1: unknown kind of JSON (an empty list)"),
         (b"{}", "unknown kind of JSON (an object with no keys)"),
         (b'{"a": 1}', "unknown kind of JSON (an object with a)"),
         (b"[[1]]", "unknown kind of JSON (a list whose first entry is a list whose first entry is a int)"),

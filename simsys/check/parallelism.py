@@ -26,6 +26,10 @@ from simsys.parallel.stages import layer_count, partition
 TENSOR, DATA, STAGES = ("parallelism", "tp_degree"), ("parallelism", "dp_degree"), ("parallelism", "pp_stages")
 STRATEGY = ("parallelism", "strategy")
 STEPS = "gradient_accumulation_steps"
+MAX_PASSES = 2_000_000
+"""Of the micro-batches of an iteration through all chunks of the model; their order is held for every stage."""
+MAX_STEPS = 1000
+"""Numbers of micro-batches that are tried in each direction for one that a schedule allows."""
 MAX_SIZES = 8
 """Layers of more stages than this are not proposed one by one."""
 
@@ -109,6 +113,11 @@ def _check_micro_batches(config: SimulationConfig, training: TrainingConfig, at:
             place = key if found.written(key) else entry
         if steps not in tried:
             tried.add(steps)
+            passes = steps * given.pp_stages * given.virtual_stages
+            if passes > MAX_PASSES:
+                message = f"{passes:,} passes in an iteration (micro-batches x stages x virtual stages)"
+                found.error(place, f"{message} are too many to simulate; at most {MAX_PASSES:,}")
+                continue
             problem = _schedule_problem(schedule, given, steps)
             if problem:
                 part: KeyPath = ("training",) if phase.entry is None else ("training", "batch_schedule", phase.entry)
@@ -128,7 +137,8 @@ def _schedule_problem(schedule: Schedule, given: ParallelismConfig, steps: int) 
 
 def _fitting_steps(schedule: Schedule, given: ParallelismConfig, steps: int) -> list[int]:
     """The next lower and the next higher number of micro-batches that the schedule allows, if they are near."""
-    below, above = range(steps - 1, max(0, steps - given.pp_stages - 1), -1), range(steps + 1, steps + given.pp_stages)
+    near = min(given.pp_stages, MAX_STEPS)
+    below, above = range(steps - 1, max(0, steps - near - 1), -1), range(steps + 1, steps + near)
     allowed = (next((s for s in way if not _schedule_problem(schedule, given, s)), 0) for way in (below, above))
     return [count for count in allowed if count]
 

@@ -10,11 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from simsys.build.cluster import build_cluster
 from simsys.build.job import gpus_of, job_of
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
 from simsys.check.advice import advice, memory_fixes
+from simsys.check.clusters import Clusters
 from simsys.check.engines import check_engine, check_support
 from simsys.check.exceptions import check_exceptions
 from simsys.check.failures import check_failures
@@ -153,23 +153,23 @@ def _check_one(
     source: ScenarioSource, config: SimulationConfig, job: JobConfig | None = None, *, memory: bool
 ) -> Verdict:
     """Check a scenario that is one job: `job` of several, or all."""
-    found = Findings(with_aliases(source))
-    unfit = _look_into(config, job, found, memory=memory)
-    trials = trials_of(config, job, source, memory=memory)
+    found, clusters = Findings(with_aliases(source)), Clusters()
+    unfit = _look_into(config, job, found, clusters, memory=memory)
+    trials = trials_of(config, job, source, clusters, memory=memory)
     if unfit is not None:
         _say_what_would_fit(unfit, trials, found)
     elif found.suggestions:
-        settle(found, trials, lambda lever: _furthered(trials, job, lever), memory=memory)
+        settle(found, trials, lambda lever: _furthered(trials, job, lever, clusters), memory=memory)
     return Verdict(found.errors, found.infeasible, found.warnings)
 
 
-def _furthered(trials: Trials, job: JobConfig | None, lever: Lever) -> list[Fix] | None:
+def _furthered(trials: Trials, job: JobConfig | None, lever: Lever, clusters: Clusters) -> list[Fix] | None:
     """A lever with what makes the scenario fit; None if with the lever it is not sound, or fits."""
     config = changed(trials.config, lever)
-    unfit = _look_into(config, job, Findings(unlocated({})), memory=True)
+    unfit = _look_into(config, job, Findings(unlocated({})), clusters, memory=True)
     if unfit is None:
         return None
-    fixes = memory_fixes(unfit.job, trials_of(config, job), unfit.shortest, measured=False)
+    fixes = memory_fixes(unfit.job, trials_of(config, job, clusters=clusters), unfit.shortest, measured=False)
     return trials.passing(replace(fix, edits={**lever, **fix.edits}) for fix in fixes)
 
 
@@ -177,6 +177,7 @@ def trials_of(
     config: SimulationConfig,
     job: JobConfig | None = None,
     source: ScenarioSource | None = None,
+    clusters: Clusters | None = None,
     *,
     memory: bool = True,
 ) -> Trials:
@@ -186,13 +187,15 @@ def trials_of(
         config: The scenario.
         job: Which of several jobs it is.
         source: Where its settings were written.
+        clusters: Builds the clusters.
         memory: Whether it has to fit into device memory too.
     """
+    clusters = clusters or Clusters()
     place = source or unlocated(config.model_dump(exclude_unset=True))
 
     def check(other: SimulationConfig) -> list[Problem]:
         found = Findings(with_aliases(place))
-        unfit = _look_into(other, job, found, memory=memory)
+        unfit = _look_into(other, job, found, clusters, memory=memory)
         if unfit is not None:
             found.does_not_fit((), unfit.problem)
         return [*found.errors, *found.infeasible]
@@ -209,7 +212,9 @@ class _Unfit(NamedTuple):
     shortest: int
 
 
-def _look_into(config: SimulationConfig, job: JobConfig | None, found: Findings, *, memory: bool) -> _Unfit | None:
+def _look_into(
+    config: SimulationConfig, job: JobConfig | None, found: Findings, clusters: Clusters, *, memory: bool
+) -> _Unfit | None:
     """Book what is wrong with a scenario; return the job if all that is wrong is that it does not fit into memory."""
     if not check_sizes(config, found):
         return None
@@ -220,8 +225,7 @@ def _look_into(config: SimulationConfig, job: JobConfig | None, found: Findings,
     engine = check_engine(config, found)
     cluster = None
     if spec is not None:
-        hardware, network = config.hardware, config.network
-        cluster = found.attempt((), lambda: build_cluster(hardware, network, config.folder), error_at=("hardware",))
+        cluster = found.attempt((), lambda: clusters.of(config), error_at=("hardware",))
     if cluster is not None and job is not None:
         gpus = gpus_of(config, job, cluster.num_gpus)
         if gpus > cluster.num_gpus:

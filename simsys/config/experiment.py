@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveInt, PrivateAttr, model_validator
 
-from simsys.config.base import FrozenModel, invalid
+from simsys.config.base import FrozenModel, invalid, invalid_at
 from simsys.config.cluster import HardwareConfig, NetworkConfig
 from simsys.config.hardware import own_folders
 from simsys.config.parallelism import ParallelismConfig
@@ -178,13 +178,11 @@ class SimulationConfig(FrozenModel):
 
     @model_validator(mode="after")
     def _one_workload(self) -> Self:
-        if (self.training is None) == (self.serving is None):
-            common = "; of several jobs, it is that of jobs without a section of their own" if self.jobs else ""
-            raise invalid(f"a scenario has either training or serving{common}")
-        if self.serving is not None and self.workload is None:
-            raise invalid("serving needs a workload: arrivals, prompt_tokens, output_tokens and num_requests")
-        if self.training is not None and (self.workload is not None or self.slo is not None):
-            raise invalid("workload and slo belong to serving, not to training")
+        if problem := self._incomplete():
+            raise invalid(problem)
+        for index, job in enumerate(self.jobs or ()):
+            if problem := self.job(job)._incomplete():
+                raise invalid_at(("jobs", index), f"job {job.name}: {problem}", job.name)
         if self.training is not None and self.simulation.save_detailed:
             raise invalid("simulation.save_detailed is about requests and belongs to serving, not to training")
         jobs = [self.job(job) for job in self.jobs or ()] or [self]
@@ -193,6 +191,17 @@ class SimulationConfig(FrozenModel):
                 "simulation.duration ends a serving run, but this is training; give training.num_iterations instead"
             )
         return self
+
+    def _incomplete(self) -> str:
+        """What the sections of a training or a serving lack, or have too many of; empty if they are as they should."""
+        if (self.training is None) == (self.serving is None):
+            common = "; of several jobs, it is that of jobs without a section of their own" if self.jobs else ""
+            return f"a scenario has either training or serving{common}"
+        if self.serving is not None and self.workload is None:
+            return "serving needs a workload: arrivals, prompt_tokens, output_tokens and num_requests"
+        if self.training is not None and (self.workload is not None or self.slo is not None):
+            return "workload and slo belong to serving, not to training"
+        return ""
 
     @model_validator(mode="after")
     def _jobs_told_apart(self) -> Self:

@@ -47,7 +47,7 @@ def read_document(path: str, found: object, limit: int | None, *, multi_turn: bo
     known = (
         "JSON lines of mooncake or llmservingsim, a list of ShareGPT conversations, and vLLM's --save-detailed result"
     )
-    raise TraceError(f"{path}: unknown kind of JSON ({_outline(found)}); known: {known}")
+    raise TraceError(f"{path}:1: unknown kind of JSON ({_outline(found)}); known: {known}")
 
 
 def _outline(found: object) -> str:
