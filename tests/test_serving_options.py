@@ -239,6 +239,21 @@ def test_names_of_vllm_lead_to_those_here(tmp_path: Path, serving: str, message:
     assert message in found
 
 
+@pytest.mark.parametrize(
+    ("setting", "instead"),
+    [
+        ("order: dp-tp-pp", "the ranks of a replica lie side by side"),
+        ("schedule: gpipe", "in the order in which they are issued"),
+        ("p2p_overlap: false", "stages hand on beside the next batch"),
+    ],
+)
+def test_settings_that_change_nothing_in_serving_are_refused(tmp_path: Path, setting: str, instead: str) -> None:
+    (found,) = problems(tmp_path, parallelism=f"tp_degree: 2, pp_stages: 2, {setting}")
+    key = setting.partition(":")[0]
+    assert f"parallelism.{key}: {key} is for training: in serving, " in found
+    assert instead in found
+
+
 @pytest.mark.parametrize("section", [ServingConfig, WorkloadConfig, SloConfig, SimulationSettings, HardwareConfig])
 def test_names_of_others_lead_to_settings_that_exist(section: Any) -> None:
     for other, name in section.other_names.items():

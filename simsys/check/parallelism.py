@@ -33,6 +33,12 @@ MAX_STEPS = 1000
 MAX_SIZES = 8
 """Layers of more stages than this are not proposed one by one."""
 
+TRAINING_ALONE = {
+    "order": "in serving, the ranks of a replica lie side by side, those of a stage first",
+    "schedule": "in serving, batches go through the stages in the order in which they are issued",
+    "p2p_overlap": "in serving, stages hand on beside the next batch",
+}
+"""Settings of parallelism that serving does not have, and what holds there."""
 KINDS = {"training": STRATEGY_PARTS, "serving": ("TP", "EP", "PP")}
 """Which kinds of parallelism there are so far; in serving ``dp_degree`` counts independent replicas."""
 
@@ -41,6 +47,8 @@ def check_parallelism(config: SimulationConfig, cluster: Cluster | None, model: 
     """Book what is wrong with the degrees; what is unknown (None) is not checked against."""
     given = config.parallelism
     _check_strategy(config, cluster, found)
+    if config.training is None:
+        _check_training_alone(given, found)
     if cluster is not None:
         _check_gpus(config, cluster, model, found)
     if model is not None and given.tp_degree > 1:
@@ -53,6 +61,13 @@ def check_parallelism(config: SimulationConfig, cluster: Cluster | None, model: 
         _check_pipeline(config, cluster, model, found)
     check_sequences(config, cluster, model, found)
     check_experts(config, cluster, _replicas(given, cluster), model, found)
+
+
+def _check_training_alone(given: ParallelismConfig, found: Findings) -> None:
+    """Settings that serving does not have, and that would change nothing there."""
+    for key, instead in TRAINING_ALONE.items():
+        if getattr(given, key) != type(given).model_fields[key].default:
+            found.error(("parallelism", key), f"{key} is for training: {instead}; remove {key}")
 
 
 def _check_pipeline(config: SimulationConfig, cluster: Cluster | None, model: Model, found: Findings) -> None:
