@@ -44,6 +44,11 @@ def unreadable(path: Path, error: OSError | ValueError) -> str:
     return f"cannot read {path}: {error}"
 
 
+def path_from(folder: Path, text: str) -> Path:
+    """A path as users write it: ``~`` is a home folder, a relative one starts from `folder`; never raises."""
+    return folder / os.path.expanduser(text)
+
+
 def open_bytes(path: Path) -> BinaryIO:
     """Open a regular file; a pipe or a device, which may never answer or never end, is refused.
 

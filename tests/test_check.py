@@ -1023,3 +1023,18 @@ def test_check_and_run_say_the_same_and_write_nothing(file: Path, mistake: str) 
     assert f"{file}:4:" in checked.output
     assert "Traceback" not in checked.output
     assert not results.exists()
+
+
+@pytest.mark.parametrize("path", ["x" * 5000, "~nobody_of_that_name/x"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"model.huggingface": "{}"},
+        {"hardware.profile_folder": "{}"},
+        {"network.topology_type": "custom", "network.edges_file": "{}"},
+    ],
+)
+def test_a_path_that_no_system_has_is_an_error_of_the_file(file: Path, path: str, settings: dict[str, str]) -> None:
+    text = TRAINING.replace("name: GPT2-Medium", "") if "model.huggingface" in settings else TRAINING
+    found = problems(file, text, *(f"{key}={value.format(path)}" for key, value in settings.items()))
+    assert len(found) == 1

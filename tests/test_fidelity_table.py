@@ -165,3 +165,21 @@ def test_a_number_that_nobody_measured_is_a_problem_of_its_cell(tmp_path: Path, 
     table = read_table(file)
     table.rows[0].number("value")
     assert [str(each) for each in table.all_problems] == [f"{file}:2:3: value: {text!r} is not a number above 0"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "column"),
+    [
+        ('5",x', 4),
+        ('"5",x', 5),
+        ('"a,""b",x', 9),
+        ('"a"b",x', 7),
+        ('a""b,x', 6),
+    ],
+)
+def test_quotes_within_a_cell_do_not_move_the_place_of_the_next(tmp_path: Path, cells: str, column: int) -> None:
+    file = tmp_path / "t.csv"
+    file.write_text(f"id,value\n{cells}\n")
+    table = read_table(file)
+    table.rows[0].number("value")
+    assert str(table.all_problems[0]).startswith(f"{file}:2:{column}: value: 'x' is not")

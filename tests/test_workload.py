@@ -126,7 +126,7 @@ def test_a_missing_trace_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["poisson", "constant"])
 def test_a_rate_too_low_for_the_clock_is_refused(kind: str) -> None:
-    with pytest.raises(UsageError, match="arrival_s must be finite"):
+    with pytest.raises(UsageError, match=r"at most 1e\+10 s \(300 years\) are simulated"):
         build(DRAWN | {"arrivals": {"kind": kind, "rate": "1e-50 req/s"}})
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from simsys.config.experiment import ModelConfig
 from simsys.config.places import located
 from simsys.errors import ConfigError, Problem, UsageError
+from simsys.input_files import path_from
 from simsys.model.custom import build_custom
 from simsys.model.huggingface import model_of, read_checkpoint
 from simsys.model.model import Model
@@ -42,7 +43,7 @@ def build_model(config: ModelConfig, folder: Path) -> Model:
     if config.name is not None and config.layers is None:
         return load_model(config.name)
     if config.huggingface is not None:
-        return read_huggingface(folder / Path(config.huggingface).expanduser(), config.assume)
+        return read_huggingface(path_from(folder, config.huggingface), config.assume)
     if config.layers is not None:
         return build_custom(config.name or config.model_type or "custom", config.layers)
     assert config.model_type is not None

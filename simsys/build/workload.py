@@ -12,6 +12,7 @@ from simsys.build.distributions import draw_arrivals, draw_lengths, draw_times, 
 from simsys.config.arrivals import ClosedLoopArrivals
 from simsys.config.workload import MOST_REQUESTS, TraceConfig, WorkloadConfig
 from simsys.errors import TraceError, UsageError
+from simsys.input_files import path_from
 from simsys.serving.conversations import block_ids, turn_columns, whole_prompts
 from simsys.serving.requests import RequestTable
 from simsys.serving.selection import delayed, repeated, select
@@ -106,7 +107,7 @@ def _between_turns(think_s: Sequence[float], after: Sequence[int]) -> list[float
 
 def _traced(workload: WorkloadConfig, trace: TraceConfig, seed: int, folder: Path) -> RequestTable:
     """Requests of which a trace holds some columns; those of conversations only where the trace holds the prompts."""
-    path = folder / Path(trace.path).expanduser()
+    path = path_from(folder, trace.path)
     read = read_trace(
         path,
         max_requests=trace.max_requests if trace.repeat else workload.num_requests or trace.max_requests,

@@ -184,13 +184,18 @@ def _cells(path: Path, reader: Any) -> Iterator[list[str]]:
 def _places(record: Sequence[str], line: int) -> Iterator[tuple[int, int]]:
     """Line and column where each cell of a record begins, both counted from 1."""
     yield line, 1
-    quoted = False
+    state = "start"  # of the cell; quotes count at its start only, and two of them within a quoted one are a character
     for number, text in enumerate(record, start=line):
         for column, character in enumerate(text, start=1):
-            if character == '"':
-                quoted = not quoted
-            elif character == "," and not quoted:
+            if state == "quoted":
+                state = "closing" if character == '"' else "quoted"
+            elif character == '"' and state in ("start", "closing"):
+                state = "quoted"
+            elif character == ",":
+                state = "start"
                 yield number, column + 1
+            else:
+                state = "plain"
 
 
 def _whole(text: str) -> int:
