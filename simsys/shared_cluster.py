@@ -180,11 +180,10 @@ class SharedCluster:
             beside = own.able([meets[other] for other, pair in pairs.items() if at_any_time or pair in together])
             if not beside and not hindered(own):
                 continue
-            if own.in_turn:  # who waits for whom depends on the very moments
-                few = self._runs[index].job.layout.world_size <= MOST_APART
-                found[index] = Sharing(None, alone=not beside, apart=few)
-            else:
-                found[index] = Sharing(beside | own.able(), alone=not beside)
+            apart = own.out_of_step is not None or own.mirrored(beside)  # for others may meet only some of the mirrors
+            apart = apart and self._runs[index].job.layout.world_size <= MOST_APART
+            all_carried = apart or own.in_turn  # and who waits for whom in turn depends on the very moments
+            found[index] = Sharing(None if all_carried else beside | own.able(), alone=not beside, apart=apart)
         return found
 
     def result(self) -> RunResult:

@@ -98,6 +98,21 @@ def test_mirrors_of_which_only_some_meet_another_job_are_simulated_each_for_itse
         assert iterations(found)[name] == pytest.approx(seconds, rel=0.01)
 
 
+def test_so_are_those_on_links_that_are_shared_evenly() -> None:
+    hardware = {"gpu": "A100-SXM-80GB", "num_nodes": 4, "gpus_per_node": 8}
+    hardware["nic"] = {"bandwidth": "400 GB/s", "count": 1}
+    tensor = {"strategy": "TP_ZERO1", "tp_degree": 4, "tp_overlap": True, "order": "pp-tp-dp"}
+    jobs = (
+        {"name": "a", "gpus": 8, "parallelism": tensor, "arrival": "10 ms"},
+        {"name": "b", "gpus": 8, "parallelism": {"strategy": "PP_FSDP", "pp_stages": 2}},
+    )
+    settings = {"hardware": hardware, "network": {"topology_type": "torus_3d", "link_bandwidth": "12 GB/s"}}
+    scheduling = {"placement": "spread"}
+    high, found = (simulate(cluster(*jobs, **settings, scheduling=scheduling, lod=lod)) for lod in ("high", "medium"))
+    for name, seconds in iterations(high).items():
+        assert iterations(found)[name] == pytest.approx(seconds, rel=0.01)
+
+
 @pytest.mark.parametrize("links", ["auto", True, False])
 def test_a_job_that_runs_out_of_memory_says_so(links: Any) -> None:
     """In the middle of its first iteration, when activations do not fit."""

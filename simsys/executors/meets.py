@@ -8,7 +8,7 @@ and for how long those that share links are under way together.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -73,7 +73,7 @@ class Meets:
             splits: Whether mirrors fall out of step.
         """
         needs, shares = self._needs_of_steps([(shifted(pairs, shifts), sent) for pairs, sent in steps])
-        made = Use(name, needs, shares, user, None if self.in_turn else waits, splits)
+        made = Use(name, needs, shares, user, None if self.in_turn else waits, splits, len(shifts))
         for other in dict.fromkeys(other for link in made.needs for other in self._users.get(link, ())):
             mine, others = self._lost_shares(made, other)
             made.near.append((other, mine, others))
@@ -223,6 +223,10 @@ class Meets:
             for use in uses
             if any(link in loads and need + loads[link] > full for link, need in use.needs.items())
         }
+
+    def mirrored(self, users: Collection[tuple[int, ...]]) -> bool:
+        """Whether the transfers of some users are simulated for their mirrors too."""
+        return any(use.mirrors > 1 and use.user in users for found in self._users.values() for use in found)
 
     def narrowest(self) -> str:
         """The link, for people, that is too narrow for those that lose most, or for mirrors; empty if none do."""

@@ -42,6 +42,7 @@ class Use:
         user: The ranks of the group whose they are, or source and destination of messages.
         waits: The simulated rank that waits for them; none if several do.
         splits: Whether mirrors fall out of step with each other.
+        mirrors: How many there are, those of the simulated ranks included.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Use:
     user: tuple[int, ...] = ()
     waits: int | None = None
     splits: bool = False
+    mirrors: int = 1
     near: list[tuple[Use, float, float]] = field(default_factory=list)
     """Others that use the same links, and what shares of their time these and the others lose there."""
     windows: deque[Window] = field(default_factory=deque)
