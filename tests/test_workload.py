@@ -182,6 +182,13 @@ def every_column(table: RequestTable) -> dict[str, list[Any]]:
     return {name: getattr(table, name) for name in ("arrival_s", "prompt_tokens", "output_tokens", *OPTIONAL_COLUMNS)}
 
 
+def test_a_trace_without_conversations_has_no_turns(tmp_path: Path) -> None:
+    (tmp_path / "flat.csv").write_text("arrival_s,prompt_tokens,output_tokens\n0.0,8,4\n1.0,9,5\n", encoding="utf-8")
+    given = OF_TALKS | {"trace": {"path": "flat.csv", "multi_turn": True}}
+    with pytest.raises(TraceError, match=r"flat\.csv: says of no requests that they are one conversation"):
+        build(given, folder=tmp_path)
+
+
 def test_plain_workloads_have_plain_tables() -> None:
     table = build(DRAWN)
     assert all(getattr(table, name) == [] for name in OPTIONAL_COLUMNS)

@@ -180,6 +180,11 @@ def _with_drawn_columns(
         )
     if not trace.multi_turn:
         return table
+    if not table.session:
+        raise TraceError(
+            f"{path_from(folder, trace.path)}: says of no requests that they are one conversation; "
+            "leave multi_turn out"
+        )
     turns = [len(list(requests)) for _, requests in groupby(table.session)]
     think_s = _between_turns(draw_times(trace.think_time, count, seed, "trace.think_time"), table.after)
     ids = block_ids(table.prompt_tokens, turns, [0] * len(turns), [0], workload.hash_block_size)
