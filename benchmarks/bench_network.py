@@ -100,7 +100,7 @@ def test_memory_of_a_contended_all_reduce_of_1024(timed: Timed) -> None:
 
 @pytest.mark.parametrize("topology_type", ["switch", "fat_tree", "torus_2d"])
 def test_data_parallelism_on_8_nodes_of_8_fair_against_fifo(benchmark: Any, topology_type: str) -> None:
-    """Collectives that nobody disturbs take one event with either, so fair links cost at most three times as much."""
+    """An undisturbed collective is one event with either, so fair links cost at most three times as much."""
     scenarios = {
         contention: SimulationConfig.model_validate(
             {

@@ -1,6 +1,6 @@
 """What it costs that transfers meet on links, against links that are idle, over the experiments of the project.
 
-Where none meet, there are as many events, which is asserted; times are told. Aims: at most 1.5 times the CPU time
+Where none meet, there are as many events, which is asserted; times are printed. Aims: at most 1.5 times the CPU time
 where nothing is shared, 5 times where links are.
 """
 

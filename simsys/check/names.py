@@ -121,7 +121,7 @@ def check_modules(config: SimulationConfig, settled: ServingConfig | None, found
 
     Args:
         config: The scenario.
-        settled: Its settings of serving with what the engine sets besides, as far as that is known.
+        settled: Its settings of serving and the defaults of its engine; None if they are not known.
         found: Where problems are booked.
     """
     if config.training is not None:

@@ -1,4 +1,4 @@
-"""Suggestions beside errors: settings that were proposed, as far as the scenario passes the check with them."""
+"""Suggestions beside errors: proposed settings with which the scenario passes the check."""
 
 from __future__ import annotations
 

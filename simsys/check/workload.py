@@ -24,8 +24,8 @@ def check_workload(
 
     Args:
         config: The scenario.
-        model: Its model, as far as it is known.
-        settled: Its settings of serving with what the engine sets besides, likewise.
+        model: Its model; None if it is not known.
+        settled: Its settings of serving with the defaults of its engine, likewise.
         found: Where problems are booked.
 
     Returns:

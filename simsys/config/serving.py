@@ -60,7 +60,7 @@ class ServingConfig(FrozenModel):
     unless a configuration says otherwise.
     `kv_precision` is that of the KV cache: by default as such a configuration says (16 bit if it says nothing of it),
     else 16 bit, or that of weights in ``fp8`` or ``fp32``, or ``fp8`` beside weights in ``fp8_block`` or ``fp4``.
-    `cuda_graphs` says whether steps are replayed as graphs, be it only those without prompts (``decode_only``), and
+    `cuda_graphs` says whether steps are replayed as graphs (``decode_only``: only those without prompts), and
     `max_cudagraph_capture_size` of how many tokens at most; by default as the engine does.
     With a `scheduler_recv_interval` above 1, the engine looks for new requests only so many decode steps after it last
     did, after prompts, and when it has nothing to do (as in SGLang). With `batch_wait_timeout_iters`, prompts wait so
