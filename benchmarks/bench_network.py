@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import random
+import time
 import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from conftest import FIGURES
 
+from simsys.config.experiment import SimulationConfig
 from simsys.platform.environment import Environment
 from simsys.platform.fair import FairNetwork
 from simsys.platform.fifo import CutThroughNetwork
 from simsys.platform.network import Network
 from simsys.platform.topology import Topology, full_mesh, ring, single_switch
+from simsys.simulator import DistributedAISimulator
 
 BANDWIDTH, LATENCY, SIZE = 50e9, 500e-9, 1e9
 Timed = Callable[..., Any]
@@ -92,6 +96,37 @@ def test_memory_of_a_contended_all_reduce_of_1024(timed: Timed) -> None:
         return found
 
     assert timed(peak, "runs", 1, rounds=1) < 16 * 2**20
+
+
+@pytest.mark.parametrize("topology_type", ["switch", "fat_tree", "torus_2d"])
+def test_data_parallelism_on_8_nodes_of_8_fair_against_fifo(benchmark: Any, topology_type: str) -> None:
+    """An undisturbed collective is one event with either, so fair links cost at most three times as much."""
+    scenarios = {
+        contention: SimulationConfig.model_validate(
+            {
+                "hardware": {"profile": "dgx-a100", "num_nodes": 8},
+                "network": {"topology_type": topology_type, "contention": contention},
+                "model": {"name": "GPT2-XL"},
+                "parallelism": {"strategy": "DDP"},
+                "training": {"batch_size_per_gpu": 4, "num_iterations": 1},
+                "simulation": {"lod": "high"},
+            }
+        )
+        for contention in ("fifo", "fair")
+    }
+    cpu_s: dict[str, list[float]] = {contention: [] for contention in scenarios}
+
+    def both() -> None:
+        for contention, scenario in scenarios.items():
+            started_s = time.process_time()
+            DistributedAISimulator(scenario).run()
+            cpu_s[contention].append(time.process_time() - started_s)
+
+    benchmark.pedantic(both, rounds=3, warmup_rounds=1)
+    fair_s, fifo_s = min(cpu_s["fair"]), min(cpu_s["fifo"])
+    text = f"fair {1e3 * fair_s:.0f} ms, fifo {1e3 * fifo_s:.0f} ms: {fair_s / fifo_s:.2f} times"
+    FIGURES.append((f"DDP on 8 x 8, {topology_type}", text))
+    assert fair_s <= 3.0 * fifo_s
 
 
 FLOWS = 64

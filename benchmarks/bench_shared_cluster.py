@@ -40,7 +40,7 @@ def run(jobs: list[dict[str, Any]], placement: str, **simulation: Any) -> tuple[
 @pytest.mark.parametrize("placement", ["spread", "random"])
 @pytest.mark.parametrize("name", JOBS)
 def test_jobs_that_share_a_fat_tree(name: str, placement: str, benchmark: Any) -> None:
-    """Iteration times within 5 % of high's, where idle links are a quarter off and more."""
+    """Iteration times within 2 % of high's, where idle links are a quarter off and more."""
     (medium, _), (high, high_s) = (run(JOBS[name], placement, lod=lod) for lod in ("medium", "high"))
     idle, _ = run(JOBS[name], placement, lod="medium", occupy_links=False)
     benchmark.pedantic(lambda: run(JOBS[name], placement, lod="medium"), rounds=3)
@@ -48,9 +48,9 @@ def test_jobs_that_share_a_fat_tree(name: str, placement: str, benchmark: Any) -
         true_s, found_s, idle_s = (each.metrics["mean_iteration_s"] for each in (slow, fast, alone))
         errors = f"{found_s / true_s - 1:+.2%} ({idle_s / true_s - 1:+.1%} on idle links)"
         FIGURES.append((f"{name} {placement}, {slow.name}", errors))
-        assert found_s == pytest.approx(true_s, rel=0.05)
+        assert found_s == pytest.approx(true_s, rel=0.02)
         assert idle_s < 0.9 * true_s
     medium_s = min(run(JOBS[name], placement, lod="medium")[1] for _ in range(3))
     gain = f"{high.events / medium.events:.0f} times fewer events, {high_s / medium_s:.0f} times less CPU time"
     FIGURES.append(("", gain))
-    assert high.events > 15 * medium.events
+    assert high.events > 4 * medium.events

@@ -26,8 +26,8 @@ class ChunkedPrefill(Scheduler):
 
     def schedule(self) -> list[Chunk]:
         """Share out the budget."""
-        options, waiting, running, decode = self.options, self.waiting, self.running, self.decode
-        budget = options.max_num_batched_tokens - decode.size * decode.queries
+        options, waiting, running = self.options, self.waiting, self.running
+        budget = options.max_num_batched_tokens - self.decoding_tokens()
         chunks = []
         for request in list(self.prefilling) if self.prefilling else ():
             tokens = self.chunk_tokens(request, budget)
@@ -43,6 +43,10 @@ class ChunkedPrefill(Scheduler):
             chunks.append(chunk)
             budget -= chunk[1]
         return [chunk for chunk in chunks if chunk.request in self.prefilling] if self.preempted else chunks
+
+    def decoding_tokens(self) -> int:
+        """Tokens of a step with prompts that decoding sequences take."""
+        return self.decode.size * self.decode.queries
 
     def chunk_tokens(self, request: int, budget: int) -> int:
         """How much of a prompt fits into this step."""

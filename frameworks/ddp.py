@@ -14,6 +14,7 @@ from pydantic import Field, PositiveInt
 
 from simsys.framework import Beside, Block, DataParallel, Event, Rank, Steps, TrainingPlan, register
 from simsys.parallel.compression import ERROR_FEEDBACK, CompressedExchange, Compression, Method
+from simsys.sums import ordered_sum
 from simsys.units import Bytes
 
 
@@ -181,7 +182,7 @@ class DDP(BucketedGradients):
             compression = Compression(
                 method=self.options.compression,
                 ranks=self.rank.group(over).size,
-                gradient_bytes=sum(block.gradient_bytes for block in blocks),
+                gradient_bytes=ordered_sum(block.gradient_bytes for block in blocks),
                 matrices=tuple(matrix for block in blocks for matrix in block.matrices),
                 topk_ratio=self.options.topk_ratio,
                 powersgd_rank=self.options.powersgd_rank,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from simsys.framework import Event, Rank, TrainingPlan
+from simsys.sums import ordered_sum
 
 ROUNDING = 1e-9
 """Bytes are summed up from shards, so that a whole may lack this share of itself."""
@@ -28,7 +29,7 @@ class HostOptimizer:
     def __init__(self, rank: Rank, plan: TrainingPlan, sharers: Mapping[str, int]) -> None:
         self.rank = rank
         self.sharers = sharers
-        self.shard_bytes = sum(block.gradient_bytes / sharers[block.over] for block in plan.blocks)
+        self.shard_bytes = ordered_sum(block.gradient_bytes / sharers[block.over] for block in plan.blocks)
         self.arrived_bytes = 0.0
 
     def add(self, nbytes: float, *, after: Event) -> Event:
@@ -51,5 +52,5 @@ class HostOptimizer:
     def update_and_fetch(self, plan: TrainingPlan) -> Event:
         """Update the shard, and copy it back in the precision that the passes compute in."""
         by_group = plan.parameter_bytes_by_group.items()
-        nbytes = sum(each / self.sharers[over] for over, each in by_group)
+        nbytes = ordered_sum(each / self.sharers[over] for over, each in by_group)
         return self.rank.from_host(nbytes, name="updated parameters", after=self.update(plan))

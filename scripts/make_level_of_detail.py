@@ -26,6 +26,7 @@ from scripts.generated import write_or_check  # noqa: E402
 from simsys.check import check_file  # noqa: E402
 from simsys.comparison.attribution import attribute  # noqa: E402
 from simsys.comparison.compare import Settings  # noqa: E402
+from simsys.comparison.conclusion import conclude  # noqa: E402
 from simsys.comparison.study import study  # noqa: E402
 from simsys.comparison.variants import HIGH  # noqa: E402
 from simsys.config.experiment import SimulationConfig  # noqa: E402
@@ -71,7 +72,8 @@ def _timed(config: SimulationConfig) -> bool:
 
 
 def texts(data: dict[str, Any]) -> dict[str, str]:
-    """The page and the plot, by file name."""
+    """The page and the plot, by file name; what is concluded from the figures is concluded anew."""
+    data = {**data, "conclusion": conclude(data)}
     with tempfile.TemporaryDirectory() as folder:
         picture = plot_comparison(data, Path(folder) / f"{NAME}.svg").read_text(encoding="utf-8")
     return {f"{NAME}.md": page_text(data, COMMAND, f"{NAME}.svg"), f"{NAME}.svg": picture}

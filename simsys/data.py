@@ -41,7 +41,7 @@ def find_data(kind: str, filename: str, user_paths: Iterable[str | Path] = ()) -
     """
     folders = data_folders(kind, user_paths)
     for folder in folders:
-        if (folder / filename).is_file():
+        if os.path.isfile(folder / filename):
             return folder / filename
-    known = {path.name for folder in folders if folder.is_dir() for path in folder.iterdir() if path.is_file()}
+    known = {path.name for folder in folders if os.path.isdir(folder) for path in folder.iterdir() if path.is_file()}
     raise UnknownNameError(f"{kind} file", filename, known)

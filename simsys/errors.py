@@ -145,10 +145,18 @@ def _in_file_order(problems: Sequence[Problem]) -> tuple[Problem, ...]:
     return tuple(sorted(problems, key=lambda p: (p.file, p.line, p.column)))
 
 
-def described(error: Exception) -> str:
+def causes(error: BaseException) -> list[BaseException]:
+    """An error, what it was raised from, and so on: processes of a simulation hand errors on as new ones."""
+    found = [error]
+    while (cause := found[-1].__cause__) is not None and cause not in found:
+        found.append(cause)
+    return found
+
+
+def described(error: BaseException) -> str:
     """An error that nobody raised on purpose, with where it was raised, which may be a module of the user's."""
     text = str(error) or type(error).__name__
-    frames = traceback.extract_tb(error.__traceback__)
+    frames = traceback.extract_tb(causes(error)[-1].__traceback__)
     return f"{text} in {frames[-1].name} ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else text
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import stat
 from collections.abc import Iterable
 from io import TextIOWrapper
@@ -17,6 +18,35 @@ from typing import Any, BinaryIO
 LARGEST_RESULT = 256 * 2**20
 """Bytes of a file of measurements; a detailed result of a million requests fits."""
 _MOST_DIGITS = 308  # as many as a float has room for
+_JSON_KEYS = re.compile(r'[{}]|"(?:[^"\\]|\\.)*"(\s*:)?')
+
+
+class ContentError(ValueError):
+    """What a file holds cannot be read.
+
+    Args:
+        reason: Why.
+        line: Where, counted from 1; 0 if that is not known.
+        column: The same.
+    """
+
+    def __init__(self, reason: str, line: int = 0, column: int = 0) -> None:
+        super().__init__(reason)
+        self.line, self.column = line, column
+
+
+def unreadable(path: Path, error: OSError | ValueError) -> str:
+    """The message about a file that cannot be opened or read, with the line and column where they are known."""
+    if isinstance(error, ContentError):
+        return f"{path}:{error.line}:{error.column}: {error}" if error.line else f"{path}: {error}"
+    if isinstance(error, OSError):
+        return f"cannot read {path}: {error.strerror or error}"
+    return f"cannot read {path}: {error}"
+
+
+def path_from(folder: Path, text: str) -> Path:
+    """A path as users write it: ``~`` is a home folder, a relative one starts from `folder`; never raises."""
+    return folder / os.path.expanduser(text)
 
 
 def open_bytes(path: Path) -> BinaryIO:
@@ -63,13 +93,25 @@ def text_of(content: bytes) -> str:
     """Decode UTF-8, without a byte order mark.
 
     Raises:
-        ValueError: It is other text, or none; names the line of the first bad byte.
+        ContentError: It is other text, or none, with the place of the first bad byte.
     """
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise ValueError(f"this is not UTF-8 text (line {line})") from None
+        column = error.start - content.rfind(b"\n", 0, error.start)
+        raise ContentError("this is not UTF-8 text", line, column) from None
+
+
+def not_text(path: Path) -> ContentError:
+    """The error of a file that turned out to be no UTF-8 text while it was streamed."""
+    with open_bytes(path) as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                return ContentError("this is not UTF-8 text", number, error.start + 1)
+    return ContentError("this is not UTF-8 text")
 
 
 def read_text(path: Path, most_bytes: int = LARGEST_RESULT) -> str:
@@ -81,18 +123,27 @@ def parse_json(text: str) -> Any:
     """Parse a JSON document.
 
     Raises:
-        ValueError: It is no JSON, is nested too deeply, or holds a key twice or an integer of over 308 digits.
+        ContentError: It is no JSON, is nested too deeply, or holds a key twice or an integer of over 308 digits.
     """
+
+    def integer(digits: str) -> int:
+        if len(digits) > _MOST_DIGITS:
+            reason = f"a number of {len(digits)} digits: {digits[:20]}…"
+            raise ContentError(reason, *_place(text, text.index(digits)))
+        return int(digits)
+
     try:
-        return json.loads(text, object_pairs_hook=_once, parse_int=_integer)
+        return json.loads(text, object_pairs_hook=_once, parse_int=integer)
     except RecursionError:
-        raise ValueError("nested too deeply") from None
+        raise ContentError("nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise ContentError(f"not valid JSON: {error.msg}", error.lineno, error.colno) from None
+    except _TwiceError as error:
+        raise ContentError(str(error), *_place(text, _second_key(text))) from None
 
 
-def _integer(text: str) -> int:
-    if len(text) > _MOST_DIGITS:
-        raise ValueError(f"a number of {len(text)} digits: {text[:20]}…")
-    return int(text)
+class _TwiceError(ValueError):
+    """A key stands twice in a mapping."""
 
 
 def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
@@ -100,6 +151,27 @@ def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise ValueError(f"the key {key!r} stands twice")
+            raise _TwiceError(f"the key {key!r} stands twice")
         found[key] = value
     return found
+
+
+def _second_key(text: str) -> int:
+    """Where the first key stands that its mapping has already."""
+    open_mappings: list[set[str]] = []
+    for token in _JSON_KEYS.finditer(text):
+        if token[0] == "{":
+            open_mappings.append(set())
+        elif token[0] == "}":
+            open_mappings.pop()
+        elif token[1]:
+            key = json.loads(token[0].rstrip(": \t\r\n"))
+            if key in open_mappings[-1]:
+                return token.start()
+            open_mappings[-1].add(key)
+    return 0
+
+
+def _place(text: str, index: int) -> tuple[int, int]:
+    """Line and column of a place in a text, both counted from 1."""
+    return text.count("\n", 0, index) + 1, index - text.rfind("\n", 0, index)

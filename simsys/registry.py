@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
 
-from simsys.errors import SimsysError, UnknownNameError, UsageError
+from simsys.errors import SimsysError, UnknownNameError, UsageError, described
 from simsys.user_modules import import_user_module, place_in_user_module
 
 Class = TypeVar("Class", bound=type)
@@ -108,16 +108,10 @@ class Registry:
         module_name, _, class_name = place.partition(":")
         try:
             found = getattr(import_user_module(module_name), class_name)
-        except ModuleNotFoundError as error:
-            where = "it is looked for beside the experiment file, in the current folder and in $PYTHONPATH"
-            raise UsageError(f"no {self.noun} at {place!r}: {error}; {where}") from error
-        except (ImportError, AttributeError, ValueError) as error:
-            raise UsageError(f"no {self.noun} at {place!r}: {error}") from error
         except SimsysError:
             raise
-        except Exception as error:  # whatever a module of the user's may raise
-            where = place_in_user_module(error)
-            raise UsageError(f"no {self.noun} at {place!r}: {type(error).__name__}: {error} ({where})") from error
+        except (Exception, SystemExit) as error:  # whatever a module of the user's may raise
+            raise UsageError(f"no {self.noun} at {place!r}: {_why(error)}") from error
         if not isinstance(found, type):
             raise UsageError(f"{place!r} is not a class")
         return found
@@ -133,6 +127,17 @@ class Registry:
 
     def _entry_points(self) -> dict[str, importlib.metadata.EntryPoint]:
         return {point.name: point for point in importlib.metadata.entry_points(group=self.entry_points)}
+
+
+def _why(error: BaseException) -> str:
+    """Why a class was not found, with the line if that is one of a module of the user's."""
+    if where := place_in_user_module(error):
+        return f"{type(error).__name__}: {error} ({where})"
+    if isinstance(error, ModuleNotFoundError):
+        return f"{error}; it is looked for beside the experiment file, in the current folder and in $PYTHONPATH"
+    if isinstance(error, ImportError | AttributeError | ValueError):
+        return str(error)
+    return described(error)
 
 
 def _place(cls: type) -> str:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import combinations
+from typing import Any, NamedTuple
 
 from simpy.events import Event
 
 from simsys.build.cluster import Cluster, build_cluster
 from simsys.build.job import gpus_of, resolve
 from simsys.build.serving import ServingJob
+from simsys.build.training import TrainingJob
 from simsys.config.experiment import JobConfig, SchedulingConfig, SimulationConfig
 from simsys.errors import DeadlockError, InfeasibleError
-from simsys.executors import Links
+from simsys.executors import Links, MediumDetail
+from simsys.executors.meets import Meets
 from simsys.jobs.manager import JobManager, Stay
 from simsys.jobs.placement import PLACEMENTS
 from simsys.jobs.queue import QUEUES, Waiting
@@ -21,7 +24,9 @@ from simsys.metrics.result import RunResult
 from simsys.platform.part import PlatformPart
 from simsys.probes import Probe
 from simsys.rng import stream
-from simsys.simulation import JobRun, hardware_columns
+from simsys.shared_links import MOST_APART, hindered
+from simsys.simulation import NONE_MET, JobRun, hardware_columns
+from simsys.sums import ordered_sum
 
 
 def simulate_jobs(config: SimulationConfig, probes: Iterable[Probe] = ()) -> RunResult:
@@ -38,9 +43,44 @@ def simulate_jobs(config: SimulationConfig, probes: Iterable[Probe] = ()) -> Run
         InfeasibleError: If a job needs more GPUs than there are.
         SimsysError: If a job cannot be built or cannot be carried out.
     """
-    shared = SharedCluster(config, list(probes))
-    shared.platform.env.run()
+    probes, settings = list(probes), config.simulation
+    if (settings.lod, settings.occupy_links) != ("medium", "auto") or _any_serves(config):
+        return _run(config, probes).result()
+    idle = _run(config, (), {})
+    sharing = idle.sharing()
+    if not sharing:
+        return (_run(config, probes, {}) if probes else idle).result()
+    shared = _run(config, probes, sharing)
+    if not shared.together() <= idle.together():  # jobs have met that were not there at the same time before
+        shared = _run(config, probes, idle.sharing(at_any_time=True))
     return shared.result()
+
+
+def _run(
+    config: SimulationConfig, probes: Sequence[Probe], sharing: Mapping[int, Sharing] | None = None
+) -> SharedCluster:
+    """Let all jobs run."""
+    cluster = SharedCluster(config, probes, sharing)
+    cluster.platform.env.run()
+    return cluster
+
+
+def _any_serves(config: SimulationConfig) -> bool:
+    return any(config.job(job).serving is not None for job in config.jobs or ())
+
+
+class Sharing(NamedTuple):
+    """What a job has on links that are shared.
+
+    Args:
+        carried: Whose transfers are carried out there (`OnLinksDetail.carried`).
+        alone: Whether none of them meet those of other jobs.
+        apart: Whether every rank is simulated, also where ranks work alike.
+    """
+
+    carried: Collection[tuple[int, ...]] | None
+    alone: bool
+    apart: bool = False
 
 
 class SharedCluster:
@@ -49,16 +89,19 @@ class SharedCluster:
     Args:
         config: A scenario with jobs.
         probes: Further observers.
+        sharing: By number, jobs whose transfers are on links that are shared, while those of others take the time of
+            idle links; if there is none, it is decided for all jobs alike by the settings.
     """
 
-    def __init__(self, config: SimulationConfig, probes: Sequence[Probe]) -> None:
-        self.config, self._probes = config, probes
+    def __init__(
+        self, config: SimulationConfig, probes: Sequence[Probe], sharing: Mapping[int, Sharing] | None = None
+    ) -> None:
+        self.config, self._probes, self._sharing = config, probes, sharing
         self._given: Sequence[JobConfig] = config.jobs or ()
         self._cluster = build_cluster(config.hardware, config.network, config.folder)
         self.platform = self._cluster.platform()
         self._left_out = (config.simulation.lod, config.simulation.occupy_links) == ("medium", False)
-        serving = any(config.job(job).serving is not None for job in self._given)
-        self._links = Links.LOADS if serving else Links.STEPS  # of all jobs, so that their transfers meet
+        self._links = Links.LOADS if _any_serves(config) else Links.STEPS  # of all jobs, so that their transfers meet
         self._runs: dict[int, JobRun] = {}
         self._parts: dict[int, PlatformPart] = {}
         self._results: dict[int, RunResult] = {}
@@ -88,19 +131,60 @@ class SharedCluster:
         job = resolve(self.config, self._given[index], self._cluster, gpus)
         if isinstance(job, ServingJob):
             job = replace(job, starts_s=self.platform.env.now)
+        links, sharing = self._links_of(index)
+        if isinstance(job, TrainingJob):
+            job = replace(job, apart=sharing.apart)
         part = self._parts[index] = PlatformPart(self.platform, gpus)
-        occupy = self.config.simulation.occupy_links is not False
-        links = self._links if occupy else Links.IDLE
-        run = JobRun(job, part, self._probes, links=links, alone=not occupy or len(self._given) == 1)
+        run = JobRun(job, part, self._probes, links=links, carried=sharing.carried, alone=sharing.alone)
         self._runs[index] = run
 
-        def ended(_: Event) -> None:
-            self._results[index] = run.result()
+        def ended(event: Event) -> None:
+            if event.ok:  # else what went wrong is raised
+                self._results[index] = run.result()
             for device in part.devices:
                 device.memory.clear()
 
         run.ended.callbacks.append(ended)
         return run.ended
+
+    def _links_of(self, index: int) -> tuple[Links, Sharing]:
+        """What becomes of the transfers of a job at medium."""
+        if self._sharing is not None:
+            found = self._sharing.get(index)
+            return (Links.IDLE, Sharing(None, alone=True)) if found is None else (Links.STEPS, found)
+        if self.config.simulation.occupy_links is False:
+            return Links.IDLE, Sharing(None, alone=True)
+        return self._links, Sharing(None, alone=len(self._given) == 1)
+
+    def together(self) -> set[frozenset[int]]:
+        """Which jobs have run at the same time, in twos."""
+        stays = sorted(self._manager.stays.items())
+        return {
+            frozenset((one, other))
+            for (one, here), (other, there) in combinations(stays, 2)
+            if max(here.started_s, there.started_s) < min(here.ended_s, there.ended_s)
+        }
+
+    def sharing(self, *, at_any_time: bool = False) -> dict[int, Sharing]:
+        """Jobs whose transfers would lose time to others on links, after a run on idle ones.
+
+        Args:
+            at_any_time: Whether also to those of jobs that did not run at the same time.
+        """
+        meets, together, found = dict[int, Meets](), self.together(), dict[int, Sharing]()
+        for index, run in self._runs.items():
+            assert isinstance(run.executor, MediumDetail)
+            meets[index] = run.executor.meets
+        for index, own in meets.items():
+            pairs = {other: frozenset((index, other)) for other in meets if other != index}
+            beside = own.able([meets[other] for other, pair in pairs.items() if at_any_time or pair in together])
+            if not beside and not hindered(own):
+                continue
+            apart = own.out_of_step is not None or own.mirrored(beside)  # for others may meet only some of the mirrors
+            apart = apart and self._runs[index].job.layout.world_size <= MOST_APART
+            all_carried = apart or own.in_turn  # and who waits for whom in turn depends on the very moments
+            found[index] = Sharing(None if all_carried else beside | own.able(), alone=not beside, apart=apart)
+        return found
 
     def result(self) -> RunResult:
         """What became of all jobs.
@@ -116,16 +200,19 @@ class SharedCluster:
             raise DeadlockError(f"nothing can happen any more, but these jobs have not ended: {', '.join(names)}")
         stays, env = self._manager.stays, self.platform.env
         end_s = max(stay.ended_s for stay in stays.values())
-        first = self._results[0]
+        contention = self._results[0].contention
+        if self._sharing is not None:
+            contention = self.platform.network.contention + ("" if self._sharing else f", {NONE_MET}")
+        traffic = self._traffic(stays)
         return RunResult(
             name=self.config.name,
             kind="jobs",
             lod=self.config.simulation.lod,
-            contention=first.contention,
+            contention=contention,
             metrics=self._metrics(stays, end_s),
             rows=self._rows(stays),
-            **hardware_columns(self.platform),
-            traffic=self._traffic(stays) if self.config.simulation.collect_events else {},
+            **hardware_columns(self.platform, traffic),
+            traffic=traffic if self.config.simulation.collect_events else {},
             assumptions=self._assumptions(),
             warnings=self._warnings(),
             simulated_s=end_s,
@@ -135,12 +222,12 @@ class SharedCluster:
 
     def _metrics(self, stays: Mapping[int, Stay], end_s: float) -> dict[str, Any]:
         waits_s = [stays[index].started_s - job.arrival for index, job in enumerate(self._given)]
-        taken_gpu_s = sum(len(stay.gpus) * (stay.ended_s - stay.started_s) for stay in stays.values())
+        taken_gpu_s = ordered_sum(len(stay.gpus) * (stay.ended_s - stay.started_s) for stay in stays.values())
         return {
             "jobs": len(self._given),
             "num_gpus": self._cluster.num_gpus,
             "makespan_s": end_s,
-            "mean_wait_s": sum(waits_s) / len(waits_s),
+            "mean_wait_s": ordered_sum(waits_s) / len(waits_s),
             "max_wait_s": max(waits_s),
             "gpu_allocation": taken_gpu_s / (self._cluster.num_gpus * end_s) if end_s else 0.0,
         }

@@ -16,13 +16,18 @@ from typing import Any
 from simsys.build.serving import ServingJob
 from simsys.build.serving_setup import ServingSetup
 from simsys.executors import Links
-from simsys.executors.meets import FULL, Meets, Needs
+from simsys.executors.meets import Meets
+from simsys.executors.uses import FULL, Needs
 from simsys.ops import Transfer
 from simsys.parallel.layout import Group
 from simsys.platform.network import Network, Pairs
 
 SLIGHT = 0.002
 """Of the time of a run: if transfers that hinder each other are together for less, figures change by less."""
+SHIFTED = 1.03
+"""If a run takes so many times as long as on idle links, others than before may be under way together."""
+SLIGHT_MESSAGES = 0.01
+"""Of the time of a run: if stages of a pipeline hand something on for less, latencies change by about as little."""
 MOST_APART = 512
 """Ranks of which each is simulated for itself, where mirrors fall out of step."""
 MIRRORS_DOUBT = 0.1
@@ -64,12 +69,20 @@ def out_of_step(meets: Meets, ranks: int) -> str:
     )
 
 
-def left_out_in_serving(job: ServingJob, network: Network[Any, Any]) -> str:
-    """The warning that teams or KV caches take the time of idle links although they can meet; empty if they cannot."""
+def left_out_in_serving(job: ServingJob, network: Network[Any, Any], *, messages: bool = False) -> str:
+    """The warning that transfers take the time of idle links although they can meet; empty if they cannot.
+
+    Args:
+        job: The scenario.
+        network: Its links.
+        messages: Whether what stages of pipelines hand on can meet, and is large.
+    """
     links = links_of_serving(job, network)
-    if links is Links.IDLE:
+    if links is Links.IDLE and not messages:
         return ""
-    who = "teams of ranks, and KV caches that are handed over," if links is Links.LOADS else "KV caches that meet"
+    teams = "teams of ranks, and KV caches that are handed over,"
+    stages = "hidden states that stages of pipelines hand on"
+    who = {Links.LOADS: teams, Links.STEPS: "KV caches that meet", Links.IDLE: stages}[links]
     return (
         f"occupy_links: false leaves out that {who} slow each other on links that they share; latencies may be higher "
         "by an unknown amount; occupy_links: auto counts it"
@@ -92,6 +105,18 @@ def links_of_serving(job: ServingJob, network: Network[Any, Any]) -> Links:
         return Links.STEPS
     many = _pairs_of_replicas(job) > MOST_HANDED_OVER
     return Links.LOADS if many or _meet(network, teams, map(meets.needs, _handed_over(job))) else Links.STEPS
+
+
+def messages_can_meet(job: ServingJob, network: Network[Any, Any]) -> bool:
+    """Whether hidden states that stages of pipelines hand on need more of a link than there is."""
+    meets = Meets(network, lambda: 0.0)
+    boundaries = (
+        list(zip(here.ranks, there.ranks, strict=True))
+        for pool in job.pools
+        for replica in range(pool.layout.data)
+        for here, there in pairwise(pool.teams(replica))
+    )
+    return _meet_each_other(network, [meets.needs(pairs) for pairs in boundaries])
 
 
 def _teams(pool: ServingSetup) -> Iterator[Group]:

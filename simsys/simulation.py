@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from simsys.build.training import TrainingJob
 from simsys.config.expected_errors import Subject, expected_errors
 from simsys.config.experiment import SimulationConfig
 from simsys.config.hardware import profile_digest, profiles_read
-from simsys.executors import Executor, Links, MediumDetail, executor_class
+from simsys.executors import Executor, Links, MediumDetail, OnLinksDetail, executor_class
 from simsys.metrics.memory import MemoryTimeline
 from simsys.metrics.offered_load import load_warnings
 from simsys.metrics.result import RunResult
@@ -24,7 +24,19 @@ from simsys.platform.memory import DeviceMemory
 from simsys.platform.part import Hardware
 from simsys.platform.platform import VirtualHardwarePlatform
 from simsys.probes import Probe, Probes
-from simsys.shared_links import MOST_APART, hindered, left_out, left_out_in_serving, links_of_serving, out_of_step
+from simsys.shared_links import (
+    MOST_APART,
+    SHIFTED,
+    SLIGHT,
+    SLIGHT_MESSAGES,
+    hindered,
+    left_out,
+    left_out_in_serving,
+    links_of_serving,
+    messages_can_meet,
+    out_of_step,
+)
+from simsys.sums import ordered_sum
 
 NONE_MET = "none met"
 """How the contention of a result at medium ends whose transfers did not hinder each other."""
@@ -74,7 +86,8 @@ def simulate_job(job: Job, probes: Iterable[Probe] = ()) -> RunResult:
         result = _on_idle_links(job, probes)
     elif isinstance(job, ServingJob):
         links = links_of_serving(job, job.cluster.platform().network)
-        links = Links.LOADS if given is True and links is Links.IDLE else links
+        if links is Links.IDLE and (given is True or _stages_meet(job)):
+            links = Links.LOADS
         result = _run(job, links, probes).whole_result()
         result = _none_met(result, job) if links is Links.IDLE else result
     elif given is True:
@@ -84,12 +97,29 @@ def simulate_job(job: Job, probes: Iterable[Probe] = ()) -> RunResult:
     return replace(result, wall_s=time.perf_counter() - started, cpu_s=time.process_time() - started_cpu)
 
 
-def _run(job: Job, links: Links, probes: Sequence[Probe]) -> JobRun:
+def _run(
+    job: Job,
+    links: Links,
+    probes: Sequence[Probe],
+    carried: Collection[tuple[int, ...]] | None = None,
+    alike: bool | None = None,
+) -> JobRun:
     """Carry a job out on hardware of its own."""
-    run = JobRun(job, job.cluster.platform(), probes, links=links)
+    run = JobRun(job, job.cluster.platform(), probes, links=links, carried=carried, alike=alike)
     run.executor.env.run(until=run.ended if job.config.simulation.duration is not None else None)
     run.executor.check_finished()
     return run
+
+
+def _stages_meet(job: ServingJob) -> bool:
+    """Whether stages of pipelines hand on so much over links that they share that latencies grow."""
+    return messages_can_meet(job, job.cluster.platform().network) and _hand_on_much(_run(job, Links.IDLE, ()))
+
+
+def _hand_on_much(run: JobRun) -> bool:
+    """Whether stages of pipelines have handed something on for more than a slight part of the time."""
+    assert isinstance(run.executor, MediumDetail)
+    return run.executor.channels.most_busy_s() > SLIGHT_MESSAGES * run.executor.env.now
 
 
 def _on_idle_links(job: Job, probes: Sequence[Probe]) -> RunResult:
@@ -97,7 +127,9 @@ def _on_idle_links(job: Job, probes: Sequence[Probe]) -> RunResult:
     run = _run(job, Links.IDLE, probes)
     assert isinstance(run.executor, MediumDetail)
     if isinstance(job, ServingJob):
-        text = left_out_in_serving(job, job.cluster.platform().network)
+        network = job.cluster.platform().network
+        messages = messages_can_meet(job, network) and _hand_on_much(run)
+        text = left_out_in_serving(job, network, messages=messages)
     else:
         text = left_out(run.executor.meets)
     return _warned(run.whole_result(), text)
@@ -123,9 +155,19 @@ def _where_transfers_meet(job: TrainingJob, probes: Sequence[Probe]) -> RunResul
     meets = idle.executor.meets
     if not hindered(meets):
         return _none_met((_run(job, Links.IDLE, probes) if scouts else idle).whole_result(), job)
-    if meets.out_of_step is not None and job.layout.world_size <= MOST_APART:
+    carried: Collection[tuple[int, ...]] | None = None
+    alike = idle.executor.firsts_alike
+    if meets.out_of_step is None and not meets.in_turn:
+        carried = meets.hindering(SLIGHT * meets.noted_s)
+        run = _run(job, Links.STEPS, () if scouts else probes, carried, alike)
+        if run.executor.env.now > SHIFTED * idle.executor.env.now:
+            carried = meets.able()  # since others may meet now
+        elif not scouts:
+            return run.whole_result()
+    elif meets.out_of_step is not None and job.layout.world_size <= MOST_APART:
         job = replace(job, apart=True)
-    return _warned(_run(job, Links.STEPS, probes).whole_result(), out_of_step(meets, job.layout.world_size))
+    run = _run(job, Links.STEPS, probes, carried, alike)
+    return _warned(run.whole_result(), out_of_step(meets, job.layout.world_size))
 
 
 class JobRun:
@@ -136,7 +178,9 @@ class JobRun:
         hardware: The GPUs that do it.
         probes: Further observers.
         links: What becomes of transfers at medium.
+        carried: Whose transfers these are, at `Links.STEPS` (`OnLinksDetail.carried`).
         alone: False if others use the same links, so that equal iterations may take different times.
+        alike: Whether the first iteration of each kind is known to be like later ones; None if it is not known.
     """
 
     def __init__(
@@ -146,7 +190,9 @@ class JobRun:
         probes: Iterable[Probe] = (),
         *,
         links: Links = Links.IDLE,
+        carried: Collection[tuple[int, ...]] | None = None,
         alone: bool = True,
+        alike: bool | None = None,
     ) -> None:
         self.job, self._shares = job, not alone or links is Links.LOADS
         settings, probes = job.config.simulation, list(probes)
@@ -155,6 +201,9 @@ class JobRun:
         observers = [self._collector, *probes, *self._timelines]
         level = executor_class(settings.lod, links)
         self.executor: Executor = level(hardware, job.execution_model(), job.roles(), Probes(observers))
+        if isinstance(self.executor, OnLinksDetail):
+            self.executor.carried = carried
+        self.executor.firsts_alike = alike
         watched = any(not probe.counts_only for probe in (*probes, *self._timelines))
         self._started_s = hardware.env.now
         self._busy_s = self.executor.busy_seconds(self.executor.ranks())
@@ -188,6 +237,7 @@ class JobRun:
             timeline=collector.over_time(),
             requests=collector.requests,
             assumptions=[*job.assumptions(), *expected_errors(self._subject(), metrics)],
+            defaults=defaults_of(job),
             warnings=[*map(str, job.warnings()), *executor.warnings(), *load_warnings(metrics)],
             simulated_s=seconds,
             world_size=job.layout.world_size,
@@ -222,7 +272,7 @@ class JobRun:
         ranks = self.executor.ranks()
         like = [len(self.executor.stands_for[rank]) for rank in ranks]
         spans_s = zip(self.executor.busy_seconds(ranks), self._busy_s, like, strict=True)
-        busy_s = sum((after_s - before_s) * many for after_s, before_s, many in spans_s)
+        busy_s = ordered_sum((after_s - before_s) * many for after_s, before_s, many in spans_s)
         memories = [self.executor.platform.devices[rank].memory for rank in ranks]
         return {
             "gpu_utilization": busy_s / sum(like) / seconds if seconds else 0.0,
@@ -231,9 +281,22 @@ class JobRun:
         }
 
 
-def hardware_columns(platform: VirtualHardwarePlatform) -> dict[str, Any]:
-    """The GPUs and links of a whole cluster, as a result has them."""
-    return {"gpus": platform.gpu_statistics(), "links": platform.link_statistics()}
+def defaults_of(job: Job) -> dict[str, dict[str, Any]]:
+    """What the engine has set, ready for JSON; nothing in training."""
+    used = job.settings.used if isinstance(job, ServingJob) else {}
+    return {name: {"value": default.value, "from": default.source} for name, default in used.items()}
+
+
+def hardware_columns(
+    platform: VirtualHardwarePlatform, traffic: Mapping[str, Sequence[Any]] | None = None
+) -> dict[str, Any]:
+    """The GPUs and links of a whole cluster, as a result has them.
+
+    Args:
+        platform: The cluster.
+        traffic: Who sent how much to whom, if jobs count for themselves.
+    """
+    return {"gpus": platform.gpu_statistics(traffic), "links": platform.link_statistics(traffic)}
 
 
 def _fullest(executor: Executor) -> DeviceMemory:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 
+LARGEST = 1e60
+"""The largest quantity in base units, and one over the smallest above 0: products of several are finite floats."""
+
 _SMALL = {"n": Decimal("1e-9"), "u": Decimal("1e-6"), "µ": Decimal("1e-6"), "μ": Decimal("1e-6"), "m": Decimal("1e-3")}
 _LARGE = {prefix: Decimal(10) ** power for prefix, power in zip("kKMGTPE", (3, 3, 6, 9, 12, 15, 18), strict=True)}
 _BINARY = {"Ki": Decimal(KIB), "Mi": Decimal(MIB), "Gi": Decimal(GIB), "Ti": Decimal(2**40)}
@@ -114,11 +117,11 @@ def parse(text: object, dimension: Dimension) -> float:
         dimension: What the quantity must measure.
 
     Returns:
-        The value in the dimension's base unit: finite, not negative, correctly rounded.
+        The value in the dimension's base unit: 0, or between 1e-60 and 1e60; correctly rounded.
 
     Raises:
         UsageError: There is no unit, an unknown unit, a unit of another dimension, or the number is not finite,
-            negative, or (for a fraction) above 1.
+            negative, too large or too small to be meant, or (for a fraction) above 1.
 
     Example:
         >>> parse("400 Gb/s", Dimension.BYTES_PER_SECOND)
@@ -135,8 +138,10 @@ def parse(text: object, dimension: Dimension) -> float:
     if unit not in units.spellings:
         raise UsageError(_unit_problem(str(text).strip(), number, unit, dimension))
     value = float(_EXACT.multiply(_EXACT.create_decimal(number), units.spellings[unit]))
-    if not math.isfinite(value):
+    if value > LARGEST:
         raise UsageError(f"{text!r} is too large for {units.noun}")
+    if 0 < value < 1 / LARGEST:
+        raise UsageError(f"{text!r} is too small for {units.noun}; write 0 if none is meant")
     if value < 0 or (value == 0 and number.startswith("-")):
         raise UsageError(f"{text!r} is negative; {units.noun} cannot be, {example}")
     if dimension is Dimension.FRACTION and value > 1:

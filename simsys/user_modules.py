@@ -17,7 +17,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 
-from simsys.errors import UsageError
+from simsys.errors import UsageError, causes
 
 
 @dataclass
@@ -82,8 +82,9 @@ def place_in_user_module(error: BaseException) -> str:
     """The innermost file and line of a user's module that an error went through; empty if there is none."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in _files]
-    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    frames = [frame for each in causes(error) for frame in traceback.extract_tb(each.__traceback__)]
+    own = [frame for frame in frames if frame.filename in _files]
+    return f"{own[-1].filename}:{own[-1].lineno}" if own else ""
 
 
 def _load(top: str) -> None:

@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
+import builtins
 import gc
 import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
+ROOT = Path(__file__).resolve().parents[1]
+OURS = tuple(str(ROOT / name) + os.sep for name in ("simsys", "frameworks"))
+
 settings.register_profile("simsys", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("simsys")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def floats_are_added_in_order() -> Iterator[None]:
+    """Refuse `sum` of floats in simsys and its modules: since Python 3.12 it compensates, so bytes would differ."""
+    built_in = builtins.sum
+
+    def checked(*arguments: Any, **named: Any) -> Any:
+        result = built_in(*arguments, **named)
+        if isinstance(result, float) and (caller := sys._getframe(1).f_code.co_filename).startswith(OURS):
+            raise AssertionError(f"{caller}: sum() of floats depends on the Python version; use ordered_sum")
+        return result
+
+    builtins.sum = checked
+    yield
+    builtins.sum = built_in
 
 
 def pytest_collection_finish() -> None:

@@ -156,6 +156,7 @@ def serve(
                 )
             phases = LLMPrefill(sequences), LLMDecode(sequences, kv)
             scheduler = policy(policy.Options(**given), sequences, kv, *phases, env, executor.probes)
+            scheduler.reserves_prompts = limits.reserves_prompts
             if swap_blocks is not None:
                 nbytes = {rank: BLOCK_BYTES for group in team.groups for rank in group.ranks}
                 scheduler.swap = SwapSpace(swap_blocks, team, nbytes)

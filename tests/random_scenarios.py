@@ -68,7 +68,7 @@ def serving_scenario(seed: int) -> dict[str, Any]:
     stages = r.choice([1, 1, 1, *(each for each in (2, 4) if (world // tensor) % each == 0)])
     parallelism: dict[str, Any] = {"tp_degree": tensor, "pp_stages": stages}
     if r.random() < 0.3:
-        parallelism["order"] = r.choice(["dp-tp-pp", "pp-tp-dp", "tp-pp-dp"])
+        r.choice(["dp-tp-pp", "pp-tp-dp", "tp-pp-dp"])  # once an order of ranks: the scenarios of seeds stay the same
     serving: dict[str, Any] = {}
     replicas = world // tensor // stages
     if replicas > 1 and stages == 1 and r.random() < 0.4:

@@ -53,6 +53,7 @@ class Limits:
     max_num_batched_tokens: int = 32
     long_prefill_token_threshold: int = 0
     max_context_tokens: int = 0
+    reserves_prompts: bool = False
 
 
 class ReferenceEngine:
@@ -145,6 +146,9 @@ class ReferenceEngine:
         while not preempted and self.waiting and budget and len(self.running) < self.limits.max_num_seqs:
             request = self.waiting[0]
             tokens = self.wanted(request, budget)
+            whole = -(-request.to_compute // self.limits.block_size)
+            if self.limits.reserves_prompts and whole > len(self.free):
+                break
             if not self.allocate(request, tokens):
                 break
             self.running.append(self.waiting.popleft())

@@ -101,6 +101,7 @@ class Toy:
         self.served.kvs.append(kv)
         phases = LLMPrefill(self.sequences), LLMDecode(self.sequences, kv)
         scheduler = policy(policy.Options(**given), self.sequences, kv, *phases, self.env, self.executor.probes)
+        scheduler.reserves_prompts = limits.reserves_prompts
         plan = PLAN if tensor == 1 else forward_pass(toy_model(), tensor)
         group = self.layout.group(number * tensor, "tensor")
         team = RecordingTeam(scheduler, self.served, group, plan, self.executor)

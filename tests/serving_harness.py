@@ -216,6 +216,7 @@ def serve(
         scheduler = policy(policy.Options(**given), sequences, kv, *phases, platform.env, executor.probes)
         group = layout.group(rank, "tensor")
         team = RecordingTeam(scheduler, served, group, PLAN, executor) if details else Team(group, PLAN, executor)
+        scheduler.reserves_prompts = limits.reserves_prompts
         if swap_blocks is not None:
             scheduler.swap = SwapSpace(swap_blocks, team, {rank: BLOCK_BYTES})
             served.spaces.append(scheduler.swap)

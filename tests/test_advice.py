@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -127,37 +126,39 @@ def test_as_many_settings_as_it_takes_where_no_two_suffice() -> None:
             assert check_config(changed(config, rest)) != []
 
 
-@pytest.mark.parametrize(("batch", "simulated"), [(4096, True), (8, False)], ids=["does not fit", "fits"])
-def test_a_check_simulates_only_where_something_does_not_fit(
-    batch: int, simulated: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    measured: list[TrainingJob] = []
+@pytest.fixture
+def simulated(monkeypatch: pytest.MonkeyPatch) -> list[TrainingJob]:
+    """The jobs that checks simulate."""
+    jobs: list[TrainingJob] = []
 
     def count(job: TrainingJob) -> float:
-        measured.append(job)
+        jobs.append(job)
         return iteration_seconds(job)
 
     monkeypatch.setattr(effects, "iteration_seconds", count)
+    return jobs
+
+
+@pytest.mark.parametrize(("batch", "fits"), [(4096, False), (8, True)], ids=["does not fit", "fits"])
+def test_a_check_simulates_only_where_something_does_not_fit(
+    batch: int, fits: bool, simulated: list[TrainingJob]
+) -> None:
     check_config(training("H100", "GPT2-Medium", batch))
-    assert bool(measured) == simulated
-    assert len(measured) <= effects.MAX_SIMULATIONS
+    assert bool(simulated) != fits
 
 
 @pytest.mark.parametrize(
     "config",
     [
         replicated("Llama3-8B", 8, strategy="DDP"),
-        replicated("Llama3-70B", 8, strategy="DDP"),
         replicated("Mixtral-8x7B", 16, num_nodes=4, strategy="DDP"),
         replicated("Llama-3.1-405B", 1, num_nodes=128, strategy="TP_PP_DDP", tp_degree=8, pp_stages=2),
     ],
     ids=lambda config: config.model.name,
 )
-def test_the_search_takes_less_than_two_seconds_of_computation(config: SimulationConfig) -> None:
-    check_config(config)  # what is imported on the way does not count
-    started_s = time.process_time()
+def test_the_search_simulates_a_bounded_number_of_jobs(config: SimulationConfig, simulated: list[TrainingJob]) -> None:
     check_config(config)
-    assert time.process_time() - started_s < 2.0
+    assert 0 < len(simulated) <= effects.MAX_SIMULATIONS
 
 
 def test_a_strategy_that_fits_with_a_smaller_batch_is_not_said_not_to() -> None:

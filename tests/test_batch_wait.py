@@ -27,7 +27,11 @@ def run(steps: int, ratio: float = 1.0, lod: str = "medium", **given: Any) -> Ru
         "simulation": {"lod": lod},
         "hardware": {"profile": "dgx-h100", "gpus_per_node": 1},
         "model": {"name": "GPT2-Small"},
-        "serving": {"engine": "tensorrt-llm", "scheduler": "orca", "api_overhead": "0 s", **wait, **given},
+        "serving": {
+            **{"engine": "tensorrt-llm", "scheduler": "orca", "api_overhead": "0 s", "max_num_batched_tokens": 2048},
+            **wait,
+            **given,
+        },
         "workload": workload,
     }
     return simulate(SimulationConfig(**config))

@@ -274,3 +274,31 @@ def test_a_server_that_keeps_up_has_no_bottleneck_and_one_that_does_not_has(rate
 
 def test_a_small_cache_is_a_memory_bottleneck() -> None:
     assert "memory" in kinds(served(60, gpu_memory_utilization=0.25))
+
+
+POISSON = {"kind": "poisson", "rate": "5 req/s"}
+
+
+@pytest.mark.parametrize(
+    "requests",
+    [
+        {"arrivals": {"kind": "closed_loop", "concurrency": 4}},
+        {"arrivals": POISSON, "sessions": {"turns": 3, "think_time": "1 s"}},
+        {"arrivals": POISSON},
+    ],
+)
+def test_requests_that_were_not_sent_before_the_end_do_not_count(requests: dict[str, Any]) -> None:
+    """A run that ends at a time leaves most requests of a closed loop unsent."""
+    result = simulate(
+        SimulationConfig.model_validate(
+            {
+                "hardware": {"gpu": "H100-SXM"},
+                "model": {"name": "Llama3-8B"},
+                "serving": {"gpu_memory_utilization": 0.3},
+                "workload": {"prompt_tokens": 500, "output_tokens": 200, "num_requests": 400, **requests},
+                "simulation": {"duration": "4 s"},
+            }
+        )
+    )
+    assert set(result.rows["state"]) >= {"completed", "in flight"}
+    assert [found.kind for found in find_bottlenecks(result)] in ([], ["memory"])

@@ -552,6 +552,26 @@ def test_interleaving_goes_in_rounds_of_as_many_micro_batches_as_stages(file: Pa
     assert problems(file, text + settings, "training.gradient_accumulation_steps=8") == []
 
 
+def test_an_order_of_passes_that_no_memory_holds_is_refused_before_it_is_made(file: Path) -> None:
+    text = replaced(TRAINING, "gpu: 8}", "gpu: 8, gradient_accumulation_steps: 100000}")
+    found = problems(file, f"{text}parallelism: {{pp_stages: 4, virtual_stages: 6, schedule: interleaved}}")
+    assert found[0].startswith("4:45: parallelism.virtual_stages: 2,400,000 passes in an iteration")
+    assert found[0].endswith("are too many to simulate; at most 2,000,000")
+
+
+def test_a_schedule_is_not_asked_for_a_thousand_million_numbers(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def refuse(schedule: object, given: object, steps: int) -> str:
+        asked.append(steps)
+        return "no"
+
+    monkeypatch.setattr("simsys.check.parallelism._schedule_problem", refuse)
+    text = replaced(TRAINING, "gpu: 8}", "gpu: 8, gradient_accumulation_steps: 4}")
+    assert problems(file, f"{text}parallelism: {{pp_stages: 100000}}")
+    assert len(asked) < 2000
+
+
 def test_more_stages_than_layers(file: Path) -> None:
     text = replaced(TRAINING, "gpu: H100, gpus_per_node: 8", "profile: dgx-h100, num_nodes: 4")
     (problem,) = problems(file, f"{text}parallelism: {{pp_stages: 32}}")
@@ -1003,3 +1023,18 @@ def test_check_and_run_say_the_same_and_write_nothing(file: Path, mistake: str) 
     assert f"{file}:4:" in checked.output
     assert "Traceback" not in checked.output
     assert not results.exists()
+
+
+@pytest.mark.parametrize("path", ["x" * 5000, "~nobody_of_that_name/x"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"model.huggingface": "{}"},
+        {"hardware.profile_folder": "{}"},
+        {"network.topology_type": "custom", "network.edges_file": "{}"},
+    ],
+)
+def test_a_path_that_no_system_has_is_an_error_of_the_file(file: Path, path: str, settings: dict[str, str]) -> None:
+    text = TRAINING.replace("name: GPT2-Medium", "") if "model.huggingface" in settings else TRAINING
+    found = problems(file, text, *(f"{key}={value.format(path)}" for key, value in settings.items()))
+    assert len(found) == 1

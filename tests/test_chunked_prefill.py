@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from reference_serving import Limits, ReferenceEngine
@@ -38,6 +39,7 @@ def limits(rng: random.Random) -> Limits:
         max_num_batched_tokens=seqs + rng.choice([0, 1, 7, 30]),
         long_prefill_token_threshold=rng.choice([0, 0, 1, 3, 8]),
         max_context_tokens=rng.choice([0, 50]),
+        reserves_prompts=seqs % 2 == 0,
     )
 
 
@@ -74,6 +76,17 @@ def test_the_random_cases_cover_preemption_rejection_and_chunks() -> None:
             "chunk" for step in reference.steps for n, tokens in step.chunks if tokens < requests.prompt_tokens[n]
         }
     assert seen == {"admitted", "first token", "finished", "preempted", "rejected", "chunk"}
+
+
+def test_a_prompt_that_does_not_fit_whole_waits_if_prompts_are_reserved() -> None:
+    """Three prompts of which two fit: cut into chunks, all begin, and preempt each other."""
+    requests = RequestTable([0.0] * 3, [40] * 3, [12] * 3)
+    settings = Limits(num_blocks=28, block_size=4, max_num_batched_tokens=16)
+    greedy, whole = (serve(requests, replace(settings, reserves_prompts=each)) for each in (False, True))
+    assert greedy.times("preempted")
+    assert not whole.times("preempted")
+    assert max(whole.running) == 2
+    assert max(whole.times("finished").values()) < max(greedy.times("finished").values())
 
 
 def chunks_of(limits: Limits, prompts: list[int]) -> list[list[tuple[int, int]]]:

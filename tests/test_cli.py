@@ -600,7 +600,10 @@ def test_a_module_of_several_files_is_a_package() -> None:
     assert "lab" not in sys.modules
 
 
-@pytest.mark.parametrize(("text", "line"), [("x = 1\n1 / 0\n", 2), ("def f(:\n", 1)])
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [("x = 1\n1 / 0\n", 2), ("def f(:\n", 1), ("\nraise SystemExit(7)\n", 2), ("import not_there\n", 1)],
+)
 def test_an_error_in_a_module_names_its_file_and_line(text: str, line: int) -> None:
     Path("broken.py").write_text(text, encoding="utf-8")
     result = run("check", write({**SERVING, "serving": {"scheduler": "broken:X"}}))
@@ -614,6 +617,17 @@ def test_an_error_of_a_module_while_it_runs_names_its_file_and_line() -> None:
     result = run("run", write({**SERVING, "serving": {"scheduler": "last_come:LastCome"}}))
     assert result.exit_code == 2
     assert "last_come.py:8: ZeroDivisionError: division by zero" in result.stderr
+
+
+def test_an_error_of_a_module_in_a_process_of_the_simulation_names_its_file_and_line() -> None:
+    text = "from simsys.framework import DataParallel\nclass Mine(DataParallel):\n"
+    text += "    def after_backward(self, block, *, last_micro_batch):\n        raise {}\n"
+    training = {**TRAINING, "training": {**TRAINING["training"], "data_parallel": "mine:Mine"}}
+    for error in ("ZeroDivisionError('no')", "SystemExit(7)"):
+        Path("mine.py").write_text(text.format(error), encoding="utf-8")
+        result = run("run", write(training))
+        assert result.exit_code == 2
+        assert f"mine.py:4: {error.partition('(')[0]}: " in result.stderr
 
 
 # --- the terminal --------------------------------------------------------------------------------------------------

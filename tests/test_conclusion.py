@@ -17,7 +17,7 @@ def text(*rows: dict[str, Any], **more: Any) -> str:
 
 def test_scenarios_are_sorted_by_how_far_they_can_be_trusted() -> None:
     found = text(row("same", 0.0), row("quiet", 1e-9), row("near", 0.004), row("far", 0.02), row("wrong", 0.2))
-    assert "no more than rounding in same, quiet." in found
+    assert "no more than rounding in same, quiet: " in found
     assert "within 0.4 % in near: safe for sizing" in found
     assert "within 2.0 % in far: safe for ranking designs" in found
     assert "up to 20.0 % off in wrong: not safe" in found

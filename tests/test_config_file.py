@@ -37,9 +37,9 @@ def test_a_file_or_its_folder_can_be_read_and_names_the_model(tmp_path: Path) ->
         ("{", "not valid JSON: Expecting property name"),
         ("[]", r"expected a mapping, got \[\]"),
         ("null", "expected a mapping, got None"),
-        ('{"hidden_size": 1, "hidden_size": 2}', "not valid JSON: the key 'hidden_size' stands twice"),
-        ("[" * 100_000, "not valid JSON: nested too deeply"),
-        ('{"hidden_size": 1' + "0" * 5000 + "}", "not valid JSON: a number of 5001 digits"),
+        ('{"hidden_size": 1, "hidden_size": 2}', "the key 'hidden_size' stands twice"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"hidden_size": 1' + "0" * 5000 + "}", r":1:17: a number of 5001 digits"),
         ('{"a": "' + "x" * MAX_BYTES + '"}', "the file is larger than 16 MiB"),
     ],
 )
@@ -52,7 +52,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"cannot read model configuration .*config.json: No such file"):
         read_checkpoint(tmp_path)
     (tmp_path / "config.json").write_bytes(b'{"a": "\xff"}')
-    with pytest.raises(UsageError, match=r"not valid JSON: this is not UTF-8 text \(line 1\)"):
+    with pytest.raises(UsageError, match=r":1:\d+: this is not UTF-8 text"):
         read_checkpoint(tmp_path)
     with pytest.raises(UsageError, match="cannot read model configuration"):
         read_checkpoint("a\0b")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,6 +14,9 @@ from test_training_mixes import config_of
 from simsys.config.cluster import NetworkConfig
 from simsys.config.experiment import SimulationConfig
 from simsys.platform.contention import NETWORKS
+from simsys.platform.environment import Environment
+from simsys.platform.network import Network
+from simsys.platform.topology import LinkSpec, Topology
 from simsys.simulation import simulate
 from tests.thorough import THOROUGH
 
@@ -86,3 +91,66 @@ def test_run_after_run_gives_the_same_bytes(network: dict[str, Any]) -> None:
     config = on_a_ring(**network)
     first = written()
     assert all(written() == first for _ in range(99 if THOROUGH else 9))
+
+
+# --- trunks that are no bottleneck, and slow transfers ahead of fast ones ---
+
+TRUNK_S, TRUNK_B = 8e9, 1e9
+DEFAULT = NETWORKS[NetworkConfig().sharing, "cut_through"]
+IN_TURN = NETWORKS["fifo", "cut_through"]
+
+
+def dumbbell(sources: int, trunk: float, ends: Sequence[float]) -> Topology:
+    """GPUs that send to as many others over one trunk; `ends` are the bandwidths of the links to the latter."""
+    links = [LinkSpec(gpu, 2 * sources, trunk, 0.0, "out") for gpu in range(sources)]
+    links += [LinkSpec(2 * sources + 1, sources + gpu, rate, 0.0, "in") for gpu, rate in enumerate(ends)]
+    trunks = LinkSpec(2 * sources, 2 * sources + 1, trunk, 0.0, "trunk")
+    return Topology(2 * sources, 2 * sources + 2, (*links, trunks), "dumbbell")
+
+
+def ends_on(network: type[Network[Any, Any]], topology: Topology) -> list[float]:
+    """When transfers of S bytes from each source arrive that start together, in units of S/B."""
+    found, sources = network(Environment(), topology), topology.num_gpus // 2
+    ends = [0.0] * sources
+
+    def ended(place: int, _: object) -> None:
+        ends[place] = found.env.now / (TRUNK_S / TRUNK_B)
+
+    for gpu in range(sources):
+        found.transfer(gpu, sources + gpu, TRUNK_S).callbacks.append(partial(ended, gpu))
+    found.env.run()
+    return ends
+
+
+def test_cards_on_a_trunk_of_eight_times_their_rate_do_not_wait_by_default() -> None:
+    """Theory: nothing is full but the cards, so S/B. Links that serve in turn take 1 + 7/8 for the last."""
+    topology = dumbbell(8, 8 * TRUNK_B, [TRUNK_B] * 8)
+    assert ends_on(DEFAULT, topology) == pytest.approx([1.0] * 8)
+    assert max(ends_on(IN_TURN, topology)) == pytest.approx(1.875)
+
+
+def test_a_slow_transfer_does_not_hold_a_fast_link_by_default() -> None:
+    """The slow one can use a quarter of the trunk, which leaves three quarters to the other: 4/3 S/B."""
+    topology = dumbbell(2, TRUNK_B, [TRUNK_B / 4, 100 * TRUNK_B])
+    assert ends_on(DEFAULT, topology) == pytest.approx([4.0, 4 / 3])
+    assert ends_on(IN_TURN, topology) == pytest.approx([4.0, 2.0])
+
+
+@pytest.mark.parametrize("topology_type", ["switch", "fat_tree", "torus_2d", "rail_optimized"])
+def test_undisturbed_collectives_cost_no_more_with_fair_links(topology_type: str) -> None:
+    """One iteration of data parallelism on 8 nodes of 8 at high: the same events, the time of idle links."""
+    data: dict[str, Any] = {
+        "hardware": {"profile": "dgx-a100", "num_nodes": 8},
+        "model": {"name": "ResNet-50"},
+        "parallelism": {"strategy": "DDP"},
+        "training": {"batch_size_per_gpu": 32, "num_iterations": 1},
+    }
+    events, seconds = [], []
+    for contention, lod in (("fifo", "high"), ("fair", "high"), ("fair", "medium")):
+        network = {"topology_type": topology_type, "contention": contention}
+        result = simulate(SimulationConfig.model_validate({**data, "network": network, "simulation": {"lod": lod}}))
+        events.append(result.events)
+        seconds.append(result.metrics["mean_iteration_s"])
+    assert events[1] <= 1.05 * events[0]
+    assert seconds[1] == pytest.approx(seconds[2], rel=1e-9)
+    assert seconds[1] <= seconds[0] * (1 + 1e-9)

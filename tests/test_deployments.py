@@ -36,7 +36,7 @@ def row_of(**cells: str) -> Row:
     [
         {**SGLANG, "notes": "source_file=own.csv"},
         {**SGLANG, "load_kind": "static_batch"},
-        {**SGLANG, "engine": "vLLM"},
+        {**SGLANG, "engine": "vLLM", "load_kind": "static_batch"},
     ],
 )
 def test_nothing_is_known_of_others(cells: dict[str, str]) -> None:
@@ -83,9 +83,9 @@ def test_tensorrt_llm_lets_prompts_wait_where_its_launch_script_does(cells: dict
 
 def test_vllm_has_the_graphs_of_its_launch_scripts() -> None:
     vllm = {**SGLANG, "engine": "vLLM"}
-    assert known(**{**vllm, "model": "gpt-oss-120b"}) == {"max_cudagraph_capture_size": 2048}
-    assert known(**{**vllm, "model": "llama3.x-70b"}) == {"cuda_graphs": "decode_only"}
-    assert known(**{**vllm, "model": "llama3.x-70b", "gpu": "H200-SXM-141GB"}) == {}
+    assert known(**{**vllm, "model": "gpt-oss-120b"}) == {"async_scheduling": True, "max_cudagraph_capture_size": 2048}
+    assert known(**{**vllm, "model": "llama3.x-70b"}) == {"async_scheduling": True, "cuda_graphs": "decode_only"}
+    assert known(**{**vllm, "model": "llama3.x-70b", "gpu": "H200-SXM-141GB"}) == {"async_scheduling": True}
 
 
 @pytest.mark.parametrize(

@@ -130,9 +130,9 @@ def test_windows_line_ends() -> None:
         (b"", "the file is empty"),
         (b"# only a comment\n", "the file is empty"),
         (b"---\n", "the file is empty"),
-        (b"a: \0", "this is a binary file (it holds NUL bytes), not YAML text"),
-        ("a: 1".encode("utf-16"), "this is a binary file (it holds NUL bytes), not YAML text"),
-        (b"a: 1\nb: \xff\xfe\n", "this is not UTF-8 text (line 2)"),
+        (b"a: \0", ":1: this is a binary file (it holds NUL bytes), not YAML text"),
+        ("a: 1".encode("utf-16"), ":1: this is a binary file (it holds NUL bytes), not YAML text"),
+        (b"a: 1\nb: \xff\xfe\n", ":2:4: this is not UTF-8 text"),
         (b"a: " + b"x" * MAX_BYTES, "the file is larger than 4 MiB"),
     ],
 )
@@ -141,7 +141,8 @@ def test_files_that_are_not_yaml_text(tmp_path: Path, content: bytes, message: s
     file.write_bytes(content)
     with pytest.raises(ConfigError) as caught:
         read_document(file)
-    assert str(caught.value) == f"{file}: {message}"
+    place = "" if message.startswith(":") else ": "
+    assert str(caught.value) == f"{file}{place}{message}"
 
 
 def test_a_missing_file_and_a_directory(tmp_path: Path) -> None:

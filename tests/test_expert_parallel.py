@@ -178,7 +178,7 @@ def test_the_levels_agree_where_no_link_is_shared(mix: dict[str, Any]) -> None:
 @pytest.mark.parametrize("mix", SHARING)
 def test_tokens_and_gradients_on_the_same_links_can_only_make_high_detail_slower(mix: dict[str, Any]) -> None:
     high, medium = (simulate(config_of(lod=lod, **mix)).metrics["mean_iteration_s"] for lod in ("high", "medium"))
-    assert medium <= high * (1 + 1e-9)
+    assert medium <= high * (1 + 1e-5), "equal steps of a collective are one transfer at medium, for others too"
     assert high < 1.2 * medium
 
 

@@ -27,7 +27,7 @@ def test_marks_line_ends_empty_lines_and_quoted_line_breaks_do_not_matter(tmp_pa
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("", "holds nothing"), ("id,value\n", "holds no rows"), ("\n\n", "holds nothing")],
+    [("", "holds nothing"), ("id,value\n", ":1: holds no rows"), ("\n\n", "holds nothing")],
 )
 def test_nothing_in_a_file_is_an_error(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
@@ -38,7 +38,7 @@ def test_a_file_that_is_not_there_or_no_text(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot read"):
         read_table(tmp_path / "none.csv")
     (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe\x00a")
-    with pytest.raises(UsageError, match="cannot read"):
+    with pytest.raises(UsageError, match=r"bytes\.csv:1:1: this is not UTF-8 text"):
         read_table(tmp_path / "bytes.csv")
 
 
@@ -156,3 +156,30 @@ def test_a_missing_column_is_named_with_what_looks_like_it(tmp_path: Path) -> No
     header = "id,model,gpu,gpus,strategy,seq_len,tp,pp,dp,micro_batch,globalbatch,precision,iter_time_s_derived,group"
     with pytest.raises(ConfigError, match=r"t\.csv:1: column 'global_batch' is missing, did you mean 'globalbatch'"):
         read_measurements(written(tmp_path, f"{header}\nx{',' * 13}\n"))
+
+
+@pytest.mark.parametrize("text", ["5e-324", "1e300", "inf", "nan", "-1", "0", "x"])
+def test_a_number_that_nobody_measured_is_a_problem_of_its_cell(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "t.csv"
+    file.write_text(f"id,value\na,{text}\n")
+    table = read_table(file)
+    table.rows[0].number("value")
+    assert [str(each) for each in table.all_problems] == [f"{file}:2:3: value: {text!r} is not a number above 0"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "column"),
+    [
+        ('5",x', 4),
+        ('"5",x', 5),
+        ('"a,""b",x', 9),
+        ('"a"b",x', 7),
+        ('a""b,x', 6),
+    ],
+)
+def test_quotes_within_a_cell_do_not_move_the_place_of_the_next(tmp_path: Path, cells: str, column: int) -> None:
+    file = tmp_path / "t.csv"
+    file.write_text(f"id,value\n{cells}\n")
+    table = read_table(file)
+    table.rows[0].number("value")
+    assert str(table.all_problems[0]).startswith(f"{file}:2:{column}: value: 'x' is not")

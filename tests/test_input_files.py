@@ -13,7 +13,7 @@ from simsys.errors import SimsysError
 from simsys.fidelity.nccl_tests import nccl_tests_cases
 from simsys.fidelity.table import read_table
 from simsys.fidelity.vllm_result import read_result
-from simsys.input_files import parse_json, read_text
+from simsys.input_files import ContentError, parse_json, read_text, unreadable
 from simsys.model.huggingface.config_file import read_config
 from simsys.serving.traces.reader import read_lengths
 
@@ -48,8 +48,23 @@ def test_a_pipe_or_a_device_is_refused_at_once(tmp_path: Path, reader, name: str
     ],
 )
 def test_json_that_is_refused(text: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ContentError, match=message):
         parse_json(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ('{"a": 1,\n "b": }', (2, 7)),
+        ('{"a": {"b": 1},\n "b": {"a": 2, "c": {"a": 3}},\n  "a": 4}', (3, 3)),
+        ('{"a": "{\\"a\\": 1}",\n"x": [{"a": 1}, {"a": 2,\n "a" : 3}]}', (3, 2)),
+        ('{"a": [1,\n' + "9" * 400 + "]}", (2, 1)),
+    ],
+)
+def test_the_place_of_what_is_wrong_in_json(text: str, place: tuple[int, int]) -> None:
+    with pytest.raises(ContentError) as caught:
+        parse_json(text)
+    assert (caught.value.line, caught.value.column) == place
 
 
 @pytest.mark.parametrize("reader", [nccl_tests_cases, read_result])
@@ -64,8 +79,10 @@ def test_deep_json_of_measurements_is_an_error_of_the_file(tmp_path: Path, reade
 def test_the_line_of_the_first_bad_byte_and_the_limit(tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     file.write_bytes(b"one\ntwo\xff")
-    with pytest.raises(ValueError, match=r"not UTF-8 text \(line 2\)"):
+    with pytest.raises(ContentError, match="not UTF-8 text") as caught:
         read_text(file)
+    assert (caught.value.line, caught.value.column) == (2, 4)
+    assert unreadable(file, caught.value) == f"{file}:2:4: this is not UTF-8 text"
     file.write_bytes(b"x" * (2**20 + 1))
     with pytest.raises(ValueError, match="larger than 1 MiB"):
         read_text(file, 2**20)
@@ -82,5 +99,5 @@ def test_booleans_and_infinity_are_no_totals_of_a_result(tmp_path: Path) -> None
     for value in ("true", "Infinity", "NaN"):
         file = tmp_path / "r.json"
         file.write_text(f'{{"completed": {value}, "total_input_tokens": 1, "total_output_tokens": 1}}')
-        with pytest.raises(SimsysError, match="needs completed, a number above 0"):
+        with pytest.raises(SimsysError, match=r"r\.json:1:15: completed: .* a whole number"):
             read_result(file)

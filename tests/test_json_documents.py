@@ -92,5 +92,5 @@ def test_lists_of_different_length_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_document_that_was_cut_off_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match=r"trace\.json:1: not JSON: "):
+    with pytest.raises(TraceError, match=r"trace\.json:1:\d+: not valid JSON: "):
         read(tmp_path, json.dumps([TALK])[:-20])

@@ -97,7 +97,7 @@ def test_json_says_the_same(path: Path) -> None:
         (LINES.replace("# Avg", "# avg"), "which collective"),
         (HEAD.format(program="all_reduce_perf") + LINES, "on which GPUs it ran"),
         (HEAD.format(program="all_reduce_perf"), "no results"),
-        ("{", "no JSON"),
+        ("{", r":1:2: not valid JSON: "),
         (json_of(results=[]), "no results"),
     ],
 )
@@ -148,10 +148,15 @@ def test_other_gpus_than_the_experiments_are_a_warning(
         '{"config": {"nthreads": "two"}}',
         '{"config": {"nthreads": 1000000000, "devices": [{}]}}',
         '{"args": 3}',
+        '{"results": [{"size": 8, "out_of_place": {"time": 5e-324}}]}',
+        '{"results": [{"size": 8, "out_of_place": {"time": NaN}}]}',
+        '{"results": [{"size": 8, "out_of_place": {"time": true}}]}',
+        '{"results": [{"size": "8", "out_of_place": {"time": 1}}]}',
+        '{"config": {"nthreads": 1024, "ngpus": 1024, "devices": [{}]}}',
     ],
 )
 def test_json_of_another_shape_is_an_error_of_the_file(tmp_path: Path, text: str) -> None:
     file = tmp_path / "r.json"
     file.write_text(text)
-    with pytest.raises(UsageError, match=r"r\.json: .*(expected|at most)"):
+    with pytest.raises(UsageError, match=r"r\.json:1:\d+: [a-z_.0-9\[\]]+: (expected|.*at most)"):
         nccl_tests_cases(file)

@@ -188,7 +188,7 @@ def test_links_are_written_with_names_where_they_carry_anything(tmp_path: Path, 
     assert ("t_links.csv" in files) == (lod == "high")
     if lod == "high":
         lines = files["t_links.csv"].read_text(encoding="utf-8").splitlines()
-        assert lines[0] == "src,dst,from,to,kind,bytes_per_s,latency_s,nbytes,utilization,queued_s"
+        assert lines[0] == "src,dst,from,to,kind,bytes_per_s,latency_s,nbytes,protocol_nbytes,utilization,queued_s"
         assert any("leaf 0,spine" in line for line in lines)
 
 

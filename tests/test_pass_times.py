@@ -18,7 +18,7 @@ TENSOR, DATA = (
 def test_a_pass_takes_its_computation_and_what_is_not_beside_it() -> None:
     times = PassTimes()
     times.compute(3.0)
-    times.exchange(TENSOR, 0.5, 1.0)
+    times.exchange(TENSOR, 1.5, 1.0)
     times.exchange(DATA, 0.25)
     assert times.seconds == 3.75
 
@@ -26,9 +26,18 @@ def test_a_pass_takes_its_computation_and_what_is_not_beside_it() -> None:
 def test_collectives_are_told_apart_by_axis_and_those_of_no_time_are_none() -> None:
     times = PassTimes()
     times.exchange(TENSOR, 1.0)
-    times.exchange(TENSOR, 1.0, 0.5)
+    times.exchange(TENSOR, 1.5, 0.5)
     times.exchange(DATA, 0.0)
     assert {axis: (each.alone_s, each.beside_s) for axis, each in times.exchanges.items()} == {"tensor": (2.0, 0.5)}
+
+
+@pytest.mark.parametrize(("compute_s", "exposed_s"), [(0.0, 1.0), (0.75, 1.0), (1.5, 0.5), (2.0, 0.0), (9.0, 0.0)])
+def test_what_is_beside_a_long_computation_may_take_longer_at_no_cost(compute_s: float, exposed_s: float) -> None:
+    times, twice = PassTimes(), PassTimes()
+    for each, seconds in ((times, 1.0), (twice, 2.0)):
+        each.compute(compute_s)
+        each.exchange(TENSOR, seconds, compute_s)
+    assert times.exchanges["tensor"].exposed_s == exposed_s == twice.seconds - times.seconds
 
 
 def test_launches_run_ahead_of_collectives() -> None:
@@ -43,7 +52,7 @@ def test_launches_run_ahead_of_collectives() -> None:
 def test_passes_are_counted() -> None:
     one, many = PassTimes(), PassTimes()
     one.compute(2.0)
-    one.exchange(TENSOR, 1.0, 0.25)
+    one.exchange(TENSOR, 1.25, 0.25)
     many.add(one, 3)
     many.add(one, 1)
     assert many.compute_s == 8.0

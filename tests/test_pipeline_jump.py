@@ -212,7 +212,6 @@ WHOLE: dict[str, dict[str, Any]] = {
     "scaled": {"gpus": 6, "serving": {"autoscaling": {"scale_up_queue": 1, "startup": "20 ms", "interval": "5 ms"}}},
     "split": {"gpus": 6, "serving": {"disaggregated": {"prefill_replicas": 1, "decode_replicas": 2}}},
     "ended": {"duration": "150 ms"},
-    "occupied": {"gpus": 4, "occupy_links": True},
 }
 
 
@@ -236,3 +235,10 @@ def test_figures_do_not_depend_on_how_many_steps_are_one_run(name: str) -> None:
 def test_steps_are_simulated_one_by_one_where_hardware_varies(hardware: dict[str, Any]) -> None:
     result = simulated(False, hardware=hardware)
     assert result.events > result.metrics["steps"]
+
+
+def test_steps_are_simulated_one_by_one_on_occupied_links_which_takes_as_long() -> None:
+    """Two replicas that share no links: what stages hand on is on the links, and nobody slows it."""
+    found, idle = simulated(False, gpus=4, occupy_links=True), simulated(False, gpus=4)
+    assert found.events > idle.events
+    assert figures(found) == pytest.approx(figures(idle), rel=1e-6)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys import BANDWIDTH, LATENCY, Run, simulate, work_of
 
+from simsys import DistributedAISimulator, SimulationConfig
 from simsys.collectives import CollectiveKind
 from simsys.errors import DeadlockError
 from simsys.parallel.layout import Layout
@@ -194,3 +195,22 @@ def test_a_program_may_wait_for_what_comes_after_another(level: str) -> None:
 
     end_s = simulate(level, program, Layout(pipeline=2), topology=full_mesh(2, BANDWIDTH, LATENCY)).end_s
     assert end_s == pytest.approx(7.0 + HOP_S, rel=1e-12)
+
+
+@pytest.mark.parametrize("micro_batches", [1, 4])
+def test_stages_that_wait_for_what_they_send_are_the_same_at_both_levels(micro_batches: int) -> None:
+    """With one micro-batch the first stage sends once and receives nothing before its program ends."""
+
+    def metrics(lod: str) -> dict[str, Any]:
+        config = SimulationConfig(
+            hardware={"gpu": "H100-SXM", "gpus_per_node": 4},
+            model={"name": "GPT2-Small"},
+            parallelism={"strategy": "PP", "pp_stages": 4, "p2p_overlap": False},
+            training={"batch_size_per_gpu": 1, "gradient_accumulation_steps": micro_batches, "num_iterations": 1},
+            simulation={"lod": lod},
+        )
+        return DistributedAISimulator(config).run().metrics
+
+    high, medium = metrics("high"), metrics("medium")
+    for name in ("mean_iteration_s", "exposed_communication_s", "bubble_s"):
+        assert medium[name] == pytest.approx(high[name], rel=1e-9), name

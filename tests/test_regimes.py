@@ -85,7 +85,9 @@ def test_what_a_training_run_is_besides(changes: dict[str, Any], found: list[str
         ({"serving": {"precision": "fp8_block"}}, ["weights in fp8"]),
         ({"serving": {"precision": "int4"}}, ["weights in int4"]),
         ({"serving": {"speculative": {"draft_tokens": 2, "acceptance_rate": 0.7}}}, ["speculative decoding"]),
-        ({"serving": {"prefix_caching": True}}, ["prefix caching"]),
+        ({"serving": {"prefix_caching": True}}, []),  # as nobody shares
+        ({"workload": SERVING["workload"] | {"prefixes": {"tokens": 32}}}, ["prefix caching"]),
+        ({"serving": {"prefix_caching": False}, "workload": SERVING["workload"] | {"prefixes": {"tokens": 32}}}, []),
         ({"serving": {"lora": {"adapters": 2, "rank": 8}}}, ["adapters"]),
         ({"serving": {"preemption": "swap"}}, ["swapping"]),
         ({"hardware": FOUR}, ["several replicas"]),

@@ -43,7 +43,7 @@ CASES = {
     ),
     "more GPUs": (
         serving({"gpu": "L4"}, "Llama3-70B", serving={"precision": "int4", "kv_precision": "fp8"}),
-        {"parallelism.tp_degree": 4, "hardware.gpus_per_node": 4},
+        {"parallelism.tp_degree": 2, "hardware.gpus_per_node": 2},
     ),
     "pools of disaggregated replicas": (
         serving(
@@ -64,7 +64,7 @@ CASES = {
     ),
     "more of the memory": (
         serving({"gpu": "A100"}, "Llama-2-7B", serving={"gpu_memory_utilization": 0.1}),
-        {"serving.gpu_memory_utilization": 0.9},
+        {"serving.gpu_memory_utilization": 0.92},
     ),
     "fewer bytes and more GPUs": (
         serving({"gpu": "H100", "gpus_per_node": 2}, "Mixtral-8x22B", parallelism={"tp_degree": 2}),

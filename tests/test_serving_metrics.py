@@ -193,6 +193,16 @@ def test_percentiles_are_those_of_numpy() -> None:
         assert metrics[f"std_{name}_ms"] == pytest.approx(np.std(values_ms))
 
 
+def test_rejected_requests_before_the_first_that_is_served_take_no_time() -> None:
+    made = ServingLog(RequestTable([0.0, 0.0, 3.0], [10, 20, 30], [1, 1, 1]))
+    made.admitted_s, made.first_token_s = array("d", [-1.0, -1.0, 3.0]), array("d", [-1.0, -1.0, 3.1])
+    made.finished_s = array("d", [-1.0, -1.0, 3.1])
+    made.rejected = {0: "too long", 1: "too long"}
+    metrics = serving_metrics(made, {})
+    assert (metrics["completed"], metrics["failed"]) == (1, 2)
+    assert (metrics["max_output_tokens_per_s"], metrics["max_concurrent_requests"]) == (1, 1)
+
+
 def test_where_nothing_was_completed_times_are_missing_and_rates_zero() -> None:
     made = ServingLog(RequestTable([0.0, 1.0], [10, 20], [1, 5]))
     made.rejected = {0: "too long", 1: "too long"}
@@ -315,7 +325,8 @@ def test_gaps_of_a_real_run_add_up_to_the_time_from_first_to_last_token(
 ) -> None:
     """With waiting for the prompts of others and for copies, and with lost caches."""
     memory = {"gpu_memory_utilization": 0.214 if stages == 1 else 0.119}
-    serving = {"scheduler": scheduler, "preemption": preemption, **memory}
+    limits = {"max_num_seqs": 256, "max_num_batched_tokens": 2048}
+    serving = {"scheduler": scheduler, "preemption": preemption, **limits, **memory}
     strategy = {"strategy": "PP", "pp_stages": stages} if stages > 1 else {"tp_degree": 1}
     workload = {
         "arrivals": {"kind": "poisson", "rate": "30 req/s"},

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from simsys.check import check_file
-from simsys.config.experiment import ServingConfig, SimulationConfig, SimulationSettings, SloConfig
+from simsys.config.cluster import HardwareConfig
+from simsys.config.experiment import SimulationConfig, SimulationSettings, SloConfig
+from simsys.config.serving import ServingConfig
 from simsys.config.workload import WorkloadConfig
 from simsys.errors import ConfigError, InfeasibleConfigError
 
@@ -77,7 +79,7 @@ BAD = [
         "4:23: serving.preemption: 'discard' is not one of recompute, swap",
     ),
     (
-        {"serving": "router: prefix_affinity"},
+        {"serving": "router: prefix_affinity, prefix_caching: false"},
         "4:19: serving.router: prefix_affinity looks for cached prefixes, but there are none; write prefix_caching: ",
     ),
     (
@@ -156,7 +158,10 @@ BAD = [
         "4:36: serving.scheduler_recv_interval: must be above 0, not 0",
     ),
     (
-        {"serving": "speculative: {draft_tokens: 8, acceptance_rate: 0.5}"},
+        {
+            "serving": "speculative: {draft_tokens: 8, acceptance_rate: 0.5}, max_num_seqs: 256, "
+            "max_num_batched_tokens: 2048"
+        },
         "4:10: serving: max_num_batched_tokens (2048) must be at least max_num_seqs x (draft_tokens + 1), 2304",
     ),
     (
@@ -234,7 +239,22 @@ def test_names_of_vllm_lead_to_those_here(tmp_path: Path, serving: str, message:
     assert message in found
 
 
-@pytest.mark.parametrize("section", [ServingConfig, WorkloadConfig, SloConfig, SimulationSettings])
+@pytest.mark.parametrize(
+    ("setting", "instead"),
+    [
+        ("order: dp-tp-pp", "the ranks of a replica lie side by side"),
+        ("schedule: gpipe", "in the order in which they are issued"),
+        ("p2p_overlap: false", "stages hand on beside the next batch"),
+    ],
+)
+def test_settings_that_change_nothing_in_serving_are_refused(tmp_path: Path, setting: str, instead: str) -> None:
+    (found,) = problems(tmp_path, parallelism=f"tp_degree: 2, pp_stages: 2, {setting}")
+    key = setting.partition(":")[0]
+    assert f"parallelism.{key}: {key} is for training: in serving, " in found
+    assert instead in found
+
+
+@pytest.mark.parametrize("section", [ServingConfig, WorkloadConfig, SloConfig, SimulationSettings, HardwareConfig])
 def test_names_of_others_lead_to_settings_that_exist(section: Any) -> None:
     for other, name in section.other_names.items():
         assert other not in section.model_fields

@@ -248,7 +248,8 @@ def test_windows_and_states_take_their_share_of_the_cache() -> None:
 
 
 def test_activations_are_those_of_tokens_not_of_windows() -> None:
-    made = job("gpt-oss-20b", gpu="H100", serving={"precision": "mxfp4"}, workload={**WORKLOAD, "prompt_tokens": 512})
+    serving = {"precision": "mxfp4", "max_num_seqs": 256, "max_num_batched_tokens": 2048}
+    made = job("gpt-oss-20b", gpu="H100", serving=serving, workload={**WORKLOAD, "prompt_tokens": 512})
     assert made.fixed_bytes["activations"] < 0.5e9
 
 

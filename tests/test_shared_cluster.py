@@ -8,11 +8,15 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from pydantic import ValidationError
 
+from simsys import shared_cluster
 from simsys.cli import cli
 from simsys.config.experiment import SimulationConfig
+from simsys.errors import InfeasibleError
 from simsys.metrics.result import RunResult
-from simsys.simulation import simulate
+from simsys.probes import Probe
+from simsys.simulation import NONE_MET, simulate
 
 FOUR_GPU_NODES = {"gpu": "A100-SXM-80GB", "num_nodes": 8, "gpus_per_node": 4, "network_bandwidth": "25 GB/s"}
 FAT_TREE = {"topology_type": "fat_tree", "leaf_size": 2, "oversubscription": 4}
@@ -53,10 +57,82 @@ def test_two_jobs_that_share_a_fat_tree_slow_each_other_as_at_high(jobs: Any, pl
 
 def test_packed_jobs_are_as_fast_as_alone() -> None:
     scheduling = {"placement": "packed"}
-    together = iterations(simulate(cluster(*TWO, scheduling=scheduling)))
+    found = simulate(cluster(*TWO, scheduling=scheduling))
+    assert found.contention.endswith(NONE_MET)
+    assert found.events == simulate(cluster(*TWO, scheduling=scheduling, occupy_links=False)).events
+    together = iterations(found)
     for job in TWO:
         alone = iterations(simulate(cluster(job, scheduling=scheduling)))
         assert together[str(job["name"])] == pytest.approx(alone[str(job["name"])], rel=1e-9)
+
+
+def test_jobs_that_meet_because_others_take_longer_are_on_the_links_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last job comes when the first would have ended had it not been slowed by the second."""
+    runs: list[Any] = []
+    run = shared_cluster._run
+    monkeypatch.setattr(shared_cluster, "_run", lambda *args: runs.append(args[2:]) or run(*args))
+    first, second = ({**job, "training": {"batch_size_per_gpu": 4, "num_iterations": 4}} for job in TWO)
+    first["gpus"] = 8
+    alone_s = simulate(cluster(first, scheduling={"placement": "spread"})).metrics["makespan_s"]
+    jobs = [first, second, {**TWO[0], "name": "late", "gpus": 8, "arrival": f"{1.01 * alone_s} s"}]
+    found = simulate(cluster(*jobs, scheduling={"placement": "spread"}))
+    assert [set(sharing) for (sharing,) in runs[-3:]] == [set(), {0, 1}, {0, 1, 2}]
+    high = iterations(simulate(cluster(*jobs, scheduling={"placement": "spread"}, lod="high")))
+    for name, seconds in high.items():
+        assert iterations(found)[name] == pytest.approx(seconds, rel=0.03)
+
+
+def test_mirrors_of_which_only_some_meet_another_job_are_simulated_each_for_itself() -> None:
+    """Groups of two on one-card nodes: each pair of nodes has another job's ring on its cards for another part."""
+    hardware = {"gpu": "H100-SXM", "num_nodes": 4, "gpus_per_node": 8, "nic": {"bandwidth": "12 GB/s", "count": 1}}
+    network = {"topology_type": "full_mesh", "switching": "store_and_forward", "contention": "fifo"}
+    jobs = (
+        {"name": "a", "gpus": 4, "parallelism": {"strategy": "TP_FSDP", "tp_degree": 2}},
+        {"name": "b", "gpus": 4, "parallelism": {"strategy": "PP_HSDP", "pp_stages": 2}},
+        {"name": "c", "gpus": 8},
+    )
+    settings = {"hardware": hardware, "network": {**network, "link_bandwidth": "12 GB/s"}}
+    scheduling = {"placement": "spread"}
+    high, found = (simulate(cluster(*jobs, **settings, scheduling=scheduling, lod=lod)) for lod in ("high", "medium"))
+    for name, seconds in iterations(high).items():
+        assert iterations(found)[name] == pytest.approx(seconds, rel=0.01)
+
+
+def test_so_are_those_on_links_that_are_shared_evenly() -> None:
+    hardware = {"gpu": "A100-SXM-80GB", "num_nodes": 4, "gpus_per_node": 8}
+    hardware["nic"] = {"bandwidth": "400 GB/s", "count": 1}
+    tensor = {"strategy": "TP_ZERO1", "tp_degree": 4, "tp_overlap": True, "order": "pp-tp-dp"}
+    jobs = (
+        {"name": "a", "gpus": 8, "parallelism": tensor, "arrival": "10 ms"},
+        {"name": "b", "gpus": 8, "parallelism": {"strategy": "PP_FSDP", "pp_stages": 2}},
+    )
+    settings = {"hardware": hardware, "network": {"topology_type": "torus_3d", "link_bandwidth": "12 GB/s"}}
+    scheduling = {"placement": "spread"}
+    high, found = (simulate(cluster(*jobs, **settings, scheduling=scheduling, lod=lod)) for lod in ("high", "medium"))
+    for name, seconds in iterations(high).items():
+        assert iterations(found)[name] == pytest.approx(seconds, rel=0.01)
+
+
+@pytest.mark.parametrize("links", ["auto", True, False])
+def test_a_job_that_runs_out_of_memory_says_so(links: Any) -> None:
+    """In the middle of its first iteration, when activations do not fit."""
+    big = {"name": "big", "gpus": 8, "training": {"batch_size_per_gpu": 512, "num_iterations": 1}}
+    with pytest.raises(InfeasibleError, match="out of memory"):
+        simulate(cluster(big, TWO[1], occupy_links=links))
+
+
+def test_observers_hear_of_one_run_only() -> None:
+    class Marks(Probe):
+        def __init__(self) -> None:
+            self.count = 0
+
+        def mark(self, rank: int, name: str, now_s: float) -> None:
+            self.count += name == "iteration_start"
+
+    for placement, links in (("packed", "auto"), ("spread", "auto"), ("spread", True)):
+        probe = Marks()
+        simulate(cluster(*TWO, scheduling={"placement": placement}, occupy_links=links), [probe])
+        assert probe.count == 4, placement
 
 
 @pytest.mark.parametrize("lod", ["high", "medium"])
@@ -253,3 +329,32 @@ def test_serving_behind_another_job_has_the_figures_that_it_has_alone(lod: str, 
     for name, column in alone.timeline.items():
         assert behind.timeline[name] == pytest.approx(column, rel=1e-6, abs=1e-6), name
     assert list(behind.rows["arrival_s"]) == pytest.approx([start_s + each for each in alone.rows["arrival_s"]])
+
+
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [
+        ({"serving": {}}, "job a: serving needs a workload"),
+        (
+            {
+                "workload": {
+                    "arrivals": {"kind": "all_at_once"},
+                    "prompt_tokens": 5,
+                    "output_tokens": 5,
+                    "num_requests": 1,
+                }
+            },
+            "job a: workload",
+        ),
+        ({"slo": {"ttft": "1 s"}}, "job a: workload and slo belong to serving, not to training"),
+    ],
+)
+def test_a_job_has_what_its_kind_needs(sections: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message) as caught:
+        SimulationConfig(
+            hardware={"profile": "dgx-h100"},
+            model={"name": "GPT2-Small"},
+            training={"batch_size_per_gpu": 1},
+            jobs=[{"name": "a", "gpus": 4, **sections}],
+        )
+    assert caught.value.errors()[0]["loc"] == ("jobs", 0)

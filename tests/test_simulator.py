@@ -45,7 +45,12 @@ SERVING: dict[str, dict[str, Any]] = {
     "replicas": {"hardware": {"profile": "dgx-h100", "gpus_per_node": 2}},
     "crowded": {
         "hardware": {"gpu": "H100-SXM"},
-        "serving": {"max_num_seqs": 64, "max_num_batched_tokens": 256, "gpu_memory_utilization": 0.218},
+        "serving": {
+            "max_num_seqs": 64,
+            "max_num_batched_tokens": 256,
+            "gpu_memory_utilization": 0.218,
+            "scheduler_reserve_full_isl": False,
+        },
     },
 }
 

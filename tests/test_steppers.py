@@ -19,6 +19,7 @@ from frameworks.chunked_prefill import ChunkedPrefill
 from frameworks.least_kv import LeastKV
 from frameworks.least_outstanding import LeastOutstanding
 from frameworks.orca import Orca
+from frameworks.prefill_first import PrefillFirst
 from frameworks.priority import Priority
 from frameworks.random import Random
 from frameworks.round_robin import RoundRobin
@@ -29,7 +30,10 @@ from simsys.framework import Router, Scheduler
 from simsys.serving.requests import RequestTable
 from tests.thorough import cases
 
-POLICIES = (ChunkedPrefill, Orca, Priority, ShortestJobFirst, StaticBatching, VLLMv0, WeightedFairQueueing)
+POLICIES = (
+    *(ChunkedPrefill, Orca, PrefillFirst, Priority, ShortestJobFirst, StaticBatching),
+    *(VLLMv0, WeightedFairQueueing),
+)
 ROUTERS = (CentralQueue, LeastKV, LeastOutstanding, Random, RoundRobin)
 
 
@@ -62,6 +66,7 @@ def limits(rng: random.Random) -> Limits:
         max_num_batched_tokens=seqs + rng.choice([0, 1, 7, 30, 100]),
         long_prefill_token_threshold=rng.choice([0, 0, 1, 3, 8]),
         max_context_tokens=rng.choice([0, 50]),
+        reserves_prompts=seqs % 2 == 0,
     )
 
 

@@ -76,6 +76,19 @@ def test_what_is_sound_but_does_not_fit_is_combined_with_what_makes_it_fit() -> 
     passes(config, problem, others)
 
 
+def test_what_is_valid_is_not_said_to_fit_where_memory_is_not_known(tmp_path: Path) -> None:
+    """80 stages are valid for 80 layers; a 70B model replicated on every GPU is too, and fits nowhere."""
+    text = "hardware: {gpu: H100-SXM, num_nodes: 16, gpus_per_node: 1}\nmodel: {name: Llama3-70B}\n"
+    text += "parallelism: {strategy: PP, pp_stages: 3}\ntraining: {batch_size_per_gpu: 1}\n"
+    file = tmp_path / "experiment.yaml"
+    for wrong in ("simulation: {seeds: 1}", "network: {topology_type: fat_tree, dims: [4, 4]}"):
+        file.write_text(text + wrong)
+        answer = CliRunner().invoke(cli, ["check", str(file)])
+        assert "80 layers cannot be divided among 3 stages; pp_stages: " in answer.stderr
+        assert "would fit" not in answer.stderr
+        assert "would be valid (memory is checked once nothing else is wrong)" in answer.stderr
+
+
 def test_fixes_are_edits_that_a_program_can_apply(tmp_path: Path) -> None:
     text = "hardware: {profile: dgx-h100}\nmodel: {name: Llama3-8B}\nparallelism: {strategy: TP, tp_degree: 3}\n"
     text += "training: {batch_size_per_gpu: 1}\n"
@@ -123,7 +136,9 @@ def scenarios(draw: st.DrawFn) -> SimulationConfig:
 def test_every_suggestion_for_training_passes_the_check(config: SimulationConfig) -> None:
     found = check_config(config)
     for place, problem in enumerate(found):
-        assert ("would fit" in problem.message or "; write " in problem.message) == bool(problem.fixes)
+        said = ("would fit", "would be valid", "; write ")
+        assert any(words in problem.message for words in said) == bool(problem.fixes)
+        assert "would fit" not in problem.message or all(fix.alone for fix in problem.fixes)
         passes(config, problem, found[:place] + found[place + 1 :])
 
 

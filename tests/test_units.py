@@ -10,7 +10,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from simsys import units
 from simsys.errors import UsageError
-from simsys.units import GIB, KIB, MIB, Dimension, format_quantity, parse, pretty
+from simsys.units import GIB, KIB, LARGEST, MIB, Dimension, format_quantity, parse, pretty
 
 DIMENSIONS = pytest.mark.parametrize("dimension", list(Dimension), ids=lambda dimension: dimension.name)
 BANDWIDTH, TIME, SIZE = Dimension.BYTES_PER_SECOND, Dimension.SECONDS, Dimension.BYTES
@@ -115,7 +115,7 @@ def test_no_spelling_means_two_things() -> None:
 
 
 @DIMENSIONS
-@given(value=st.floats(min_value=0, exclude_min=True, allow_infinity=False) | st.integers(1, 2**62).map(float))
+@given(value=st.floats(1 / LARGEST, LARGEST) | st.integers(1, 2**62).map(float))
 def test_format_then_parse_is_the_same_float(dimension: Dimension, value: float) -> None:
     value = min(value, 1.0) if dimension is Dimension.FRACTION else value
     assert parse(format_quantity(value, dimension), dimension) == value
@@ -228,3 +228,10 @@ def test_fields_refuse_bare_numbers(bare: object) -> None:
     with pytest.raises(ValidationError) as caught:
         Sample.model_validate({"size": bare})
     assert "has no unit; write e.g." in caught.value.errors()[0]["msg"]
+
+
+@pytest.mark.parametrize("text", ["1e-320 GB/s", "1e-300 B/s", "1e308 GB/s"])
+def test_a_quantity_that_nobody_can_mean_is_refused(text: str) -> None:
+    """A transfer at such a rate would last infinitely long, or no time at all."""
+    with pytest.raises(UsageError, match=r"is too (small|large) for a bandwidth"):
+        parse(text, Dimension.BYTES_PER_SECOND)

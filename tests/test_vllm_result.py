@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from simsys.fidelity.vllm_differences import vllm_warnings
 from simsys.fidelity.vllm_result import is_vllm_result, vllm_cases
 from simsys.report.bench_serve import bench_result
 
+TOTALS: dict[str, Any] = {"completed": 1, "total_input_tokens": 1, "total_output_tokens": 1}
+DETAILED = TOTALS | {"input_lens": [1, 2], "output_lens": [1, 2], "ttfts": [0.1, 0.2]}
 SCENARIO: dict[str, Any] = {
     "model": {"name": "Llama3-8B"},
     "hardware": {"gpu": "H100-SXM"},
@@ -98,6 +101,7 @@ def test_a_result_without_details_is_sent_as_it_says(tmp_path: Path) -> None:
     ("changes", "arrivals"),
     [
         ({"request_rate": "inf", "max_concurrency": None}, {"kind": "all_at_once"}),
+        ({"request_rate": math.inf, "max_concurrency": None}, {"kind": "all_at_once"}),
         ({"request_rate": 4.0, "burstiness": 1.0}, {"kind": "poisson", "rate": "4.0 req/s"}),
         ({"request_rate": 4.0, "burstiness": 0.5}, {"kind": "gamma", "rate": "4.0 req/s", "burstiness": 0.5}),
         ({"request_rate": 4.0, "max_concurrency": 7}, {"kind": "closed_loop", "concurrency": 7}),
@@ -117,15 +121,24 @@ def test_without_start_times_requests_come_as_the_benchmark_sends_them(
     ("found", "message"),
     [
         ([], "which is one JSON object"),
-        ({"completed": 3}, "needs total_input_tokens, a number above 0"),
-        ({"completed": 0, "total_input_tokens": 1, "total_output_tokens": 1}, "needs completed, a number above 0"),
-        (
-            {
-                **{"completed": 1, "total_input_tokens": 1, "total_output_tokens": 1},
-                **{"input_lens": [1, 2], "output_lens": [1], "ttfts": [0.1]},
-            },
-            "equally long, not 2 input_lens, 1 output_lens",
-        ),
+        ({"completed": 3}, "needs total_input_tokens, a whole number from 1, not None"),
+        (TOTALS | {"completed": 0}, "needs completed, a whole number from 1, not 0"),
+        (TOTALS | {"completed": 0.5}, "needs completed, a whole number from 1, not 0.5"),
+        (TOTALS | {"completed": True}, "needs completed, a whole number from 1, not True"),
+        (TOTALS | {"mean_ttft_ms": True}, "mean_ttft_ms: a finite number from 0 is needed, not True"),
+        (TOTALS | {"p99_tpot_ms": math.nan}, "p99_tpot_ms: a finite number from 0 is needed, not nan"),
+        (TOTALS | {"p99_tpot_ms": math.inf}, "p99_tpot_ms: a finite number from 0 is needed, not inf"),
+        (TOTALS | {"mean_itl_ms": "10.0"}, "mean_itl_ms: a finite number from 0 is needed, not '10.0'"),
+        (TOTALS | {"mean_itl_ms": -1}, "mean_itl_ms: a finite number from 0 is needed, not -1"),
+        (TOTALS | {"request_throughput": 5e-324}, "request_throughput: a finite number from 0 is needed"),
+        (TOTALS | {"request_rate": "fast"}, "request_rate: a number above 0 or inf is needed, not 'fast'"),
+        (TOTALS | {"burstiness": "\x1b[31m"}, "burstiness: a number above 0 is needed"),
+        (TOTALS | {"max_concurrency": True}, "max_concurrency: a whole number from 1 is needed, not True"),
+        (TOTALS | {"itls": 3}, "itls: a list with a value for each request is needed, not 3"),
+        (DETAILED | {"ttfts": [0.1, "x"]}, r"ttfts\[1\]: a finite number from 0 is needed, not 'x'"),
+        (DETAILED | {"itls": [[], 3]}, r"itls\[1\]: a list of times is needed, not 3"),
+        (DETAILED | {"itls": [[], [0.1, None]]}, r"itls\[1\]\[1\]: a finite number from 0 is needed"),
+        (DETAILED | {"output_lens": [1]}, "equally long, not 2 input_lens, 1 output_lens"),
     ],
 )
 def test_what_is_no_result_is_refused(tmp_path: Path, found: object, message: str) -> None:
@@ -142,3 +155,8 @@ def test_what_does_not_fit_is_unsupported(tmp_path: Path) -> None:
     path = saved(tmp_path, own_result())
     cases = vllm_cases(path, SCENARIO | {"model": {"name": "Llama3-70B"}})
     assert all(each.reason.startswith("does not fit: Llama3-70B") for each in predict(cases))
+
+
+def test_what_is_measured_of_failed_requests_does_not_matter(tmp_path: Path) -> None:
+    found = DETAILED | {"ttfts": [0.1, "x"], "itls": [[], 3], "errors": ["", "refused"]}
+    assert len(vllm_cases(saved(tmp_path, found), SCENARIO)) == 2

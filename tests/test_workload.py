@@ -126,8 +126,8 @@ def test_a_missing_trace_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["poisson", "constant"])
 def test_a_rate_too_low_for_the_clock_is_refused(kind: str) -> None:
-    with pytest.raises(UsageError, match="arrival_s must be finite"):
-        build(DRAWN | {"arrivals": {"kind": kind, "rate": "1e-310 req/s"}})
+    with pytest.raises(UsageError, match=r"at most 1e\+10 s \(300 years\) are simulated"):
+        build(DRAWN | {"arrivals": {"kind": kind, "rate": "1e-50 req/s"}})
 
 
 def test_requests_do_not_depend_on_string_hashing() -> None:
@@ -180,6 +180,13 @@ OF_TALKS: dict[str, Any] = {
 
 def every_column(table: RequestTable) -> dict[str, list[Any]]:
     return {name: getattr(table, name) for name in ("arrival_s", "prompt_tokens", "output_tokens", *OPTIONAL_COLUMNS)}
+
+
+def test_a_trace_without_conversations_has_no_turns(tmp_path: Path) -> None:
+    (tmp_path / "flat.csv").write_text("arrival_s,prompt_tokens,output_tokens\n0.0,8,4\n1.0,9,5\n", encoding="utf-8")
+    given = OF_TALKS | {"trace": {"path": "flat.csv", "multi_turn": True}}
+    with pytest.raises(TraceError, match=r"flat\.csv: says of no requests that they are one conversation"):
+        build(given, folder=tmp_path)
 
 
 def test_plain_workloads_have_plain_tables() -> None:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from simsys.metrics.result import RunResult
 from simsys.metrics.saturation import backlog
 from simsys.metrics.serving_log import REJECTED
+from simsys.sums import ordered_sum
 from simsys.units import Dimension, pretty, pretty_memory
 
 Kind = Literal["compute", "memory", "network", "queueing"]
@@ -106,7 +107,7 @@ def _training_memory(result: RunResult) -> Bottleneck:
     share = peak / capacity
     risk = ", which leaves hardly any room for fragmentation: risk of running out" if share > MEMORY_RISK else ""
     remedies = []
-    by_batch = sum(parts.get(name, 0.0) for name in ("activations", "recomputed", "logits", "fragmentation"))
+    by_batch = ordered_sum(parts.get(name, 0.0) for name in ("activations", "recomputed", "logits", "fragmentation"))
     if by_batch:
         remedies.append(
             f"activations and logits take {pretty_memory(by_batch)}; half the batch per GPU with twice the gradient "
@@ -117,7 +118,7 @@ def _training_memory(result: RunResult) -> Bottleneck:
             f"{pretty_memory(parts['activations'])} for one more forward pass, about a third more "
             "computation (Chen et al. 2016)"
         )
-    states = sum(parts.get(name, 0.0) for name in ("parameters", "gradients", "optimizer"))
+    states = ordered_sum(parts.get(name, 0.0) for name in ("parameters", "gradients", "optimizer"))
     gpus = metrics["num_gpus"]
     if states and gpus > 1:
         freed = states * (1 - 1 / gpus)
@@ -161,7 +162,7 @@ def _mostly(result: RunResult) -> str:
     if len(exposed) < 2:
         return ""
     axis = max(exposed, key=exposed.__getitem__)
-    return f"; {_percent(exposed[axis] / sum(exposed.values()))} of it along the {axis} axis"
+    return f"; {_percent(exposed[axis] / ordered_sum(exposed.values()))} of it along the {axis} axis"
 
 
 # --- serving ------------------------------------------------------------------------------------------------------
@@ -216,10 +217,10 @@ def _backlog(result: RunResult) -> Bottleneck | None:
     import numpy as np
 
     arrival_s, admitted_s = (np.asarray(result.rows[name], dtype=float) for name in ("arrival_s", "admitted_s"))
+    kept = ~np.isnan(arrival_s)  # the others were not sent before the run ended
     if result.metrics["failed"]:
-        served = np.array([state != REJECTED for state in result.rows["state"]], dtype=bool)
-        arrival_s, admitted_s = arrival_s[served], admitted_s[served]
-    found = backlog(arrival_s, admitted_s)
+        kept &= np.array([state != REJECTED for state in result.rows["state"]], dtype=bool)
+    found = backlog(arrival_s[kept], admitted_s[kept])
     if found is None or not found.grows:
         return None
     arriving, taken = found.arrived / found.span_s, max(1, found.admitted) / found.span_s

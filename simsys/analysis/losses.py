@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from simsys.analysis.bottlenecks import COMMUNICATION_BOUND, COMMUNICATION_HIGH
 from simsys.metrics.iteration_log import HOST
 from simsys.metrics.result import RunResult
+from simsys.sums import ordered_sum
 from simsys.units import Dimension, pretty
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def _efficiency(result: RunResult, passes_s: float) -> float:
     if result.ranks:
         times_s = zip(result.ranks["compute_s"], result.ranks["optimizer_s"], strict=True)
         each_s = [compute_s - optimizer_s for compute_s, optimizer_s in times_s]
-        passes_s = sum(each_s) / len(each_s)
+        passes_s = ordered_sum(each_s) / len(each_s)
     ideal_s = result.metrics["attained_peak_share"] * result.metrics["mean_iteration_s"]
     return float(min(1.0, ideal_s / passes_s)) if passes_s > 0.0 else 1.0
 
@@ -180,13 +181,13 @@ def _moved(log: ServingLog) -> float:
     """Seconds between the first token and the first step elsewhere, of a completed request on average."""
     first_s, finished_s = log.first_token_s, log.finished_s
     waits_s = [joined_s - first_s[each] for each, (_, joined_s) in log.joined.items() if finished_s[each] >= 0.0]
-    return sum(waits_s) / int(log.completed.sum())
+    return ordered_sum(waits_s) / int(log.completed.sum())
 
 
 def _preempted(log: ServingLog) -> float:
     """Seconds between the loss of a KV cache and the next token, of a completed request on average."""
     waits_s = [lost.again_s - lost.lost_s for lost in log.lost if log.finished_s[lost.request] >= 0.0]
-    return sum(waits_s) / int(log.completed.sum())
+    return ordered_sum(waits_s) / int(log.completed.sum())
 
 
 def _prompts(log: ServingLog) -> float:

@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from simsys.sums import ordered_sum
+
 if TYPE_CHECKING:
     import pandas
 
@@ -114,10 +116,10 @@ class ScalingResult:
         else:
             x = [size - 1 for size in ideal]
             y = [size - fast for size, fast in zip(ideal, speedup, strict=True)]
-        weight = sum(a * a for a in x)
+        weight = ordered_sum(a * a for a in x)
         if not weight:
             return None
-        return min(1.0, max(0.0, sum(a * b for a, b in zip(x, y, strict=True)) / weight))
+        return min(1.0, max(0.0, ordered_sum(a * b for a, b in zip(x, y, strict=True)) / weight))
 
     @property
     def speedup_limit(self) -> float | None:

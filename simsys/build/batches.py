@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from simsys.config.training import TrainingConfig
+from simsys.sums import ordered_sum
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ def batch_phases(settings: TrainingConfig) -> list[BatchPhase]:
 
 def mean_over_iterations(phases: Sequence[BatchPhase], amounts: Iterable[float]) -> float:
     """The mean over all iterations of what one iteration of each phase amounts to."""
-    total = sum(phase.iterations * amount for phase, amount in zip(phases, amounts, strict=True))
+    total = ordered_sum(phase.iterations * amount for phase, amount in zip(phases, amounts, strict=True))
     return total / sum(phase.iterations for phase in phases)
 
 

@@ -10,6 +10,7 @@ from simsys.executors.iterations.campaign import Campaign, Progress
 from simsys.executors.iterations.goodput import goodput_metrics
 from simsys.platform.environment import Environment
 from simsys.rng import stream
+from simsys.sums import ordered_sum
 
 if TYPE_CHECKING:
     from simsys.build.training import TrainingJob
@@ -35,4 +36,4 @@ def run_campaign(job: TrainingJob, failures: FailuresConfig, iteration_s: float)
     campaign = Campaign(env, progress, rates, down_s, stream(job.config.simulation.seed, "failures"))
     env.process(campaign.run(failures.duration))
     env.run()
-    return goodput_metrics(campaign.ledger, progress, failures.duration, sum(rates.values()))
+    return goodput_metrics(campaign.ledger, progress, failures.duration, ordered_sum(rates.values()))

@@ -27,6 +27,7 @@ from simsys.platform.network import Network
 from simsys.platform.platform import VirtualHardwarePlatform
 from simsys.platform.timeline import Timeline
 from simsys.platform.topology import LinkSpec, Topology
+from simsys.sums import ordered_sum
 
 CUSTOM = "custom"
 """Name of a graph of the user's own that joins GPUs, or nodes of one GPU."""
@@ -121,7 +122,7 @@ class Cluster:
             raise InfeasibleError(
                 f"{lacking.name} has no {dtype} arithmetic; it has {', '.join(lacking.peak_flop_per_s)}"
             )
-        return sum(spec.peak_flop_per_s[dtype] for spec in self.specs) / self.num_gpus
+        return ordered_sum(spec.peak_flop_per_s[dtype] for spec in self.specs) / self.num_gpus
 
     def part(self, gpus: Sequence[int]) -> Cluster:
         """The cluster as a job on some of its GPUs sees it, which are numbered from 0 there.
@@ -223,7 +224,7 @@ def _even_cluster(
         topology,
         sum(kind.described.count for kind in per_node),
         NETWORKS[network.sharing, network.switching],
-        sum(kind.usd_per_gpu_hour for kind in per_node) / len(per_node),
+        ordered_sum(kind.usd_per_gpu_hour for kind in per_node) / len(per_node),
         tuning=tuning_of(kinds, network),
         network_text=_network_text(hardware, network, fabric, kinds, drawn=drawn),
         warnings=tuple(_warnings(hardware, network, fabric, kinds)),

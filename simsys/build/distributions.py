@@ -28,6 +28,7 @@ from simsys.config.lengths import (
     ZipfLength,
 )
 from simsys.errors import InternalError
+from simsys.input_files import path_from
 from simsys.rng import stream
 from simsys.serving import arrivals, lengths
 from simsys.serving.traces.reader import read_lengths
@@ -103,7 +104,7 @@ def _observed(config: EmpiricalLength, base_folder: Path) -> Sequence[int]:
         return config.values
     assert config.file is not None
     assert config.column is not None
-    return read_lengths(base_folder / Path(config.file).expanduser(), config.column)
+    return read_lengths(path_from(base_folder, config.file), config.column)
 
 
 def draw_times(config: Time, count: int, seed: int, name: str) -> list[float]:

@@ -6,9 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from simsys.config.document import read_document
 from simsys.config.experiment import ModelConfig
+from simsys.config.places import located
 from simsys.errors import ConfigError, Problem, UsageError
+from simsys.input_files import path_from
 from simsys.model.custom import build_custom
 from simsys.model.huggingface import model_of, read_checkpoint
 from simsys.model.model import Model
@@ -42,7 +43,7 @@ def build_model(config: ModelConfig, folder: Path) -> Model:
     if config.name is not None and config.layers is None:
         return load_model(config.name)
     if config.huggingface is not None:
-        return read_huggingface(folder / Path(config.huggingface).expanduser(), config.assume)
+        return read_huggingface(path_from(folder, config.huggingface), config.assume)
     if config.layers is not None:
         return build_custom(config.name or config.model_type or "custom", config.layers)
     assert config.model_type is not None
@@ -65,19 +66,7 @@ def read_huggingface(path: Path, assume: str | None = None) -> Model:
     try:
         return model_of(read_checkpoint(path, assume=assume))
     except ConfigError as error:
-        raise ConfigError([_located(problem) for problem in error.problems]) from None
-
-
-def _located(problem: Problem) -> Problem:
-    """A problem in a JSON file at its line, where the file can be read as YAML too."""
-    if not problem.file or not problem.path:
-        return problem
-    try:
-        document = read_document(Path(problem.file))
-    except ConfigError:
-        return problem
-    mark = document.locate(tuple(problem.path.split(".")))
-    return problem if mark is None else mark.problem(problem.message, problem.path)
+        raise located(error) from None
 
 
 def model_warnings(config: ModelConfig, model: Model) -> list[Problem]:

@@ -12,6 +12,7 @@ from simsys.config.edges import EdgeConfig, EdgeTable, read_edges
 from simsys.config.hardware import FabricProfile
 from simsys.config.validation import dotted, problem_at
 from simsys.errors import ConfigError, Problem
+from simsys.input_files import path_from
 from simsys.platform.custom_graph import Edge, custom_graph, edge_problems, joined
 from simsys.platform.fat_tree import DEFAULT_RADIX
 from simsys.platform.nodes import Fabric, Nics, NodeInside, nodes_on_fabric
@@ -88,7 +89,7 @@ def _edges(network: NetworkConfig, num_nodes: int, gpus_per_node: int, folder: P
     given: Sequence[EdgeConfig]
     source: Document | EdgeTable | None = None
     if network.edges_file is not None:
-        given, source = read_edges(folder / Path(network.edges_file).expanduser())
+        given, source = read_edges(path_from(folder, network.edges_file))
     else:
         given = network.edges or ()
     edges = [Edge(each.src, each.dst, each.bandwidth, each.latency, each.bidirectional, each.kind) for each in given]

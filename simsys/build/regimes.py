@@ -88,7 +88,7 @@ def _serving(job: ServingJob) -> Iterator[str]:
     conditions = {
         "speculative decoding": settings.speculative is not None,
         "adapters": settings.lora is not None,
-        "prefix caching": settings.prefix_caching,
+        "prefix caching": settings.prefix_caching and any(job.requests.hash_ids),
         "swapping": settings.preemption == "swap",
         "autoscaling": settings.autoscaling is not None,
         "conversations": workload is not None and workload.sessions is not None,

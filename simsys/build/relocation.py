@@ -54,5 +54,5 @@ def _paths(data: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
 
 def _moved(path: str, old: Path, new: Path) -> str:
     """A path that meant a file as seen from `old`, as seen from `new`."""
-    absolute = Path(path).expanduser()
+    absolute = Path(os.path.expanduser(path))
     return path if absolute.is_absolute() else Path(os.path.relpath(old / absolute, new)).as_posix()

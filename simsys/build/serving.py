@@ -14,6 +14,7 @@ from simsys.build.engine_support import engine_warnings
 from simsys.build.imperfections import build_jitter, imperfections
 from simsys.build.model import build_model, model_warnings
 from simsys.build.modules import module_options
+from simsys.build.resolved_serving import resolved_serving
 from simsys.build.serving_cache import kv_cache, swap_space
 from simsys.build.serving_precision import precision_of, precision_warnings
 from simsys.build.serving_replicas import replicas_problem, start_source
@@ -42,6 +43,7 @@ from simsys.serving.polling import Polling
 from simsys.serving.prefix_cache import block_chains
 from simsys.serving.prefix_tree import Chain
 from simsys.serving.sequences import Sequences
+from simsys.sums import ordered_sum
 from simsys.teams import DraftingTeam, PipelineTeam
 
 SCHEDULER_LIMITS = ("max_num_seqs", "max_num_batched_tokens")
@@ -118,7 +120,7 @@ class ServingJob(ServingSetup):
         gpus, seconds = self.cluster.specs[: self.num_gpus], metrics["duration"]
         paid = metrics["gpu_seconds"] / seconds if seconds and "gpu_seconds" in metrics else float(len(gpus))
         rent = cost(metrics, self.cluster.usd_per_gpu_hour * paid)
-        return rent | energy(metrics, sum(gpu.tdp_watt for gpu in gpus), busy, on=paid / len(gpus))
+        return rent | energy(metrics, ordered_sum(gpu.tdp_watt for gpu in gpus), busy, on=paid / len(gpus))
 
     def _economics(self) -> list[str]:
         """Where price and power come from."""
@@ -188,6 +190,7 @@ class ServingJob(ServingSetup):
         decodes = pool.first_rank > 0
         scheduler = self._scheduler(executor, sequences, kv_cache(self, pool, sequences, decodes=decodes), decodes)
         scheduler.swap = swap_space(pool, team)
+        scheduler.reserves_prompts = self.settings.scheduler_reserve_full_isl
         host_speed = self.cluster.spec.host_speed
         for hook in executor.probes.replica_started:
             hook(rank, scheduler.kv)
@@ -248,7 +251,8 @@ def serving_job(config: SimulationConfig, cluster: Cluster, model: Model) -> Ser
         SimsysError: If it names something unknown or does not fit together.
     """
     assert config.serving is not None
-    settings, given = config.serving, config.parallelism
+    given, engine = config.parallelism, load_engine(config.serving.engine, config.profile_folders)
+    settings = resolved_serving(config.serving, engine, cluster, model)
     size = given.tp_degree * given.pp_stages
     data = given.dp_degree or max(1, cluster.num_gpus // size)
     layout = Layout(tensor=given.tp_degree, pipeline=given.pp_stages, data=data, order=RANK_ORDER)
@@ -268,7 +272,7 @@ def serving_job(config: SimulationConfig, cluster: Cluster, model: Model) -> Ser
         settings,
         cluster,
         model,
-        load_engine(settings.engine, config.profile_folders),
+        engine,
         layout,
         precision_of(settings, cluster.spec, model),
         draft_model=draft,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simsys.config.experiment import ServingConfig
+from simsys.config.serving import ServingConfig
 from simsys.errors import Problem, UsageError
 from simsys.model.model import Model
 from simsys.model.precision import EXPERTS_ONLY, WEIGHT_ONLY, checkpoint_precision, half_of, serving_precision

@@ -14,8 +14,8 @@ from simsys.config.serving_options import DisaggregatedConfig
 from simsys.executors.base import Executor
 from simsys.framework import FRAMEWORKS, FetchingScheduler, Router, Scheduler
 from simsys.serving.autoscaler import Autoscaler, ScalingRule
-from simsys.serving.handover import Handover
 from simsys.serving.engine import Engine
+from simsys.serving.handover import Handover
 from simsys.serving.source import Source
 
 if TYPE_CHECKING:

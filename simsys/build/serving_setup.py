@@ -8,8 +8,9 @@ from typing import Self
 
 from simsys.build.cluster import Cluster
 from simsys.build.contexts import Contexts, at_lengths, requests_of
+from simsys.build.resolved_serving import ResolvedServing
 from simsys.config.engine_schema import CudaGraphs, EngineProfile
-from simsys.config.experiment import ServingConfig, SimulationConfig
+from simsys.config.experiment import SimulationConfig
 from simsys.errors import InfeasibleError, UsageError
 from simsys.executors.steps.launches import Launches
 from simsys.model.lora import with_adapters
@@ -21,6 +22,7 @@ from simsys.parallel.replica import replica_stages
 from simsys.parallel.segments import Experts
 from simsys.parallel.serving_memory import kv_bytes_per_token, sequence_bytes, serving_memory, weight_bytes
 from simsys.serving.requests import RequestTable
+from simsys.sums import ordered_sum
 from simsys.units import pretty_memory
 
 
@@ -30,7 +32,7 @@ class ServingSetup:
 
     Args:
         config: The scenario.
-        settings: Its serving section.
+        settings: Its serving section, with what the engine sets besides.
         cluster: GPUs and links.
         model: The model, without adapters.
         engine: What the software adds to the kernels.
@@ -42,7 +44,7 @@ class ServingSetup:
     """
 
     config: SimulationConfig
-    settings: ServingConfig
+    settings: ResolvedServing
     cluster: Cluster
     model: Model
     engine: EngineProfile
@@ -143,8 +145,8 @@ class ServingSetup:
     def token_bytes(self, stage: int) -> float:
         """What a rank of a stage caches for each token of a mean context: of the token itself, and of its sequence."""
         plans = [self.stages[stage], *([] if self.draft is None else [self.draft])]
-        each = sum(kv_bytes_per_token(plan, self.precision) for plan in plans)
-        of_sequences = sum(map(sequence_bytes, plans))
+        each = ordered_sum(kv_bytes_per_token(plan, self.precision) for plan in plans)
+        of_sequences = ordered_sum(map(sequence_bytes, plans))
         return each + of_sequences / self.contexts.mean_tokens if of_sequences else each
 
     @cached_property
@@ -194,18 +196,30 @@ class ServingSetup:
         return each * self.settings.block_size
 
     def _blocks(self, stage: int) -> int:
-        room = self.usable_bytes - sum(self.fixed_by_stage[stage].values())
-        return int(room // self.block_bytes(stage))
+        """Blocks for which a stage has room, negative if not even all else has."""
+        settings, free = self.settings, self.usable_bytes - ordered_sum(self.fixed_by_stage[stage].values())
+        _, wanted = self.written_cache(stage)
+        if wanted is None:
+            return int(free * settings.free_gpu_memory_fraction // self.block_bytes(stage))
+        if wanted > free:
+            return -1
+        return settings.num_gpu_blocks_override or int(wanted // self.block_bytes(stage))
+
+    def written_cache(self, stage: int) -> tuple[str, float | None]:
+        """The setting that says how large the KV cache is, and its bytes on a GPU of a stage; None if none does."""
+        settings = self.settings
+        if settings.num_gpu_blocks_override is not None:
+            return "num_gpu_blocks_override", settings.num_gpu_blocks_override * self.block_bytes(stage)
+        return "kv_cache_memory_bytes", settings.kv_cache_memory_bytes
 
     @property
     def usable_bytes(self) -> float:
         """Memory of a GPU that the engine may use."""
-        share = self.settings.gpu_memory_utilization or self.engine.gpu_memory_utilization
-        return self.cluster.smallest.memory_bytes * share
+        return self.cluster.smallest.memory_bytes * self.settings.gpu_memory_utilization
 
     @cached_property
     def num_blocks(self) -> int:
-        """KV-cache blocks of a replica: what memory is left on its fullest GPU, in whole blocks.
+        """KV-cache blocks of a replica: what memory is left on its fullest GPU, in whole blocks, or what is written.
 
         Each stage of a pipeline holds its layers' part of every block.
 
@@ -241,19 +255,24 @@ class ServingSetup:
         return self.settings.max_model_len or self.model.max_context_tokens
 
     def shortage(self) -> str:
-        """Why the model does not fit, for people."""
+        """Why the model does not fit, or no cache as large as is written, for people."""
         parts = ", ".join(f"{name} {pretty_memory(size)}" for name, size in self.fixed_bytes.items())
-        needed = pretty_memory(sum(self.fixed_bytes.values()))
+        needed = pretty_memory(ordered_sum(self.fixed_bytes.values()))
         usable = pretty_memory(self.usable_bytes)
         return (
             f"{self.model.name} does not fit: {needed} are needed before any KV cache ({parts}), {usable} are usable"
+            f"{self.cache_shortage()}"
         )
+
+    def cache_shortage(self) -> str:
+        """What is written of the KV cache where it does not fit, as the end of a sentence; empty if nothing is."""
+        name, wanted = self.written_cache(self.fullest_stage)
+        return "" if wanted is None else f", but {name} asks for {pretty_memory(wanted)} besides"
 
     @property
     def async_scheduling(self) -> bool:
         """Whether the host works beside a step, and not before it."""
-        own = self.settings.async_scheduling
-        return bool(self.engine.async_scheduling if own is None else own)
+        return self.settings.async_scheduling
 
     @property
     def launches(self) -> Launches:

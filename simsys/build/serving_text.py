@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from simsys.build.resolved_serving import defaults_text
 from simsys.build.serving_cache import cache_assumptions
 from simsys.build.serving_precision import followed, weights_of
 from simsys.model.precision import SCALE_GROUP
@@ -18,6 +19,7 @@ def serving_assumptions(job: ServingJob) -> list[str]:
     """Engine, precision, memory, parallelism and options of a job, a line each."""
     return [
         *_engine(job),
+        *defaults_text(job.settings),
         *_precision(job),
         *_memory(job),
         *cache_assumptions(job),
@@ -75,7 +77,6 @@ def _precision(job: ServingJob) -> Iterator[str]:
 
 
 def _memory(job: ServingJob) -> Iterator[str]:
-    share = job.settings.gpu_memory_utilization or job.engine.gpu_memory_utilization
     alike = len({pool.layout.tensor for pool in job.pools}) == 1
     for pool, which in zip(job.pools, ("", "") if alike else (" for prompts", " for tokens"), strict=False):
         if alike and pool.first_rank:
@@ -83,8 +84,7 @@ def _memory(job: ServingJob) -> Iterator[str]:
         parts = f", {pool.engine_blocks} for each of {job.layout.pipeline} batches in flight"
         yield (
             f"KV cache: {pool.num_blocks} blocks of {job.settings.block_size} tokens per replica{which}"
-            f"{parts * (job.layout.pipeline > 1)}, from {share:.0%} of "
-            f"{job.cluster.smallest.memory_bytes / 2**30:.4g} GiB that programs see"
+            f"{parts * (job.layout.pipeline > 1)}, {_cache_share(job)}"
         )
     each = sequence_bytes(job.stages[job.fullest_stage])
     if each:
@@ -92,6 +92,18 @@ def _memory(job: ServingJob) -> Iterator[str]:
             f"windows and states: {each / 2**20:.4g} MiB of a rank for each sequence, counted with its tokens, "
             f"{job.contexts.mean_tokens:,.0f} on average"
         )
+
+
+def _cache_share(job: ServingJob) -> str:
+    """What says how large the KV cache is."""
+    settings, all_of_it = job.settings, f"{job.cluster.smallest.memory_bytes / 2**30:.4g} GiB that programs see"
+    if settings.num_gpu_blocks_override is not None:
+        return "as num_gpu_blocks_override says"
+    if settings.kv_cache_memory_bytes is not None:
+        return f"from {settings.kv_cache_memory_bytes / 2**30:.4g} GiB of each GPU, as kv_cache_memory_bytes says"
+    if settings.free_gpu_memory_fraction < 1.0:
+        return f"{settings.free_gpu_memory_fraction:.0%} of what all else leaves of {all_of_it}"
+    return f"from {settings.gpu_memory_utilization:.0%} of {all_of_it}"
 
 
 def _parallelism(job: ServingJob) -> Iterator[str]:

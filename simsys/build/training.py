@@ -39,6 +39,7 @@ from simsys.parallel.roles import Roles, alone, one_group, roles_of, varied_role
 from simsys.parallel.training import model_flop, recomputed_flop
 from simsys.platform.device_spec import DeviceSpec
 from simsys.rank import Rank
+from simsys.sums import ordered_sum
 
 STEADY_MEMORY = ("parameters", "gradients", "optimizer", "buffers", "fragmentation", "context")
 """Components that a rank holds from the beginning to the end; the others come and go with the passes."""
@@ -67,7 +68,7 @@ class TrainingJob(TrainingSetup):
     @property
     def memory_bytes(self) -> dict[str, int]:
         """What the fullest GPU has to hold, by component."""
-        return max(self.memory_by_stage, key=lambda parts: sum(parts.values()))
+        return max(self.memory_by_stage, key=lambda parts: ordered_sum(parts.values()))
 
     def execution_model(self) -> ExecutionModel:
         """Overheads and algorithms for the executor."""
@@ -119,8 +120,8 @@ class TrainingJob(TrainingSetup):
         """When checkpoints are taken and how long they take; the ranks that hold the same weights share the work."""
         held = []
         for chunks in self.stages:
-            experts = sum(chunk.expert_parameters for chunk in chunks)
-            rest = sum(chunk.parameters for chunk in chunks) - experts - self.tied_parameters
+            experts = ordered_sum(chunk.expert_parameters for chunk in chunks)
+            rest = ordered_sum(chunk.parameters for chunk in chunks) - experts - self.tied_parameters
             held.append((rest + experts * self.layout.expert) / self.layout.replicas)
         copied_bytes = checkpoint_bytes(max(held), self.precision, self.settings.optimizer, self.shards)
         slowest = min(self.cluster.specs, key=lambda spec: spec.pcie_bytes_per_s)
@@ -131,7 +132,7 @@ class TrainingJob(TrainingSetup):
 
         Every rank is taken to be as busy as the busiest.
         """
-        return sum(plan.flop for plan in plans) * self.layout.tensor * self.layout.replicas
+        return ordered_sum(plan.flop for plan in plans) * self.layout.tensor * self.layout.replicas
 
     def campaign(self, iteration_s: float) -> dict[str, float]:
         """What failures leave of weeks of training, if an iteration takes so long; nothing if none are described."""

@@ -11,12 +11,13 @@ from simsys.parallel.activations import ChunkMemory, Recompute, chunk_memory
 from simsys.parallel.memory import model_states, training_memory, whole_bytes
 from simsys.parallel.passes import ForwardPass
 from simsys.parallel.schedule import Schedule, peak_in_flight
+from simsys.sums import ordered_sum
 
 
 def memory_by_stage(setup: TrainingSetup) -> list[dict[str, int]]:
     """For each pipeline stage, what one of its GPUs has to hold in the phase that needs most, by component."""
     by_phase = [_memory(setup, phase) for phase in setup.phases]
-    return [max(stage, key=lambda parts: sum(parts.values())) for stage in zip(*by_phase, strict=True)]
+    return [max(stage, key=lambda parts: ordered_sum(parts.values())) for stage in zip(*by_phase, strict=True)]
 
 
 def _memory(setup: TrainingSetup, phase: BatchPhase) -> list[dict[str, int]]:
@@ -67,7 +68,7 @@ def _activations(setup: TrainingSetup, phase: BatchPhase, chunks: Sequence[Forwa
 
 def host_bytes(setup: TrainingSetup) -> float:
     """Model states of one GPU that live in the memory of its host, in the stage that has most of them."""
-    return max(sum(_host_states(setup, chunks)) for chunks in setup.stages)
+    return max(ordered_sum(_host_states(setup, chunks)) for chunks in setup.stages)
 
 
 def _host_states(setup: TrainingSetup, chunks: Sequence[ForwardPass]) -> list[float]:

@@ -30,6 +30,7 @@ from simsys.parallel.schedule import Schedule
 from simsys.parallel.segments import Experts
 from simsys.parallel.stages import partition
 from simsys.parallel.training import training_plan
+from simsys.sums import ordered_sum
 
 DATA_PARALLEL = {"DDP": "ddp", "ZERO1": "zero1", "ZERO2": "zero2", "FSDP": "fsdp", "HSDP": "fsdp"}
 """Which data-parallel module a part of a strategy's name stands for."""
@@ -149,7 +150,7 @@ class TrainingSetup:
     def buffer_bytes(self, chunks: Sequence[ForwardPass]) -> float:
         """What a rank with these layers collects gradients in."""
         module, options = self.data_parallel
-        parameters = sum(chunk.parameters for chunk in chunks) - self.tied_parameters
+        parameters = ordered_sum(chunk.parameters for chunk in chunks) - self.tied_parameters
         return module.buffer_bytes(options, FP32_BYTES * parameters)
 
     @cached_property

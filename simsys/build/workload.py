@@ -12,6 +12,7 @@ from simsys.build.distributions import draw_arrivals, draw_lengths, draw_times, 
 from simsys.config.arrivals import ClosedLoopArrivals
 from simsys.config.workload import MOST_REQUESTS, TraceConfig, WorkloadConfig
 from simsys.errors import TraceError, UsageError
+from simsys.input_files import path_from
 from simsys.serving.conversations import block_ids, turn_columns, whole_prompts
 from simsys.serving.requests import RequestTable
 from simsys.serving.selection import delayed, repeated, select
@@ -106,7 +107,7 @@ def _between_turns(think_s: Sequence[float], after: Sequence[int]) -> list[float
 
 def _traced(workload: WorkloadConfig, trace: TraceConfig, seed: int, folder: Path) -> RequestTable:
     """Requests of which a trace holds some columns; those of conversations only where the trace holds the prompts."""
-    path = folder / Path(trace.path).expanduser()
+    path = path_from(folder, trace.path)
     read = read_trace(
         path,
         max_requests=trace.max_requests if trace.repeat else workload.num_requests or trace.max_requests,
@@ -179,6 +180,11 @@ def _with_drawn_columns(
         )
     if not trace.multi_turn:
         return table
+    if not table.session:
+        raise TraceError(
+            f"{path_from(folder, trace.path)}: says of no requests that they are one conversation; "
+            "leave multi_turn out"
+        )
     turns = [len(list(requests)) for _, requests in groupby(table.session)]
     think_s = _between_turns(draw_times(trace.think_time, count, seed, "trace.think_time"), table.after)
     ids = block_ids(table.prompt_tokens, turns, [0] * len(turns), [0], workload.hash_block_size)

@@ -12,6 +12,7 @@ from simsys.check.levers import lever_text, memory_problem, pulled
 from simsys.check.training_levers import Variant, lever_combinations, lever_pairs, single_levers
 from simsys.errors import SimsysError
 from simsys.simulation import simulate_job
+from simsys.sums import ordered_sum
 from simsys.units import pretty_memory
 
 MAX_SIMULATIONS = 20
@@ -128,7 +129,7 @@ def simulation_work(job: TrainingJob) -> float:
     divided = {"plain": True, "sharded": sharded, "tensor": layout.tensor > 1, "context": layout.context > 1}
     each = sum(count for name, count in BLOCK_EVENTS.items() if divided[name])
     buckets = 4 * job.model.parameters / layout.tensor / BUCKET_BYTES
-    return float(sum(count * each * max(1, job.model.num_layers) + buckets for count in runs))
+    return float(ordered_sum(count * each * max(1, job.model.num_layers) + buckets for count in runs))
 
 
 def iteration_seconds(job: TrainingJob) -> float:
@@ -194,7 +195,7 @@ def lever_effects(job: TrainingJob, watch: Stopwatch, *, every: bool = False) ->
 
 def _saving(job: TrainingJob, variant: Variant) -> LeverEffect:
     lever, changed = variant
-    saved_bytes = sum(job.memory_bytes.values()) - sum(changed.memory_bytes.values())
+    saved_bytes = ordered_sum(job.memory_bytes.values()) - ordered_sum(changed.memory_bytes.values())
     return LeverEffect(lever, saved_bytes, not memory_problem(changed))
 
 

@@ -6,6 +6,7 @@ from simsys.build.campaign import failure_rates
 from simsys.build.cluster import Cluster
 from simsys.check.findings import Findings
 from simsys.config.experiment import SimulationConfig
+from simsys.sums import ordered_sum
 from simsys.units import Dimension, pretty
 
 MAX_FAILURES = 1_000_000
@@ -17,7 +18,7 @@ def check_failures(config: SimulationConfig, cluster: Cluster, found: Findings) 
     failures = config.training.failures if config.training is not None else None
     if failures is None:
         return
-    failures_per_s = sum(failure_rates(failures, cluster).values())
+    failures_per_s = ordered_sum(failure_rates(failures, cluster).values())
     if not failures_per_s:
         message = "one node has no links to other nodes that could fail; give gpu_mtbf or node_mtbf, or more nodes"
         found.error(("training", "failures", "link_mtbf"), message)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 
 from simsys.config.document import KeyPath, Mark
 from simsys.config.loader import ScenarioSource
+from simsys.config.places import key_path
 from simsys.config.validation import dotted, problem_at
 from simsys.errors import ConfigError, Fix, Problem, SimsysError
 
@@ -25,7 +25,6 @@ ALIASES: dict[KeyPath, KeyPath] = {
 }
 """Other names of settings; the longer paths first. Below an alias there is nothing: it holds one number or name."""
 
-_PARTS = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 _AT_THE_KEY = ("unknown key", "missing required")
 
 
@@ -40,16 +39,6 @@ def as_written(path: KeyPath, data: Mapping[str, Any]) -> KeyPath:
     while len(path) > 1 and isinstance(_value(data, path[:-1]), int | float | str):
         path = path[:-1]
     return path
-
-
-def key_path(text: str) -> KeyPath:
-    """The path that `dotted` wrote.
-
-    Example:
-        >>> key_path("model.layers[2].name")
-        ('model', 'layers', 2, 'name')
-    """
-    return tuple(int(index) if index else key for index, key in _PARTS.findall(text))
 
 
 def as_written_text(problem: Problem, data: Mapping[str, Any]) -> Problem:
@@ -81,6 +70,12 @@ Lever: TypeAlias = Mapping[str, Any]
 """Settings by dotted path, such as ``{"parallelism.tp_degree": 4}``."""
 
 
+FITS = "{} would fit"
+"""Of settings with which nothing is wrong."""
+VALID = "{} would be valid (memory is checked once nothing else is wrong)"
+"""Of settings that are right, where memory could not be checked."""
+
+
 @dataclass(frozen=True)
 class Suggestion:
     """Settings that are proposed beside an error, and said only if they help.
@@ -93,7 +88,7 @@ class Suggestion:
     """
 
     groups: Sequence[Sequence[Lever]]
-    form: str = "{} would fit"
+    form: str = FITS
     most: int = 3
 
 

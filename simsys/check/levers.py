@@ -15,10 +15,12 @@ from simsys.build.cluster import build_cluster
 from simsys.build.job import job_of
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
-from simsys.check.findings import Lever, key_path
+from simsys.check.findings import Lever
 from simsys.config.document import KeyPath
 from simsys.config.experiment import SimulationConfig
+from simsys.config.places import key_path
 from simsys.errors import InfeasibleError
+from simsys.sums import ordered_sum
 from simsys.units import pretty_memory
 
 Job = TypeVar("Job", TrainingJob, ServingJob)
@@ -34,7 +36,7 @@ def memory_problem(job: TrainingJob | ServingJob, tokens: int = 1) -> str:
     """
     if isinstance(job, TrainingJob):
         available = job.cluster.smallest.memory_bytes
-        if sum(job.memory_bytes.values()) <= available:
+        if ordered_sum(job.memory_bytes.values()) <= available:
             return ""
         return f"{_does_not_fit(job, job.memory_bytes)}, {pretty_memory(available)} are available"
     return next(filter(None, (_no_room(pool, tokens) for pool in job.pools)), "")
@@ -46,7 +48,8 @@ def _no_room(pool: ServingJob, tokens: int) -> str:
         capacity = pool.engine_blocks * pool.settings.block_size
     except InfeasibleError:
         needed = _does_not_fit(pool, pool.fixed_bytes)
-        return f"{needed} before any KV cache, {pretty_memory(pool.usable_bytes)} are usable"
+        usable = pretty_memory(pool.usable_bytes)
+        return f"{needed} before any KV cache, {usable} are usable{pool.cache_shortage()}"
     if tokens - 1 <= capacity:  # the last token of a request is never cached
         return ""
     held = f"{pool.engine_blocks} blocks of {pool.settings.block_size}"
@@ -97,5 +100,5 @@ def pulled(job: Job, lever: Lever) -> Job:
 
 def _does_not_fit(job: TrainingJob | ServingJob, components: Mapping[str, float]) -> str:
     parts = ", ".join(f"{name} {pretty_memory(size)}" for name, size in components.items() if size)
-    needed = pretty_memory(sum(components.values()))
+    needed = pretty_memory(ordered_sum(components.values()))
     return f"{job.model.name} does not fit into {job.cluster.smallest.name}: {needed} are needed ({parts})"

@@ -19,9 +19,10 @@ from simsys.check.findings import Findings, Suggestion
 from simsys.check.model import source_path
 from simsys.collectives.choose import named
 from simsys.config.document import KeyPath
-from simsys.config.experiment import ServingConfig, ServingPrecision, SimulationConfig
+from simsys.config.experiment import SimulationConfig
 from simsys.config.hardware import Given, NodeProfile, load_fabric, load_gpu, load_node, no_profiles
 from simsys.config.hardware_schema import Profile
+from simsys.config.serving import ServingConfig, ServingPrecision
 from simsys.config.training import TrainingConfig, TrainingPrecision
 from simsys.config.validation import dotted
 from simsys.errors import SimsysError, did_you_mean
@@ -115,8 +116,14 @@ def _has_no(wanted: str, spec: DeviceSpec, known: tuple[str, ...], path: KeyPath
     found.error(path, message, suggestion=Suggestion(groups, "write {}"))
 
 
-def check_modules(config: SimulationConfig, found: Findings) -> None:
-    """Look up the framework modules and validate their options."""
+def check_modules(config: SimulationConfig, settled: ServingConfig | None, found: Findings) -> None:
+    """Look up the framework modules and validate their options.
+
+    Args:
+        config: The scenario.
+        settled: Its settings of serving and the defaults of its engine; None if they are not known.
+        found: Where problems are booked.
+    """
     if config.training is not None:
         name = config.training.data_parallel
         if name is not None and not known_module(name, DataParallel, ("training", "data_parallel"), found):
@@ -141,8 +148,9 @@ def check_modules(config: SimulationConfig, found: Findings) -> None:
     if split is not None:
         known_module(split.decode_router, Router, ("serving", "disaggregated", "decode_router"), found)
         known_module(split.decode_scheduler, Scheduler, ("serving", "disaggregated", "decode_scheduler"), found)
-    if known_module(settings.scheduler, Scheduler, ("serving", "scheduler"), found):
-        _check_scheduler_options(settings, found)
+    scheduler = settings.scheduler if settled is None else settled.scheduler
+    if scheduler is not None and known_module(scheduler, Scheduler, ("serving", "scheduler"), found):
+        _check_scheduler_options(scheduler, settings, found)
 
 
 def check_pattern(config: SimulationConfig, cluster: Cluster | None, found: Findings) -> None:
@@ -152,16 +160,14 @@ def check_pattern(config: SimulationConfig, cluster: Cluster | None, found: Find
     found.attempt((config.kind, "communication_pattern"), lambda: named(pattern, tuning))
 
 
-def _check_scheduler_options(settings: ServingConfig, found: Findings) -> None:
+def _check_scheduler_options(scheduler: str, settings: ServingConfig, found: Findings) -> None:
     own = dict(settings.options)
     for key in SCHEDULER_LIMITS:
         if key in own:
             message = f"{key} is a setting of serving itself; write it there (serving.{key})"
             found.error(("serving", "options", key), message, key=True)
             del own[key]
-    found.attempt(
-        ("serving", "options"), lambda: module_options(settings.scheduler, Scheduler, own, "serving.options")
-    )
+    found.attempt(("serving", "options"), lambda: module_options(scheduler, Scheduler, own, "serving.options"))
 
 
 def known_module(name: str, base: type, path: KeyPath, found: Findings) -> bool:

@@ -26,9 +26,19 @@ from simsys.parallel.stages import layer_count, partition
 TENSOR, DATA, STAGES = ("parallelism", "tp_degree"), ("parallelism", "dp_degree"), ("parallelism", "pp_stages")
 STRATEGY = ("parallelism", "strategy")
 STEPS = "gradient_accumulation_steps"
+MAX_PASSES = 2_000_000
+"""Of the micro-batches of an iteration through all chunks of the model; their order is held for every stage."""
+MAX_STEPS = 1000
+"""Numbers of micro-batches that are tried in each direction for one that a schedule allows."""
 MAX_SIZES = 8
 """Layers of more stages than this are not proposed one by one."""
 
+TRAINING_ALONE = {
+    "order": "in serving, the ranks of a replica lie side by side, those of a stage first",
+    "schedule": "in serving, batches go through the stages in the order in which they are issued",
+    "p2p_overlap": "in serving, stages hand on beside the next batch",
+}
+"""Settings of parallelism that serving does not have, and what holds there."""
 KINDS = {"training": STRATEGY_PARTS, "serving": ("TP", "EP", "PP")}
 """Which kinds of parallelism there are so far; in serving ``dp_degree`` counts independent replicas."""
 
@@ -37,6 +47,8 @@ def check_parallelism(config: SimulationConfig, cluster: Cluster | None, model: 
     """Book what is wrong with the degrees; what is unknown (None) is not checked against."""
     given = config.parallelism
     _check_strategy(config, cluster, found)
+    if config.training is None:
+        _check_training_alone(given, found)
     if cluster is not None:
         _check_gpus(config, cluster, model, found)
     if model is not None and given.tp_degree > 1:
@@ -49,6 +61,13 @@ def check_parallelism(config: SimulationConfig, cluster: Cluster | None, model: 
         _check_pipeline(config, cluster, model, found)
     check_sequences(config, cluster, model, found)
     check_experts(config, cluster, _replicas(given, cluster), model, found)
+
+
+def _check_training_alone(given: ParallelismConfig, found: Findings) -> None:
+    """Settings that serving does not have, and that would change nothing there."""
+    for key, instead in TRAINING_ALONE.items():
+        if getattr(given, key) != type(given).model_fields[key].default:
+            found.error(("parallelism", key), f"{key} is for training: {instead}; remove {key}")
 
 
 def _check_pipeline(config: SimulationConfig, cluster: Cluster | None, model: Model, found: Findings) -> None:
@@ -109,6 +128,11 @@ def _check_micro_batches(config: SimulationConfig, training: TrainingConfig, at:
             place = key if found.written(key) else entry
         if steps not in tried:
             tried.add(steps)
+            passes = steps * given.pp_stages * given.virtual_stages
+            if passes > MAX_PASSES:
+                message = f"{passes:,} passes in an iteration (micro-batches x stages x virtual stages)"
+                found.error(place, f"{message} are too many to simulate; at most {MAX_PASSES:,}")
+                continue
             problem = _schedule_problem(schedule, given, steps)
             if problem:
                 part: KeyPath = ("training",) if phase.entry is None else ("training", "batch_schedule", phase.entry)
@@ -128,7 +152,8 @@ def _schedule_problem(schedule: Schedule, given: ParallelismConfig, steps: int) 
 
 def _fitting_steps(schedule: Schedule, given: ParallelismConfig, steps: int) -> list[int]:
     """The next lower and the next higher number of micro-batches that the schedule allows, if they are near."""
-    below, above = range(steps - 1, max(0, steps - given.pp_stages - 1), -1), range(steps + 1, steps + given.pp_stages)
+    near = min(given.pp_stages, MAX_STEPS)
+    below, above = range(steps - 1, max(0, steps - near - 1), -1), range(steps + 1, steps + near)
     allowed = (next((s for s in way if not _schedule_problem(schedule, given, s)), 0) for way in (below, above))
     return [count for count in allowed if count]
 

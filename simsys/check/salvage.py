@@ -10,10 +10,10 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from simsys.check.findings import key_path
 from simsys.check.model import SIZES
 from simsys.config.document import KeyPath
 from simsys.config.experiment import SimulationConfig
+from simsys.config.places import key_path
 from simsys.config.validation import validate
 from simsys.errors import ConfigError, Problem
 

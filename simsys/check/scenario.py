@@ -10,15 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from simsys.build.cluster import build_cluster
 from simsys.build.job import gpus_of, job_of
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
 from simsys.check.advice import advice, memory_fixes
+from simsys.check.clusters import Clusters
 from simsys.check.engines import check_engine, check_support
 from simsys.check.exceptions import check_exceptions
 from simsys.check.failures import check_failures
-from simsys.check.findings import Findings, Lever, Suggestion, as_written_text, key_path, unlocated, with_aliases
+from simsys.check.findings import Findings, Lever, Suggestion, as_written_text, unlocated, with_aliases
 from simsys.check.jobs import jobs_of
 from simsys.check.levers import changed, memory_problem
 from simsys.check.model import check_model, source_path
@@ -27,13 +27,14 @@ from simsys.check.nearest import nearest_divisors
 from simsys.check.parallelism import check_parallelism
 from simsys.check.replicas import check_replicas
 from simsys.check.salvage import salvage, still_true
-from simsys.check.serving import check_serving_options
+from simsys.check.serving import check_defaults, check_serving_options
 from simsys.check.sizes import check_sizes
 from simsys.check.suggestions import settle
 from simsys.check.trials import Trials
 from simsys.check.workload import check_workload
 from simsys.config.experiment import JOB_SECTIONS, JobConfig, SimulationConfig
 from simsys.config.loader import ScenarioSource
+from simsys.config.places import key_path
 from simsys.config.scenarios import read_sources
 from simsys.config.validation import validate
 from simsys.errors import ConfigError, Fix, InfeasibleConfigError, Problem, UsageError
@@ -152,23 +153,23 @@ def _check_one(
     source: ScenarioSource, config: SimulationConfig, job: JobConfig | None = None, *, memory: bool
 ) -> Verdict:
     """Check a scenario that is one job: `job` of several, or all."""
-    found = Findings(with_aliases(source))
-    unfit = _look_into(config, job, found, memory=memory)
-    trials = trials_of(config, job, source, memory=memory)
+    found, clusters = Findings(with_aliases(source)), Clusters()
+    unfit = _look_into(config, job, found, clusters, memory=memory)
+    trials = trials_of(config, job, source, clusters, memory=memory)
     if unfit is not None:
         _say_what_would_fit(unfit, trials, found)
     elif found.suggestions:
-        settle(found, trials, lambda lever: _furthered(trials, job, lever))
+        settle(found, trials, lambda lever: _furthered(trials, job, lever, clusters), memory=memory)
     return Verdict(found.errors, found.infeasible, found.warnings)
 
 
-def _furthered(trials: Trials, job: JobConfig | None, lever: Lever) -> list[Fix] | None:
+def _furthered(trials: Trials, job: JobConfig | None, lever: Lever, clusters: Clusters) -> list[Fix] | None:
     """A lever with what makes the scenario fit; None if with the lever it is not sound, or fits."""
     config = changed(trials.config, lever)
-    unfit = _look_into(config, job, Findings(unlocated({})), memory=True)
+    unfit = _look_into(config, job, Findings(unlocated({})), clusters, memory=True)
     if unfit is None:
         return None
-    fixes = memory_fixes(unfit.job, trials_of(config, job), unfit.shortest, measured=False)
+    fixes = memory_fixes(unfit.job, trials_of(config, job, clusters=clusters), unfit.shortest, measured=False)
     return trials.passing(replace(fix, edits={**lever, **fix.edits}) for fix in fixes)
 
 
@@ -176,6 +177,7 @@ def trials_of(
     config: SimulationConfig,
     job: JobConfig | None = None,
     source: ScenarioSource | None = None,
+    clusters: Clusters | None = None,
     *,
     memory: bool = True,
 ) -> Trials:
@@ -185,13 +187,15 @@ def trials_of(
         config: The scenario.
         job: Which of several jobs it is.
         source: Where its settings were written.
+        clusters: Builds the clusters.
         memory: Whether it has to fit into device memory too.
     """
+    clusters = clusters or Clusters()
     place = source or unlocated(config.model_dump(exclude_unset=True))
 
     def check(other: SimulationConfig) -> list[Problem]:
         found = Findings(with_aliases(place))
-        unfit = _look_into(other, job, found, memory=memory)
+        unfit = _look_into(other, job, found, clusters, memory=memory)
         if unfit is not None:
             found.does_not_fit((), unfit.problem)
         return [*found.errors, *found.infeasible]
@@ -208,7 +212,9 @@ class _Unfit(NamedTuple):
     shortest: int
 
 
-def _look_into(config: SimulationConfig, job: JobConfig | None, found: Findings, *, memory: bool) -> _Unfit | None:
+def _look_into(
+    config: SimulationConfig, job: JobConfig | None, found: Findings, clusters: Clusters, *, memory: bool
+) -> _Unfit | None:
     """Book what is wrong with a scenario; return the job if all that is wrong is that it does not fit into memory."""
     if not check_sizes(config, found):
         return None
@@ -217,17 +223,17 @@ def _look_into(config: SimulationConfig, job: JobConfig | None, found: Findings,
     if spec is not None:
         check_precision(config, spec, model, found)
     engine = check_engine(config, found)
-    check_modules(config, found)
     cluster = None
     if spec is not None:
-        hardware, network = config.hardware, config.network
-        cluster = found.attempt((), lambda: build_cluster(hardware, network, config.folder), error_at=("hardware",))
+        cluster = found.attempt((), lambda: clusters.of(config), error_at=("hardware",))
     if cluster is not None and job is not None:
         gpus = gpus_of(config, job, cluster.num_gpus)
         if gpus > cluster.num_gpus:
             found.does_not_fit(("gpus",), f"{gpus} GPUs are needed, the cluster has {cluster.num_gpus}")
             return None
         cluster = cluster.part(range(gpus))
+    settled = check_defaults(config, engine, cluster, model, found)
+    check_modules(config, settled, found)
     check_pattern(config, cluster, found)
     if cluster is not None and cluster.exceptions:
         check_exceptions(config, cluster, model, found)
@@ -236,10 +242,10 @@ def _look_into(config: SimulationConfig, job: JobConfig | None, found: Findings,
     if cluster is not None and engine is not None:
         check_support(config, cluster, engine, found)
     check_parallelism(config, cluster, model, found)
-    check_serving_options(config, spec, engine, model, found)
+    check_serving_options(config, spec, engine, model, settled, found)
     if cluster is not None and not found.errors:
         check_replicas(config, cluster, model, found)
-    shortest = check_workload(config, model, found)
+    shortest = check_workload(config, model, settled, found)
     if not found.errors and cluster is not None and model is not None and engine is not None:
         resolved = job_of(config, cluster, model)
         for problem in resolved.warnings():

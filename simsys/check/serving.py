@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+from simsys.build.cluster import Cluster
 from simsys.build.model import build_model
+from simsys.build.resolved_serving import ResolvedServing, resolved_serving
 from simsys.build.serving_precision import kv_precision
 from simsys.check.engines import engines
 from simsys.check.findings import Findings, Lever, Suggestion
 from simsys.check.parallelism import split_problem
 from simsys.config.engine_schema import EngineProfile
 from simsys.config.experiment import ModelConfig, SimulationConfig
+from simsys.config.serving import ServingConfig
 from simsys.model.model import Model
 from simsys.model.precision import half_of
 from simsys.platform.device_spec import DeviceSpec
 
+STEP = ("max_num_seqs", "max_num_batched_tokens")
 KV, GRAPH_SIZE = ("serving", "kv_precision"), ("serving", "max_cudagraph_capture_size")
 DRAFTED, DRAFT = ("serving", "speculative"), ("serving", "speculative", "draft_model")
 DRAFT_LAYERS = ("serving", "speculative", "draft_layers")
+
+
+def check_defaults(
+    config: SimulationConfig,
+    engine: EngineProfile | None,
+    cluster: Cluster | None,
+    model: Model | None,
+    found: Findings,
+) -> ResolvedServing | None:
+    """The settings of serving with what the engine sets besides; None if that cannot be known."""
+    settings = config.serving
+    if settings is None or engine is None or cluster is None or model is None:
+        return None
+    name = next((name for name in ("engine_release", *STEP) if getattr(settings, name) is not None), "engine")
+    return found.attempt(("serving", name), lambda: resolved_serving(settings, engine, cluster, model))
 
 
 def check_serving_options(
@@ -23,6 +42,7 @@ def check_serving_options(
     spec: DeviceSpec | None,
     engine: EngineProfile | None,
     model: Model | None,
+    settled: ServingConfig | None,
     found: Findings,
 ) -> None:
     """Book what is wrong; what is unknown (None) is not checked against."""
@@ -34,7 +54,8 @@ def check_serving_options(
             _check_kv_precision(config, spec, engine, model, found)
     _check_waiting(config, found)
     _check_speculation(config, model, found)
-    if config.serving.router == "prefix_affinity" and not config.serving.prefix_caching:
+    cached = config.serving.prefix_caching if settled is None else settled.prefix_caching
+    if config.serving.router == "prefix_affinity" and cached is False:
         message = "prefix_affinity looks for cached prefixes, but there are none"
         suggestion = Suggestion([[{"serving.prefix_caching": True}]], "write {} beside it")
         found.error(("serving", "router"), message, suggestion=suggestion)

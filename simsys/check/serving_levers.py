@@ -19,6 +19,7 @@ from simsys.errors import InfeasibleError, SimsysError
 from simsys.model.precision import WEIGHT_ONLY, half_of
 from simsys.parallel.passes import forward_pass
 from simsys.parallel.stages import layer_count
+from simsys.sums import ordered_sum
 
 Kind: TypeAlias = Callable[[ServingJob], Iterator[Lever]]
 Variant: TypeAlias = tuple[Lever, ServingJob]
@@ -33,9 +34,23 @@ POOLS = ("prefill", "decode")
 
 def memory_share(job: ServingJob) -> Iterator[Lever]:
     """More of the memory: what the engine takes by default, or nearly all."""
-    usual = job.engine.gpu_memory_utilization
-    share = job.settings.gpu_memory_utilization or usual
+    usual = job.settings.defaults["gpu_memory_utilization"].value
+    share = job.settings.gpu_memory_utilization
+    if job.settings.num_gpu_blocks_override is not None or job.settings.kv_cache_memory_bytes is not None:
+        return  # which say how large the cache is instead
     yield from ({"serving.gpu_memory_utilization": more} for more in (usual, MOST_OF_MEMORY) if more > share)
+
+
+def fewer_blocks(job: ServingJob) -> Iterator[Lever]:
+    """As many blocks of the KV cache as there is room for, where more are written."""
+    written = job.settings.num_gpu_blocks_override
+    room = min(
+        int((pool.usable_bytes - ordered_sum(held.values())) // pool.block_bytes(stage))
+        for pool in job.pools
+        for stage, held in enumerate(pool.fixed_by_stage)
+    )
+    if written is not None and job.layout.pipeline <= room < written:
+        yield {"serving.num_gpu_blocks_override": room}
 
 
 def more_tensor(job: ServingJob) -> Iterator[Lever]:
@@ -101,6 +116,7 @@ def more_nodes(job: ServingJob) -> Iterator[Lever]:
 
 KINDS: tuple[Kind, ...] = (
     memory_share,
+    fewer_blocks,
     more_tensor,
     more_stages,
     smaller_steps,
@@ -139,7 +155,7 @@ def _checked(job: ServingJob, lever: Lever) -> ServingJob | None:
 def _room(job: ServingJob) -> float:
     """Tokens for which the fullest GPU has room beside all else; negative if there is none."""
     return min(
-        (pool.usable_bytes - sum(held.values())) / max(1.0, pool.token_bytes(stage))
+        (pool.usable_bytes - ordered_sum(held.values())) / max(1.0, pool.token_bytes(stage))
         for pool in job.pools
         for stage, held in enumerate(pool.fixed_by_stage)
     )

@@ -13,6 +13,7 @@ from simsys.check.levers import memory_problem, pulled
 from simsys.check.training_levers import current_strategy, strategy_lever
 from simsys.config.parallelism import DATA_STRATEGIES
 from simsys.errors import SimsysError
+from simsys.sums import ordered_sum
 from simsys.units import pretty_memory
 
 
@@ -98,5 +99,5 @@ def _figures(job: TrainingJob, data: str, watch: Stopwatch, *, every: bool) -> S
         fits = not memory_problem(changed)
     except SimsysError:  # options that do not fit so many ranks
         return None
-    memory_bytes = sum(changed.memory_bytes.values())
+    memory_bytes = ordered_sum(changed.memory_bytes.values())
     return StrategyFigures(data, memory_bytes, fits, watch.iteration_s(lever) if fits or every else None)

@@ -1,4 +1,4 @@
-"""Suggestions beside errors: settings that were proposed, as far as the scenario passes the check with them."""
+"""Suggestions beside errors: proposed settings with which the scenario passes the check."""
 
 from __future__ import annotations
 
@@ -6,26 +6,30 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from simsys.check.findings import Findings, Lever, Suggestion, key_path
+from simsys.check.findings import FITS, VALID, Findings, Lever, Suggestion
 from simsys.check.levers import lever_text
 from simsys.check.trials import Trials
+from simsys.config.places import key_path
 from simsys.errors import Fix, Problem
 
 MOST_FURTHERED = 2
 """Proposals of one scenario that are combined with what makes a scenario fit into memory."""
 
 
-def settle(found: Findings, trials: Trials, furthered: Callable[[Lever], Sequence[Fix] | None]) -> None:
+def settle(
+    found: Findings, trials: Trials, furthered: Callable[[Lever], Sequence[Fix] | None], *, memory: bool = True
+) -> None:
     """Put what helps behind each error for which settings were proposed.
 
     A setting helps if nothing is wrong with it. Where none does and there are other errors, one helps that takes the
-    error away and brings no other.
+    error away and brings no other; since memory is checked only where nothing else is wrong, it is not said to fit.
 
     Args:
         found: The errors and the proposals, of which those that help become fixes.
         trials: Checks the scenario with other settings.
         furthered: Settings with which the scenario fits into memory, beside some with which it is sound but does not;
             None if it is not sound.
+        memory: Whether the trials check memory too.
     """
     searches = iter(range(MOST_FURTHERED))
     said = [(problem.path, problem.message) for problem in found.errors]
@@ -37,7 +41,8 @@ def settle(found: Findings, trials: Trials, furthered: Callable[[Lever], Sequenc
         fixes = _helping(suggestion, trials, frozenset()) or _with_more(suggestion, furthered, searches)
         if not fixes and others:
             fixes = [replace(fix, alone=False) for fix in _helping(suggestion, trials, others)]
-        found.errors[place] = _advised(problem, suggestion, fixes)
+        certain = memory and all(fix.alone for fix in fixes)
+        found.errors[place] = _advised(problem, suggestion if certain else _of_memory_unknown(suggestion), fixes)
 
 
 def _helping(suggestion: Suggestion, trials: Trials, others: frozenset[tuple[str, str]]) -> list[Fix]:
@@ -64,6 +69,10 @@ def _with_more(
         if fixes is not None and next(searches, None) is None:
             break
     return []
+
+
+def _of_memory_unknown(suggestion: Suggestion) -> Suggestion:
+    return replace(suggestion, form=VALID) if suggestion.form == FITS else suggestion
 
 
 def _advised(problem: Problem, suggestion: Suggestion, fixes: Sequence[Fix]) -> Problem:

@@ -20,6 +20,7 @@ from simsys.check.parallelism import check_parallelism
 from simsys.config.parallelism import DATA_STRATEGIES, STRATEGY_PARTS
 from simsys.errors import SimsysError
 from simsys.framework import DataParallel
+from simsys.sums import ordered_sum
 
 Kind: TypeAlias = Callable[[TrainingJob], Iterator[Lever]]
 Variant: TypeAlias = tuple[Lever, TrainingJob]
@@ -177,7 +178,7 @@ def _combining(job: TrainingJob) -> Combining[TrainingJob]:
         _kinds(job),
         _checked,
         lambda changed: not memory_problem(changed),
-        lambda changed: sum(changed.memory_bytes.values()),
+        lambda changed: ordered_sum(changed.memory_bytes.values()),
     )
 
 
@@ -187,7 +188,7 @@ def _checked(job: TrainingJob, lever: Lever) -> TrainingJob | None:
     try:
         changed = pulled(job, lever)
         check_parallelism(changed.config, changed.cluster, changed.model, found)
-        check_modules(changed.config, found)
+        check_modules(changed.config, None, found)
         _ = changed.shards  # options may not fit so many ranks
     except SimsysError:
         return None

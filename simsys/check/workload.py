@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from simsys.build.resolved_serving import ResolvedServing
 from simsys.build.workload import build_requests
 from simsys.check.findings import Findings, Suggestion
 from simsys.config.document import KeyPath
@@ -16,8 +17,16 @@ from simsys.model.model import Model
 from simsys.serving.requests import LONGEST_S, RequestTable
 
 
-def check_workload(config: SimulationConfig, model: Model | None, found: Findings) -> int:
+def check_workload(
+    config: SimulationConfig, model: Model | None, settled: ResolvedServing | None, found: Findings
+) -> int:
     """Read the files of a workload, if there are any, and compare the shortest request with the model's context.
+
+    Args:
+        config: The scenario.
+        model: Its model; None if it is not known.
+        settled: Its settings of serving with the defaults of its engine, likewise.
+        found: Where problems are booked.
 
     Returns:
         Tokens (prompt and output) of the shortest request that the workload can hold.
@@ -33,7 +42,8 @@ def check_workload(config: SimulationConfig, model: Model | None, found: Finding
     uncertain = workload.trace is not None or workload.duration is not None
     requests = _build(config, workload, found) if uncertain or _files(workload) else None
     shortest = _shortest_request(workload, requests)
-    _check_step(config, _shortest_prompt(workload, requests), found)
+    if settled is not None:
+        _check_step(settled, _shortest_prompt(workload, requests), found)
     if model is not None:
         _check_context(config, model, shortest, found)
     return shortest
@@ -129,10 +139,9 @@ def _check_context(config: SimulationConfig, model: Model, shortest: int, found:
         found.error(("workload", "prompt_tokens"), f"{message}: all would be rejected")
 
 
-def _check_step(config: SimulationConfig, shortest: int, found: Findings) -> None:
+def _check_step(settings: ResolvedServing, shortest: int, found: Findings) -> None:
     """A prompt beyond a step that cannot be cut is rejected and counted; a workload of nothing else is a mistake."""
-    assert config.serving is not None
-    name, limit = config.serving.scheduler, config.serving.max_num_batched_tokens
+    name, limit = settings.scheduler, settings.max_num_batched_tokens
     cuts = True
     with suppress(SimsysError):  # that it is unknown is said elsewhere
         cuts = FRAMEWORKS.get(name, Scheduler).cuts_prompts

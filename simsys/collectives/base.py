@@ -19,6 +19,7 @@ from typing import ClassVar, TypeVar
 
 from simsys.errors import UsageError
 from simsys.registry import Registry
+from simsys.sums import ordered_sum
 
 
 class CollectiveKind(StrEnum):
@@ -187,7 +188,7 @@ class Algorithm(ABC):
         """Seconds for a supported `kind` and at least two ranks: by default the sum over the phases."""
         phases = self.make_phases(kind, size)
         each = one_per_phase(paths, len(phases))
-        return sum(
+        return ordered_sum(
             phase.repeat * path.seconds(phase.fraction * nbytes) for phase, path in zip(phases, each, strict=True)
         )
 
@@ -219,7 +220,7 @@ def one_per_phase(paths: Sequence[Path], count: int) -> Sequence[Path]:
 
 def bytes_sent(phases: Sequence[Phase], nbytes: float) -> float:
     """Bytes that all ranks together send in `phases` of a collective with a full buffer of `nbytes`."""
-    return sum(phase.repeat * len(phase.transfers) * phase.fraction for phase in phases) * nbytes
+    return ordered_sum(phase.repeat * len(phase.transfers) * phase.fraction for phase in phases) * nbytes
 
 
 ALGORITHMS = Registry(

@@ -22,6 +22,7 @@ from itertools import groupby
 from simsys.collectives.base import Algorithm, CollectiveKind, Path, Phase, one_per_phase, register_algorithm
 from simsys.collectives.tree import reversed_pairs
 from simsys.errors import UsageError
+from simsys.sums import ordered_sum
 
 CHUNKS = (1, 8, 64)
 """The numbers of chunks that are compared."""
@@ -71,7 +72,7 @@ class DoubleTree(Algorithm):
         repeats = [len(list(steps)) for _, steps in groupby(self._windows(levels))] * (2 if summed else 1)
         each = one_per_phase(paths, len(repeats))
         chunk_bytes = nbytes / (2 * self.chunks)
-        return sum(repeat * path.seconds(chunk_bytes) for repeat, path in zip(repeats, each, strict=True))
+        return ordered_sum(repeat * path.seconds(chunk_bytes) for repeat, path in zip(repeats, each, strict=True))
 
     def _pipelined(self, size: int, *, rooted: bool, up: bool) -> Iterator[Phase]:
         """Chunks go through the levels one after another."""

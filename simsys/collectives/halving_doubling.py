@@ -22,6 +22,7 @@ from dataclasses import replace
 
 from simsys.collectives.base import Algorithm, CollectiveKind, Path, Phase, one_per_phase, register_algorithm
 from simsys.collectives.tree import reversed_pairs
+from simsys.sums import ordered_sum
 
 
 @register_algorithm
@@ -64,7 +65,7 @@ class HalvingDoubling(Algorithm):
             ends = [1.0] if core < size else []
             fractions = [*ends, *grow[::-1], *grow, *ends]
         each = one_per_phase(paths, len(fractions))
-        return sum(path.seconds(part * nbytes) for part, path in zip(fractions, each, strict=True))
+        return ordered_sum(path.seconds(part * nbytes) for part, path in zip(fractions, each, strict=True))
 
 
 def _doubling(size: int, ranks: Sequence[int]) -> tuple[Phase, ...]:

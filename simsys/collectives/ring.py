@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simsys.collectives.base import Algorithm, CollectiveKind, Path, Phase, one_per_phase, register_algorithm
+from simsys.sums import ordered_sum
 
 
 @register_algorithm
@@ -52,13 +53,14 @@ class Ring(Algorithm):
         """The table at the head of this module, with each phase's own path."""
         block_bytes = nbytes / size
         if kind == CollectiveKind.ALL_TO_ALL:
-            return sum(path.seconds(block_bytes) for path in one_per_phase(paths, size - 1))
+            return ordered_sum(path.seconds(block_bytes) for path in one_per_phase(paths, size - 1))
         if kind == CollectiveKind.BROADCAST:
             *scatter, around = one_per_phase(paths, size)
-            return sum(path.seconds(block_bytes) for path in scatter) + (size - 1) * around.seconds(block_bytes)
+            along = ordered_sum(path.seconds(block_bytes) for path in scatter)
+            return along + (size - 1) * around.seconds(block_bytes)
         if kind == CollectiveKind.REDUCE:
             around, *gather = one_per_phase(paths, size)
-            return (size - 1) * around.seconds(block_bytes) + sum(path.seconds(block_bytes) for path in gather)
+            return (size - 1) * around.seconds(block_bytes) + ordered_sum(path.seconds(block_bytes) for path in gather)
         (around,) = one_per_phase(paths, 1)
         if kind == CollectiveKind.SEND_RECV:
             return around.seconds(nbytes)

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from simsys.collectives.base import Algorithm, CollectiveKind, Path, Phase, one_per_phase, register_algorithm
+from simsys.sums import ordered_sum
 
 
 @register_algorithm
@@ -41,7 +42,7 @@ class Tree(Algorithm):
     def closed_form(self, kind: CollectiveKind, size: int, nbytes: float, paths: Sequence[Path]) -> float:
         """Sum of S/B + L over the levels, each with its own path."""
         steps = _levels(size) * (2 if kind == CollectiveKind.ALL_REDUCE else 1)
-        return sum(path.seconds(nbytes) for path in one_per_phase(paths, steps))
+        return ordered_sum(path.seconds(nbytes) for path in one_per_phase(paths, steps))
 
 
 def reversed_pairs(pairs: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

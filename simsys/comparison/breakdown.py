@@ -18,6 +18,7 @@ from simsys.comparison.compare import Settings
 from simsys.comparison.variants import HIGH, MEDIUM, as_variant
 from simsys.config.experiment import SimulationConfig
 from simsys.simulation import simulate
+from simsys.sums import ordered_sum
 
 SIMPY, OTHER = "SimPy", "other"
 SECONDS = 1.0
@@ -74,7 +75,7 @@ def shares(stats: pstats.Stats) -> dict[str, float]:
             continue
         for caller, (_, _, each_s, _) in callers.items():
             seconds[group(caller[0])] += each_s
-    total_s = sum(seconds.values())
+    total_s = ordered_sum(seconds.values())
     return {name: each_s / total_s for name, each_s in sorted(seconds.items(), key=lambda each: -each[1]) if each_s}
 
 

@@ -36,7 +36,7 @@ def conclude(data: Mapping[str, Any]) -> list[str]:
 
 def _safety(rows: Sequence[Row]) -> Iterator[str]:
     bands = (
-        (0.0, EXACT, "Medium is exact where links are quiet: it differs by no more than rounding in {}."),
+        (0.0, EXACT, "Medium differs by no more than rounding in {}: no transfers meet there, or links carry them."),
         (EXACT, CLOSE, "It is within {} in {}: safe for sizing, and for all but the last percent."),
         (CLOSE, SAFE, "It is within {} in {}: safe for ranking designs, not for their last percents."),
         (SAFE, float("inf"), "It is up to {} off in {}: not safe; use high."),
@@ -102,12 +102,12 @@ def _advice(rows: Sequence[Row]) -> Iterator[str]:
     exact = [row for row in rows if row["largest_difference"] <= EXACT]
     if exact:
         yield (
-            "Use medium for sweeps, capacity planning, SLO and autoscaling studies, long traces, and any study whose "
-            "groups do not share links."
+            "Use medium for sweeps, capacity planning, SLO and autoscaling studies, and long traces. Where transfers "
+            "of several groups meet, it carries them out or loads links evenly, and warns where that may not do."
         )
     yield (
-        "Use high where transfers of several groups meet on links and their queues are the question, for link "
-        "utilization and event traces, and to check one scenario of a study that medium carries out."
+        "Use high where a warning says that medium may be off, where queues on links are the question, for event "
+        "traces, and to check one scenario of a study that medium carries out."
     )
 
 

@@ -16,6 +16,7 @@ from simsys.config.experiment import SimulationConfig
 from simsys.errors import InternalError, SimsysError
 from simsys.metrics.result import RunResult
 from simsys.simulation import simulate
+from simsys.sums import ordered_sum
 
 SERVING_FIGURES = (
     "mean_ttft_ms",
@@ -111,7 +112,7 @@ def measure(config: SimulationConfig, variant: str, repeats: int = 1) -> Measure
         simulate(as_variant(with_amount(config, min(WARM_UP, amount(config))), MEDIUM))
     before = _peak_bytes()
     wall_s, cpu_s, counts = list[float](), list[float](), set[int]()
-    while not wall_s or (len(wall_s) < repeats and sum(wall_s) + max(wall_s) <= ENOUGH_S):
+    while not wall_s or (len(wall_s) < repeats and ordered_sum(wall_s) + max(wall_s) <= ENOUGH_S):
         gc.collect()
         result = simulate(scenario)
         wall_s.append(result.wall_s)

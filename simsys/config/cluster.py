@@ -139,6 +139,8 @@ class HardwareConfig(FrozenModel):
     TFLOP/s at 16 bit), ``memory_gb``, ``network_bandwidth_gbps`` (GB/s) for ``network_bandwidth``.
     """
 
+    other_names: ClassVar[Mapping[str, str]] = {"price": "gpu.price", "memory": "gpu.memory", "peak": "gpu.peak"}
+
     profile: ProfileGiven | None = None
     gpu: ProfileGiven | None = None
     num_nodes: PositiveInt = 1

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import yaml
 
 from simsys.errors import ConfigError, Problem
-from simsys.input_files import read_bytes, text_of
+from simsys.input_files import ContentError, read_bytes, text_of
 
 KeyPath = tuple[str | int, ...]
 """A place inside a document: keys of mappings and indexes of lists, from the root."""
@@ -95,10 +95,13 @@ def read_document(path: Path) -> Document:
     try:
         content = read_bytes(path, MAX_BYTES)
         if b"\0" in content:
-            raise ValueError("this is a binary file (it holds NUL bytes), not YAML text")
+            line = content.count(b"\n", 0, content.index(b"\0")) + 1
+            raise ContentError("this is a binary file (it holds NUL bytes), not YAML text", line)
         text = text_of(content)
     except OSError as error:
         raise ConfigError([whole.problem(_why_unreadable(error))]) from None
+    except ContentError as error:
+        raise ConfigError([Mark(whole.file, error.line, error.column).problem(str(error))]) from None
     except ValueError as error:
         reason = f"cannot be read: {error}" if "\0" in whole.file else str(error)
         raise ConfigError([whole.problem(reason)]) from None

@@ -17,7 +17,7 @@ from simsys.config.base import FrozenModel, invalid
 from simsys.config.document import MAX_BYTES, Document, KeyPath, Mark, plain_value, read_document
 from simsys.config.validation import validate
 from simsys.errors import ConfigError, did_you_mean
-from simsys.input_files import read_text
+from simsys.input_files import ContentError, read_text
 from simsys.units import BytesPerSecond, NonNegativeSeconds
 
 COLUMNS = ("from", "to", "bandwidth", "latency", "bidirectional", "kind")
@@ -145,7 +145,8 @@ def _read_table(path: Path) -> EdgeTable:
     except OSError as error:
         raise ConfigError([whole.problem(f"cannot be read: {error.strerror or error}")]) from None
     except ValueError as error:
-        raise ConfigError([whole.problem(str(error))]) from None
+        place = Mark(whole.file, error.line, error.column) if isinstance(error, ContentError) else whole
+        raise ConfigError([place.problem(str(error))]) from None
     try:
         rows, lines = _rows(text)
     except csv.Error as error:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from simsys.config.base import FrozenModel
+from simsys.config.engine_defaults import ServingDefaults
 from simsys.config.hardware_schema import Count, Profile
 from simsys.config.kernel_schema import DType
 from simsys.units import Fraction, NonNegativeBytes, NonNegativeSeconds
@@ -68,6 +69,7 @@ class EngineProfile(Profile):
             out, the same.
         gpu_memory_utilization: Share of device memory the stack may fill.
         memory_context: Memory lost to the driver's context, workspaces and communication buffers.
+        defaults: What a server sets where its user sets nothing; left out, those of `resolved_serving`.
         kv_precisions: What keys and values can be kept in; left out, anything.
         backward_per_layer_factor: Overhead of a layer's backward pass over that of its forward pass.
         loss_bytes_per_logit: What the loss of a training step reads and writes for each logit, both passes together,
@@ -93,6 +95,7 @@ class EngineProfile(Profile):
     length_skew: Annotated[float, Field(strict=True, ge=1, le=100)] | None = None
     gpu_memory_utilization: Fraction
     memory_context: NonNegativeBytes
+    defaults: ServingDefaults | None = None
     kv_precisions: Annotated[tuple[DType, ...], Field(min_length=1)] | None = None
     backward_per_layer_factor: Annotated[float, Field(strict=True, gt=0, le=100)]
     elementwise: Annotated[float, Field(strict=True, gt=0, le=100)] | None = None

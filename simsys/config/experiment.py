@@ -14,22 +14,16 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveInt, PrivateAttr, model_validator
 
-from simsys.config.base import CommunicationPattern, FrozenModel, invalid
+from simsys.config.base import FrozenModel, invalid, invalid_at
 from simsys.config.cluster import HardwareConfig, NetworkConfig
 from simsys.config.hardware import own_folders
 from simsys.config.parallelism import ParallelismConfig
-from simsys.config.serving_options import AutoscalingConfig, DisaggregatedConfig, LoraConfig, SpeculativeConfig
+from simsys.config.serving import ServingConfig
 from simsys.config.training import TrainingConfig
 from simsys.config.workload import WorkloadConfig
-from simsys.units import Bytes, Fraction, NonNegativeSeconds, Seconds
+from simsys.units import NonNegativeSeconds, Seconds
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
-ServingPrecision = Literal["fp32", "fp16", "bf16", "fp8", "fp8_block", "int8", "fp4", "mxfp4", "int4"]
-CachePrecision = Literal["fp32", "fp16", "bf16", "fp8", "int8", "int4"]
-
-
-DEFAULT_SWAP_BYTES = 4.0 * 2**30
-"""Host memory of each GPU for preempted requests: the default of vLLM's ``--swap-space``."""
 
 
 class ModelConfig(FrozenModel):
@@ -68,118 +62,6 @@ class ModelConfig(FrozenModel):
                 "assume says how a Hugging Face configuration is read; write huggingface too or remove assume"
             )
         return self
-
-
-class ServingConfig(FrozenModel):
-    """An inference engine and its settings, named as in vLLM.
-
-    `precision` is that of the weights of linear layers: by default as a Hugging Face configuration says, else
-    ``bf16``. Those in ``int8``, ``int4`` or ``mxfp4`` are computed with in 16 bit, as are those in ``fp4`` on GPUs
-    without such arithmetic. ``fp8`` has a scale for each tensor or channel, ``fp8_block`` one for each block of
-    128 × 128, as in DeepSeek-V3 and Qwen3. Of a mixture of experts, 4 bit are those of the routed experts alone,
-    unless a configuration says otherwise.
-    `kv_precision` is that of the KV cache: by default as such a configuration says (16 bit if it says nothing of it),
-    else 16 bit, or that of weights in ``fp8`` or ``fp32``, or ``fp8`` beside weights in ``fp8_block`` or ``fp4``.
-    `cuda_graphs` says whether steps are replayed as graphs, be it only those without prompts (``decode_only``), and
-    `max_cudagraph_capture_size` of how many tokens at most; by default as the engine does.
-    With a `scheduler_recv_interval` above 1, the engine looks for new requests only so many decode steps after it last
-    did, after prompts, and when it has nothing to do (as in SGLang). With `batch_wait_timeout_iters`, prompts wait so
-    many decode steps for others, or until they and the decoding sequences have the share
-    `batch_wait_max_tokens_ratio` of `max_num_batched_tokens` (as in TensorRT-LLM).
-    With `async_scheduling`, the host prepares a step while the GPUs work on the one before, so that of its time only
-    what is longer shows; by default as the engine does.
-    `api_overhead` is what a request needs to the scheduler; by default as the engine does.
-    With `prefix_caching`, prompts that begin alike share KV blocks, as far as the workload says which do: by its
-    sessions and prefixes, or by the hash ids of a trace. `preemption` is what happens to the cache of a request that
-    has to make room: it is computed again, or swapped to the host, where each GPU has `swap_space`, by default 4 GiB.
-    """
-
-    other_names: ClassVar[Mapping[str, str]] = {
-        "tensor_parallel_size": "parallelism.tp_degree",
-        "pipeline_parallel_size": "parallelism.pp_stages",
-        "data_parallel_size": "parallelism.dp_degree",
-        "dtype": "precision",
-        "quantization": "precision",
-        "kv_cache_dtype": "kv_precision",
-        "enable_prefix_caching": "prefix_caching",
-        "enable_chunked_prefill": "scheduler",
-        "scheduling_policy": "scheduler",
-        "enforce_eager": "cuda_graphs",
-        "cudagraph_mode": "cuda_graphs",
-        "disable_overlap_schedule": "async_scheduling",
-        "cuda_graph_max_bs": "max_cudagraph_capture_size",
-        "max_batch_size": "max_num_seqs",
-        "max_num_tokens": "max_num_batched_tokens",
-        "long_prefill_token_threshold": "options.long_prefill_token_threshold",
-        "speculative_config": "speculative",
-        "num_speculative_tokens": "speculative.draft_tokens",
-    }
-
-    engine: str = "vllm"
-    scheduler: str = "chunked_prefill"
-    max_num_seqs: PositiveInt = 256
-    max_num_batched_tokens: PositiveInt = 2048
-    max_model_len: PositiveInt | None = None
-    block_size: PositiveInt = 16
-    gpu_memory_utilization: Fraction | None = None
-    precision: ServingPrecision | None = None
-    kv_precision: CachePrecision | None = None
-    cuda_graphs: bool | Literal["decode_only"] | None = None
-    max_cudagraph_capture_size: PositiveInt | None = None
-    scheduler_recv_interval: PositiveInt = 1
-    batch_wait_timeout_iters: NonNegativeInt = 0
-    batch_wait_max_tokens_ratio: Fraction | None = None
-    async_scheduling: bool | None = None
-    api_overhead: NonNegativeSeconds | None = None
-    speculative: SpeculativeConfig | None = None
-    lora: LoraConfig | None = None
-    communication_pattern: CommunicationPattern = "auto"
-    prefill: str = "llm_prefill"
-    decode: str = "llm_decode"
-    router: str = "round_robin"
-    router_options: dict[str, Any] = Field(default_factory=dict)
-    prefix_caching: bool = False
-    preemption: Literal["recompute", "swap"] = "recompute"
-    swap_space: Bytes | None = None
-    disaggregated: DisaggregatedConfig | None = None
-    autoscaling: AutoscalingConfig | None = None
-    stepping: bool = False
-    options: dict[str, Any] = Field(default_factory=dict)
-
-    @model_validator(mode="after")
-    def _budget_holds_the_batch(self) -> Self:
-        drafted = self.speculative.draft_tokens if self.speculative is not None else 0
-        if self.max_num_batched_tokens < self.max_num_seqs * (1 + drafted):
-            if drafted:
-                raise invalid(
-                    f"max_num_batched_tokens ({self.max_num_batched_tokens}) must be at least max_num_seqs x "
-                    f"(draft_tokens + 1), {self.max_num_seqs * (1 + drafted)}, since a step verifies every draft"
-                )
-            raise invalid(
-                f"max_num_batched_tokens ({self.max_num_batched_tokens}) must be at least max_num_seqs "
-                f"({self.max_num_seqs}), since every decoding sequence takes one token of a step"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _swaps_into_something(self) -> Self:
-        if self.swap_space is not None and self.preemption != "swap":
-            raise invalid("swap_space is for preemption: swap; write that too or remove swap_space")
-        return self
-
-    @model_validator(mode="after")
-    def _disaggregated_does_not_scale(self) -> Self:
-        if self.disaggregated is not None and self.autoscaling is not None:
-            raise invalid(
-                "disaggregated serving with autoscaling is not available, as it would have to weigh the two kinds of "
-                "replicas against each other; remove one of them"
-            )
-        return self
-
-    @property
-    def swap_bytes(self) -> float:
-        """Host memory of each GPU for preempted requests."""
-        return DEFAULT_SWAP_BYTES if self.swap_space is None else self.swap_space
 
 
 class SloConfig(FrozenModel):
@@ -296,12 +178,11 @@ class SimulationConfig(FrozenModel):
 
     @model_validator(mode="after")
     def _one_workload(self) -> Self:
-        if (self.training is None) == (self.serving is None):
-            raise invalid("a scenario has either training or serving")
-        if self.serving is not None and self.workload is None:
-            raise invalid("serving needs a workload: arrivals, prompt_tokens, output_tokens and num_requests")
-        if self.training is not None and (self.workload is not None or self.slo is not None):
-            raise invalid("workload and slo belong to serving, not to training")
+        if problem := self._incomplete():
+            raise invalid(problem)
+        for index, job in enumerate(self.jobs or ()):
+            if problem := self.job(job)._incomplete():
+                raise invalid_at(("jobs", index), f"job {job.name}: {problem}", job.name)
         if self.training is not None and self.simulation.save_detailed:
             raise invalid("simulation.save_detailed is about requests and belongs to serving, not to training")
         jobs = [self.job(job) for job in self.jobs or ()] or [self]
@@ -310,6 +191,17 @@ class SimulationConfig(FrozenModel):
                 "simulation.duration ends a serving run, but this is training; give training.num_iterations instead"
             )
         return self
+
+    def _incomplete(self) -> str:
+        """What the sections of a training or a serving lack, or have too many of; empty if they are as they should."""
+        if (self.training is None) == (self.serving is None):
+            common = "; of several jobs, it is that of jobs without a section of their own" if self.jobs else ""
+            return f"a scenario has either training or serving{common}"
+        if self.serving is not None and self.workload is None:
+            return "serving needs a workload: arrivals, prompt_tokens, output_tokens and num_requests"
+        if self.training is not None and (self.workload is not None or self.slo is not None):
+            return "workload and slo belong to serving, not to training"
+        return ""
 
     @model_validator(mode="after")
     def _jobs_told_apart(self) -> Self:

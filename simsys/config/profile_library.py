@@ -15,6 +15,7 @@ from simsys.config.profile_layers import Layer, Layers, fit_layer, profile_layer
 from simsys.config.validation import problem_at
 from simsys.data import data_folders
 from simsys.errors import ConfigError, UnknownNameError, UsageError
+from simsys.input_files import path_from
 
 SHIPPED = "hardware_profiles"
 """Name of the folder of profiles, below the shipped data and below a folder of the user's."""
@@ -93,7 +94,7 @@ def own_folders(folder: Path, profile_folder: str | None = None) -> tuple[Path, 
         profile_folder: Another folder, as a path that starts from there.
     """
     try:
-        root = (folder if profile_folder is None else folder / Path(profile_folder).expanduser()).resolve()
+        root = (folder if profile_folder is None else path_from(folder, profile_folder)).resolve()
     except (OSError, RuntimeError, ValueError):  # no such user, a circle of links, no path at all
         return ()
     shipped = data_folders(SHIPPED)[-1]
@@ -106,7 +107,7 @@ def no_profiles(profile_folder: str) -> str:
 
 
 def _holds_profiles(folder: Path) -> bool:
-    return any((folder / name).is_dir() for name in (*(f"{kind}s" for kind in get_args(Kind)), "fits"))
+    return any(os.path.isdir(folder / name) for name in (*(f"{kind}s" for kind in get_args(Kind)), "fits"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,7 @@ class ProfileLibrary:
         found: dict[str, Path] = {}
         for folder in folders:
             below = folder / f"{kind}s"
-            for name in sorted(os.listdir(below)) if below.is_dir() else ():
+            for name in sorted(os.listdir(below)) if os.path.isdir(below) else ():
                 if name.endswith(".yaml"):
                     found.setdefault(name[: -len(".yaml")].lower(), below / name)
         return cls(kind, folders, found)
@@ -194,7 +195,7 @@ class ProfileLibrary:
         before = self.folders[: self.folders.index(own)] if own in self.folders else []
         for folder in (*before, own):
             file = folder / "fits" / f"{self.kind}s" / path.name
-            if file.is_file():
+            if os.path.isfile(file):
                 fit = unchanged_document(file)
                 if not _is_fitted_to(fit, _KEPT_FROM.get()):
                     return fit

@@ -33,6 +33,7 @@ from simsys.ops import (
     HostWork,
     Operation,
     Overlapped,
+    Pass,
     Pipelined,
     Program,
     Recv,
@@ -128,6 +129,12 @@ class Executor(Clocks, ABC):
     may_repeat: ClassVar[bool] = False
     """Whether identical training iterations may be told instead of simulated."""
 
+    firsts_alike: bool | None = None
+    """Whether the first training iteration of each kind is like later ones: from another run, or noted by this one."""
+
+    joins_steps: ClassVar[bool] = False
+    """Whether equal steps of a collective that follow one another are carried out as one."""
+
     contention: str
     """How this level shares links, for results."""
 
@@ -216,14 +223,17 @@ class Executor(Clocks, ABC):
             for change in each.takes:
                 self.start(change)
             self.synchronize(op.rank)
-            for operation in each.run:
-                yield self.start(operation)
+            yield from self._carry_out(each)
             for given in each.gives:
                 self.start(given)
             if each.send is not None:
                 sent = self.start(each.send.of(micro_batch))
                 if each.waits:
                     yield sent
+
+    def _carry_out(self, each: Pass) -> Generator[Event, Any, None]:
+        for operation in each.run:
+            yield self.start(operation)
 
     def ranks(self) -> list[int]:
         """The ranks that run a process of their own."""
@@ -305,7 +315,13 @@ class Executor(Clocks, ABC):
             check_group(group, len(self._stand_in))
             members = {self._stand_in[rank] for rank in group.ranks}
             found = self._communicators[group] = Communicator(
-                group, len(members), self.platform.network, self.model.algorithm, self.env, self.images
+                group,
+                len(members),
+                self.platform.network,
+                self.model.algorithm,
+                self.env,
+                self.images,
+                joined=self.joins_steps,
             )
         return found
 

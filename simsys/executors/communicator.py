@@ -16,9 +16,11 @@ from simsys.collectives.choose import Choose, best
 from simsys.collectives.plan import Plan
 from simsys.executors.group_links import GroupLinks
 from simsys.executors.images import Images
+from simsys.executors.joined_steps import joined
 from simsys.executors.meeting import Meetings, Part, Turn
-from simsys.executors.meets import Meets, Use
+from simsys.executors.meets import Meets
 from simsys.executors.mirrors import AnyNetwork, in_lockstep, interfering, shifted
+from simsys.executors.uses import Use
 from simsys.parallel.layout import Group
 from simsys.platform.collisions import Collision
 from simsys.platform.environment import Callback, Environment
@@ -26,6 +28,7 @@ from simsys.platform.network import LockStep
 from simsys.platform.occupancy import Footprint
 from simsys.platform.schedule import Schedule
 from simsys.platform.traffic import Account
+from simsys.sums import ordered_sum
 
 
 class Recurring:
@@ -64,6 +67,7 @@ class Communicator:
         choose: Says which algorithms and protocols are worth comparing.
         env: The environment.
         images: Finds groups that do the same, which share links and whose bytes are counted.
+        joined: Whether equal steps that follow one another are carried out as one (`simsys.executors.joined_steps`).
     """
 
     def __init__(
@@ -74,6 +78,8 @@ class Communicator:
         choose: Choose,
         env: Environment,
         images: Images | None = None,
+        *,
+        joined: bool = False,
     ) -> None:
         self.group = group
         self.members = members
@@ -86,7 +92,7 @@ class Communicator:
         found = images or Images({rank: rank for rank in group.ranks})
         self.links = GroupLinks(group, network, found.shifts(group.ranks))
         self._span = _span([network.node_of(rank) for rank in group.ranks])
-        self._network, self._choose, self._env = network, choose, env
+        self._network, self._choose, self._env, self._joined = network, choose, env, joined
         self._plans: dict[CollectiveKind, Sequence[Plan]] = {}
         self._chosen: dict[tuple[CollectiveKind, float], Plan] = {}
         self._interfering: dict[tuple[str, CollectiveKind], Sequence[int]] = {}
@@ -183,7 +189,7 @@ class Communicator:
         found = self._recurring.get(key)
         if found is None:
             steps = self.steps_alone(kind, nbytes)
-            schedule = self._network.schedule(_mirrored(steps, self.links.shifts))
+            schedule = self._schedule(steps, self.links.shifts)
             seconds = partial(self.seconds, kind, nbytes)
             found = self._recurring[key] = Recurring(self.account(kind, nbytes), nbytes, schedule, seconds)
         return found
@@ -198,10 +204,15 @@ class Communicator:
                 found = [(self.links.shifts, self.recurring(kind, nbytes).start)]
             else:
                 steps = self.steps_alone(kind, nbytes)
-                found = [(each, self._network.schedule(_mirrored(steps, each)).start) for each in classes]
+                found = [(each, self._schedule(steps, each).start) for each in classes]
                 found[0] = classes[0], self._counting(kind, nbytes, found[0][1])
             self._parts[key] = found
         return found
+
+    def _schedule(self, steps: Sequence[LockStep], shifts: Sequence[int]) -> Schedule[Any]:
+        """The steps of some mirrors on the links."""
+        steps = _mirrored(steps, shifts)
+        return self._network.schedule(joined(self._network, steps) if self._joined else steps)
 
     def _counting(
         self, kind: CollectiveKind, nbytes: float, start: Callable[[Callback], None]
@@ -228,8 +239,11 @@ class Communicator:
         found = self._uses.get(key)
         if found is None:
             splits = len(self.lockstep(kind, nbytes, self._env._now)) > 1
-            pairs, name = self.links.all_pairs(plan.algorithm, kind), f"{self.group.axis} {kind}"
-            found = self._uses[key] = meets.use(name, pairs, self.links.shifts, splits=splits)
+            steps, name = self.links.transfers(plan.algorithm, kind), f"{self.group.axis} {kind}"
+            waits = self.group.ranks[0] if self.members == 1 else None
+            found = self._uses[key] = meets.use(
+                name, steps, self.links.shifts, user=self.group.ranks, waits=waits, splits=splits
+            )
         return found
 
     # ---- mean loads of links
@@ -244,7 +258,8 @@ class Communicator:
     def steps(self, kind: CollectiveKind, nbytes: float) -> tuple[int, float]:
         """How many steps such a collective has, and the bytes of one transfer in each, added up."""
         phases = self.links.phases(self.algorithm(kind, nbytes), kind)
-        return sum(phase.repeat for phase in phases), nbytes * sum(phase.repeat * phase.fraction for phase in phases)
+        share = ordered_sum(phase.repeat * phase.fraction for phase in phases)
+        return sum(phase.repeat for phase in phases), nbytes * share
 
     def footprints(self) -> Iterable[Footprint]:
         """Those of all collectives that have loaded their links."""

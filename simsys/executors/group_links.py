@@ -41,10 +41,17 @@ class GroupLinks:
         ranks = self.group.ranks
         return [(ranks[src], ranks[dst]) for src, dst in phase.transfers]
 
+    def transfers(self, algorithm: Algorithm, kind: CollectiveKind) -> list[tuple[Pairs, float]]:
+        """The transfers that start together in some phase, and what share of the bytes each sends in all such."""
+        sent: dict[tuple[tuple[int, int], ...], float] = {}
+        for phase in self.phases(algorithm, kind):
+            sent[phase.transfers] = sent.get(phase.transfers, 0.0) + phase.repeat * phase.fraction
+        ranks = self.group.ranks
+        return [([(ranks[src], ranks[dst]) for src, dst in transfers], share) for transfers, share in sent.items()]
+
     def all_pairs(self, algorithm: Algorithm, kind: CollectiveKind) -> Pairs:
         """Every transfer of any phase once."""
-        phases = self.phases(algorithm, kind)
-        return list(dict.fromkeys(pair for phase in phases for pair in self.pairs(phase)))
+        return list(dict.fromkeys(pair for pairs, _ in self.transfers(algorithm, kind) for pair in pairs))
 
     def paths(self, algorithm: Algorithm, kind: CollectiveKind) -> tuple[Path, ...]:
         """For each phase, the slowest path on idle links."""

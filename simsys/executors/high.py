@@ -8,7 +8,7 @@ from typing import Any
 from simpy.events import Event
 
 from simsys.executors.carried import CarriedTransfers
-from simsys.executors.steps.pass_queue import PassQueue, PipelineRun
+from simsys.executors.steps.pass_queue import Line, PassQueue, PipelineRun
 from simsys.executors.steps.pass_run import PassRuns
 from simsys.ops import Compute, Forward, Pipelined, Send
 from simsys.parallel.layout import Group
@@ -23,6 +23,7 @@ class HighDetail(CarriedTransfers):
         super().__init__(*args, **kwargs)
         self._queues: dict[Group, PassQueue] = {}
         self._messages: dict[tuple[Group, Group, float], Schedule[Any]] = {}
+        self._lines: dict[tuple[Group, Group], Line] = {}
 
     @staticmethod
     def stand_in(role: Sequence[int], rank: int) -> int:
@@ -58,6 +59,10 @@ class HighDetail(CarriedTransfers):
             found = self._queues[team] = PassQueue(self.env, PassRuns(self, team))
         return found
 
+    def stage_pass(self, op: Forward, ready_s: float | None = None) -> Event:
+        """In the order in which the batches reach the stage."""
+        return self.pass_queue(op.team).add(op, ready_s)
+
     def hand_on(self, op: Pipelined, stage: int, arrived: Callback) -> None:
         """Send the hidden states from each rank of a stage to its neighbour in the next."""
         nbytes = self.handed_on_bytes(op, stage)
@@ -69,7 +74,7 @@ class HighDetail(CarriedTransfers):
             found = self._messages[key] = self.platform.network.schedule(steps)
         for src, dst in pairs:
             self.platform.network.traffic.between(src, dst).nbytes += nbytes
-        found.start(arrived)
+        self._lines.setdefault(key[:2], Line()).send(found.start, arrived)
 
     def carry(self, op: Send) -> Event:
         """Its own message; every rank sends for itself."""

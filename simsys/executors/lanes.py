@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from simpy.events import Event
+
 from simsys.executors.images import Images
-from simsys.executors.meets import Meets, Use
+from simsys.executors.meets import Meets
 from simsys.executors.mirrors import AnyNetwork, in_lockstep, interfering, shifted
+from simsys.executors.uses import Use
 from simsys.parallel.layout import Group
 from simsys.platform.network import Pairs
 
@@ -24,7 +27,9 @@ class Lanes:
         self._network, self._images = network, images
         self._messages: dict[tuple[int, int], Any] = {}
         self._between: dict[tuple[Group, Group], Any] = {}
+        self._carried: dict[tuple[int, int], Any] = {}
         self._uses: dict[tuple[int, int], Use] = {}
+        self._pairs: dict[tuple[int, int], Pairs] = {}
 
     def message_s(self, src: int, dst: int, nbytes: float, start_s: float) -> float:
         """Time of a message from one rank to another that departs at `start_s`, as do those of its mirrors."""
@@ -42,12 +47,27 @@ class Lanes:
             steps = [([(src, dst)], 1e6, 1, 0.0)]
             apart = interfering(self._network, [(src, dst)], shifts) is not shifts
             splits = not apart and len(in_lockstep(self._network, steps, shifts, 0.0)) > 1
-            found = self._uses[src, dst] = meets.use("messages", [(src, dst)], shifts, splits=splits)
+            transfers = [([(src, dst)], 1.0)]
+            found = self._uses[src, dst] = meets.use(
+                "messages", transfers, shifts, user=(src, dst), waits=dst, splits=splits
+            )
         return found
 
-    def pairs(self, src: int, dst: int) -> Pairs:
+    def carry(self, src: int, dst: int, nbytes: float) -> Event:
+        """Put a message and all of its mirrors on the links."""
+        if not nbytes:
+            return self._network.carry(self._all(src, dst), nbytes)
+        found = self._carried.get((src, dst))
+        if found is None:
+            found = self._carried[src, dst] = self._network.prepare(self._all(src, dst))
+        return self._network.begin(found, nbytes)
+
+    def _all(self, src: int, dst: int) -> Pairs:
         """A message and all of its mirrors."""
-        return shifted([(src, dst)], self._images.shifts((src, dst)))
+        found = self._pairs.get((src, dst))
+        if found is None:
+            found = self._pairs[src, dst] = shifted([(src, dst)], self._images.shifts((src, dst)))
+        return found
 
     def between_s(
         self, source: Group, target: Group, pairs: Sequence[tuple[int, int]], nbytes: float, start_s: float

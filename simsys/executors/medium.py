@@ -14,13 +14,13 @@ from simsys.executors.ahead import ComputeAhead
 from simsys.executors.closed_forms import ClosedForms
 from simsys.executors.iterations.memory_use import MemoryUse, memory_use
 from simsys.executors.iterations.pass_times import PassTimes
-from simsys.executors.iterations.programs import Course, Outcome, ProgramMeeting, StuckError, longest_paths
-from simsys.executors.meets import Use
-from simsys.executors.steps.pipeline_cost import Stages
-from simsys.executors.steps.pipeline_jump import Pipeline, PipelineJump
-from simsys.executors.steps.step_log import StepLog
+from simsys.executors.iterations.programs import Course, Messages, Outcome, ProgramMeeting, StuckError, longest_paths
 from simsys.executors.steps.closed_form import ClosedFormRuns
 from simsys.executors.steps.passes import PassOn
+from simsys.executors.steps.pipeline_cost import Channels, Stages
+from simsys.executors.steps.pipeline_jump import Pipeline, PipelineJump
+from simsys.executors.steps.step_log import StepLog
+from simsys.executors.uses import Use
 from simsys.model.work import Work
 from simsys.ops import Collective, Compute, Forward, HostWork, Operation, Pass, PassOperation, Pipelined, Program, Send
 from simsys.parallel.layout import Group
@@ -45,6 +45,7 @@ class MediumDetail(ComputeAhead, ClosedForms):
         self._uses: dict[int, tuple[object, MemoryUse]] = {}  # by identity of the passes, which it holds
         self._meets: dict[int, tuple[object, bool]] = {}  # likewise
         self._pipelines: dict[int, Pipeline] = {}  # by rank
+        self.channels = Channels()
         self._hops_s: dict[tuple[int, int, float], float] = {}
         self._latest: deque[tuple[Device, float, float]] = deque(maxlen=MOST_UNDER_WAY)  # passes: when they end, work
         self._as_of_s, self._epoch = 0.0, 0  # when the programs began whose passes are being timed
@@ -84,7 +85,8 @@ class MediumDetail(ComputeAhead, ClosedForms):
         for stage, each in enumerate(op.passes):
             end_s = self._pass_after(each, end_s)
             if stage + 1 < len(op.passes):
-                end_s += self._hand_on(op, stage, end_s)
+                channel = self.channels.between(each.team, op.passes[stage + 1].team)
+                end_s = channel.arrival_s(end_s, self._hand_on(op, stage, end_s))
         return At(self.env, end_s)
 
     def _pass_after(self, op: Forward, ready_s: float) -> float:
@@ -176,14 +178,23 @@ class MediumDetail(ComputeAhead, ClosedForms):
     def _note_uses(self, meeting: ProgramMeeting, outcome: Outcome) -> None:
         """Note when programs are on which links: messages one by one, collectives for how long they take in all."""
         for rank, course in outcome.courses.items():
-            for each in course.times.exchanges.values():
-                use = self.communicator(each.op.group).use(each.op.kind, each.op.nbytes, self.meets)
-                self.meets.note(use, meeting.ready_s[rank], course.end_s, each.alone_s + each.beside_s)
-        messages: dict[Use, tuple[list[float], float]] = {}
-        for (src, dst, _), (departures_s, seconds) in outcome.departures.items():
-            found = messages.setdefault(self.lanes.use(src, dst, self.meets), ([], seconds))
-            found[0].extend(departures_s)
-        self.meets.note_messages((use, *each) for use, each in messages.items() if each[0])
+            self.note_exchanges(course.times, meeting.ready_s[rank], course.end_s)
+        messages: dict[Use, Messages] = {}
+        for (src, dst, _), each in outcome.messages.items():
+            messages.setdefault(self.lanes.use(src, dst, self.meets), Messages(each.seconds)).add(each)
+        self.meets.note_messages(
+            (use, each.departures_s, each.seconds, each.exposed_s())
+            for use, each in messages.items()
+            if each.departures_s
+        )
+
+    def note_exchanges(self, times: PassTimes, start_s: float, end_s: float) -> None:
+        """Note the collectives of one rank's passes, which come one after another."""
+        uses = [
+            (self.communicator(each.op.group).use(each.op.kind, each.op.nbytes, self.meets), each)
+            for each in times.exchanges.values()
+        ]
+        self.meets.note_in_turn([(use, each.seconds, each.exposed_s) for use, each in uses], start_s, end_s)
 
     def _undisturbed(self, meeting: ProgramMeeting) -> Outcome:
         """Follow the programs on hardware that stays as it is now; raises StuckError if it does not."""
@@ -232,18 +243,18 @@ class MediumDetail(ComputeAhead, ClosedForms):
         if found is None:
             found = self._times_of[each] = PassTimes()
             for op in each.run:
-                self._add(op, found)
+                self.add_to(found, op)
         return found
 
-    def _add(self, op: PassOperation, times: PassTimes) -> None:
+    def add_to(self, times: PassTimes, op: PassOperation) -> None:
+        """Count an operation of a pass."""
         if isinstance(op, Compute):
             times.compute(*self.conditions.costs(op, self._as_of_s))
         elif isinstance(op, Collective):
             times.exchange(op, self._collective_seconds(op))
         else:
             compute_s = times.compute(*self.conditions.costs(op.compute, self._as_of_s))
-            exchange_s = self._collective_seconds(op.collective)
-            times.exchange(op.collective, max(0.0, exchange_s - compute_s), min(compute_s, exchange_s))
+            times.exchange(op.collective, self._collective_seconds(op.collective), compute_s)
 
     def _collective_seconds(self, op: Collective) -> float:
         return self.communicator(op.group).seconds(op.kind, op.nbytes, self._as_of_s)
@@ -256,26 +267,31 @@ class MediumDetail(ComputeAhead, ClosedForms):
         return found
 
     def _tell(self, op: Program, start_s: float, course: Course) -> None:
-        """Tell the probes sums, one after another: computation, communication along each axis, waiting.
+        """Tell the probes sums, and then of waiting; all messages are told as one that arrives with the last."""
+        now_s = self.tell_times(op.rank, op.name, course.times, start_s)
+        if course.message_s:
+            message = next(each.send for each in op.passes if each.send is not None)
+            for hook in self.probes.operation:
+                hook(message, course.last_s - course.message_s, course.last_s)
+        awaited = next((each.receive for each in op.passes if each.receive is not None), None)
+        if course.waited_s and awaited is not None:  # else for its own messages to arrive, which were told
+            for wait_hook in self.probes.waited:
+                wait_hook(awaited, now_s, course.end_s - course.in_flight_s, course.end_s)
 
-        What of the communication is hidden ends with the computation; all messages are told as one that arrives with
-        the last.
+    def tell_times(self, rank: int, name: str, times: PassTimes, start_s: float) -> float:
+        """Tell the probes of computation and of communication along each axis, one after another; say when that ends.
+
+        What of the communication is hidden ends with the computation.
         """
-        now_s = computed_s = start_s + course.times.compute_s
-        told: list[tuple[Operation, float, float]] = [(Compute(op.rank, Work(), op.name), start_s, computed_s)]
-        for each in course.times.exchanges.values():
+        now_s = computed_s = start_s + times.compute_s
+        told: list[tuple[Operation, float, float]] = [(Compute(rank, Work(), name), start_s, computed_s)]
+        for each in times.exchanges.values():
             if each.beside_s:
                 told.append((each.op, computed_s - each.beside_s, computed_s))
             if each.alone_s:
                 told.append((each.op, now_s, now_s + each.alone_s))
                 now_s += each.alone_s
-        if course.message_s:
-            message = next(each.send for each in op.passes if each.send is not None)
-            told.append((message, course.last_s - course.message_s, course.last_s))
         for one in told:
             for hook in self.probes.operation:
                 hook(*one)
-        if course.waited_s:
-            awaited = next(each.receive for each in op.passes if each.receive is not None)
-            for wait_hook in self.probes.waited:
-                wait_hook(awaited, now_s, course.end_s - course.in_flight_s, course.end_s)
+        return now_s

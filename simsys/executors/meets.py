@@ -7,79 +7,18 @@ and for how long those that share links are under way together.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from simsys.executors.mirrors import AnyNetwork, shifted
-from simsys.platform.flow_set import Floats
+from simsys.executors.uses import FULL, Delays, Needs, Sent, Use, Window, lost_speeds, together_s, too_many
 from simsys.platform.network import Pairs
+from simsys.sums import ordered_sum
 
 _IDLE = 1e-3
 """Of a link's bandwidth: transfers that need no more are not counted on it."""
-FULL = 1.0 + 1e-9
-"""Of a link's bandwidth, but for roundings."""
-
-Needs = dict[int, float]
-"""What transfers need of each link, by its number, as a share of its bandwidth."""
-
-
-class _Window(NamedTuple):
-    """When transfers are under way: for `busy_s` between two moments, as was said by a note of that number."""
-
-    start_s: float
-    end_s: float
-    busy_s: float
-    noted: int
-
-
-@dataclass(eq=False)
-class Use:
-    """Transfers of some ranks and their mirrors, whatever their size.
-
-    Args:
-        name: What to call them.
-        needs: By link, the share of its bandwidth that they need for their full speed; at most 1.
-        splits: Whether mirrors fall out of step with each other.
-    """
-
-    name: str
-    needs: Needs
-    splits: bool = False
-    near: list[tuple[Use, bool]] = field(default_factory=list)
-    """Others that use the same links, and whether these are too narrow for both."""
-    windows: deque[_Window] = field(default_factory=deque)
-    """When they are under way, as far as that is not over, in order."""
-
-    def beside(self, start_s: float, end_s: float, busy_s: float, noted: int) -> float:
-        """For how long they are under way together with others, apart from what the same note has said."""
-        both_s = 0.0
-        for window in reversed(self.windows):
-            if window.end_s <= start_s:
-                break
-            if window.noted != noted:
-                within_s = min(end_s, window.end_s) - max(start_s, window.start_s)
-                both_s += max(0.0, min(within_s, busy_s, window.busy_s))
-        return both_s
-
-    def add(self, window: _Window, now_s: float) -> None:
-        """They are under way again; what is over by now is forgotten."""
-        windows = self.windows
-        while windows and windows[0].end_s <= now_s:
-            windows.popleft()
-        last = windows[-1] if windows else None
-        if last is not None and window.start_s <= last.end_s and window.noted != last.noted:
-            windows[-1] = _Window(
-                min(last.start_s, window.start_s),
-                max(last.end_s, window.end_s),
-                last.busy_s + window.busy_s,
-                window.noted,
-            )
-        else:
-            windows.append(window)
 
 
 class Meets:
@@ -92,121 +31,208 @@ class Meets:
 
     def __init__(self, network: AnyNetwork, now: Callable[[], float]) -> None:
         self._network, self._now = network, now
+        self.in_turn = network.in_turn
+        """Whether links serve transfers in turn. Then who waits for whom depends on the very moments, so all that is
+        lost is taken to be waited for, by all."""
         self._notes = 0
         self._users: dict[int, list[Use]] = {}
         self.busy_s = 0.0
         """Time that transfers have taken, added up."""
-        self.together_s = 0.0
-        """Time that transfers which hinder each other are under way together, added up over pairs."""
+        self._delays = Delays()
         self.noted_s = 0.0
         """Until when transfers have been noted."""
         self.out_of_step: Use | None = None
         """Transfers of which mirrors would not go on in step."""
         self.pairs: dict[tuple[str, str], float] = {}
         """The same time by the names of the two."""
-        self._met: tuple[float, Use, Use] | None = None
+        self._waited_s: dict[tuple[Use, Use], tuple[float, float]] = {}  # likewise
 
-    def use(self, name: str, pairs: Pairs, shifts: Sequence[int], *, splits: bool = False) -> Use:
+    @property
+    def together_s(self) -> float:
+        """How much later a rank is because transfers lose time to each other that it waits for; the most of any."""
+        return self._delays.most_s
+
+    def use(
+        self,
+        name: str,
+        steps: Iterable[tuple[Pairs, float]],
+        shifts: Sequence[int],
+        *,
+        user: tuple[int, ...] = (),
+        waits: int | None = None,
+        splits: bool = False,
+    ) -> Use:
         """Transfers between some ranks, and of their mirrors.
 
         Args:
             name: What to call them.
-            pairs: Source and destination of each.
+            steps: Source and destination of those that start together, and what share of the bytes each sends.
             shifts: The mirrors, themselves (0) included.
+            user: The ranks of the group whose they are, or source and destination of messages.
+            waits: The simulated rank that waits for them; none if several do.
             splits: Whether mirrors fall out of step.
         """
-        made = Use(name, self.needs(shifted(pairs, shifts)), splits)
-        users = dict.fromkeys(user for link in made.needs for user in self._users.get(link, ()))
-        for other in users:
-            narrow = self._narrow(made, other)
-            made.near.append((other, narrow))
-            other.near.append((made, narrow))
+        needs, shares = self._needs_of_steps([(shifted(pairs, shifts), sent) for pairs, sent in steps])
+        made = Use(name, needs, shares, user, None if self.in_turn else waits, splits, len(shifts))
+        for other in dict.fromkeys(other for link in made.needs for other in self._users.get(link, ())):
+            mine, others = self._lost_shares(made, other)
+            made.near.append((other, mine, others))
+            other.near.append((made, others, mine))
         for link in made.needs:
             self._users.setdefault(link, []).append(made)
         return made
 
+    def _needs_of_steps(self, steps: Iterable[tuple[Pairs, float]]) -> tuple[Needs, Mapping[int, float]]:
+        """What steps that follow one another need of each link, at most, and for what share of the time."""
+        most: Needs = {}
+        used_s: dict[int, float] = {}
+        total_s = 0.0
+        for pairs, sent in steps:
+            seconds = sent / self._network.idle_path(pairs)[1]
+            total_s += seconds
+            for link, need in self.needs(pairs).items():
+                most[link] = max(need, most.get(link, 0.0))
+                used_s[link] = used_s.get(link, 0.0) + seconds
+        return most, {link: seconds / total_s if total_s else 1.0 for link, seconds in used_s.items()}
+
     def needs(self, pairs: Pairs) -> Needs:
-        """What transfers need of each link if each goes as fast as it could alone, as a share of its bandwidth."""
+        """What transfers of equal size need of each link, as a mean share of its bandwidth until the last is through.
+
+        All of them start together, and those that are through wait for the slowest, as in the steps of a collective.
+        """
         network, needs = self._network, dict[int, float]()
+        _, slowest = network.idle_path(pairs)
         for src, dst in pairs:
-            links = [part for hop in network.way(src, dst) for part in hop]
-            alone = min((network.bytes_per_s(link) / share for link, share in links), default=0.0)
-            for link, share in links:
-                needs[link] = needs.get(link, 0.0) + alone * share / network.bytes_per_s(link)
-        return {link: min(1.0, need) for link, need in needs.items() if need > _IDLE or network.in_turn}
+            for link, share in (part for hop in network.way(src, dst) for part in hop):
+                needs[link] = needs.get(link, 0.0) + slowest * share / network.bytes_per_s(link)
+        return {link: min(1.0, need) for link, need in needs.items() if need > _IDLE or self.in_turn}
 
-    def _narrow(self, one: Use, other: Use) -> bool:
-        """Whether some link is too narrow for both; one that serves in turn always is."""
-        few, many = sorted((one.needs, other.needs), key=len)
-        return self._network.in_turn or any(link in many and few[link] + many[link] > FULL for link in few)
+    def _lost_shares(self, one: Use, other: Use) -> tuple[float, float]:
+        """What shares of their time two lose to each other on the link that is worst for them.
 
-    def note(self, use: Use, start_s: float, end_s: float, busy_s: float | None = None) -> None:
-        """Transfers are under way from `start_s` to `end_s`, or for `busy_s` in between."""
+        Where links serve in turn, one of them waits as long as the other goes on.
+        """
+        if self.in_turn:
+            return 0.5, 0.5
+        most = 0.0, 0.0
+        for link in one.needs.keys() & other.needs.keys():
+            lost = lost_speeds(one.needs[link], other.needs[link])
+            share = min(one.shares[link], other.shares[link])
+            most = max(most, (share * lost[0], share * lost[1]), key=ordered_sum)
+        return most
+
+    def note(
+        self, use: Use, start_s: float, end_s: float, busy_s: float | None = None, exposed_s: float | None = None
+    ) -> None:
+        """Transfers are under way from `start_s` to `end_s`, or for `busy_s` in between.
+
+        Args:
+            use: The transfers.
+            start_s: When they begin.
+            end_s: When they end.
+            busy_s: For how long they are under way; if not all the time.
+            exposed_s: For how much of that they are waited for; if not always.
+        """
+        busy_s = end_s - start_s if busy_s is None else busy_s
+        self.note_in_turn([(use, busy_s, busy_s if exposed_s is None else exposed_s)], start_s, end_s)
+
+    def note_in_turn(self, uses: Iterable[tuple[Use, float, float]], start_s: float, end_s: float) -> None:
+        """Transfers of one rank, of which none begins before another has ended.
+
+        Args:
+            uses: Each, for how long it is under way (s), and for how much of that it is waited for.
+            start_s: When the first begins.
+            end_s: When the last ends.
+        """
         self._notes += 1
-        self._note(use, start_s, end_s, end_s - start_s if busy_s is None else busy_s)
+        for use, busy_s, exposed_s in uses:
+            self._note(use, start_s, end_s, busy_s, exposed_s)
 
-    def note_messages(self, messages: Iterable[tuple[Use, Sequence[float], float]]) -> None:
-        """Messages of a program are under way: for each use, when they depart, and how long each takes (s)."""
+    def note_messages(self, messages: Iterable[tuple[Use, Sequence[float], float, float]]) -> None:
+        """Messages of a program are under way.
+
+        Args:
+            messages: For each use, when they depart, how long each takes, and how long they are waited for in all (s).
+        """
         self._notes += 1
-        noted = [(use, np.sort(np.array(departures_s)), seconds) for use, departures_s, seconds in messages]
-        for place, (use, departures_s, seconds) in enumerate(noted):
-            self._meet(use, use, float(np.maximum(0.0, seconds - np.diff(departures_s)).sum()))
-            for other, other_departures_s, other_seconds in noted[:place]:
-                if (other, True) in use.near:
-                    both_s = _both_s(departures_s, seconds, other_departures_s, other_seconds)
-                    self._meet(use, other, both_s)
-            start_s, end_s = float(departures_s[0]), float(departures_s[-1]) + seconds
-            self._note(use, start_s, end_s, min(end_s - start_s, len(departures_s) * seconds))
+        noted = [
+            (Sent.of(departures_s, seconds, math.inf if self.in_turn else exposed_s), use)
+            for use, departures_s, seconds, exposed_s in messages
+        ]
+        for place, (sent, use) in enumerate(noted):
+            own_s = float(np.maximum(0.0, sent.seconds - np.diff(sent.departures_s)).sum())
+            self._meet(use, use, (sent.exposed * own_s, 0.0))
+            for others, other in noted[:place]:
+                shares = next((each[1:] for each in use.near if each[0] is other), (0.0, 0.0))
+                both_s = together_s(sent, others) if any(shares) else 0.0
+                self._meet(use, other, (both_s * shares[0] * sent.exposed, both_s * shares[1] * others.exposed))
+            start_s, end_s = float(sent.departures_s[0]), float(sent.departures_s[-1]) + sent.seconds
+            busy_s = min(end_s - start_s, len(sent.departures_s) * sent.seconds)
+            self._note(use, start_s, end_s, busy_s, sent.exposed * busy_s)
 
-    def _note(self, use: Use, start_s: float, end_s: float, busy_s: float) -> None:
+    def _note(self, use: Use, start_s: float, end_s: float, busy_s: float, exposed_s: float) -> None:
         self.noted_s = max(self.noted_s, end_s)
         self.busy_s += busy_s
+        exposed = 1.0 if self.in_turn else min(1.0, exposed_s / busy_s) if busy_s else 0.0
         if use.splits:
             self.out_of_step = use
         beside: list[Use] = []
-        for other, narrow in use.near:
-            both_s = other.beside(start_s, end_s, busy_s, self._notes)
-            if both_s and narrow:
-                self._meet(use, other, both_s)
+        for other, mine, others in use.near:
+            both_s, other_exposed_s = other.beside(start_s, end_s, busy_s, self._notes)
+            if both_s and (mine or others):
+                self._meet(use, other, (mine * exposed * both_s, others * other_exposed_s))
             elif both_s:
                 beside.append(other)
-        if len(beside) > 1 and _too_many([use, *beside]):
-            self._meet(use, beside[0], busy_s)
-        use.add(_Window(start_s, end_s, busy_s, self._notes), self._now())
+        if len(beside) > 1 and too_many([use, *beside]):
+            self._meet(use, beside[0], (busy_s, 0.0))
+        use.add(Window(start_s, end_s, busy_s, exposed, self._notes), self._now())
 
-    def _meet(self, one: Use, other: Use, both_s: float) -> None:
-        if both_s > 0.0:
-            self.together_s += both_s
+    def _meet(self, one: Use, other: Use, waited_s: tuple[float, float]) -> None:
+        if any(waited_s):
+            self._delays.add(one, other, waited_s)
             names = one.name, other.name
-            self.pairs[names] = self.pairs.get(names, 0.0) + both_s
-            if self._met is None or both_s > self._met[0]:
-                self._met = both_s, one, other
+            self.pairs[names] = self.pairs.get(names, 0.0) + ordered_sum(waited_s)
+            before_s = self._waited_s.get((one, other), (0.0, 0.0))
+            self._waited_s[one, other] = before_s[0] + waited_s[0], before_s[1] + waited_s[1]
+
+    def hindering(self, slight_s: float) -> set[tuple[int, ...]]:
+        """Whose transfers lose time to others, but for those that delay no rank by more than `slight_s` together."""
+        found, left = set[tuple[int, ...]](), Delays()
+        for (one, other), waited_s in sorted(self._waited_s.items(), key=lambda item: ordered_sum(item[1])):
+            left.add(one, other, waited_s)
+            if left.most_s > slight_s:
+                found |= {one.user, other.user}
+        return found
+
+    def able(self, others: Sequence[Meets] | None = None) -> set[tuple[int, ...]]:
+        """Whose transfers lose time if others are under way at the same time, whether they were so far or not.
+
+        Args:
+            others: Those of other jobs, in place of others of the same job.
+        """
+        uses = {use for users in self._users.values() for use in users}
+        if others is None:
+            return {use.user for use in uses if use.splits or use.can_lose()}
+        loads: dict[int, float] = {}
+        for other in others:
+            for link, users in other._users.items():
+                loads[link] = loads.get(link, 0.0) + max(use.needs[link] for use in users)
+        full = 0.0 if self.in_turn else FULL
+        return {
+            use.user
+            for use in uses
+            if any(link in loads and need + loads[link] > full for link, need in use.needs.items())
+        }
+
+    def mirrored(self, users: Collection[tuple[int, ...]]) -> bool:
+        """Whether the transfers of some users are simulated for their mirrors too."""
+        return any(use.mirrors > 1 and use.user in users for found in self._users.values() for use in found)
 
     def narrowest(self) -> str:
-        """The link, for people, that is too narrow for those that meet longest, or for mirrors; empty if none do."""
-        _, one, other = self._met or (0.0, self.out_of_step, self.out_of_step)
+        """The link, for people, that is too narrow for those that lose most, or for mirrors; empty if none do."""
+        worst = max(self._waited_s, key=lambda pair: ordered_sum(self._waited_s[pair]), default=None)
+        one, other = worst or (self.out_of_step, self.out_of_step)
         if one is None or other is None:
             return ""
         both = [link for link in one.needs if link in other.needs]
         return self._network.link_name(max(both, key=lambda link: one.needs[link] + other.needs[link]))
-
-
-def _too_many(uses: Sequence[Use]) -> bool:
-    """Whether links that are wide enough for any two of some uses are too narrow for all."""
-    needs: dict[int, float] = {}
-    for use in uses:
-        for link, need in use.needs.items():
-            needs[link] = needs.get(link, 0.0) + need
-    return any(need > FULL for need in needs.values())
-
-
-def _both_s(starts_s: Floats, seconds: float, others_s: Floats, other_seconds: float) -> float:
-    """How long intervals of two kinds overlap; each kind is given by its sorted starts and the length of each."""
-    first = np.searchsorted(others_s, starts_s - other_seconds, side="right")
-    last = np.searchsorted(others_s, starts_s + seconds, side="left")
-    total_s = 0.0
-    for place in np.nonzero(last > first)[0]:
-        start_s = float(starts_s[place])
-        for other_s in others_s[first[place] : last[place]].tolist():
-            total_s += max(0.0, min(start_s + seconds, other_s + other_seconds) - max(start_s, other_s))
-    return total_s

@@ -21,6 +21,7 @@ from simsys.executors.steps.segment_cost import SegmentTime
 from simsys.ops import Forward, Pipelined
 from simsys.parallel.layout import Group
 from simsys.platform.environment import At, Callback
+from simsys.sums import ordered_sum
 
 Stretches = Sequence[tuple[int, list[SegmentTime]]]
 """Parts of a model: how often each repeats, and its segments."""
@@ -67,7 +68,7 @@ class MacroOperations(ComputeAhead, MixedDetail):
         """All computation first."""
         compute_s, exchanges, communicator = 0.0, list[Phase](), self.communicator(op.team)
         for repeat, segments in stretches:
-            compute_s += repeat * sum(segment.compute_s for segment in segments)
+            compute_s += repeat * ordered_sum(segment.compute_s for segment in segments)
             exchanges += [
                 Phase(0.0, 0.0, communicator.recurring(each.kind, each.nbytes))
                 for each in segments

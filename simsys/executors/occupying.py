@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,13 +14,18 @@ from simsys.executors.communicator import Communicator
 from simsys.executors.medium import MediumDetail
 from simsys.executors.meeting import Part
 from simsys.executors.queued import QueuedCollectives
-from simsys.executors.steps.occupied import OccupiedRuns
 from simsys.executors.steps.closed_form import ClosedFormRuns
-from simsys.ops import Collective, Forward, Program, Send, Transfer
+from simsys.executors.steps.occupied import OccupiedRuns
+from simsys.executors.steps.pass_queue import Line, PipelineRun
+from simsys.executors.steps.passes import PassOn
+from simsys.ops import Collective, Forward, Pipelined, Program, Send, Transfer
 from simsys.parallel.layout import Group
+from simsys.parallel.passes import ForwardPass
 from simsys.platform.device import Device
-from simsys.platform.environment import At
+from simsys.platform.environment import At, Callback
+from simsys.platform.network import Pairs
 from simsys.platform.occupancy import Footprint
+from simsys.starter import Stepper
 
 SLIGHT, SLIGHT_IN_TURN = 0.02, 0.0005
 """Of the time of all who use shared links: if they lose less to each other, times are hardly in doubt. Links that
@@ -33,8 +39,7 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
     """Roles and macro operations as at medium, each of which occupies its links; takes the arguments of `Executor`.
 
     A stand-in's transfers occupy the links of all whom it stands for. Passes of programs are simulated one by one,
-    since when they end depends on others. What stages of a serving pipeline hand on is small, and takes the time of
-    idle links.
+    since when they end depends on others, and so are the steps of serving pipelines, stage by stage.
     """
 
     contention = "occupied links (max-min rates)"
@@ -45,6 +50,8 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
         self._lanes_taken: dict[tuple[Group, Group, int], Footprint] = {}
         self._passing: dict[Group, tuple[Device, float]] = {}  # what computes a pass, and its seconds of work
         self._latest_pass: dict[Group, Event] = {}
+        self._lines: dict[tuple[Group, Group], Line] = {}
+        self._stopped = False
 
     def warnings(self) -> list[str]:
         """Also that links were shared so much that the times are doubtful."""
@@ -66,7 +73,7 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
             if any(link in footprint.shares for footprint in communicator.footprints()):
                 yield f"{group.axis} groups of {group.size}"
         if any(link in footprint.shares for footprint in self._lanes_taken.values()):
-            yield "KV caches that are handed over"
+            yield "what teams hand over"
         if any(link in footprint.shares for footprint in self._footprints.values()):
             yield "messages"
 
@@ -104,7 +111,7 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
                 hook(op, started_s, self.env._now)
             arrived.succeed()
 
-        route = self._routes(op)
+        route = self._routes_between(op.source, op.target, op.pairs)
         seconds = self._transfer_seconds(op)
         self.platform.network.occupancy.start([(route, op.nbytes)], seconds, done, nbytes=op.nbytes)
         return arrived
@@ -145,9 +152,52 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
         burst = exchange_s / seconds
         self.platform.network.occupancy.start(parts, seconds, done, steps=steps, nbytes=sent_bytes, burst=burst)
 
+    def pipelined(self, op: Pipelined) -> Event:
+        """Pass by pass, since how long each takes depends on who uses its links."""
+        return PipelineRun(self, op).event
+
+    def pipeline(
+        self,
+        stages: Sequence[tuple[Group, ForwardPass]],
+        parts: int,
+        rank: int,
+        forward: PassOn,
+        done: Callable[[int], None],
+    ) -> Stepper:
+        """Step by step."""
+        return Executor.pipeline(self, stages, parts, rank, forward, done)
+
+    def stage_pass(self, op: Forward, ready_s: float | None = None) -> Event:
+        """After the one before on the stage; the host works beside the passes of other batches."""
+        if ready_s is None or ready_s <= self.env._now:
+            return Event(self.env) if self._stopped else self.forward(replace(op, host_s=0.0))
+        ended = Event(self.env)
+
+        def finish(_: Event) -> None:
+            ended.succeed()
+
+        def begin(_: Event) -> None:
+            self.stage_pass(op).callbacks.append(finish)
+
+        At(self.env, ready_s, begin)
+        return ended
+
+    def hand_on(self, op: Pipelined, stage: int, arrived: Callback) -> None:
+        """Occupy the routes of all ranks of the stage."""
+        seconds, send = self._hand_on(op, stage, self.env._now), self.handed_on(op, stage)
+        if send is None:
+            At(self.env, self.env._now, arrived)
+            return
+        ends = op.passes[stage].team, op.passes[stage + 1].team
+        parts = [(self._routes_between(*ends, op.transfers(stage)), send.nbytes)]
+        start = self.platform.network.occupancy.start
+        line = self._lines.setdefault(ends, Line())
+        line.send(lambda ended: start(parts, seconds, ended, nbytes=send.nbytes), arrived)
+
     def stop(self) -> None:
         """Passes under way keep their links to their end, but not the GPUs."""
         super().stop()
+        self._stopped = True
         for device, compute_s in self._passing.values():
             device.busy_s -= compute_s
         self._passing.clear()
@@ -160,13 +210,13 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
         """Run the passes one by one."""
         return Executor.program(self, op)
 
-    def _routes(self, op: Transfer) -> Footprint:
-        """Those of all messages."""
-        key = op.source, op.target, self.platform.network.epoch(self.env._now)
+    def _routes_between(self, source: Group, target: Group, pairs: Pairs) -> Footprint:
+        """Those of all messages from one team to another."""
+        key = source, target, self.platform.network.epoch(self.env._now)
         found = self._lanes_taken.get(key)
         if found is None:
             network = self.platform.network
-            ways = [(network.way(src, dst), 1.0) for src, dst in op.pairs]
+            ways = [(network.way(src, dst), 1.0) for src, dst in pairs]
             found = self._lanes_taken[key] = network.occupancy.footprint(ways, network.traffic)
         return found
 

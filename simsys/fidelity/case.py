@@ -8,6 +8,18 @@ from typing import Protocol, TypeAlias
 
 Figures: TypeAlias = Mapping[str, float]
 """What a run found, by name."""
+SMALLEST, LARGEST = 1e-12, 1e15
+"""Of measured values, in any unit; beyond, a number is a mistake, and relative errors would not be finite."""
+
+
+def measurable(value: float) -> bool:
+    """Whether a number may have been measured.
+
+    Example:
+        >>> measurable(0.25), measurable(0.0), measurable(5e-324), measurable(float("nan"))
+        (True, False, False, False)
+    """
+    return SMALLEST <= value <= LARGEST
 
 
 class Unsupported(Exception):  # noqa: N818  # a row that cannot be predicted is an answer, not an error

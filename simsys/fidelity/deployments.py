@@ -36,8 +36,6 @@ POLLED, POLLED_FROM, SELDOM = 10, 16, 30
 """``--scheduler-recv-interval`` of SGLang on Blackwell: 10, or from that concurrency on 30."""
 CHUNK = 16384
 """``--chunked-prefill-size`` of SGLang; of some models twice that."""
-BEFORE_ASYNC = re.compile(r"0\.([89]|1[0-3])\b")
-"""Releases of vLLM that schedule asynchronously only if told to, as those of InferenceX are in every script."""
 ACCEPTANCE = 0.7
 """Of a drafted token, those before it being accepted.
 
@@ -110,8 +108,6 @@ def deployment(row: Row) -> dict[str, Any]:
     if row.text("load_kind") == "concurrency" and PUBLISHED.search(notes):
         return _published(row)
     own: dict[str, Any] = {}
-    if row.text("engine") == "vLLM" and BEFORE_ASYNC.match(row.text("engine_version")):
-        own["async_scheduling"] = False
     proposed = PROPOSED.search(notes) if row.text("load_kind") == "concurrency" else None
     if proposed is not None:
         tokens = int(proposed.group(1)) + row.length("input_len") + SPARE
@@ -137,6 +133,8 @@ def _published(row: Row) -> dict[str, Any]:
     users, engine = row.whole("load_value"), row.text("engine")
     drafted = _drafted(row)
     own: dict[str, Any] = {}
+    if engine == "vLLM":
+        own["async_scheduling"] = True  # also of releases that have it as an option
     if engine == "TensorRT-LLM":
         own["max_num_batched_tokens"] = _step_tokens(row, users)
         if row.text("model").startswith("llama") and _equal(row, 1024) and row.whole("tp") < WAITS_BELOW:

@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from simsys.build.cluster import build_cluster
+from simsys.build.sizes import MAX_GPUS
 from simsys.config.cluster import HardwareConfig, NetworkConfig
-from simsys.errors import UsageError
-from simsys.fidelity.case import Case, Unsupported
+from simsys.config.places import located
+from simsys.errors import ConfigError, UsageError
+from simsys.fidelity.case import Case, Unsupported, measurable
 from simsys.fidelity.collective_rows import collective_case
 from simsys.fidelity.collective_run import CollectiveRun
 from simsys.fidelity.hardware_names import hardware_of, machine_of
-from simsys.input_files import parse_json, read_text
-from simsys.model.fields import Fields
+from simsys.input_files import parse_json, read_text, unreadable
+from simsys.model.fields import Fields, shown
 
 _RANK = re.compile(r"#\s+Rank\s+\d+ (?:Group\s+\d+ )?Pid\s+\d+ on\s+(\S+) device\s+\d+ \[\S+\] (.+)")
 _PROGRAM = re.compile(r"# Collective test starting: (\S+)")
@@ -101,8 +103,13 @@ def _read(path: Path) -> Measured:
     try:
         text = read_text(path)
     except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read {path}: {error}") from None
-    return _from_json(path, text) if text.lstrip().startswith("{") else _from_text(text)
+        raise UsageError(unreadable(path, error)) from None
+    if not text.lstrip().startswith("{"):
+        return _from_text(text)
+    try:
+        return _from_json(path, text)
+    except ConfigError as error:
+        raise located(error) from None
 
 
 def _case(
@@ -145,24 +152,28 @@ def _time(cells: Sequence[str]) -> tuple[int, float] | None:
         nbytes, time_us = int(cells[0]), float(cells[_OUT_OF_PLACE])
     except ValueError:
         return None
-    return (nbytes, time_us) if nbytes > 0 and time_us > 0 else None
+    return (nbytes, time_us) if measurable(nbytes) and measurable(time_us) else None
 
 
 def _from_json(path: Path, text: str) -> Measured:
     try:
         document = parse_json(text)
     except ValueError as error:
-        raise UsageError(f"{path}: no JSON: {error}") from None
+        raise UsageError(unreadable(path, error)) from None
     root = Fields(document, file=str(path))
     config = root.child("config") if "config" in root else Fields({})
     devices = config.children("devices") if config.values.get("devices") else []
     each_has = config.integer("nthreads", 1, maximum=_MOST_OF_A_PROCESS)
     each_has *= config.integer("ngpus", 1, maximum=_MOST_OF_A_PROCESS)
+    if each_has * len(devices) > MAX_GPUS:
+        config.fail("devices", f"at most {MAX_GPUS:,} GPUs are simulated, not {each_has * len(devices):,}")
     times = []
     for each in root.children("results") if root.values.get("results") else []:
         found = each.child("out_of_place") if each.values.get("out_of_place") else Fields({})
         time_us = found.number("time", 0.0) or found.number("cpu_time", 0.0)
         nbytes = each.integer("size", 0)
+        if time_us and not measurable(time_us):
+            found.fail("time", f"expected a time in us, got {shown(time_us)}")
         if nbytes and time_us:
             times.append((nbytes, time_us))
     # Of each process, only the first of its GPUs is listed.

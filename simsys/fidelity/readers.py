@@ -100,7 +100,7 @@ def _recognised(table: Table) -> Schema:
     best = max(SCHEMAS, key=lambda schema: _share(schema, table))
     if _share(best, table) < 0.5:
         kinds = "; ".join(f"{schema.name}: {', '.join(schema.columns)}" for schema in SCHEMAS)
-        raise UsageError(f"{table.file}: no known table of measurements; known by these columns are {kinds}")
+        raise UsageError(f"{table.file}:1: no known table of measurements; known by these columns are {kinds}")
     return best
 
 

@@ -49,8 +49,8 @@ class Load:
     def limits(self, setup: EngineSetup) -> Mapping[str, Any]:
         """What of `serving` depends on the load.
 
-        A static batch is processed whole, the HTTP server left out; the others have the engine's scheduler and room
-        for all users.
+        A static batch is processed whole, the HTTP server left out; the others have the engine's scheduler, room for
+        all users, and where prompts are not cut, for the longest of them.
         """
         longest = {"max_model_len": self.input_tokens + self.output_tokens + 8}
         if self.kind == "static_batch":
@@ -58,18 +58,24 @@ class Load:
             tokens = max(batch, min(batch * self.input_tokens, LARGEST_PASS))
             limit = {"max_num_seqs": batch, "max_num_batched_tokens": tokens}
             return {"scheduler": "chunked_prefill", "api_overhead": "0 s", **limit, **longest}
-        sequences = int(self.value) if self.kind == "concurrency" else setup.sequences
-        tokens = max(setup.step_tokens, sequences)
-        if setup.scheduler != "chunked_prefill":
-            tokens = max(tokens, self.input_tokens + self.output_tokens)
-        offline = {"api_overhead": "0 s"} if self.kind == "offline_max" else {}
-        return {
-            "scheduler": setup.scheduler,
-            "max_num_seqs": sequences,
-            "max_num_batched_tokens": tokens,
-            **offline,
-            **longest,
-        }
+        found: dict[str, Any] = dict(longest)
+        if setup.scheduler is not None:
+            found["scheduler"] = setup.scheduler
+        users = int(self.value) if self.kind == "concurrency" else 0
+        if users:
+            found["max_num_seqs"] = users
+        budget = self._step_tokens(setup, users)
+        if budget is not None:
+            found["max_num_batched_tokens"] = budget
+        if self.kind == "offline_max":
+            found["api_overhead"] = "0 s"
+        return found
+
+    def _step_tokens(self, setup: EngineSetup, users: int) -> int | None:
+        """Tokens of a step; None as the engine sets them."""
+        whole = 0 if setup.cuts_prompts else self.input_tokens + self.output_tokens
+        tokens = max(setup.least_step_tokens, users, whole)
+        return None if tokens == setup.least_step_tokens and setup.step_tokens is None else tokens
 
     def _arrivals(self, replicas: int) -> dict[str, Any]:
         if self.kind == "static_batch":

@@ -15,7 +15,7 @@ from simsys.fidelity.case import Case, Unsupported
 from simsys.fidelity.deployments import deployment, shortest
 from simsys.fidelity.model_names import database_name
 from simsys.fidelity.scenario_run import ScenarioRun
-from simsys.fidelity.serving_engines import engine_setup
+from simsys.fidelity.serving_engines import engine_setup, release_of
 from simsys.fidelity.serving_layout import hardware_of_deployment, parallelism_of, stated_settings
 from simsys.fidelity.serving_load import LOADS, Load
 from simsys.fidelity.serving_precision import precisions
@@ -123,6 +123,7 @@ def _figure(row: Row, load: Load) -> _Figure:
 
 def _scenario(row: Row, load: Load) -> dict[str, Any]:
     setup = engine_setup(row.text("engine"), row.text("engine_version"))
+    release = release_of(setup.profile, row.text("engine_version"))
     model = _model(row.text("model"))
     longest = model.max_context_tokens or inf
     if load.input_tokens + load.output_tokens > longest and not setup.beyond_context:
@@ -137,6 +138,7 @@ def _scenario(row: Row, load: Load) -> dict[str, Any]:
         "parallelism": parallelism,
         "serving": {
             "engine": setup.profile,
+            **({} if release is None else {"engine_release": release}),
             **precisions(row.text("precision"), model=row.text("model"), cache_as_weights=setup.cache_as_weights),
             **load.limits(setup),
             **deployment(row),

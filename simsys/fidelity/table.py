@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from simsys.errors import ConfigError, Problem, UsageError, did_you_mean
-from simsys.input_files import read_text
+from simsys.fidelity.case import measurable
+from simsys.input_files import read_text, unreadable
 
 T = TypeVar("T")
 
@@ -53,8 +54,8 @@ class Row:
         return self._number(column, None, _nearest, lambda number: number > 0, "a number of tokens from 1")
 
     def number(self, column: str, default: float | None = None) -> float:
-        """A positive number; `default` if the cell is empty."""
-        return self._number(column, default, float, lambda number: 0 < number < math.inf, "a number above 0")
+        """A positive number within reason; `default` if the cell is empty."""
+        return self._number(column, default, float, measurable, "a number above 0")
 
     def wrong(self, column: str, message: str) -> None:
         """Write down what is wrong in a column, once."""
@@ -149,7 +150,7 @@ def read_table(path: Path) -> Table:
     try:
         lines = list(io.StringIO(read_text(path), newline=""))
     except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read {path}: {error}") from None
+        raise UsageError(unreadable(path, error)) from None
     columns: list[str] = []
     rows: list[Row] = []
     problems: list[Problem] = []
@@ -168,7 +169,7 @@ def read_table(path: Path) -> Table:
             record = lines[line - 1 : reader.line_num]
             rows.append(Row(dict(zip(columns, cells, strict=True)), str(path), line, record, table.used))
     if not rows and not problems:
-        raise UsageError(f"{path}: holds {'no rows' if columns else 'nothing'}")
+        raise UsageError(f"{path}:1: holds {'no rows below its header' if columns else 'nothing'}")
     return table
 
 
@@ -183,13 +184,18 @@ def _cells(path: Path, reader: Any) -> Iterator[list[str]]:
 def _places(record: Sequence[str], line: int) -> Iterator[tuple[int, int]]:
     """Line and column where each cell of a record begins, both counted from 1."""
     yield line, 1
-    quoted = False
+    state = "start"  # of the cell; quotes count at its start only, and two of them within a quoted one are a character
     for number, text in enumerate(record, start=line):
         for column, character in enumerate(text, start=1):
-            if character == '"':
-                quoted = not quoted
-            elif character == "," and not quoted:
+            if state == "quoted":
+                state = "closing" if character == '"' else "quoted"
+            elif character == '"' and state in ("start", "closing"):
+                state = "quoted"
+            elif character == ",":
+                state = "start"
                 yield number, column + 1
+            else:
+                state = "plain"
 
 
 def _whole(text: str) -> int:

@@ -18,13 +18,10 @@ from typing import Any
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import ConfigError, InfeasibleError, UsageError
 from simsys.fidelity.case import Case, Figures, Unsupported
-from simsys.input_files import parse_json, read_text
+from simsys.fidelity.vllm_content import DETAILS, RATES, TIMES, read_content
 from simsys.serving.traces.rows import BadRow, time_value, tokens_value
 from simsys.simulation import simulate
-
-RATES = ("request_throughput", "output_throughput", "total_token_throughput")
-TIMES = tuple(f"{stat}_{name}_ms" for name in ("ttft", "tpot", "itl", "e2el") for stat in ("mean", "median", "p99"))
-NEEDED = ("completed", "total_input_tokens", "total_output_tokens")
+from simsys.sums import ordered_sum
 
 
 @dataclass(frozen=True)
@@ -76,7 +73,7 @@ class BenchResult:
     @property
     def detailed(self) -> bool:
         """Whether it has a value for each request."""
-        return all(isinstance(self.found.get(key), list) for key in ("input_lens", "output_lens", "ttfts"))
+        return all(isinstance(self.found.get(key), list) for key in DETAILS)
 
     @property
     def timed(self) -> bool:
@@ -129,9 +126,9 @@ class BenchResult:
     def _arrivals(self) -> dict[str, Any]:
         """How the benchmark sends requests: at most so many at once, at a rate, or all of them at once."""
         rate, most = self.found.get("request_rate"), self.found.get("max_concurrency")
-        if isinstance(most, int) and most > 0:
-            return {"kind": "closed_loop", "concurrency": most}
-        if isinstance(rate, int | float) and 0 < rate < float("inf"):
+        if most is not None:
+            return {"kind": "closed_loop", "concurrency": int(most)}
+        if rate not in (None, "inf", math.inf):
             burstiness = self.found.get("burstiness") or 1.0
             if burstiness == 1.0:
                 return {"kind": "poisson", "rate": f"{rate} req/s"}
@@ -160,7 +157,7 @@ def vllm_cases(path: Path, scenario: Mapping[str, Any]) -> list[Case]:
     cases = [
         _case(f"{path.name}:{key}", path, key, float(value), run, key, tags)
         for key in (*RATES, *TIMES)
-        if isinstance(value := result.found.get(key), int | float) and value > 0
+        if (value := result.found.get(key))
     ]
     return cases + (_of_requests(result, run, tags) if result.detailed else [])
 
@@ -172,9 +169,9 @@ def _of_requests(result: BenchResult, run: BenchRun, tags: Mapping[str, str]) ->
     cases = []
     for place, request in enumerate(result.order):
         first_s, between = found["ttfts"][request], gaps[request]
-        measured = {"ttft_ms": 1e3 * first_s}
+        measured = {"ttft_ms": 1e3 * (first_s or 0.0)}
         if isinstance(between, list):
-            measured["e2e_ms"] = 1e3 * (first_s + sum(between))
+            measured["e2e_ms"] = 1e3 * (first_s + ordered_sum(between))
         cases += [
             _case(f"{path.name}:{request}:{metric}", path, metric, value, run, f"{metric}[{place}]", tags)
             for metric, value in measured.items()
@@ -216,29 +213,4 @@ def read_result(path: Path) -> BenchResult:
     Raises:
         UsageError: If the file cannot be read, or is no such result.
     """
-    try:
-        found = parse_json(read_text(path))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read {path}: {error}") from None
-    if not isinstance(found, dict):
-        raise UsageError(f"{path}: no result of vllm bench serve, which is one JSON object")
-    missing = [key for key in NEEDED if not _is_count(found.get(key))]
-    if missing:
-        raise UsageError(f"{path}: a result of vllm bench serve needs {missing[0]}, a number above 0")
-    result = BenchResult(path, found)
-    if result.detailed:
-        _check_lists(path, found)
-    return result
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
-
-
-def _check_lists(path: Path, found: Mapping[str, Any]) -> None:
-    """All lists have a value for each request."""
-    keys = [key for key in ("input_lens", "output_lens", "ttfts", "itls", "start_times", "errors") if found.get(key)]
-    counts = {key: len(found[key]) for key in keys}
-    if len(set(counts.values())) > 1:
-        listed = ", ".join(f"{count} {key}" for key, count in counts.items())
-        raise UsageError(f"{path}: the lists of a detailed result must be equally long, not {listed}")
+    return BenchResult(path, read_content(path))

@@ -8,6 +8,7 @@ from typing import Any
 
 from simsys.metrics.split import Piece, TimeSplit
 from simsys.parallel.layout import GROUPS
+from simsys.sums import ordered_sum
 
 MESSAGES = "pipeline"
 """The axis that messages between ranks count for."""
@@ -140,7 +141,7 @@ class IterationLog:
 
     def exposed_along(self, axis: str) -> float:
         """Exposed communication along an axis, the mean over all iterations."""
-        return sum(parts.get(axis, 0.0) for parts in self.exposed) / len(self.exposed)
+        return ordered_sum(parts.get(axis, 0.0) for parts in self.exposed) / len(self.exposed)
 
     def rows(self) -> Mapping[str, Sequence[Any]]:
         """One row per iteration.
@@ -148,7 +149,7 @@ class IterationLog:
         It is the sum of computation, exposed communication, bubble, data, checkpoint and idle time.
         """
         durations = [end - start for start, end in zip(self.started_s, self.ended_s, strict=True)]
-        exposed = [sum(parts.values()) for parts in self.exposed]
+        exposed = [ordered_sum(parts.values()) for parts in self.exposed]
         parts = zip(self.compute, exposed, self.bubble, self.data, self.checkpoint, strict=True)
         return {
             "iteration": list(range(len(durations))),
@@ -161,7 +162,7 @@ class IterationLog:
             "bubble_s": self.bubble,
             "data_s": self.data,
             "checkpoint_s": self.checkpoint,
-            "idle_s": [_rest(total, total - sum(each)) for total, each in zip(durations, parts, strict=True)],
+            "idle_s": [_rest(total, total - ordered_sum(each)) for total, each in zip(durations, parts, strict=True)],
         }
 
 
@@ -171,4 +172,4 @@ def _rest(whole_s: float, part_s: float) -> float:
 
 
 def _total(pieces: Iterable[Piece]) -> float:
-    return sum(end_s - start_s for start_s, end_s, _ in pieces)
+    return ordered_sum(end_s - start_s for start_s, end_s, _ in pieces)

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from simsys.sums import ordered_sum
+
 
 class ReplicaLog:
     """What a probe hears of replicas.
@@ -38,7 +40,7 @@ class ReplicaLog:
         ends_s = [*(min(time_s, end_s) for time_s, _, _ in self.changes), end_s]
         spans_s = (end - start for start, end in pairwise(ends_s))
         paid = (paid for _, _, paid in self.changes)
-        return self.gpus_per_replica * sum(map(float.__mul__, spans_s, map(float, paid)))
+        return self.gpus_per_replica * ordered_sum(map(float.__mul__, spans_s, map(float, paid)))
 
     def metrics(self, end_s: float) -> dict[str, Any]:
         """Figures of what there was."""

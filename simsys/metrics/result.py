@@ -46,11 +46,13 @@ class RunResult:
         requests: All that is known of the requests and steps of a serving run.
         gpus: One column per name, one row per GPU; at medium only stand-ins are busy.
         links: One column per name, one row per link that carried anything; none at medium,
-            unless links are occupied.
+            unless links are occupied. ``nbytes`` is what ranks sent over it, ``protocol_nbytes`` as many
+            bytes as keep it busy for as long as the protocols of collectives do.
         traffic: The communication graph: one column per name, one row per pair of GPUs of which the first sent
             anything to the second; only if events are collected.
         jobs: The result of each job, if several share the cluster.
         assumptions: Defaults and data that the figures rest on, for people.
+        defaults: What the engine of a serving run has set, by setting: the value, and where it comes from.
         warnings: What makes the figures doubtful, or was understood otherwise than it may have been meant; for people,
             who see it first.
         profiles: A digest of each hardware and engine profile that the run has read, by kind and name.
@@ -79,6 +81,7 @@ class RunResult:
     traffic: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     jobs: Sequence[RunResult] = ()
     assumptions: Sequence[str] = ()
+    defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     warnings: Sequence[str] = ()
     profiles: Mapping[str, str] = field(default_factory=dict)
     simulated_s: float = 0.0
@@ -126,5 +129,6 @@ class RunResult:
                 else {"memory_bytes": dict(self.memory_bytes)}
             ),
             "assumptions": list(self.assumptions),
+            **({"defaults": {name: dict(each) for name, each in self.defaults.items()}} if self.defaults else {}),
             "profiles": dict(self.profiles),
         }

@@ -125,7 +125,8 @@ def _busy_seconds(log: ServingLog, times: Latencies) -> BusySeconds:
     came = (arrival_s >= 0.0) & (arrival_s <= last_s)
     if not came.all():
         arrival_s, finished_s = arrival_s[came], finished_s[came]
-    return BusySeconds(np.maximum(arrival_s, started_s, out=arrival_s), finished_s, started_s)
+    began_s = np.maximum(arrival_s, started_s)
+    return BusySeconds(began_s, np.maximum(finished_s, began_s), started_s)  # some were rejected before
 
 
 def _targets(

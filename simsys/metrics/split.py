@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from itertools import pairwise
 
+from simsys.sums import ordered_sum
+
 Span = tuple[float, float]
 """Start and end, in seconds."""
 Piece = tuple[float, float, str]
@@ -61,7 +63,7 @@ class TimeSplit:
     def before(self, times_s: Container[float]) -> float:
         """How much is left right before any of `times_s`, at which something begins or all ends."""
         edges = [(self._start_s, self._start_s), *self._taken, (self._end_s, self._end_s)]
-        return sum(start_s - end_s for (_, end_s), (start_s, _) in pairwise(edges) if start_s in times_s)
+        return ordered_sum(start_s - end_s for (_, end_s), (start_s, _) in pairwise(edges) if start_s in times_s)
 
 
 def _free_seconds(taken: list[Span], index: int, start_s: float, end_s: float) -> float:

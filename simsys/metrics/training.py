@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any
 
 from simsys.metrics.iteration_log import COMMUNICATION, IterationLog
+from simsys.sums import ordered_sum
 
 
 def training_metrics(
@@ -41,9 +42,9 @@ def training_metrics(
     durations = rows["iteration_s"]
     worked = [whole - stop for whole, stop in zip(durations, log.checkpoint, strict=True)]
     count = len(durations)
-    mean_s = sum(durations) / count
-    exposed_s = sum(rows["exposed_communication_s"]) / count
-    compute_s, communication_s = sum(log.compute) / count, sum(log.communication) / count
+    mean_s = ordered_sum(durations) / count
+    exposed_s = ordered_sum(rows["exposed_communication_s"]) / count
+    compute_s, communication_s = ordered_sum(log.compute) / count, ordered_sum(log.communication) / count
     busy_s = communication_s + compute_s
     model_flop_per_s = model_flop_per_iteration / num_gpus / mean_s
     hardware_flop_per_s = hardware_flop_per_iteration / num_gpus / mean_s
@@ -54,17 +55,17 @@ def training_metrics(
         "last_iteration_s": durations[-1],
         "steady_iteration_s": median(worked[1:] or worked),
         "compute_s": compute_s,
-        "optimizer_s": sum(log.optimizer) / count,
+        "optimizer_s": ordered_sum(log.optimizer) / count,
         "communication_s": communication_s,
         "exposed_communication_s": exposed_s,
         "communication_ratio": communication_s / busy_s if busy_s else 0.0,
         "exposed_communication_ratio": exposed_s / mean_s,
         **exposed_by_axis(log, log.axes),
-        "bubble_s": sum(log.bubble) / count,
-        "data_s": sum(log.data) / count,
-        "checkpoint_s": sum(log.checkpoint) / count,
+        "bubble_s": ordered_sum(log.bubble) / count,
+        "data_s": ordered_sum(log.data) / count,
+        "checkpoint_s": ordered_sum(log.checkpoint) / count,
         "checkpoint_bytes": checkpoint_bytes,
-        "idle_s": sum(rows["idle_s"]) / count,
+        "idle_s": ordered_sum(rows["idle_s"]) / count,
         "samples_per_s": samples_per_iteration / mean_s,
         "tokens_per_s": samples_per_iteration * tokens_per_sample / mean_s,
         "tokens_per_s_per_gpu": samples_per_iteration * tokens_per_sample / mean_s / num_gpus,
@@ -92,7 +93,7 @@ def mean_parts(log: IterationLog, axes: Collection[str]) -> dict[str, float]:
         axes: Those along which ranks communicate.
     """
     rows = log.rows()
-    means = {name: sum(values) / len(values) for name, values in rows.items()}
+    means = {name: ordered_sum(values) / len(values) for name, values in rows.items()}
     first, rest = ("compute_s", "optimizer_s"), ("bubble_s", "idle_s", "data_s", "checkpoint_s")
     return {
         **{name: means[name] for name in first},

@@ -13,6 +13,7 @@ from simsys.model.fields import Fields
 from simsys.model.model import Block, Model
 from simsys.model.operators import Operator, OperatorKind, Split
 from simsys.model.windows import in_serving, whole
+from simsys.sums import ordered_sum
 
 BYTES_PER_ELEMENT = 2.0  # the model DB's bytes are those of bf16
 PREFILL_KEYS = (
@@ -51,15 +52,15 @@ def aggregated_ops(model: Model) -> dict[str, dict[str, float]]:
     model = in_serving(model, whole)
     operators = [operator for block in model.blocks for operator in block.operators]
     body = [operator for operator in operators if not operator.per_logit]
-    pairs = sum(o.flop_per_pair for o in operators if o.kind is OperatorKind.ATTENTION)
-    all_weights = BYTES_PER_ELEMENT * sum(o.parameters_read(math.inf) for o in operators)
+    pairs = ordered_sum(o.flop_per_pair for o in operators if o.kind is OperatorKind.ATTENTION)
+    all_weights = BYTES_PER_ELEMENT * ordered_sum(o.parameters_read(math.inf) for o in operators)
     every_token = _per_token(operators)
     if model.family != "decoder":
         return {"forward": dict(zip(FORWARD_KEYS, (*every_token, all_weights, pairs, 1.0), strict=True))}
-    one_token_weights = BYTES_PER_ELEMENT * sum(o.parameters_read(1.0) for o in operators)
+    one_token_weights = BYTES_PER_ELEMENT * ordered_sum(o.parameters_read(1.0) for o in operators)
     decode = [o for o in operators if o.kind is OperatorKind.DECODE_ATTENTION]
-    cached = BYTES_PER_ELEMENT * sum(o.elements_per_context_token for o in decode)
-    context = sum(o.flop_per_pair for o in decode)
+    cached = BYTES_PER_ELEMENT * ordered_sum(o.elements_per_context_token for o in decode)
+    context = ordered_sum(o.flop_per_pair for o in decode)
     return {
         "prefill": dict(zip(PREFILL_KEYS, (*_per_token(body), all_weights, pairs, 1.0), strict=True)),
         "decode": dict(zip(DECODE_KEYS, (*every_token, one_token_weights, cached, context, 1.0), strict=True)),
@@ -67,8 +68,8 @@ def aggregated_ops(model: Model) -> dict[str, dict[str, float]]:
 
 
 def _per_token(operators: list[Operator]) -> tuple[float, float]:
-    flop = sum(operator.flop_per_token for operator in operators)
-    elements = sum(operator.elements_per_token + operator.elements_per_key_token for operator in operators)
+    flop = ordered_sum(operator.flop_per_token for operator in operators)
+    elements = ordered_sum(operator.elements_per_token + operator.elements_per_key_token for operator in operators)
     return flop, BYTES_PER_ELEMENT * elements
 
 

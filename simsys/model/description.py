@@ -9,6 +9,7 @@ from decimal import Decimal
 from simsys.model.model import Model
 from simsys.model.operators import OperatorKind
 from simsys.model.windows import in_serving, whole
+from simsys.sums import ordered_sum
 
 
 def parameter_count(value: float) -> str:
@@ -71,7 +72,7 @@ def layers_with_states(model: Model) -> int:
 def elements_per_sequence(model: Model) -> float:
     """16-bit elements of full windows and of states, which a sequence keeps whatever its length."""
     operators = [operator for block in in_serving(model, whole).blocks for operator in block.operators]
-    return sum(operator.elements_per_sequence for operator in operators)
+    return ordered_sum(operator.elements_per_sequence for operator in operators)
 
 
 def head_size(model: Model) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from simsys.model.batch import Batch, attention_pairs
 from simsys.model.operators import Operator
 from simsys.model.quantization import Quantization
+from simsys.sums import ordered_sum
 
 MASKED = 20 / 128
 """Tokens of an encoder's training that go through the head: those that are masked (Devlin et al. 2018, §3.1).
@@ -53,7 +54,7 @@ class Block:
     @property
     def parameters(self) -> float:
         """Weights of the block."""
-        return sum(operator.parameters for operator in self.operators)
+        return ordered_sum(operator.parameters for operator in self.operators)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +105,13 @@ class Model:
     @property
     def parameters(self) -> float:
         """Weights stored."""
-        return sum(block.parameters for block in self.blocks) - self.tied_parameters
+        return ordered_sum(block.parameters for block in self.blocks) - self.tied_parameters
 
     @property
     def active_parameters(self) -> float:
         """Weights a single token passes through: routed experts count k of E."""
         return (
-            sum(
+            ordered_sum(
                 operator.parameters * operator.experts_per_token / operator.experts
                 for block in self.blocks
                 for operator in block.operators

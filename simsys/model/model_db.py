@@ -5,6 +5,7 @@ The entry of the file, not the code that once made it, is what is simulated; so 
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -13,7 +14,7 @@ from typing import Any
 
 from simsys.data import data_folders
 from simsys.errors import UnknownNameError, UsageError
-from simsys.input_files import parse_json, read_text
+from simsys.input_files import parse_json, read_text, unreadable
 from simsys.model.fields import Fields
 from simsys.model.model import Model
 from simsys.model.model_entry import model_from_entry
@@ -55,10 +56,10 @@ def database_files(paths: Iterable[str | Path] = ()) -> list[Path]:
     """
     given = [Path(path) for path in paths]
     for path in given:
-        if not path.is_file() and not (path / FILENAME).is_file():
+        if not os.path.isfile(path) and not os.path.isfile(path / FILENAME):
             raise UsageError(f"no model DB at {path}: expected a JSON file or a folder with {FILENAME}")
-    candidates = [path if path.is_file() else path / FILENAME for path in data_folders(KIND, given)]
-    return [path for path in candidates if path.is_file()]
+    candidates = [path if os.path.isfile(path) else path / FILENAME for path in data_folders(KIND, given)]
+    return [path for path in candidates if os.path.isfile(path)]
 
 
 def _versions(paths: Sequence[str | Path]) -> list[tuple[Path, int, int]]:
@@ -92,7 +93,7 @@ def _entries(file: Path, changed_ns: int, nbytes: int) -> dict[str, Any]:
     except OSError as error:
         raise UsageError(f"cannot read model DB {file}: {error.strerror}") from error
     except ValueError as error:
-        raise UsageError(f"{file}: not valid JSON: {error}") from error
+        raise UsageError(unreadable(file, error)) from error
     values = Fields(parsed, file=str(file)).values
     return {name: entry for name, entry in values.items() if not name.startswith("$")}
 

@@ -12,6 +12,7 @@ from simsys.model.aggregates import BYTES_PER_ELEMENT, aggregated_ops, macro_blo
 from simsys.model.fields import MAX_LAYERS, Fields
 from simsys.model.model import Block, Model
 from simsys.model.operators import Operator, OperatorKind, Pairs, Split
+from simsys.sums import ordered_sum
 
 FAMILIES = ("decoder", "encoder", "encoder_decoder", "cnn")
 DTYPE = "bf16"
@@ -105,7 +106,7 @@ def _macro_model(name: str, family: str, entry: Fields) -> Model:
     kind = OperatorKind.CONV if family == "cnn" else OperatorKind.GEMM
     layers, hidden = entry.integer("num_layers", 1, minimum=1, maximum=MAX_LAYERS), entry.integer("hidden_size", 0)
     blocks = macro_blocks(macro, kind=kind, layers=layers, hidden_size=0 if family == "cnn" else hidden)
-    read = sum(block.parameters for block in blocks)
+    read = ordered_sum(block.parameters for block in blocks)
     factor = macro.decode_factor or 1.0
     stored = entry.number("parameters", read / factor)
     if stored > read:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from simsys.model.batch import Batch
 from simsys.model.model import Model
 from simsys.rng import stream
+from simsys.sums import ordered_sum
 
 DRAWS = 1 << 16
 """How many different draws there are."""
@@ -35,7 +36,7 @@ class Speculation:
             >>> Speculation(3, 0.5).tokens_per_step, Speculation(3, 1.0).tokens_per_step
             (1.875, 4.0)
         """
-        return sum((self.acceptance_rate**accepted for accepted in range(self.draft_tokens + 1)), start=0.0)
+        return ordered_sum(self.acceptance_rate**accepted for accepted in range(self.draft_tokens + 1))
 
     def draws(self, seed: int) -> list[int]:
         """Tokens of a sequence and step, in random order: each number as often as it is probable, up to rounding.

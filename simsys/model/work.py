@@ -9,6 +9,7 @@ from typing import NamedTuple
 from simsys.model.batch import Batch
 from simsys.model.operators import Operator, OperatorKind
 from simsys.model.precision import Precision
+from simsys.sums import ordered_sum
 
 __all__ = ["FP32_BYTES", "Kernel", "Precision", "Work", "backward_work", "forward_work", "kernel_of"]
 
@@ -61,12 +62,12 @@ class Work:
     @property
     def flop(self) -> float:
         """Total floating-point operations."""
-        return sum(kernel.flop for kernel in self.kernels)
+        return ordered_sum(kernel.flop for kernel in self.kernels)
 
     @property
     def nbytes(self) -> float:
         """Total bytes moved."""
-        return sum(kernel.nbytes for kernel in self.kernels)
+        return ordered_sum(kernel.nbytes for kernel in self.kernels)
 
 
 def kernel_of(operator: Operator, batch: Batch, precision: Precision) -> Kernel:

@@ -14,6 +14,7 @@ from typing import Literal
 from simsys.model.batch import Batch
 from simsys.model.work import FP32_BYTES, Precision
 from simsys.parallel.passes import ForwardPass, Stretch, apart
+from simsys.sums import ordered_sum
 
 LOGIT_COPIES = 2
 """The loss keeps the logits and their gradient."""
@@ -96,7 +97,7 @@ def block_memories(
     logits = vocab_size * batch.logits if any(operator.is_head for operator in stretch.operators) else 0.0
     made = []
     for index, (half, _) in enumerate(apart(stretch)):
-        parameters = sum(operator.parameters for operator in half.operators)
+        parameters = ordered_sum(operator.parameters for operator in half.operators)
         made.append(
             BlockMemory(
                 kept=0 if index else ceil(held * precision.activation_bytes),
@@ -192,11 +193,11 @@ def activation_elements(stretch: Stretch, batch: Batch, recompute: Recompute = R
         return stretch.input_elements_per_token * batch.tokens + stretch.input_elements_per_logit * batch.logits
     if recompute is Recompute.HALF:
         both = (activation_elements(stretch, batch, other) for other in (Recompute.NONE, Recompute.FULL))
-        return sum(both) / 2.0
+        return ordered_sum(both) / 2.0
     elements = stretch.activation_elements_per_token * batch.tokens
     elements += stretch.activation_elements_per_logit * batch.logits
     if batch.unfused_attention and recompute is Recompute.NONE:
-        elements += sum(
+        elements += ordered_sum(
             operator.kept_elements_per_pair * batch.pairs(operator.pairs) for operator in stretch.operators
         )
     return elements

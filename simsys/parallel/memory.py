@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 from simsys.model.work import FP32_BYTES, Precision
 from simsys.parallel.activations import ChunkMemory
 from simsys.parallel.passes import ForwardPass
+from simsys.sums import ordered_sum
 
 State: TypeAlias = Literal["parameters", "gradients", "optimizer"]
 """A model state, as `training_memory` calls its components."""
@@ -87,7 +88,7 @@ def training_memory(
     kept = sum(count * chunk.kept for count, chunk in zip(in_flight, activations, strict=True))
     changing: dict[str, float] = dict(busiest.peak)
     changing["activations"] += kept - busiest.kept
-    lost = sum(changing.values()) * (1.0 / usable - 1.0)
+    lost = ordered_sum(changing.values()) * (1.0 / usable - 1.0)
     parts = {**held, **changing, "fragmentation": lost, "context": context_bytes}
     return {name: ceil(nbytes) for name, nbytes in parts.items()}
 
@@ -120,8 +121,8 @@ def model_states(
 ) -> dict[str, float]:
     """Weights, gradients and optimizer states of one rank in bytes, on its GPU or its host; as `training_memory`."""
     count = OPTIMIZER_STATES[optimizer]
-    experts = sum(chunk.expert_parameters for chunk in chunks)
-    rest = sum(chunk.parameters for chunk in chunks) - tied_parameters - experts
+    experts = ordered_sum(chunk.expert_parameters for chunk in chunks)
+    rest = ordered_sum(chunk.parameters for chunk in chunks) - tied_parameters - experts
     held = _model_states(rest, precision, count, shards)
     for name, nbytes in _model_states(experts, precision, count, expert_shards).items():
         held[name] += nbytes

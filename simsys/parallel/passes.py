@@ -9,6 +9,7 @@ from simsys.model.model import Block, Model
 from simsys.model.operators import Operator
 from simsys.parallel.beside import overlapped, ring_attention
 from simsys.parallel.segments import Experts, Segment, block_segments, with_layers
+from simsys.sums import ordered_sum
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,12 +125,12 @@ class ForwardPass:
     @property
     def parameters(self) -> float:
         """The rank's share of the weights."""
-        return sum(op.parameters * stretch.repeat for stretch in self.stretches for op in stretch.operators)
+        return ordered_sum(op.parameters * stretch.repeat for stretch in self.stretches for op in stretch.operators)
 
     @property
     def expert_parameters(self) -> float:
         """What of them belongs to experts that are divided among ranks."""
-        return sum(
+        return ordered_sum(
             op.parameters * stretch.repeat
             for stretch in self.stretches
             for op in stretch.operators

@@ -8,6 +8,7 @@ from simsys.collectives.base import CollectiveKind
 from simsys.model.work import Precision, Work
 from simsys.parallel.activations import NOTHING, BlockMemory, ChunkMemory, Recompute
 from simsys.parallel.compression import Matrix
+from simsys.sums import ordered_sum
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,17 +105,17 @@ class TrainingPlan:
     def flop(self) -> float:
         """FLOP of a whole step on this rank, without the optimizer."""
         parts = (part for block in self.blocks for part in (*block.forward, *block.backward, *block.weight))
-        return self.micro_batches * sum(part.work.flop for part in parts)
+        return self.micro_batches * ordered_sum(part.work.flop for part in parts)
 
     @property
     def gradient_bytes(self) -> float:
         """Bytes of all gradients of this rank."""
-        return sum(block.gradient_bytes for block in self.blocks)
+        return ordered_sum(block.gradient_bytes for block in self.blocks)
 
     @property
     def parameter_bytes(self) -> float:
         """Bytes of all weights of this rank, in the precision it computes in."""
-        return sum(self.parameter_bytes_by_group.values())
+        return ordered_sum(self.parameter_bytes_by_group.values())
 
     @property
     def parameter_bytes_by_group(self) -> dict[str, float]:

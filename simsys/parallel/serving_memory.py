@@ -5,6 +5,7 @@ from __future__ import annotations
 from simsys.model.operators import OperatorKind
 from simsys.model.work import FP32_BYTES, Precision
 from simsys.parallel.passes import ForwardPass
+from simsys.sums import ordered_sum
 
 HALF_BYTES = 2.0
 
@@ -43,7 +44,7 @@ def weight_bytes(plan: ForwardPass, precision: Precision, *, tied: bool = False)
     """Bytes of a rank's weights."""
     operators = [(stretch.repeat, operator) for stretch in plan.stretches for operator in stretch.operators]
     shared = tied and any(operator.lookup for _, operator in operators)
-    return sum(
+    return ordered_sum(
         repeat * operator.parameters * precision.bytes_per_weight(operator)
         for repeat, operator in operators
         if not (shared and operator.is_head)
@@ -58,7 +59,7 @@ def head_columns(plan: ForwardPass) -> int:
 
 def kv_bytes_per_token(plan: ForwardPass, precision: Precision) -> float:
     """KV-cache bytes that a rank keeps for each token of context; heads are replicated beyond one rank per head."""
-    elements = sum(
+    elements = ordered_sum(
         stretch.repeat * operator.elements_per_context_token
         for stretch in plan.stretches
         for operator in stretch.operators
@@ -69,7 +70,7 @@ def kv_bytes_per_token(plan: ForwardPass, precision: Precision) -> float:
 
 def sequence_bytes(plan: ForwardPass) -> float:
     """Bytes that a rank keeps for each running sequence, however long it is: windows and states."""
-    elements = sum(
+    elements = ordered_sum(
         stretch.repeat * operator.elements_per_sequence for stretch in plan.stretches for operator in stretch.operators
     )
     return elements * HALF_BYTES

@@ -24,6 +24,7 @@ from simsys.parallel.compression import weight_matrices
 from simsys.parallel.optimizer import update_work
 from simsys.parallel.passes import ForwardPass, Stretch, apart, is_checkpointed
 from simsys.parallel.plan import Block, Part, StepSettings, TrainingPlan
+from simsys.sums import ordered_sum
 
 EAGER_SCORES = 3.0
 """What scores in 16 bit move if scaling, mask, softmax in fp32 and the cast back are kernels of their own.
@@ -72,8 +73,8 @@ def training_plan(
         )
         for chunk in chunks
     ]
-    experts = sum(chunk.expert_parameters for chunk in chunks)
-    rest = sum(chunk.parameters for chunk in chunks) - experts - tied_parameters
+    experts = ordered_sum(chunk.expert_parameters for chunk in chunks)
+    rest = ordered_sum(chunk.parameters for chunk in chunks) - experts - tied_parameters
     if tied_parameters:
         blocks[-1] = _untie(blocks[-1], tied_parameters, settings)
     updated = rest / settings.optimizer_shards + experts / settings.expert_optimizer_shards
@@ -127,7 +128,7 @@ def _gathering(blocks: tuple[Block, ...], chunk: ForwardPass, batch: Batch, prec
 
 def model_flop(model: Model, batch: Batch) -> float:
     """FLOP of one forward and backward pass over `batch` without recomputation, on all ranks together."""
-    return sum(
+    return ordered_sum(
         (1.0 + block.backward_flop_ratio) * forward_work(block.operators, batch, Precision()).flop
         for block in model.blocks
     )
@@ -187,7 +188,7 @@ def _block(
     if not batch.unfused_attention:
         gradients = [again_in_attention(work) for work in gradients]
     backward = [*recomputed(stretch, forward, batch, settings), *backward_parts(stretch, gradients, batch, precision)]
-    held = sum(operator.parameters for segment in stretch.segments for operator in segment.operators)
+    held = ordered_sum(operator.parameters for segment in stretch.segments for operator in segment.operators)
     if loss is not None:
         forward, backward = _with_kernel(forward, loss, -1), _with_kernel(backward, loss, 0)
     if settings.micro_batches > 1 and held:

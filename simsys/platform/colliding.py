@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -37,14 +38,27 @@ def losses(busy: np.ndarray, rates: np.ndarray) -> np.ndarray:
     narrow = (mine > 0.0) & (theirs > 0.0) & (mine + theirs > 1.0)
     lost_share = np.where(narrow, 2.0 * (1.0 - fair), 0.0)  # 1 where two halve a link
     lost_share[np.arange(len(busy)), np.arange(len(busy))] = 0.0
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    idle = (1.0 - nodes) / 2.0
+    worn = lost_share.any(axis=(0, 1))
     lost = np.zeros(len(busy))
+    if not worn.any():
+        return lost
+    lost_share = lost_share[:, :, worn]
+    idle, weights = _quadrature()
     for _ in range(_ROUNDS):
         present = np.minimum(1.0, (transmitting + lost) / (1.0 + lost))
-        met = lost_share * present[None, :, None]
-        rates = sum(
-            weight / 2.0 * np.prod(1.0 - met * each, axis=1) for weight, each in zip(weights, idle, strict=True)
-        )
-        lost = transmitting * (1.0 / rates.min(axis=1) - 1.0)
+        met = lost_share * present[:, None]
+        left = np.multiply.reduce(1.0 - met * idle, axis=2)
+        rates = (weights * left).sum(axis=0)
+        before, lost = lost, transmitting * (1.0 / rates.min(axis=1) - 1.0)
+        if (before == lost).all():
+            break
     return lost
+
+
+@cache
+def _quadrature() -> tuple[np.ndarray, np.ndarray]:
+    """Where the integrand is evaluated and with which weights, each with an axis for occupants, others, and links."""
+    import numpy as np
+
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    return ((1.0 - nodes) / 2.0)[:, None, None, None], (weights / 2.0)[:, None, None]

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from simsys.errors import InfeasibleError, UsageError
 from simsys.model.operators import OperatorKind
 from simsys.model.work import Kernel, Work
+from simsys.sums import ordered_sum
 
 ALIGNMENT = 8
 """Rows of matrices of 16 bit begin at multiples of 16 bytes only if they have a multiple of so many elements."""
@@ -230,5 +231,5 @@ def work_seconds(spec: DeviceSpec, work: Work, overhead_per_layer_s: float = 0.0
     Returns:
         ``host + layers · overhead + Σ kernel_seconds``.
     """
-    kernels_s = sum(kernel_seconds(spec, kernel) for kernel in work.kernels)
+    kernels_s = ordered_sum(kernel_seconds(spec, kernel) for kernel in work.kernels)
     return work.host_s + work.layers * overhead_per_layer_s + kernels_s

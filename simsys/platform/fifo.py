@@ -31,6 +31,7 @@ from simsys.platform.routing import Way
 from simsys.platform.schedule import Step
 from simsys.platform.timeline import Timeline
 from simsys.platform.topology import LinkSpec, Topology
+from simsys.sums import ordered_sum
 
 Routes = Sequence[Route]
 """Transfers that start together, in the order in which links serve them."""
@@ -188,7 +189,7 @@ class StoreAndForwardNetwork(FifoNetwork):
                 for hop in way
             ]
             shared_s = max((own_s * others for own_s, others in hops), default=0.0)
-            slowest_s = max(slowest_s, sum(own_s for own_s, _ in hops) + shared_s)
+            slowest_s = max(slowest_s, ordered_sum(own_s for own_s, _ in hops) + shared_s)
         return 1.0 / slowest_s if slowest_s else float("inf")
 
 

@@ -31,6 +31,7 @@ class FlowSet:
 
     __slots__ = (
         "_subsets",
+        "alone",
         "claims",
         "count",
         "flow_of",
@@ -63,6 +64,8 @@ class FlowSet:
         """Bytes per flow that have been sent, not yet counted by the links."""
         self.latency: tuple[int, float] | None = None
         """The longest latency of a flow (s), and for which epoch of the links."""
+        self.alone: tuple[int, Floats] | None = None
+        """The rate of each flow if it were the only one, and for which epoch of the links."""
         self._subsets: dict[bytes, FlowSet] = {}
         self.near: list[FlowSet] = []
         """Of a whole set, the other whole sets with which it shares links."""

@@ -64,6 +64,7 @@ class FluidNetwork(Network[FairLink, FlowSet]):
         self._known: dict[tuple[int, ...], list[list[Portion]]] = {}
         self._portions: dict[Portion, None] = {}  # those whose time may not have been counted
         self._bandwidths: dict[int, Floats] = {}
+        self._begun_bytes, self._busy_s, self._queued_s = (np.zeros(len(self._links)) for _ in range(3))
 
     @staticmethod
     def _make_link(spec: LinkSpec) -> FairLink:
@@ -232,6 +233,7 @@ class FluidNetwork(Network[FairLink, FlowSet]):
     def links(self) -> Sequence[FairLink]:
         """All links, with what they have carried up to this moment."""
         self._settle()
+        self._tell_links()
         return self._links
 
     def _settle(self) -> None:
@@ -262,18 +264,27 @@ class FluidNetwork(Network[FairLink, FlowSet]):
 
     def _lost(self, portion: Portion, seconds: float, epoch: int) -> None:
         """Put down to the links what flows have lost at a rate within some seconds, compared with being alone."""
-        alone = alone_bytes_per_s(portion.flows, self._bytes_per_s(epoch))
-        lost_s = seconds * (1.0 - portion.bytes_per_s / alone)
-        for link, each_s in zip(portion.limits.tolist(), lost_s.tolist(), strict=True):
-            self._links[link].queued_s += each_s
+        flows = portion.flows
+        if flows.alone is None or flows.alone[0] != epoch:
+            flows.alone = epoch, alone_bytes_per_s(flows, self._bytes_per_s(epoch))
+        np.add.at(self._queued_s, portion.limits, seconds * (1.0 - portion.bytes_per_s / flows.alone[1]))
 
     def _carried(self, flows: FlowSet, started_bytes: float, sent_bytes: float, epoch: int) -> None:
-        """Tell the links what has been begun and sent by each flow of a set."""
-        rates = self._bytes_per_s(epoch)
-        for number, share in zip(flows.link_of.tolist(), flows.share_of.tolist(), strict=True):
+        """Put down to the links what has been begun and sent by each flow of a set."""
+        np.add.at(self._begun_bytes, flows.link_of, flows.share_of * started_bytes)
+        rates = self._bytes_per_s(epoch)[flows.link_of]
+        np.add.at(self._busy_s, flows.link_of, flows.share_of * sent_bytes / rates)
+
+    def _tell_links(self) -> None:
+        """Tell the links what has been put down to them."""
+        figures = self._begun_bytes, self._busy_s, self._queued_s
+        for number in np.nonzero(np.any(figures, axis=0))[0].tolist():
             link = self._links[number]
-            link.nbytes += share * started_bytes
-            link.busy_s += share * sent_bytes / float(rates[number])
+            link.nbytes += float(self._begun_bytes[number])
+            link.busy_s += float(self._busy_s[number])
+            link.queued_s += float(self._queued_s[number])
+        for each in figures:
+            each.fill(0.0)
 
 
 def _number(stream: Stream) -> tuple[int, float]:

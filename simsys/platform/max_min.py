@@ -69,25 +69,32 @@ def _filled(
     left, level = bytes_per_s[used].astype(float), 0.0
     rates, limits = np.zeros(flows), np.zeros(flows, dtype=np.intp)
     stopped = np.zeros(flows, dtype=bool)
+    levels = np.empty(len(used))
     while len(flow_of):
-        wanted = np.bincount(link_of, weights=share_of, minlength=len(used))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            levels = np.where(wanted > 0.0, left / wanted, np.inf)
+        wanted = np.bincount(link_of, share_of, len(used))
+        levels.fill(np.inf)
+        np.divide(left, wanted, out=levels, where=wanted > 0.0)
         level = max(level, float(levels.min()))
         full = (levels <= level * (1.0 + _ROUNDINGS))[link_of]
         stopping = flow_of[full]
         rates[stopping], limits[stopping] = level, used[link_of[full]]
         stopped[stopping] = True
         gone = stopped[flow_of]
-        left = left - level * np.bincount(link_of[gone], weights=share_of[gone], minlength=len(used))
-        flow_of, link_of, share_of = flow_of[~gone], link_of[~gone], share_of[~gone]
+        if gone.all():
+            break
+        going_on = ~gone
+        left -= level * np.bincount(link_of[gone], share_of[gone], len(used))
+        flow_of, link_of, share_of = flow_of[going_on], link_of[going_on], share_of[going_on]
     return rates, limits
 
 
 def _by_rate(flows: FlowSet, rates: Floats, limits: Indexes) -> list[Portion]:
-    levels, level_of = np.unique(rates, return_inverse=True)
+    each = rates.tolist()
+    levels = sorted(set(each))
+    if len(levels) == 1:
+        return [Portion(flows, levels[0], limits)]
     found = []
-    for number, level in enumerate(levels):
-        (members,) = np.nonzero(level_of == number)
-        found.append(Portion(flows.subset(members), float(level), limits[members]))
+    for level in levels:
+        members = np.array([flow for flow, rate in enumerate(each) if rate == level], dtype=np.intp)
+        found.append(Portion(flows.subset(members), level, limits[members]))
     return found

@@ -19,6 +19,7 @@ from simsys.platform.schedule import Prepared, Schedule, Step
 from simsys.platform.timeline import Timeline
 from simsys.platform.topology import LinkSpec, Topology
 from simsys.platform.traffic import Traffic
+from simsys.sums import ordered_sum
 
 LinkT = TypeVar("LinkT", bound=Link)
 
@@ -250,7 +251,7 @@ class Network(ABC, Generic[LinkT, Prepared]):
     def latency_s(self, way: Way) -> float:
         """Time that the first byte takes over a way at the beginning, by the slowest of parallel links."""
         links = self._links
-        return sum([max([links[link].spec.latency_s for link, _ in hop]) for hop in way])
+        return ordered_sum([max([links[link].spec.latency_s for link, _ in hop]) for hop in way])
 
     def _slowest(self, ways: Sequence[Way], load: Mapping[int, float]) -> float:
         """Bytes/s of the slowest of some transfers, where each link has to carry so many bytes per byte of each."""

@@ -23,6 +23,7 @@ from simsys.platform.environment import At, Callback, Environment
 from simsys.platform.routing import Way
 from simsys.platform.taking_turns import waiting
 from simsys.platform.traffic import Account, Traffic
+from simsys.sums import ordered_sum
 
 if TYPE_CHECKING:
     import numpy as np
@@ -91,7 +92,7 @@ class Occupant:
     def most_busy(self) -> float:
         """A share of time for which no link is busy on its account, at a rate of 1, if nobody else is there."""
         busy = [footprint.busiest_s * load for footprint, load in zip(self.footprints, self.loads, strict=True)]
-        return sum(busy)
+        return ordered_sum(busy)
 
 
 class Transfers(Occupant):

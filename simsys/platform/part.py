@@ -102,6 +102,10 @@ class NetworkPart:
         self.traffic.between(src, dst).nbytes += nbytes
         return self.carry([(src, dst)], nbytes)
 
+    def begin(self, transfers: Any, nbytes: float) -> Event:
+        """As `Network.begin`."""
+        return self._whole.begin(transfers, nbytes)
+
     def carry(self, pairs: Pairs, nbytes: float) -> Event:
         """As `Network.carry`."""
         return self._whole.carry(self._placed(pairs), nbytes)

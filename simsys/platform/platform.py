@@ -20,6 +20,7 @@ from simsys.platform.link import Link
 from simsys.platform.network import Network
 from simsys.platform.timeline import Timeline
 from simsys.platform.topology import LinkSpec, Topology
+from simsys.platform.traffic import payload_bytes
 
 
 class VirtualHardwarePlatform:
@@ -119,47 +120,71 @@ class VirtualHardwarePlatform:
         now = self.env.now  # not below 0: medium detail also holds a GPU while a pass communicates
         return [max(0.0, device.busy_before(now)) / now if now else 0.0 for device in self.devices]
 
-    def link_statistics(self) -> dict[str, list[Any]]:
+    def link_statistics(self, traffic: Mapping[str, Sequence[Any]] | None = None) -> dict[str, list[Any]]:
         """The links that have carried anything, as columns.
 
-        They are source and destination vertex, their names, kind, bandwidth, latency, bytes, busy share so far, and
-        the time that transfers have lost at the link to others, added up (it may exceed the time of the run; 0 where
-        transfers only occupy links, since it is not known).
+        They are source and destination vertex, their names, kind, bandwidth, latency, payload bytes, the same with
+        what protocols add, busy share so far, and the time that transfers have lost at the link to others, added up
+        (it may exceed the time of the run; 0 where transfers only occupy links, since it is not known).
+
+        Args:
+            traffic: The communication graph whose bytes are the payload; that of the whole network if left out.
+
+        Returns:
+            One list for each column, with one entry for each link.
         """
         now, name = self.env.now, self.network.topology.vertex_name
-        used = [entry for entry in self._links() if entry[0].nbytes or entry[1]]
+        entries = list(self._links())
+        payload = self._payload(traffic) if any(nbytes or busy_s for _, nbytes, busy_s, _ in entries) else {}
+        used = [entry for entry in entries if entry[0] in payload or entry[1] or entry[2]]
+        links = [link for _, _, _, link in used]
         return {
-            "src": [link.spec.src for link, _, _ in used],
-            "dst": [link.spec.dst for link, _, _ in used],
-            "from": [name(link.spec.src) for link, _, _ in used],
-            "to": [name(link.spec.dst) for link, _, _ in used],
-            "kind": [link.spec.kind for link, _, _ in used],
-            "bytes_per_s": [link.spec.bytes_per_s for link, _, _ in used],
-            "latency_s": [link.spec.latency_s for link, _, _ in used],
-            "nbytes": [link.nbytes + nbytes for link, nbytes, _ in used],
-            "utilization": [(link.busy_before(now) + busy_s) / now if now else 0.0 for link, _, busy_s in used],
-            "queued_s": [link.queued_s for link, _, _ in used],
+            "src": [link.spec.src for link in links],
+            "dst": [link.spec.dst for link in links],
+            "from": [name(link.spec.src) for link in links],
+            "to": [name(link.spec.dst) for link in links],
+            "kind": [link.spec.kind for link in links],
+            "bytes_per_s": [link.spec.bytes_per_s for link in links],
+            "latency_s": [link.spec.latency_s for link in links],
+            "nbytes": [payload.get(number, 0.0) for number, _, _, _ in used],
+            "protocol_nbytes": [nbytes for _, nbytes, _, _ in used],
+            "utilization": [(link.busy_before(now) + busy_s) / now if now else 0.0 for _, _, busy_s, link in used],
+            "queued_s": [link.queued_s for link in links],
         }
 
-    def _links(self) -> Iterator[tuple[Link, float, float]]:
-        """Every link, with the bytes and the time of transfers on it that were not simulated step by step."""
-        carried = self.network.occupancy.carried()
+    def _links(self) -> Iterator[tuple[int, float, float, Link]]:
+        """Every link: its number, the bytes that it carried, and the busy time of transfers that only occupied it."""
+        occupying = self.network.occupancy.carried()
         for number, link in enumerate(self.network.links):
-            yield link, *carried.get(number, (0.0, 0.0))
+            nbytes, busy_s = occupying.get(number, (0.0, 0.0))
+            yield number, link.nbytes + nbytes, busy_s, link
+
+    def _payload(self, traffic: Mapping[str, Sequence[Any]] | None) -> dict[int, float]:
+        return payload_bytes(self.traffic() if traffic is None else traffic, self.network.way)
 
     def traffic(self) -> dict[str, list[Any]]:
         """The communication graph: bytes sent from GPU to GPU, as columns, one row per pair that sent anything."""
         return self.network.traffic.columns()
 
-    def gpu_statistics(self) -> dict[str, list[Any]]:
-        """Every GPU: busy share, bytes sent and received over its links, peak memory, as columns."""
+    def gpu_statistics(self, traffic: Mapping[str, Sequence[Any]] | None = None) -> dict[str, list[Any]]:
+        """Every GPU: busy share, payload bytes sent and received over its links, peak memory, as columns.
+
+        Bytes that a GPU forwards for others count as sent and received. They are 0 if no link has carried anything.
+
+        Args:
+            traffic: As for `link_statistics`.
+
+        Returns:
+            One list for each column, with one entry for each GPU.
+        """
         sent, received = [0.0] * len(self.devices), [0.0] * len(self.devices)
-        for link, occupying_bytes, _ in self._links():
-            nbytes = link.nbytes + occupying_bytes
-            if link.spec.src < len(sent):
-                sent[link.spec.src] += nbytes
-            if link.spec.dst < len(received):
-                received[link.spec.dst] += nbytes
+        used = any(nbytes or busy_s for _, nbytes, busy_s, _ in self._links())
+        for number, nbytes in (self._payload(traffic) if used else {}).items():
+            spec = self.network.links[number].spec
+            if spec.src < len(sent):
+                sent[spec.src] += nbytes
+            if spec.dst < len(received):
+                received[spec.dst] += nbytes
         return {
             "gpu": [device.index for device in self.devices],
             "utilization": self.utilization(),

@@ -25,6 +25,7 @@ from simpy.events import Event
 from simsys.platform.claims import Claim
 from simsys.platform.environment import LATE, At, Callback, Environment
 from simsys.platform.schedule import Prepared, Schedule, Step, SteppedRun
+from simsys.sums import ordered_sum
 
 
 class QuietNetwork(Protocol[Prepared]):
@@ -137,7 +138,9 @@ class QuietSchedule(Schedule[Prepared]):
         if not self._step_s:
             self._network.remember(self)
         step_s = self._step_seconds(epoch)
-        self._total_s[epoch] = sum(step.repeat * seconds for step, seconds in zip(self.steps, step_s, strict=True))
+        self._total_s[epoch] = ordered_sum(
+            step.repeat * seconds for step, seconds in zip(self.steps, step_s, strict=True)
+        )
         return True
 
     def _step_seconds(self, epoch: int) -> list[float]:

@@ -19,6 +19,7 @@ from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from simsys.platform.shortest_path import Layers, Out, follow, ways_on
+from simsys.sums import ordered_sum
 
 RoutingKind: TypeAlias = Literal["shortest", "ecmp", "per_packet", "adaptive"]
 
@@ -99,7 +100,7 @@ def _spread(out: Out, layers: Layers, bytes_per_s: Callable[[int], float]) -> tu
         for vertex, share in arriving.items():
             ways = [(out[vertex][other], other) for other in ways_on(out[vertex], layer)]
             weights = [min(bytes_per_s(link), capacity[other]) for link, other in ways]
-            total = sum(weights)
+            total = ordered_sum(weights)
             for (link, other), weight in zip(ways, weights, strict=True):
                 part = share * (weight / total)
                 links[link] = part
@@ -115,7 +116,7 @@ def _capacities(out: Out, layers: Layers, bytes_per_s: Callable[[int], float]) -
     for before, layer in zip(layers[-2::-1], layers[:0:-1], strict=True):
         for vertex in before:
             ways = ways_on(out[vertex], layer)
-            capacity[vertex] = sum(min(bytes_per_s(out[vertex][other]), capacity[other]) for other in ways)
+            capacity[vertex] = ordered_sum(min(bytes_per_s(out[vertex][other]), capacity[other]) for other in ways)
     return capacity
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
+
+from simsys.platform.routing import Way
 
 Shares = Callable[[], Iterable[tuple[int, int, float]]]
 """Answers with transfers: source and destination GPU, and the share of some bytes."""
@@ -67,3 +69,21 @@ class Traffic:
             "dst": [dst for _, dst in pairs],
             "nbytes": [total[pair] for pair in pairs],
         }
+
+
+def payload_bytes(graph: Mapping[str, Sequence[Any]], way: Callable[[int, int], Way]) -> dict[int, float]:
+    """Bytes that GPUs sent over each link, without what protocols add to them.
+
+    Args:
+        graph: A communication graph, as `Traffic.columns` has it.
+        way: The links from one GPU to another, hop by hop, with their shares of the bytes.
+
+    Returns:
+        The bytes by link; links that nothing was sent over are left out.
+    """
+    found: dict[int, float] = {}
+    for src, dst, nbytes in zip(graph["src"], graph["dst"], graph["nbytes"], strict=True):
+        for hop in way(src, dst):
+            for link, share in hop:
+                found[link] = found.get(link, 0.0) + share * nbytes
+    return found

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from simsys.report.bisection_graph import CutGraph
+from simsys.sums import ordered_sum
 
 FLOW_STEPS = 20_000
 """Links times maximum flows that a search may take; with switches, a cut takes one."""
@@ -57,7 +58,7 @@ def best_found(graph: CutGraph, enough: float, *, symmetric: bool) -> float:
 def _cut(graph: CutGraph, half: set[int]) -> tuple[float, set[int]]:
     """The bandwidth from some nodes to all others, and all vertices on their side."""
     if not graph.free:
-        return sum(rate for src in half for dst, rate in graph.out[src].items() if dst not in half), set(half)
+        return ordered_sum(rate for src in half for dst, rate in graph.out[src].items() if dst not in half), set(half)
     import networkx as nx
 
     network = nx.DiGraph()
@@ -118,8 +119,8 @@ def _exchanged(graph: CutGraph, half: set[int]) -> set[int]:
 
 def _change(graph: CutGraph, vertex: int, inside: set[int]) -> float:
     """By how much the bandwidth that leaves `inside` changes if a vertex changes sides."""
-    out = sum(rate for dst, rate in graph.out[vertex].items() if dst not in inside)
-    into = sum(rate for src, rate in graph.into[vertex].items() if src in inside)
+    out = ordered_sum(rate for dst, rate in graph.out[vertex].items() if dst not in inside)
+    into = ordered_sum(rate for src, rate in graph.into[vertex].items() if src in inside)
     return into - out if vertex in inside else out - into
 
 

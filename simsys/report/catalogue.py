@@ -20,6 +20,7 @@ from simsys.config.hardware import load_engine, load_fabric, load_gpu, load_node
 from simsys.config.hardware_schema import Profile
 from simsys.errors import UnknownNameError
 from simsys.framework import FRAMEWORKS
+from simsys.input_files import path_from
 from simsys.metrics.definitions import metrics_by_name
 from simsys.model.aggregates import BYTES_PER_ELEMENT, aggregated_ops
 from simsys.model.description import (
@@ -118,13 +119,13 @@ def _model_facts(name: str) -> Facts:
 
 def _named_model(name: str) -> Model:
     """A model of the model DB, or that of a Hugging Face configuration if the name is a path."""
-    path = Path(name).expanduser()
+    path = path_from(Path(), name)
     if name.endswith(".json") or os.sep in name or name in (os.curdir, os.pardir):
         return read_huggingface(path)
     try:
         return load_model(name)
     except UnknownNameError:
-        if (path / CONFIG_NAME).is_file():
+        if os.path.isfile(path / CONFIG_NAME):
             return read_huggingface(path)
         raise
 

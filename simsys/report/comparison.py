@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from simsys.report.text import WIDTH, number, time, wrap
+from simsys.sums import ordered_sum
 from simsys.units import MIB
 
 Row = Mapping[str, Any]
@@ -226,7 +227,7 @@ def breakdown_lines(each: Row) -> list[str]:
     names = sorted({*high, *medium}, key=lambda name: -max(high.get(name, 0.0), medium.get(name, 0.0)))
     cells = [[each["name"], *(f"{level} ({levels[level]['amount']:,})" for level in levels)]]
     cells += [[name, _percent(high.get(name, 0.0)), _percent(medium.get(name, 0.0))] for name in names[:PACKAGES]]
-    rest = [sum(shares.get(name, 0.0) for name in names[PACKAGES:]) for shares in (high, medium)]
+    rest = [ordered_sum(shares.get(name, 0.0) for name in names[PACKAGES:]) for shares in (high, medium)]
     return [*table([*cells, ["the rest", *map(_percent, rest)]], 30), ""]
 
 

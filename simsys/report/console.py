@@ -108,7 +108,7 @@ def _errors_reported(meta: dict[str, Any]) -> Iterator[None]:
     except BrokenPipeError:  # the reader has seen enough
         _abandon_stdout()
         code = 0
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # the latter by a module of the user's
         if meta.get(DEBUG):
             traceback.print_exc()
         code = _report(error)
@@ -117,7 +117,7 @@ def _errors_reported(meta: dict[str, Any]) -> Iterator[None]:
     raise click.exceptions.Exit(code)
 
 
-def _report(error: Exception) -> int:
+def _report(error: BaseException) -> int:
     """Print an error; return the exit code."""
     if isinstance(error, ConfigError | InfeasibleConfigError):
         for problem in error.problems:

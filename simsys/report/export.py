@@ -36,8 +36,9 @@ def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> 
     take requests and are paid for, and from when.
     If events are collected, ``<name>_memory.csv`` says what was in use on each simulated GPU, and from when,
     ``<name>_traffic.csv`` how many bytes each GPU sent to each other one, and ``<name>_steps.csv`` the steps of
-    serving replicas, one row for each run of steps with an unchanged batch. At high, ``<name>_links.csv`` says what
-    each link carried that carried anything, and how busy it was.
+    serving replicas, one row for each run of steps with an unchanged batch. Where transfers
+    are on links (at high, and at medium where links are occupied), ``<name>_links.csv`` says what each link carried
+    that carried anything, and how busy it was.
 
     Of several jobs, ``<name>_jobs.csv`` says when and where each ran, and the tables of each are named after it too.
 

@@ -17,6 +17,7 @@ from simsys.fidelity.scenario_run import ScenarioRun
 from simsys.report.drawing import new_figure, write_figure
 from simsys.report.files import write_files
 from simsys.report.validation import TAGS
+from simsys.sums import ordered_sum
 
 WORST = 10
 WORST_ROWS = 3
@@ -134,14 +135,14 @@ def _choices(choices: Sequence[Choice], notes: Notes) -> Iterator[str]:
     groups: dict[str, list[Choice]] = {}
     for each in choices:
         groups.setdefault(each.picked.case.group, []).append(each)
-    by_loss = sorted(groups.items(), key=lambda item: (-sum(each.regret for each in item[1]), item[0]))
+    by_loss = sorted(groups.items(), key=lambda item: (-ordered_sum(each.regret for each in item[1]), item[0]))
     rows = (
         [
             group,
             f"{len(own)}",
             f"{Ranking.of(own).spearman:.2f}",
             f"{Ranking.of(own).regret:.1%}",
-            f"{sum(each.regret for each in own) / len(choices):.1%}",
+            f"{ordered_sum(each.regret for each in own) / len(choices):.1%}",
             notes.choices.get(group, "not known") if any(each.regret for each in own) else "",
         ]
         for group, own in by_loss

@@ -92,6 +92,6 @@ def _leftovers_removed(folder: Path, names: Iterable[str]) -> Iterator[None]:
 
 def _reason(error: OSError, folder: Path) -> str:
     for part in (folder, *folder.parents):
-        if part.exists() and not part.is_dir():
+        if os.path.exists(part) and not os.path.isdir(part):
             return f"{part} is a file, a folder is needed"
     return error.strerror or str(error)

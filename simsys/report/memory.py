@@ -20,6 +20,7 @@ from simsys.check.trials import Trials
 from simsys.errors import InfeasibleError
 from simsys.report.listing import WIDTH, table
 from simsys.report.text import wrap
+from simsys.sums import ordered_sum
 from simsys.units import pretty_memory
 
 
@@ -54,7 +55,7 @@ class MemoryAnswer:
     @property
     def fullest(self) -> int:
         """The stage that needs most."""
-        totals = [sum(stage.values()) for stage in self.stages]
+        totals = [ordered_sum(stage.values()) for stage in self.stages]
         return totals.index(max(totals))
 
     @property
@@ -83,7 +84,7 @@ class MemoryAnswer:
     def text(self) -> str:
         """The answer first, then the fullest stage by component, then advice."""
         parts = self.stages[self.fullest]
-        total = sum(parts.values())
+        total = ordered_sum(parts.values())
         fit = "does not fit" if self.problem else "fits"
         where = f", stage {self.fullest} of {len(self.stages)}" if len(self.stages) > 1 else ""
         head = (
@@ -94,7 +95,7 @@ class MemoryAnswer:
         lines = [head, *(line for warning in self.warnings for line in wrap(warning, "  warning: ", "    ")), ""]
         lines += [f"  {line}" for line in table(rows).splitlines()]
         if len(self.stages) > 1:
-            sizes = ", ".join(pretty_memory(sum(stage.values())) for stage in self.stages[:8])
+            sizes = ", ".join(pretty_memory(ordered_sum(stage.values())) for stage in self.stages[:8])
             lines += ["", f"  by stage: {sizes}{' …' if len(self.stages) > 8 else ''}"]
         if self.host_bytes:
             lines += ["", f"  in the memory of the host, per GPU: {pretty_memory(self.host_bytes)}"]

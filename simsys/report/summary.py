@@ -11,6 +11,7 @@ from simsys.metrics.result import RunResult
 from simsys.report.listing import table
 from simsys.report.serving_summary import load_text, serving_lines
 from simsys.report.text import HARD_SPACE, milliseconds, number, percent, row, time, wrap
+from simsys.sums import ordered_sum
 from simsys.units import Dimension, pretty, pretty_memory
 
 
@@ -143,7 +144,7 @@ def _training_rates(metrics: Mapping[str, Any]) -> Iterable[str]:
 
 def _memory(result: RunResult) -> list[str]:
     parts = ", ".join(f"{name.replace('_', ' ')} {_size(size)}" for name, size in result.memory_bytes.items() if size)
-    held, capacity = sum(result.memory_bytes.values()), result.metrics["memory_capacity_bytes"]
+    held, capacity = ordered_sum(result.memory_bytes.values()), result.metrics["memory_capacity_bytes"]
     return row("memory per GPU", f"{_size(held)} of {_size(capacity)}: {parts}")
 
 

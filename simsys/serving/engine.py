@@ -13,10 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import inf
-from sys import maxsize
 from typing import TYPE_CHECKING
-
-from simpy.events import Event
 
 from simsys.errors import UsageError
 from simsys.model.batch import Batch

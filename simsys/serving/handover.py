@@ -12,9 +12,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from simsys.probes import Probes
-from simsys.serving.fetching import FetchingScheduler
 from simsys.serving.engine import Engine
+from simsys.serving.fetching import FetchingScheduler
 from simsys.serving.router import Router
+from simsys.sums import ordered_sum
 
 if TYPE_CHECKING:
     from simsys.platform.environment import Environment
@@ -65,7 +66,7 @@ class Handover:
         source, started_s = self._holders.pop(request), self._env.now
         tokens = source.sequences.computed_tokens[request]
         nbytes = [tokens * each for each in self._token_bytes]
-        whole = sum(each * group.size for each, group in zip(nbytes, target.team.groups, strict=True))
+        whole = ordered_sum(each * group.size for each, group in zip(nbytes, target.team.groups, strict=True))
 
         def arrived(_: object) -> None:
             source.give_back(request)

@@ -8,6 +8,7 @@ from itertools import islice
 from operator import le
 
 from simsys.errors import UsageError
+from simsys.sums import ordered_sum
 
 OPTIONAL_COLUMNS = ("priority", "tenant", "session", "turn", "after", "think_s", "hash_ids")
 """Columns of a `RequestTable` that may be empty."""
@@ -98,7 +99,7 @@ class RequestTable:
         for index, before in enumerate(self.after):
             if not -1 <= before < index:
                 raise UsageError(f"after must be -1 or an earlier request, not {before} for request {index}")
-        if self.think_s and not (min(self.think_s) >= 0 and math.isfinite(sum(self.think_s))):
+        if self.think_s and not (min(self.think_s) >= 0 and math.isfinite(ordered_sum(self.think_s))):
             raise UsageError("think_s must be finite and >= 0 for every request")
         if self.tenant and min(self.tenant) < 0:
             raise UsageError(f"tenant must be 0 or more for every request, not {min(self.tenant)}")
@@ -153,4 +154,4 @@ class RequestTable:
         count = len(self) - 1
         mean_s = self.span_s / count
         pairs = zip(self.arrival_s, islice(self.arrival_s, 1, None), strict=False)
-        return math.sqrt(sum((after - before - mean_s) ** 2 for before, after in pairs) / count) / mean_s
+        return math.sqrt(ordered_sum((after - before - mean_s) ** 2 for before, after in pairs) / count) / mean_s

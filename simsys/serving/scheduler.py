@@ -67,6 +67,8 @@ class Scheduler(Configurable, ABC):
         """Whether a request has been preempted since the last step."""
         self.swap: SwapSpace | None = None
         """Where preempted requests keep their cache; if nowhere, or if it is full, they are computed again."""
+        self.reserves_prompts = False
+        """Whether a request is admitted only if all that it has to compute fits, not its first chunk alone."""
 
     @abstractmethod
     def schedule(self) -> list[Chunk]:
@@ -115,8 +117,9 @@ class Scheduler(Configurable, ABC):
     def admit(self, request: int, tokens: int, *, reserve: int = 0) -> Chunk | None:
         """Let a waiting request start with `tokens` of its prompt; None if that must wait.
 
-        It must if its blocks do not fit, or if this step has preempted a request (as in vLLM v1). What is left of the
-        prompt may be less than `tokens` if its beginning is found in the cache.
+        It must if its blocks do not fit, or if this step has preempted a request (as in vLLM v1); with
+        `reserves_prompts`, if those of the whole prompt do not, though only those of `tokens` are taken. What is left
+        of the prompt may be less than `tokens` if its beginning is found in the cache.
 
         Args:
             request: Which.
@@ -126,6 +129,9 @@ class Scheduler(Configurable, ABC):
         if self.preempted:
             return None
         sequences, kv = self.sequences, self.kv
+        cut = self.reserves_prompts and tokens < sequences.target_tokens(request)
+        if cut and self.admission_blocks(request, tokens) > kv.free_blocks - kv.reserved_blocks:
+            return None
         swapped = False
         if kv.shares or sequences.on_host:
             found, target = self.found_tokens(request), sequences.target_tokens(request)
@@ -167,9 +173,9 @@ class Scheduler(Configurable, ABC):
         return self.sequences.target_tokens(request) - self.found_tokens(request)
 
     def admission_blocks(self, request: int, tokens: int) -> int:
-        """Free blocks that admitting a request takes if `tokens` tokens of it are computed at once."""
-        found = self.found_tokens(request)
-        tokens = min(found + tokens, self.sequences.target_tokens(request))
+        """Free blocks that admitting a request needs if `tokens` tokens of it are computed at once."""
+        target = self.sequences.target_tokens(request)
+        tokens = target if self.reserves_prompts else min(self.found_tokens(request) + tokens, target)
         if request in self.sequences.on_host:
             return self.kv.blocks_for(tokens)
         return self.kv.admission_blocks(request, tokens)

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from simsys.ops import Operation, Recv
 from simsys.parallel.schedule import Schedule
 from simsys.probes import Probe
+from simsys.sums import ordered_sum
 from simsys.testing.runs import STEPPING, ServingCase, ServingRun, TrainingCase, TrainingRun, cases
 from simsys.testing.schedules import check_schedule
 
@@ -123,7 +124,7 @@ def check_serving(place: str, run: ServingRun, case: ServingCase) -> None:
 def check_tokens(place: str, run: ServingRun, case: ServingCase, completed: list[int]) -> None:
     """Every output token goes through the head once; every prompt token is processed, again only if preempted."""
     output_tokens = sum(case.requests.output_tokens[request] for request in completed)
-    logits = sum(steps * logits for steps, _, logits, _ in run.forwarded)
+    logits = ordered_sum(steps * logits for steps, _, logits, _ in run.forwarded)
     if logits != output_tokens:
         raise AssertionError(f"{place}: {logits:g} output tokens are computed, {output_tokens} are asked for")
     prompt_tokens = sum(case.requests.prompt_tokens[request] for request in completed)

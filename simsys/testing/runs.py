@@ -33,9 +33,9 @@ from simsys.parallel.stages import partition
 from simsys.parallel.training import training_plan
 from simsys.platform.environment import Environment
 from simsys.probes import Probe, Probes
+from simsys.serving.engine import Engine
 from simsys.serving.host_costs import HostCosts
 from simsys.serving.kv_cache import PagedKVCache
-from simsys.serving.engine import Engine
 from simsys.serving.requests import RequestTable
 from simsys.serving.source import Source
 from simsys.starter import Stepper

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from simsys.platform.environment import At, Environment
+from simsys.sums import ordered_sum
 
 if TYPE_CHECKING:
     from numpy.random import Generator as Random
@@ -122,10 +123,10 @@ class Campaign:
         return iterations // self._progress.interval if self._progress.interval else 0
 
     def _next_failure_s(self) -> float:
-        return float(self._random.exponential(1.0 / sum(self._rates))) if self._rates else float("inf")
+        return float(self._random.exponential(1.0 / ordered_sum(self._rates))) if self._rates else float("inf")
 
     def _cause(self) -> str:
-        at = self._random.random() * sum(self._rates)
+        at = self._random.random() * ordered_sum(self._rates)
         for cause, rate in zip(self._causes, self._rates, strict=True):
             at -= rate
             if at < 0.0:

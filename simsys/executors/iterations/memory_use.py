@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from simsys.ops import Allocate, Pass, Release
+from simsys.sums import ordered_sum
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ def memory_use(passes: Sequence[Pass]) -> MemoryUse:
 
 
 def _bytes(changes: Iterable[Allocate | Release]) -> float:
-    return sum(change.nbytes or 0.0 for change in changes)
+    return ordered_sum(change.nbytes or 0.0 for change in changes)
 
 
 def _held(passes: Sequence[Pass], more: Iterable[Allocate] = ()) -> dict[str, float]:

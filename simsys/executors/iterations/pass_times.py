@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from simsys.ops import Collective
+from simsys.sums import ordered_sum
 
 
 @dataclass(slots=True)
@@ -15,11 +16,18 @@ class Exchange:
         op: One of them, for all.
         alone_s: How long they take while nothing is computed.
         beside_s: How long they take beside computations.
+        exposed_s: How much longer all would take if each of them took twice as long.
     """
 
     op: Collective
     alone_s: float = 0.0
     beside_s: float = 0.0
+    exposed_s: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """How long they take."""
+        return self.alone_s + self.beside_s
 
 
 @dataclass(slots=True)
@@ -39,7 +47,7 @@ class PassTimes:
     @property
     def seconds(self) -> float:
         """From their start to their end."""
-        return self.compute_s + sum(exchange.alone_s for exchange in self.exchanges.values())
+        return self.compute_s + ordered_sum(exchange.alone_s for exchange in self.exchanges.values())
 
     def compute(self, work_s: float, launching_s: float = 0.0) -> float:
         """Count a computation, which ends when it is done and all of it is launched; return how long that takes."""
@@ -48,15 +56,21 @@ class PassTimes:
         self.compute_s += seconds
         return seconds
 
-    def exchange(self, op: Collective, alone_s: float, beside_s: float = 0.0, count: int = 1) -> None:
-        """Count collectives of so many seconds; those that take none are none."""
-        if alone_s or beside_s:
-            own = self.exchanges.setdefault(op.group.axis, Exchange(op))
-            own.alone_s += count * alone_s
-            own.beside_s += count * beside_s
+    def exchange(self, op: Collective, seconds: float, compute_s: float = 0.0) -> None:
+        """Count a collective beside a computation of `compute_s`; one that takes no time is none."""
+        if seconds:
+            alone_s, beside_s = max(0.0, seconds - compute_s), min(compute_s, seconds)
+            exposed_s = min(seconds, max(0.0, 2.0 * seconds - compute_s))
+            self._exchanges(Exchange(op, alone_s, beside_s, exposed_s), 1)
+
+    def _exchanges(self, each: Exchange, count: int) -> None:
+        own = self.exchanges.setdefault(each.op.group.axis, Exchange(each.op))
+        own.alone_s += count * each.alone_s
+        own.beside_s += count * each.beside_s
+        own.exposed_s += count * each.exposed_s
 
     def add(self, other: PassTimes, count: int) -> None:
         """Count `count` further passes like `other`."""
         self.compute_s += count * other.compute_s
         for each in other.exchanges.values():
-            self.exchange(each.op, each.alone_s, each.beside_s, count)
+            self._exchanges(each, count)

@@ -12,6 +12,7 @@ from simpy.events import Event
 from simsys.executors.iterations.pass_times import PassTimes
 from simsys.ops import Pass, Program, Send
 from simsys.platform.environment import Environment
+from simsys.sums import ordered_sum
 
 Channel = tuple[int, int, Hashable]
 """Source, destination and tag of the messages of a pass, all micro-batches alike."""
@@ -47,18 +48,54 @@ class Course:
 
 
 @dataclass(slots=True)
+class Messages:
+    """Those of one channel; times in seconds.
+
+    Args:
+        seconds: How long each takes.
+        departures_s: When they depart.
+        late_s: By how much each arrives later than its receiver is ready; negative if it is early.
+        held: Whether their senders wait for them too.
+    """
+
+    seconds: float
+    departures_s: list[float] = field(default_factory=list)
+    late_s: list[float] = field(default_factory=list)
+    held: bool = False
+
+    def add(self, other: Messages) -> None:
+        """Count those of another channel with these."""
+        self.departures_s.extend(other.departures_s)
+        self.late_s.extend(other.late_s)
+        self.held = self.held or other.held
+
+    def exposed_s(self) -> float:
+        """How much longer receivers would wait if each message took twice as long, one message apart from the others.
+
+        Those that nobody in the programs receives are taken to be waited for.
+        """
+        if self.held:
+            return len(self.departures_s) * self.seconds
+        unknown = len(self.departures_s) - len(self.late_s)
+        return (
+            ordered_sum(min(max(late_s + self.seconds, 0.0), self.seconds) for late_s in self.late_s)
+            + unknown * self.seconds
+        )
+
+
+@dataclass(slots=True)
 class Outcome:
     """How every rank goes through its program.
 
     Args:
         courses: By rank.
         undelivered: When messages that nobody receives were sent and when they arrive, by source, destination and tag.
-        departures: By channel, when its messages depart, and how long each takes.
+        messages: By channel.
     """
 
     courses: dict[int, Course] = field(default_factory=dict)
     undelivered: dict[tuple[int, int, Hashable], tuple[float, float]] = field(default_factory=dict)
-    departures: dict[Channel, tuple[list[float], float]] = field(default_factory=dict)
+    messages: dict[Channel, Messages] = field(default_factory=dict)
 
 
 class StuckError(Exception):
@@ -99,6 +136,7 @@ class _Costs(NamedTuple):
     seconds: float
     inbox: Box | None
     inward_s: float
+    late_s: list[float]
     outbox: Box | None
     outward_s: float
     departures_s: list[float]
@@ -128,10 +166,10 @@ def longest_paths(
     runnable: list[Walker] = []
     counts = [Counter(op.passes) for op in programs]
     hops_s = _hops(counts, hop_seconds)
-    outcome.departures = {channel: ([], hop_s) for channel, hop_s in hops_s.items()}
+    outcome.messages = {channel: Messages(hop_s) for channel, hop_s in hops_s.items()}
     for op, passes in zip(programs, counts, strict=True):
         course = outcome.courses[op.rank] = Course(ready_s[op.rank])
-        costs = {each: _cost(op.rank, each, pass_times(each), channels, outcome.departures) for each in passes}
+        costs = {each: _cost(op.rank, each, pass_times(each), channels, outcome.messages) for each in passes}
         for each, count in passes.items():
             course.times.add(pass_times(each), count)
             course.passes[each] = count
@@ -167,18 +205,21 @@ def _cost(
     each: Pass,
     times: PassTimes,
     channels: dict[Channel, Box],
-    messages: Mapping[Channel, tuple[list[float], float]],
+    messages: Mapping[Channel, Messages],
 ) -> _Costs:
     receive, send = each.receive, each.send
     inward = None if receive is None else (receive.src, rank, receive.tag)
     outward = None if send is None else (rank, send.dst, send.tag)
+    if outward is not None and each.waits:
+        messages[outward].held = True
     return _Costs(
         times.seconds,
         None if inward is None else channels.setdefault(inward, {}),
-        0.0 if inward is None or inward not in messages else messages[inward][1],
+        0.0 if inward is None or inward not in messages else messages[inward].seconds,
+        [] if inward is None or inward not in messages else messages[inward].late_s,
         None if outward is None else channels.setdefault(outward, {}),
-        0.0 if outward is None else messages[outward][1],
-        [] if outward is None else messages[outward][0],
+        0.0 if outward is None else messages[outward].seconds,
+        [] if outward is None else messages[outward].departures_s,
         each.waits,
     )
 
@@ -187,13 +228,14 @@ def _follow(op: Program, costs: Mapping[Pass, _Costs], course: Course, runnable:
     """Go through the passes of a rank and wake those who wait for its messages; the loop that takes the time."""
     now_s, waited_s, in_flight_s, last_s = course.end_s, 0.0, 0.0, 0.0
     for each, micro_batch in zip(op.passes, op.micro_batches, strict=True):
-        seconds, inbox, inward_s, outbox, outward_s, departures_s, waits = costs[each]
+        seconds, inbox, inward_s, late_s, outbox, outward_s, departures_s, waits = costs[each]
         if inbox is not None:
             arrived_s = inbox.pop(micro_batch, None)
             if arrived_s is None:
                 yield inbox, micro_batch
                 arrived_s = inbox.pop(micro_batch)
             wait_s = arrived_s - now_s
+            late_s.append(wait_s)
             if wait_s > 0.0:
                 now_s = arrived_s
                 waited_s += wait_s

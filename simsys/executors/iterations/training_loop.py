@@ -107,13 +107,15 @@ class TrainingLoop:
             count: How many.
             repeatable: Whether an iteration's work depends on its phase alone, so that after two equal ones of a kind
                 all further ones of this kind are equal too, as long as the hardware stays as it is; used if the level
-                of detail allows it.
+                of detail allows it. After one of them, if the first is known to be like the others: nothing is under
+                way between iterations, so what they do to each other does not depend on the ones before.
         """
         executor = self._executor
         repeatable = repeatable and executor.may_repeat and not executor.conditions.iterations_vary
         latest: dict[Kind, Iteration] = {}
         known: dict[Kind, Iteration] = {}
         change_s = executor.platform.next_change_s(0.0)
+        alike = executor.firsts_alike is True and math.isinf(change_s)
         interval = self._checkpoints.interval if self._checkpoints else 0
         for kind, length in runs(count, [phase.start for phase in self._phases], interval, linked=self._prefetch):
             left = length
@@ -131,7 +133,10 @@ class TrainingLoop:
                 now = yield from self._simulate(kind)
                 left -= 1
                 before, latest[kind] = latest.get(kind), now
-                if repeatable and before is not None and now.same_as(before, self._end_s):
+                same = before is not None and now.same_as(before, self._end_s)
+                if before is not None and executor.firsts_alike is not False:
+                    executor.firsts_alike = same
+                if repeatable and (same or alike):
                     known[kind] = now
         if self._end_s > self._env.now:
             yield self._env.at(self._end_s)

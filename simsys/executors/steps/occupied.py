@@ -14,8 +14,8 @@ DRIFT = 0.005
 """By how much steps may take longer than the first of those that occupy their links as much as this one does."""
 
 ROUNDING = 1e-12
-"""Of the work since the anchor: what is left of a step when the rate changes is rounding, and the step has ended. Rates
-change several times at one moment, and a division by each would round differently."""
+"""Of the work since the anchor: when the rate changes, a step with less work left has ended. Rates change several
+times at one moment, and a division by each would round differently."""
 
 
 class OccupiedRuns(ClosedFormRuns):

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
 from simpy.events import Event
 
 from simsys.ops import Forward, Pipelined
-from simsys.platform.environment import Environment
-
-if TYPE_CHECKING:
-    from simsys.executors.high import HighDetail
+from simsys.platform.environment import Callback, Environment
 
 
 class Runs(Protocol):
@@ -74,6 +72,48 @@ class PassQueue:
             self._start(*self._waiting.popleft())
 
 
+class Line:
+    """Messages from one stage to the next, one after another, as NCCL sends what one stream holds."""
+
+    __slots__ = ("_busy", "_waiting")
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[Callable[[Callback], object], Callback]] = deque()
+        self._busy = False
+
+    def send(self, start: Callable[[Callback], object], arrived: Callback) -> None:
+        """Start a message as soon as those before it have arrived.
+
+        Args:
+            start: Starts it; is given what to call when it has arrived.
+            arrived: Called then.
+        """
+        if self._busy:
+            self._waiting.append((start, arrived))
+            return
+        self._busy = True
+
+        def ended(event: Event) -> None:
+            self._busy = False
+            if self._waiting:
+                self.send(*self._waiting.popleft())
+            arrived(event)
+
+        start(ended)
+
+
+class StageRuns(Protocol):
+    """Carries out what a batch does on its way through a pipeline."""
+
+    env: Environment
+
+    def stage_pass(self, op: Forward, ready_s: float | None = None) -> Event:
+        """Start a pass over a stage as soon as those before it have ended; see `PassQueue.add`."""
+
+    def hand_on(self, op: Pipelined, stage: int, arrived: Callback) -> None:
+        """Send the hidden states from each rank of a stage to its neighbour in the next."""
+
+
 class PipelineRun:
     """A batch on its way through the stages of a pipeline.
 
@@ -84,12 +124,12 @@ class PipelineRun:
 
     __slots__ = ("_executor", "_op", "_stage", "event")
 
-    def __init__(self, executor: HighDetail, op: Pipelined) -> None:
+    def __init__(self, executor: StageRuns, op: Pipelined) -> None:
         self._executor, self._op, self._stage = executor, op, 0
         self.event = Event(executor.env)
         first = op.passes[0]
         ready_s = executor.env.now + first.host_s
-        executor.pass_queue(first.team).add(first, ready_s).callbacks.append(self._left)
+        executor.stage_pass(first, ready_s).callbacks.append(self._left)
 
     def _left(self, event: Event) -> None:
         """The batch leaves a stage: for the next one, or for good."""
@@ -101,4 +141,4 @@ class PipelineRun:
     def _arrived(self, _: Event) -> None:
         self._stage += 1
         stage = self._op.passes[self._stage]
-        self._executor.pass_queue(stage.team).add(stage).callbacks.append(self._left)
+        self._executor.stage_pass(stage).callbacks.append(self._left)

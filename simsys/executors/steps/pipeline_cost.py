@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import chain, pairwise
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from simsys.executors.steps.step_times import StepTimes
 from simsys.executors.steps.passes import NAME
+from simsys.executors.steps.step_times import StepTimes
 from simsys.model.batch import Batch
 from simsys.ops import Forward, Pipelined, Send
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
+from simsys.platform.device import Device
 
 if TYPE_CHECKING:
     from simsys.executors.medium import MediumDetail
 
-StageLine = tuple[float, float, float]
-"""What a step takes in a stage: a constant, and by a number that grows evenly; and how long to the next stage."""
+StageLine = tuple[float, float]
+"""What a step takes in a stage or in the channel behind it: a constant, and by a number that grows evenly."""
 Lines = tuple[tuple[StageLine, ...], float]
-"""The line of each stage, and from which number on they are others."""
+"""The line of each stage and channel, and from which number on they are others."""
 
 
 class DecodeLines(NamedTuple):
@@ -28,8 +30,8 @@ class DecodeLines(NamedTuple):
 
     Args:
         begins: The least context of each piece; that of the first one is 0.
-        lines: By piece, the line of each stage.
-        exchange_s: What of a step is communication, by stage.
+        lines: By piece, the line of each stage and channel.
+        exchange_s: What of a step does not keep a stage or channel busy, that is communication within stages.
     """
 
     begins: list[int]
@@ -46,12 +48,53 @@ class Hops(NamedTuple):
     """What the stages hand on in a step.
 
     Args:
-        seconds: How long that takes after each stage; 0 after the last.
+        seconds: How long that takes after each stage but the last.
         sends: What one rank of each stage sends.
     """
 
     seconds: list[float]
     sends: list[Send]
+
+
+class Channel:
+    """From one stage to the next: messages go over it one after another, as NCCL sends what one stream holds."""
+
+    __slots__ = ("busy_s", "free_at_s")
+
+    def __init__(self) -> None:
+        self.free_at_s = 0.0
+        """When the last message has arrived."""
+        self.busy_s = 0.0
+        """For how long messages have been under way in all."""
+
+    def arrival_s(self, ready_s: float, seconds: float) -> float:
+        """When a message arrives that is ready at a time and takes so long."""
+        self.free_at_s = max(ready_s, self.free_at_s) + seconds
+        self.busy_s += seconds
+        return self.free_at_s
+
+
+class Channels:
+    """Those of all serving pipelines."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Group, Group], Channel] = {}
+
+    def between(self, source: Group, target: Group) -> Channel:
+        """The one from a stage to the next."""
+        return self._known.setdefault((source, target), Channel())
+
+    def most_busy_s(self) -> float:
+        """For how long messages have been under way in the busiest one."""
+        return max((channel.busy_s for channel in self._known.values()), default=0.0)
+
+
+T = TypeVar("T")
+
+
+def woven(stages: Sequence[T], channels: Sequence[T]) -> list[T]:
+    """Stages with the channels between them, in the order in which a step comes to them."""
+    return [*chain.from_iterable(zip(stages, channels, strict=False)), stages[-1]]
 
 
 class Stages:
@@ -67,7 +110,10 @@ class Stages:
         self._executor, self._parts = executor, parts
         self.passes = tuple(Forward(group, plan, Batch(), 0.0, NAME) for group, plan in stages)
         """One through each stage."""
-        self.devices = [executor.platform.devices[op.rank] for op in self.passes]
+        devices = [executor.platform.devices[op.rank] for op in self.passes]
+        channels = [executor.channels.between(here.team, there.team) for here, there in pairwise(self.passes)]
+        self.servers: list[Device | Channel] = woven(devices, channels)
+        """What a step comes to, one after another: a stage, the channel to the next one, and so on."""
         self._costs = [(executor.pass_cost(op), executor.communicator(op.team).seconds) for op in self.passes]
         self._decoding: dict[int, DecodeLines] = {}
         self._hops: dict[float, Hops] = {}
@@ -90,9 +136,9 @@ class Stages:
         begins = sorted({0, *(kink for each in times for kink, _, _ in each.kinks)})
         hops_s = self.hops(sequences).seconds
         lines = [
-            tuple((*each.line(begin), hop_s) for each, hop_s in zip(times, hops_s, strict=True)) for begin in begins
+            tuple(woven([each.line(begin) for each in times], [(hop_s, 0.0) for hop_s in hops_s])) for begin in begins
         ]
-        return DecodeLines(begins, lines, [each.idle_s for each in times])
+        return DecodeLines(begins, lines, woven([each.idle_s for each in times], [0.0] * len(hops_s)))
 
     def seconds(self, batch: Batch) -> list[tuple[float, float]]:
         """What a step takes in each stage: computation, and communication."""
@@ -110,7 +156,7 @@ class Stages:
             op = Pipelined(tuple(Forward(each.team, each.plan, batch, 0.0, NAME) for each in self.passes), self._parts)
             seconds = [executor.hand_on_seconds(op, stage) for stage in stages]
             sends = [send for stage in stages if (send := executor.handed_on(op, stage)) is not None]
-            found = self._hops[tokens] = Hops([*seconds, 0.0], sends)
+            found = self._hops[tokens] = Hops(seconds, sends)
         return found
 
     def count(self, batch: Batch, steps: int) -> None:

@@ -1,9 +1,9 @@
 """Consecutive steps of the engines that share a pipeline: runs of them as one event, foreseen by a recurrence.
 
-A step enters a stage when it has come there and the step before it has left, so steps leave in the order in which they
-have entered, and an engine whose run goes on enters again at that moment. As long as no run begins or ends, when steps
-leave the stages is a recurrence over floats, which a loop computes ahead of time without events. How far it goes
-changes no bit of what it finds, so it may be forgotten and computed again.
+A step enters a stage, or the channel to the next one, when it has come there and the step before it has left. So steps
+leave in the order in which they have entered, and an engine whose run goes on enters again at that moment. As long as
+no run begins or ends, when steps leave is a recurrence over floats, which a loop computes ahead of time, without any
+event. How far it goes changes no bit of what it finds, so it may be forgotten and computed again.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 
 from simpy.events import Event
 
-from simsys.executors.steps.pipeline_cost import Lines, StageLine, Stages
-from simsys.executors.steps.step_log import StepLog
 from simsys.executors.steps.passes import NAME
+from simsys.executors.steps.pipeline_cost import Lines, StageLine, Stages, woven
+from simsys.executors.steps.step_log import StepLog
 from simsys.model.batch import Batch
 from simsys.ops import Forward
 from simsys.platform.environment import Recurring, boundary
+from simsys.sums import ordered_sum
 
 if TYPE_CHECKING:
     from simsys.executors.base import Executor
@@ -38,11 +39,11 @@ class Turn:
     def __init__(self, engine: PipelineJump) -> None:
         self.host_s, self.growth, self.lines_at = engine.host_s, engine.growth, engine.lines_at
         self.number = engine.number(engine.issued)
-        self.stages: list[tuple[list[float], float, float, float]] = []
+        self.stages: list[tuple[list[float], float, float]] = []
         self.until = -inf
 
     def renew(self, columns_s: Sequence[list[float]]) -> None:
-        """Put together, for each stage, when steps end there and how long the next ones take."""
+        """Put together, for each stage and channel, when steps end there and how long the next ones take."""
         lines, self.until = self.lines_at(self.number)
         self.stages = [(ends_s, *line) for ends_s, line in zip(columns_s, lines, strict=True)]
 
@@ -64,7 +65,7 @@ class Pipeline:
         self._probes = executor.probes
         self._priority = boundary(stages.passes[0].rank)
         self._order: list[PipelineJump] = []
-        self._ends_s: list[list[float]] = [[] for _ in stages.devices]  # by stage, of each step
+        self._ends_s: list[list[float]] = [[] for _ in stages.servers]  # by stage and channel, of each step
         self._stop = 0  # the step at whose end the loop has to be asked again, or an engine
         self._most = FEWEST
         self._tick = Recurring(self.env, self._fire)
@@ -78,16 +79,15 @@ class Pipeline:
         now_s, number = self.env._now, engine.number(0)
         time_s = now_s + engine.host_s
         lines, _ = engine.lines_at(number)
-        for device, ends_s, (fixed_s, slope_s, hop_s) in zip(self.stages.devices, self._ends_s, lines, strict=True):
-            if device.free_at_s > time_s:
-                time_s = device.free_at_s
+        for server, ends_s, (fixed_s, slope_s) in zip(self.stages.servers, self._ends_s, lines, strict=True):
+            if server.free_at_s > time_s:
+                time_s = server.free_at_s
             time_s += fixed_s + slope_s * number
             ends_s.append(time_s)
-            time_s += hop_s
         if self._probes.operation:
             self._tell(engine, 0, now_s, len(self._order))
-        for device, ends_s in zip(self.stages.devices, self._ends_s, strict=True):
-            device.free_at_s = ends_s[-1]
+        for server, ends_s in zip(self.stages.servers, self._ends_s, strict=True):
+            server.free_at_s = ends_s[-1]
         self._order.append(engine)
         if not self._firing:
             self._most = FEWEST
@@ -113,17 +113,17 @@ class Pipeline:
             self._stopped = True
         place, now_s = self._order.index(engine), self.env._now
         compute_s = engine.compute_s(engine.issued - 1)
-        for device, ends_s, seconds in zip(self.stages.devices, self._ends_s, compute_s, strict=True):
-            device.free_at_s = min(device.free_at_s, now_s)
+        for server, ends_s, seconds in zip(self.stages.servers, self._ends_s, compute_s, strict=True):
+            server.free_at_s = min(server.free_at_s, now_s)
             if ends_s[place] <= now_s:
-                device.busy_s += seconds
+                server.busy_s += seconds
 
     def catch_up(self) -> None:
         """Let the devices know until when they have work."""
         last = self._left() + len(self._order)
         if self._order and not self._stopped:
-            for device, ends_s in zip(self.stages.devices, self._ends_s, strict=True):
-                device.free_at_s = ends_s[last - 1]
+            for server, ends_s in zip(self.stages.servers, self._ends_s, strict=True):
+                server.free_at_s = ends_s[last - 1]
 
     def _left(self) -> int:
         """How many steps have left, and are followed by others, before what happens now."""
@@ -148,10 +148,10 @@ class Pipeline:
             ended_s = self._ends_s[-1][place:left:engines]
             engine.issued += len(ended_s)
             engine.ends_s += ended_s
-        for stage, device in enumerate(self.stages.devices):
-            self._ends_s[stage] = ends_s = self._ends_s[stage][left : left + engines]
+        for place, server in enumerate(self.stages.servers):
+            self._ends_s[place] = ends_s = self._ends_s[place][left : left + engines]
             if ends_s:
-                device.free_at_s = ends_s[-1]
+                server.free_at_s = ends_s[-1]
         if left:
             first = left % engines
             self._order = order[first:] + order[:first]
@@ -170,13 +170,12 @@ class Pipeline:
             if number >= turn.until:
                 turn.renew(columns_s)
             ready_s = time_s + turn.host_s
-            for ends_s, fixed_s, slope_s, hop_s in turn.stages:
+            for ends_s, fixed_s, slope_s in turn.stages:
                 free_s = ends_s[-1]
                 if free_s > ready_s:
                     ready_s = free_s
                 ready_s += fixed_s + slope_s * number
                 ends_s.append(ready_s)
-                ready_s += hop_s
             turn.number = number + turn.growth
         self._arm()
 
@@ -207,12 +206,13 @@ class Pipeline:
     def _tell(self, engine: PipelineJump, step: int, issued_s: float, place: int) -> None:
         """Tell of the passes of a step of an engine's run, which has this number among all."""
         ready_s, batch, host_s = issued_s + engine.host_s, engine.after(step), engine.host_s
-        lines, _ = engine.lines_at(engine.number(step))
-        for op, device, ends_s, line in zip(self.stages.passes, self.stages.devices, self._ends_s, lines, strict=True):
-            start_s = max(ready_s, ends_s[place - 1] if place else device.free_at_s)
+        for stage, op in enumerate(self.stages.passes):
+            server, ends_s = self.stages.servers[2 * stage], self._ends_s[2 * stage]
+            start_s = max(ready_s, ends_s[place - 1] if place else server.free_at_s)
             for hook in self._probes.operation:
                 hook(Forward(op.team, op.plan, batch, host_s, NAME), start_s, ends_s[place])
-            ready_s, host_s = ends_s[place] + line[2], 0.0
+            if stage + 1 < len(self.stages.passes):
+                ready_s, host_s = self._ends_s[2 * stage + 1][place], 0.0
 
 
 class PipelineJump:
@@ -230,7 +230,7 @@ class PipelineJump:
         self._log = log
         self._batch, self._more_pairs = Batch(), 0.0
         self._first = 0
-        self._exchange_s: Sequence[float] = ()  # of each stage
+        self._exchange_s: Sequence[float] = ()  # of each stage and channel
         self._known = -1  # the step that the lines are of which are kept
         self._lines: tuple[StageLine, ...] = ()
         self._started_s = self.host_s = 0.0
@@ -300,7 +300,7 @@ class PipelineJump:
         )
 
     def compute_s(self, step: int) -> list[float]:
-        """How long a step computes in each stage."""
+        """For how long a step keeps each stage and channel busy."""
         return self._compute_s(step, 1)
 
     def _exactly(self, step: int) -> Lines:
@@ -308,11 +308,9 @@ class PipelineJump:
         if step != self._known:
             batch = self.after(step)
             seconds, hops_s = self._stages.seconds(batch), self._stages.hops(batch.tokens).seconds
-            self._exchange_s = [exchange_s for _, exchange_s in seconds]
-            self._lines = tuple(
-                (compute_s + exchange_s, 0.0, hop_s)
-                for (compute_s, exchange_s), hop_s in zip(seconds, hops_s, strict=True)
-            )
+            self._exchange_s = woven([exchange_s for _, exchange_s in seconds], [0.0] * len(hops_s))
+            whole_s = woven([compute_s + exchange_s for compute_s, exchange_s in seconds], hops_s)
+            self._lines = tuple((each_s, 0.0) for each_s in whole_s)
             self._known = step
         return self._lines, step + 1
 
@@ -320,27 +318,27 @@ class PipelineJump:
         """Note the steps that have ended, and that others are under way, which send what they send all the same."""
         steps = len(self.ends_s)
         self._stages.count(self._batch, steps + under_way)
-        for device, compute_s in zip(self._stages.devices, self._total_s(steps), strict=True):
-            device.busy_s += compute_s
+        for server, compute_s in zip(self._stages.servers, self._total_s(steps), strict=True):
+            server.busy_s += compute_s
         if self._log is not None:
             batch = self._batch
             self._log.add_each(batch.tokens, batch.decode_sequences, self._started_s, self.ends_s)
 
     def _total_s(self, steps: int) -> list[float]:
-        """How long the first steps compute in each stage: sums of arithmetic series."""
+        """For how long the first steps keep each stage and channel busy: sums of arithmetic series."""
         total_s, step = [0.0] * len(self._exchange_s), 0
         while step < steps:
             _, until = self.lines_at(self.number(step))
             count = min(steps - step, ceil((until - self.number(step)) / self.growth)) if until < inf else steps - step
-            total_s = [sum(each) for each in zip(total_s, self._compute_s(step, count), strict=True)]
+            total_s = [ordered_sum(each) for each in zip(total_s, self._compute_s(step, count), strict=True)]
             step += count
         return total_s
 
     def _compute_s(self, first: int, count: int) -> list[float]:
-        """How long so many steps with the same lines compute in each stage."""
+        """For how long so many steps with the same lines keep each stage and channel busy."""
         number = self.number(first)
         numbers = count * number + self.growth * (count * (count - 1) // 2)
         return [
             count * (fixed_s - exchange_s) + slope_s * numbers
-            for (fixed_s, slope_s, _), exchange_s in zip(self.lines_at(number)[0], self._exchange_s, strict=True)
+            for (fixed_s, slope_s), exchange_s in zip(self.lines_at(number)[0], self._exchange_s, strict=True)
         ]

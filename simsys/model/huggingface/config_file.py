@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from simsys.errors import UsageError
-from simsys.input_files import parse_json, read_bytes, text_of
+from simsys.input_files import parse_json, read_bytes, text_of, unreadable
 from simsys.model.fields import Fields
 
 CONFIG_NAME = "config.json"
@@ -41,11 +42,11 @@ def read_config(config: Mapping[str, Any] | Path | str) -> ConfigFile:
         fields = Fields(config)
         return ConfigFile(fields, _own_quantization(fields))
     path = Path(config)
-    path = path / CONFIG_NAME if path.is_dir() else path
+    path = path / CONFIG_NAME if os.path.isdir(path) else path
     fields = Fields(_parsed(path), file=str(path))
     beside = path.parent / QUANTIZATION_NAME
     own = _own_quantization(fields)
-    if own is not None or path.name != CONFIG_NAME or not beside.is_file():
+    if own is not None or path.name != CONFIG_NAME or not os.path.isfile(beside):
         return ConfigFile(fields, own)
     written = Fields(_parsed(beside), file=str(beside))
     found = written.child("quantization")
@@ -82,4 +83,4 @@ def _parsed(path: Path) -> object:
     try:
         return parse_json(text_of(content))
     except ValueError as error:
-        raise UsageError(f"{path}: not valid JSON: {error}") from error
+        raise UsageError(unreadable(path, error)) from error

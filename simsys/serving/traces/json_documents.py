@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from simsys.errors import TraceError
+from simsys.input_files import parse_json, unreadable
 from simsys.serving.traces.rows import BadRow, Rows, brief, time_value, tokens_value
 
 CHARACTERS_PER_TOKEN = 4
@@ -20,13 +21,9 @@ def parse_document(path: str, text: str) -> object:
         TraceError: If it is none.
     """
     try:
-        return json.loads(text)
-    except RecursionError:
-        raise TraceError(f"{path}: nested too deeply for a request trace") from None
-    except json.JSONDecodeError as error:
-        raise TraceError(f"{path}:{error.lineno}: not JSON: {error.msg} in column {error.colno}") from None
-    except ValueError as error:  # a number of more digits than Python reads
-        raise TraceError(f"{path}: not JSON: {error}") from None
+        return parse_json(text)
+    except ValueError as error:
+        raise TraceError(unreadable(Path(path), error)) from None
 
 
 def read_document(path: str, found: object, limit: int | None, *, multi_turn: bool) -> tuple[str, Rows]:
@@ -50,7 +47,7 @@ def read_document(path: str, found: object, limit: int | None, *, multi_turn: bo
     known = (
         "JSON lines of mooncake or llmservingsim, a list of ShareGPT conversations, and vLLM's --save-detailed result"
     )
-    raise TraceError(f"{path}: unknown kind of JSON ({_outline(found)}); known: {known}")
+    raise TraceError(f"{path}:1: unknown kind of JSON ({_outline(found)}); known: {known}")
 
 
 def _outline(found: object) -> str:

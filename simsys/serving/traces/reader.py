@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from simsys.errors import TraceError, UsageError, did_you_mean
-from simsys.input_files import open_text
+from simsys.input_files import not_text, open_text, unreadable
 from simsys.serving.requests import LONGEST_S, RequestTable
 from simsys.serving.traces.csv_formats import Line, read_column, read_csv
 from simsys.serving.traces.json_documents import parse_document, read_document
@@ -190,7 +190,7 @@ def _first(path: Path, lines: Iterator[Line]) -> Line:
 
 
 def _not_text(path: Path) -> TraceError:
-    return TraceError(f"{path}: not UTF-8 text; a compressed trace must be unpacked first")
+    return TraceError(f"{unreadable(path, not_text(path))}; a compressed trace must be unpacked first")
 
 
 def _kept(rows: Rows, start_s: float, duration_s: float, most: int | None) -> list[int]:

@@ -1,0 +1,23 @@
+"""The clusters of scenarios that are checked: what is tried beside an error mostly has the same large one."""
+
+from __future__ import annotations
+
+from simsys.build.cluster import Cluster, build_cluster
+from simsys.config.experiment import SimulationConfig
+
+
+class Clusters:
+    """Builds the cluster of a scenario, if it is another one than that of the scenario before."""
+
+    def __init__(self) -> None:
+        self._written = ""
+        self._built: Cluster | None = None
+
+    def of(self, config: SimulationConfig) -> Cluster:
+        """The cluster of a scenario; errors as `build_cluster`."""
+        sections = (config.hardware, config.network)
+        written = "\n".join([str(config.folder), *(each.model_dump_json(exclude_unset=True) for each in sections)])
+        if self._built is None or written != self._written:
+            self._built = build_cluster(config.hardware, config.network, config.folder)
+            self._written = written
+        return self._built

@@ -1,0 +1,137 @@
+"""The schema of an engine's defaults: what it sets where its user sets nothing, by release, GPU and model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Generic, Self, TypeVar
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from simsys.config.base import FrozenModel, invalid
+from simsys.config.hardware_schema import Count
+from simsys.units import Bytes, Fraction
+
+T = TypeVar("T")
+Release = Annotated[str, Field(pattern=r"^\d{1,4}(\.\d{1,4}){0,3}$")]
+"""A release by its numbers, such as ``0.11`` or ``1.2.0``; in quotes, as YAML takes 0.20 for 0.2."""
+
+
+def release_key(release: str) -> tuple[int, ...]:
+    """What releases are ordered by.
+
+    Example:
+        >>> release_key("0.9.2") < release_key("0.11")
+        True
+    """
+    return tuple(map(int, release.split(".")))
+
+
+class Case(FrozenModel, Generic[T]):
+    """One value of a default, and when it counts: where all that is given holds.
+
+    Args:
+        value: The value.
+        since: The first release that has it.
+        min_memory: The least memory of a GPU.
+        except_gpus: Parts of names of GPUs for which it does not count.
+        context_above: Tokens that the longest context exceeds.
+        or_context: Whether the longest context counts in its place if that is more.
+    """
+
+    value: T
+    since: Release | None = None
+    min_memory: Bytes | None = None
+    except_gpus: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)] | None = None
+    context_above: Count | None = None
+    or_context: bool = False
+
+    def holds(self, release: str, gpu: str, memory_bytes: float, context_tokens: int) -> bool:
+        """Whether it counts.
+
+        Args:
+            release: The engine's.
+            gpu: The GPU's name.
+            memory_bytes: The GPU's memory.
+            context_tokens: The longest context; 0 if there is no limit.
+        """
+        return not (
+            (self.since is not None and release_key(release) < release_key(self.since))
+            or (self.min_memory is not None and memory_bytes < self.min_memory)
+            or any(part.casefold() in gpu.casefold() for part in self.except_gpus or ())
+            or (self.context_above is not None and context_tokens <= self.context_above)
+        )
+
+    @property
+    def conditions(self) -> str:
+        """When it counts, for people; empty if always."""
+        return ", ".join(self._conditions())
+
+    def _conditions(self) -> Iterator[str]:
+        if self.since is not None:
+            yield f"from {self.since} on"
+        if self.min_memory is not None:
+            but = f" but {', '.join(self.except_gpus)}" if self.except_gpus else ""
+            yield f"GPUs of {self.min_memory / 2**30:.4g} GiB or more{but}"
+        elif self.except_gpus:
+            yield f"GPUs but {', '.join(self.except_gpus)}"
+        if self.context_above is not None:
+            yield f"contexts above {self.context_above} tokens"
+
+
+def _cases(given: Any) -> Any:
+    """A plain value counts always."""
+    return given if isinstance(given, list | tuple) else [{"value": given}]
+
+
+_FEW, _PLAIN = Field(min_length=1), BeforeValidator(_cases)
+Counts = Annotated[tuple[Case[Count], ...], _FEW, _PLAIN]
+"""Values of a default, of which the first whose conditions hold counts; or one value that always does."""
+Fractions = Annotated[tuple[Case[Fraction], ...], _FEW, _PLAIN]
+Names = Annotated[tuple[Case[str], ...], _FEW, _PLAIN]
+Switches = Annotated[tuple[Case[bool], ...], _FEW, _PLAIN]
+
+
+class ServingDefaults(FrozenModel):
+    """What a server sets where its user sets nothing; settings as in `ServingConfig`.
+
+    Args:
+        release: The release that is meant where a scenario names none.
+        since: The first release that this profile describes; left out, any.
+        before: The first that it does not describe any more; left out, none.
+        scheduler: How requests are scheduled.
+        max_num_seqs: Sequences of a step.
+        max_num_batched_tokens: Tokens of a step.
+        block_size: Tokens of a block of the KV cache.
+        prefix_caching: Whether prompts that begin alike share blocks.
+        scheduler_reserve_full_isl: Whether a prompt is admitted only if all its blocks are free.
+        async_scheduling: Whether the host prepares a step during the one before; left out, as `EngineProfile` says.
+        gpu_memory_utilization: Share of device memory that is used; left out, as `EngineProfile` says.
+        free_gpu_memory_fraction: Share of what all else leaves free that the KV cache takes.
+    """
+
+    release: Release
+    since: Release | None = None
+    before: Release | None = None
+    scheduler: Names
+    max_num_seqs: Counts
+    max_num_batched_tokens: Counts
+    block_size: Counts
+    prefix_caching: Switches
+    scheduler_reserve_full_isl: Switches
+    async_scheduling: Switches | None = None
+    gpu_memory_utilization: Fractions | None = None
+    free_gpu_memory_fraction: Fractions | None = None
+
+    @model_validator(mode="after")
+    def _always_has_a_value(self) -> Self:
+        for name in type(self).model_fields:
+            cases = getattr(self, name)
+            if isinstance(cases, tuple) and cases[-1].conditions:
+                raise invalid(f"the last value of {name} needs to count always, without conditions")
+        return self
+
+    def describes(self, release: str) -> bool:
+        """Whether the profile is of this release."""
+        key = release_key(release)
+        early = self.since is not None and key < release_key(self.since)
+        return not early and (self.before is None or key < release_key(self.before))

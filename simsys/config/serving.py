@@ -1,0 +1,188 @@
+"""An inference engine and its settings, as an experiment states them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+
+from simsys.config.base import CommunicationPattern, FrozenModel, invalid
+from simsys.config.engine_defaults import Release
+from simsys.config.serving_options import AutoscalingConfig, DisaggregatedConfig, LoraConfig, SpeculativeConfig
+from simsys.units import Bytes, Fraction, NonNegativeSeconds
+
+ServingPrecision = Literal["fp32", "fp16", "bf16", "fp8", "fp8_block", "int8", "fp4", "mxfp4", "int4"]
+CachePrecision = Literal["fp32", "fp16", "bf16", "fp8", "int8", "int4"]
+
+
+DEFAULT_SWAP_BYTES = 4.0 * 2**30
+"""Host memory of each GPU for preempted requests: the default of vLLM's ``--swap-space``."""
+
+
+CACHE_SIZES = (
+    *("gpu_memory_utilization", "free_gpu_memory_fraction"),
+    *("kv_cache_memory_bytes", "num_gpu_blocks_override"),
+)
+"""Settings that say how large the KV cache is, each in its own way."""
+
+
+def step_problem(tokens: int | None, sequences: int | None, drafted: int) -> str:
+    """Why a step has no room for all its sequences; empty if it has, or if either is not known.
+
+    Args:
+        tokens: Tokens of a step.
+        sequences: Sequences of a step.
+        drafted: Tokens that are drafted for each.
+    """
+    if tokens is None or sequences is None or tokens >= sequences * (1 + drafted):
+        return ""
+    if drafted:
+        return (
+            f"max_num_batched_tokens ({tokens}) must be at least max_num_seqs x (draft_tokens + 1), "
+            f"{sequences * (1 + drafted)}, since a step verifies every draft"
+        )
+    return (
+        f"max_num_batched_tokens ({tokens}) must be at least max_num_seqs ({sequences}), since every decoding "
+        "sequence takes one token of a step"
+    )
+
+
+class ServingConfig(FrozenModel):
+    """An inference engine and its settings, named as in vLLM; those left out are as the engine sets them.
+
+    Which values these are depends on the engine, its release (`engine_release`, such as ``"0.11"``; by default that of
+    the engine profile), the GPU and the longest context; every answer says them.
+    `precision` is that of the weights of linear layers: by default as a Hugging Face configuration says, else
+    ``bf16``. Those in ``int8``, ``int4`` or ``mxfp4`` are computed with in 16 bit, as are those in ``fp4`` on GPUs
+    without such arithmetic. ``fp8`` has a scale for each tensor or channel, ``fp8_block`` one for each block of
+    128 × 128, as in DeepSeek-V3 and Qwen3. Of a mixture of experts, 4 bit are those of the routed experts alone,
+    unless a configuration says otherwise.
+    `kv_precision` is that of the KV cache: by default as such a configuration says (16 bit if it says nothing of it),
+    else 16 bit, or that of weights in ``fp8`` or ``fp32``, or ``fp8`` beside weights in ``fp8_block`` or ``fp4``.
+    `cuda_graphs` says whether steps are replayed as graphs (``decode_only``: only those without prompts), and
+    `max_cudagraph_capture_size` of how many tokens at most; by default as the engine does.
+    With a `scheduler_recv_interval` above 1, the engine looks for new requests only so many decode steps after it last
+    did, after prompts, and when it has nothing to do (as in SGLang). With `batch_wait_timeout_iters`, prompts wait so
+    many decode steps for others, or until they and the decoding sequences have the share
+    `batch_wait_max_tokens_ratio` of `max_num_batched_tokens` (as in TensorRT-LLM).
+    With `async_scheduling`, the host prepares a step while the GPUs work on the one before, so that of its time only
+    what is longer shows; by default as the engine does.
+    `api_overhead` is what a request needs to the scheduler; by default as the engine does.
+    With `prefix_caching`, prompts that begin alike share KV blocks, as far as the workload says which do: by its
+    sessions and prefixes, or by the hash ids of a trace. `preemption` is what happens to the cache of a request that
+    has to make room: it is computed again, or swapped to the host, where each GPU has `swap_space`, by default 4 GiB.
+    With `scheduler_reserve_full_isl`, a prompt is admitted only if all its blocks are free, not those of its first
+    chunk alone.
+    The KV cache has what weights, activations and context leave of the share `gpu_memory_utilization` of a GPU; or the
+    share `free_gpu_memory_fraction` of what they leave of it all; or `kv_cache_memory_bytes` of each GPU; or
+    `num_gpu_blocks_override` blocks for each replica.
+    """
+
+    other_names: ClassVar[Mapping[str, str]] = {
+        "tensor_parallel_size": "parallelism.tp_degree",
+        "pipeline_parallel_size": "parallelism.pp_stages",
+        "data_parallel_size": "parallelism.dp_degree",
+        "dtype": "precision",
+        "quantization": "precision",
+        "kv_cache_dtype": "kv_precision",
+        "enable_prefix_caching": "prefix_caching",
+        "enable_chunked_prefill": "scheduler",
+        "scheduling_policy": "scheduler",
+        "enforce_eager": "cuda_graphs",
+        "cudagraph_mode": "cuda_graphs",
+        "disable_overlap_schedule": "async_scheduling",
+        "cuda_graph_max_bs": "max_cudagraph_capture_size",
+        "max_batch_size": "max_num_seqs",
+        "max_num_tokens": "max_num_batched_tokens",
+        "max_running_requests": "max_num_seqs",
+        "chunked_prefill_size": "max_num_batched_tokens",
+        "mem_fraction_static": "gpu_memory_utilization",
+        "kv_cache_free_gpu_memory_fraction": "free_gpu_memory_fraction",
+        "cache_max_entry_count": "free_gpu_memory_fraction",
+        "enable_block_reuse": "prefix_caching",
+        "disable_radix_cache": "prefix_caching",
+        "page_size": "block_size",
+        "tokens_per_block": "block_size",
+        "capacity_scheduler_policy": "scheduler",
+        "engine_version": "engine_release",
+        "long_prefill_token_threshold": "options.long_prefill_token_threshold",
+        "speculative_config": "speculative",
+        "num_speculative_tokens": "speculative.draft_tokens",
+    }
+
+    engine: str = "vllm"
+    engine_release: Release | None = None
+    scheduler: str | None = None
+    max_num_seqs: PositiveInt | None = None
+    max_num_batched_tokens: PositiveInt | None = None
+    max_model_len: PositiveInt | None = None
+    block_size: PositiveInt | None = None
+    gpu_memory_utilization: Fraction | None = None
+    free_gpu_memory_fraction: Fraction | None = None
+    kv_cache_memory_bytes: Bytes | None = None
+    num_gpu_blocks_override: PositiveInt | None = None
+    scheduler_reserve_full_isl: bool | None = None
+    precision: ServingPrecision | None = None
+    kv_precision: CachePrecision | None = None
+    cuda_graphs: bool | Literal["decode_only"] | None = None
+    max_cudagraph_capture_size: PositiveInt | None = None
+    scheduler_recv_interval: PositiveInt = 1
+    batch_wait_timeout_iters: NonNegativeInt = 0
+    batch_wait_max_tokens_ratio: Fraction | None = None
+    async_scheduling: bool | None = None
+    api_overhead: NonNegativeSeconds | None = None
+    speculative: SpeculativeConfig | None = None
+    lora: LoraConfig | None = None
+    communication_pattern: CommunicationPattern = "auto"
+    prefill: str = "llm_prefill"
+    decode: str = "llm_decode"
+    router: str = "round_robin"
+    router_options: dict[str, Any] = Field(default_factory=dict)
+    prefix_caching: bool | None = None
+    preemption: Literal["recompute", "swap"] = "recompute"
+    swap_space: Bytes | None = None
+    disaggregated: DisaggregatedConfig | None = None
+    autoscaling: AutoscalingConfig | None = None
+    stepping: bool = False
+    options: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _budget_holds_the_batch(self) -> Self:
+        """What is written of a step; what the engine sets besides is looked at when that is known."""
+        problem = step_problem(self.max_num_batched_tokens, self.max_num_seqs, self.drafted)
+        if problem:
+            raise invalid(problem)
+        return self
+
+    @model_validator(mode="after")
+    def _one_size_of_the_cache(self) -> Self:
+        given = [name for name in CACHE_SIZES if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise invalid(f"the size of the KV cache is said once, not by {' and '.join(given)}; keep one of them")
+        return self
+
+    @model_validator(mode="after")
+    def _swaps_into_something(self) -> Self:
+        if self.swap_space is not None and self.preemption != "swap":
+            raise invalid("swap_space is for preemption: swap; write that too or remove swap_space")
+        return self
+
+    @model_validator(mode="after")
+    def _disaggregated_does_not_scale(self) -> Self:
+        if self.disaggregated is not None and self.autoscaling is not None:
+            raise invalid(
+                "disaggregated serving with autoscaling is not available, as it would have to weigh the two kinds of "
+                "replicas against each other; remove one of them"
+            )
+        return self
+
+    @property
+    def drafted(self) -> int:
+        """Tokens that are drafted for each sequence and step."""
+        return self.speculative.draft_tokens if self.speculative is not None else 0
+
+    @property
+    def swap_bytes(self) -> float:
+        """Host memory of each GPU for preempted requests."""
+        return DEFAULT_SWAP_BYTES if self.swap_space is None else self.swap_space

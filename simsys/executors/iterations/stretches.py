@@ -1,0 +1,102 @@
+"""Operations of a pass that follow one another and whose times are known beforehand, as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from simsys.executors.iterations.pass_times import PassTimes
+from simsys.ops import Collective, Compute, PassOperation
+from simsys.platform.traffic import Account
+
+Add = Callable[[PassTimes, PassOperation], None]
+"""Counts an operation."""
+
+
+class Stretch:
+    """Computations, and collectives that only one simulated rank is part of, on links that nobody else is on.
+
+    Args:
+        ops: The operations, in order.
+        add: Counts one of them.
+        account: Where a collective is counted in the communication graph.
+    """
+
+    def __init__(self, ops: Iterable[PassOperation], add: Add, account: Callable[[Collective], Account]) -> None:
+        self._ops, self._add = tuple(ops), add
+        self._times = PassTimes(launched_s=float("-inf"))  # as if all were launched long before
+        self._launches = PassTimes()
+        launched_s, self._slack_s = 0.0, float("inf")
+        for op in self._ops:
+            add(self._times, op)
+            before_s = self._launches.launched_s
+            add(self._launches, op)
+            launched_s = self._launches.launched_s
+            if launched_s > before_s:
+                self._slack_s = min(self._slack_s, self._times.seconds - launched_s)
+        self.launching_s = launched_s
+        """How long the host launches its kernels."""
+        sent: dict[Account, float] = {}
+        for each in self._collectives():
+            sent[account(each)] = sent.get(account(each), 0.0) + each.nbytes
+        self.sent = list(sent.items())
+        """What its collectives send, by account."""
+
+    @property
+    def rank(self) -> int:
+        """The rank."""
+        return self._ops[0].rank
+
+    @property
+    def name(self) -> str:
+        """What the first of the operations is for."""
+        return self._ops[0].name
+
+    def _collectives(self) -> Iterator[Collective]:
+        for op in self._ops:
+            if not isinstance(op, Compute):
+                yield op if isinstance(op, Collective) else op.collective
+
+    def times(self, launched_s: float) -> PassTimes:
+        """What it spends its time on.
+
+        Args:
+            launched_s: When all is launched that came before, since the beginning of the stretch.
+        """
+        if launched_s <= self._slack_s:
+            return self._times
+        if launched_s == 0.0:  # at the beginning of a pass
+            return self._launches
+        found = PassTimes(launched_s=launched_s)
+        for op in self._ops:
+            self._add(found, op)
+        return found
+
+
+def stretches(
+    ops: Iterable[PassOperation],
+    known: Callable[[PassOperation], bool],
+    add: Add,
+    account: Callable[[Collective], Account],
+) -> Iterator[Stretch | PassOperation]:
+    """Divide the operations of a pass.
+
+    Args:
+        ops: In order.
+        known: Whether the time of an operation is known beforehand.
+        add: Counts one whose time is.
+        account: Where a collective is counted in the communication graph.
+
+    Yields:
+        Stretches, and the operations between them.
+    """
+    together: list[PassOperation] = []
+    for op in ops:
+        if known(op):
+            together.append(op)
+            continue
+        if together:
+            yield Stretch(together, add, account)
+            together = []
+        yield op
+    if together:
+        yield Stretch(together, add, account)

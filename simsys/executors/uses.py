@@ -1,0 +1,162 @@
+"""Transfers that go on again and again: what they need of their links, and when they are under way."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from simsys.platform.flow_set import Floats
+
+FULL = 1.0 + 1e-9
+"""Of a link's bandwidth, but for roundings."""
+
+Needs = dict[int, float]
+"""What transfers need of each link, by its number, as a share of its bandwidth."""
+
+
+class Window(NamedTuple):
+    """When transfers are under way: for `busy_s` between two moments, as was said by a note of that number.
+
+    A share `exposed` of that is waited for.
+    """
+
+    start_s: float
+    end_s: float
+    busy_s: float
+    exposed: float
+    noted: int
+
+
+@dataclass(eq=False)
+class Use:
+    """Transfers of some ranks and their mirrors, whatever their size.
+
+    Args:
+        name: What to call them.
+        needs: By link, the share of its bandwidth that they need for their full speed; at most 1.
+        shares: For what share of their time they use each link.
+        user: The ranks of the group whose they are, or source and destination of messages.
+        waits: The simulated rank that waits for them; none if several do.
+        splits: Whether mirrors fall out of step with each other.
+        mirrors: How many there are, those of the simulated ranks included.
+    """
+
+    name: str
+    needs: Needs
+    shares: Mapping[int, float]
+    user: tuple[int, ...] = ()
+    waits: int | None = None
+    splits: bool = False
+    mirrors: int = 1
+    near: list[tuple[Use, float, float]] = field(default_factory=list)
+    """Others that use the same links, and what shares of their time these and the others lose there."""
+    windows: deque[Window] = field(default_factory=deque)
+    """When they are under way, as far as that is not over, in order."""
+
+    def beside(self, start_s: float, end_s: float, busy_s: float, noted: int) -> tuple[float, float]:
+        """For how long they are under way together with others, apart from what the same note has said.
+
+        Returns:
+            That time, and for how much of it they are waited for.
+        """
+        both_s = exposed_s = 0.0
+        for window in reversed(self.windows):
+            if window.end_s <= start_s:
+                break
+            if window.noted != noted:
+                within_s = min(end_s, window.end_s) - max(start_s, window.start_s)
+                each_s = max(0.0, min(within_s, busy_s, window.busy_s))
+                both_s, exposed_s = both_s + each_s, exposed_s + each_s * window.exposed
+        return both_s, exposed_s
+
+    def can_lose(self) -> bool:
+        """Whether they lose time to others that are under way at the same time."""
+        return any(mine or others for _, mine, others in self.near) or too_many(
+            [self, *(other for other, _, _ in self.near)]
+        )
+
+    def add(self, window: Window, now_s: float) -> None:
+        """They are under way again; what is over by now is forgotten."""
+        windows = self.windows
+        while windows and windows[0].end_s <= now_s:
+            windows.popleft()
+        last = windows[-1] if windows else None
+        if last is not None and window.start_s <= last.end_s and window.noted != last.noted:
+            busy_s = last.busy_s + window.busy_s
+            windows[-1] = Window(
+                min(last.start_s, window.start_s),
+                max(last.end_s, window.end_s),
+                busy_s,
+                (last.exposed * last.busy_s + window.exposed * window.busy_s) / busy_s if busy_s else 0.0,
+                window.noted,
+            )
+        else:
+            windows.append(window)
+
+
+class Delays:
+    """How much later each rank is because transfers take longer that it waits for."""
+
+    def __init__(self) -> None:
+        self._of_all_s = 0.0
+        self._of_one_s: dict[int, float] = {}
+
+    @property
+    def most_s(self) -> float:
+        """The most of any rank."""
+        return self._of_all_s + max(self._of_one_s.values(), default=0.0)
+
+    def add(self, one: Use, other: Use, seconds: tuple[float, float]) -> None:
+        """Two transfers take longer."""
+        for use, each_s in zip((one, other), seconds, strict=True):
+            if use.waits is None:
+                self._of_all_s += each_s
+            else:
+                self._of_one_s[use.waits] = self._of_one_s.get(use.waits, 0.0) + each_s
+
+
+def lost_speeds(one: float, other: float) -> tuple[float, float]:
+    """What shares of their speeds two lose that need such shares of a link, which is divided fairly."""
+    if one + other <= FULL:
+        return 0.0, 0.0
+    return 1.0 - min(one, max(0.5, 1.0 - other)) / one, 1.0 - min(other, max(0.5, 1.0 - one)) / other
+
+
+def too_many(uses: Sequence[Use]) -> bool:
+    """Whether links that are wide enough for any two of some uses are too narrow for all."""
+    needs: dict[int, float] = {}
+    for use in uses:
+        for link, need in use.needs.items():
+            needs[link] = needs.get(link, 0.0) + need
+    return any(need > FULL for need in needs.values())
+
+
+class Sent(NamedTuple):
+    """Messages of a program: when they depart, in order, how long each takes (s), and what share is waited for."""
+
+    departures_s: Floats
+    seconds: float
+    exposed: float
+
+    @classmethod
+    def of(cls, departures_s: Sequence[float], seconds: float, exposed_s: float) -> Sent:
+        """From how long they are waited for in all."""
+        total_s = len(departures_s) * seconds
+        return cls(np.sort(np.array(departures_s)), seconds, min(1.0, exposed_s / total_s) if total_s else 0.0)
+
+
+def together_s(some: Sent, others: Sent) -> float:
+    """How long messages of one kind are under way together with those of another."""
+    starts_s, seconds = some.departures_s, some.seconds
+    first = np.searchsorted(others.departures_s, starts_s - others.seconds, side="right")
+    last = np.searchsorted(others.departures_s, starts_s + seconds, side="left")
+    total_s = 0.0
+    for place in np.nonzero(last > first)[0]:
+        start_s = float(starts_s[place])
+        for other_s in others.departures_s[first[place] : last[place]].tolist():
+            total_s += max(0.0, min(start_s + seconds, other_s + others.seconds) - max(start_s, other_s))
+    return total_s
