@@ -67,4 +67,4 @@ class ChunkedPrefill(Scheduler):
         if self.waiting[0] != request:
             return False
         options = self.options
-        return len(self.running) < options.max_num_seqs and tokens < options.max_num_batched_tokens
+        return bool(len(self.running) < options.max_num_seqs and tokens < options.max_num_batched_tokens)

@@ -22,27 +22,26 @@ class LLMDecode(DecodePhase):
     def __init__(self, sequences: Requests, kv: PagedKVCache) -> None:
         super().__init__(sequences, kv)
         self.step = 0
-        self.joined: dict[int, int] = {}  # request -> step at which it joined
-        self.remainder: dict[int, int] = {}  # request -> that of the steps at which it needs a block, if it ever does
+        self.joined: dict[int, tuple[int, int]] = {}
+        """By request, the step at which it joined, and the remainder of those at which it needs a block, or -1."""
         self.ends: list[tuple[int, int, int]] = []  # (last step, request, step it joined): stale after a preemption
         self.block_due = [0] * kv.block_size  # sequences that need a block at steps of this remainder
         self.growing = 0  # sequences that have not all their blocks yet
 
     def add(self, request: int) -> None:
         """The first of the remaining tokens comes with the next step."""
-        sequences, step = self.sequences, self.step
+        sequences, kv, step, remainder = self.sequences, self.kv, self.step, -1
         cached, output = sequences.computed_tokens[request], sequences.output_tokens[request]
-        self.joined[request] = step
-        self.size += 1
-        self.cached_tokens += cached
-        kv = self.kv
         block_size = kv.block_size
         if kv.held[request] * block_size < sequences.prompt_tokens[request] + output - 1:
-            remainder = self.remainder[request] = (step - cached) % block_size
+            remainder = (step - cached) % block_size
             self.block_due[remainder] += 1
             self.growing += 1
             if kv.growth is not None:
-                kv.growth.append(step * kv.block_size + remainder)
+                kv.growth.append(step * block_size + remainder)
+        self.joined[request] = step, remainder
+        self.size += 1
+        self.cached_tokens += cached
         heappush(self.ends, (step + output - sequences.generated_tokens[request], request, step))
 
     def remove(self, request: int) -> None:
@@ -51,12 +50,12 @@ class LLMDecode(DecodePhase):
 
     def steps_left(self) -> int:
         """Until the first of the heap's ends that is not stale."""
-        ends = self.ends
-        last, request, joined = ends[0]
-        while self.joined.get(request) != joined:
+        ends, joined = self.ends, self.joined
+        while True:
+            last, request, step = ends[0]
+            if request in joined and joined[request][0] == step:
+                return last - self.step
             heappop(ends)
-            last, request, joined = ends[0]
-        return last - self.step
 
     def missing_blocks(self, steps: int = 1) -> int:
         """Sequences whose last block is full, in each of the steps."""
@@ -69,44 +68,39 @@ class LLMDecode(DecodePhase):
 
     def finish(self, steps: int = 1) -> list[int]:
         """One more token each and step; those with their last one leave."""
-        if not self.size:
-            return NOBODY
-        step, due, growing = self.step, self.block_due, self.growing
-        if growing:
-            first = step % len(due)
-            if steps == 1:
-                missing = due[first]
-            elif first + steps <= len(due):
-                missing = sum(due[first : first + steps])
+        begun, due, ends = self.step, self.block_due, self.ends
+        if self.growing:
+            first = begun % len(due)
+            if first + steps <= len(due):
+                missing = due[first] if steps == 1 else sum(due[first : first + steps])
             else:
-                missing = blocks_due(due, step, steps, growing)
+                missing = blocks_due(due, begun, steps, self.growing)
             if missing:
                 self.kv.take_for_decode(missing)
         self.cached_tokens += self.size * steps
-        self.step = step = step + steps
-        ends = self.ends
-        if ends[0][0] > step:
+        self.step = step = begun + steps
+        if not ends or ends[0][0] > step:
             return NOBODY
         ended: list[int] = []
         while ends and ends[0][0] <= step:
             _, request, joined = heappop(ends)
-            if self.joined.get(request) == joined:
+            if request in self.joined and self.joined[request][0] == joined:
                 self.leave(request)
                 ended.append(request)
         return ended
 
     def leave(self, request: int) -> None:
         """Take a sequence out, with its tokens booked and its cache released."""
-        remainder = self.remainder.pop(request, None)
-        if remainder is not None:
+        sequences, kv, step = self.sequences, self.kv, self.step
+        joined, remainder = self.joined.pop(request)
+        if remainder >= 0:
             self.block_due[remainder] -= 1
             self.growing -= 1
-            if self.kv.growth is not None:
-                self.kv.growth.append(~(self.step * self.kv.block_size + remainder))
-        sequences = self.sequences
-        decoded = self.step - self.joined.pop(request)
+            if kv.growth is not None:
+                kv.growth.append(~(step * kv.block_size + remainder))
+        decoded = step - joined
         self.size -= 1
         sequences.generated_tokens[request] += decoded
         cached = sequences.computed_tokens[request] + decoded
         self.cached_tokens -= cached
-        self.kv.release(request, cached)
+        kv.release(request, cached)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simsys.framework import Chunk, PrefillPhase, register
-from simsys.model.batch import Batch, attention_pairs
+from simsys.model.batch import Batch, batch_of
 
 
 @register("llm_prefill")
@@ -16,14 +16,15 @@ class LLMPrefill(PrefillPhase):
         """Tokens, attention and logits of all chunks together."""
         sequences = self.sequences
         computed, generated, prompts = sequences.computed_tokens, sequences.generated_tokens, sequences.prompt_tokens
-        tokens, complete, pairs, context = 0, 0, 0.0, 0
+        tokens = complete = context = 0
+        pairs = 0.0
         for request, count in chunks:
             cached = computed[request]
             tokens += count
             complete += cached + count == prompts[request] + generated[request]
-            pairs += attention_pairs(count, context=cached)
+            pairs += count * cached + count * (count + 1) / 2
             context += cached
-        return Batch(tokens, complete, pairs, context)
+        return batch_of((tokens, complete, pairs, context, 0.0, 0.0, 0.0, 0.0, 0.0, False))
 
     def finish(self, chunks: Sequence[Chunk], steps: int = 1) -> list[int]:
         """Book the chunks; return the requests whose prompt is complete."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple, cast
 
 from simsys.model.operators import Pairs
 
@@ -60,6 +62,10 @@ class Batch(NamedTuple):
     def pairs(self, which: Pairs) -> float:
         """How many of these query-key pairs there are."""
         return self.attention_pairs if which is Pairs.OWN else getattr(self, which.value)
+
+
+batch_of = cast("Callable[[tuple[float, ...]], Batch]", partial(tuple.__new__, Batch))
+"""A batch of all of its fields in order; a third of the time of a call by name, for who makes millions of them."""
 
 
 def attention_pairs(tokens: float, *, context: float = 0.0, causal: bool = True) -> float:

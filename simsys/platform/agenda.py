@@ -85,15 +85,16 @@ class Agenda:
                 if entry.due_s != time_s or entry.priority != priority:
                     heappop(heap)
                     continue
-                if not queue or queue[0][0] > time_s or (queue[0][0] == time_s and queue[0][1] > priority):
+                if not queue or queue[0][:2] > key[:2]:
                     env._now, env.priority = time_s, priority
                     entry.happen()
-                    due_s = entry.due_s
-                    if due_s < inf:
-                        if heap[0] is key:
-                            heapreplace(heap, (due_s, entry.priority, number))
-                        else:
-                            heappush(heap, (due_s, entry.priority, number))
+                    if heap[0] is not key:
+                        if entry.due_s < inf:
+                            heappush(heap, (entry.due_s, entry.priority, number))
+                    elif entry.due_s < inf:
+                        heapreplace(heap, (entry.due_s, entry.priority, number))
+                    else:
+                        heappop(heap)
                     continue
                 if queue[0][3] is tick:
                     heappop(queue)

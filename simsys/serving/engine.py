@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import inf
+from sys import maxsize
 from typing import TYPE_CHECKING
 
 from simsys.errors import UsageError
@@ -67,7 +68,7 @@ class Engine:
         "_resumed",
         "_running",
         "_stopped",
-        "_surely_fits",
+        "_surely_served",
         "busy",
         "chunks",
         "decoding",
@@ -112,9 +113,11 @@ class Engine:
         self._running, self._prefilling = scheduler.running, scheduler.prefilling
         self._block_size, self._notes = self.kv.block_size, self.kv.fresh_notes
         self._capacity_tokens = self.kv.capacity_tokens if decode_tokens is None else decode_tokens
-        self._surely_fits = min(self._capacity_tokens, self.kv.capacity_tokens)  # a request of so many tokens
         self._max_context_tokens = max_context_tokens
         self._refuses = None if type(scheduler).refusal is Scheduler.refusal else scheduler.refusal
+        self._surely_served = -1  # a request of so many tokens is
+        if self._refuses is None:
+            self._surely_served = min(self._capacity_tokens, self.kv.capacity_tokens, max_context_tokens or maxsize)
         self.busy = self._stopped = False
         self._copying = self._asked_while_copying = False  # copies to or from hosts come before the next run
         self.left, self.tokens = 0, 0  # steps of the run under way, none while it changes; and tokens of each
@@ -125,7 +128,7 @@ class Engine:
         self._began_s = 0.0  # when the run did, if it has chunks
         self.stepper = team.steps(self.boundary)
         self.rank = team.group.ranks[0] if rank is None else rank
-        self.due_s, self.priority = inf, waking(self.rank)
+        self.due_s, self.priority = inf, int(waking(self.rank))
         self._moved = env.agenda.add(self)
         self._intake = intake
         if intake is not None:
@@ -175,16 +178,19 @@ class Engine:
 
     def submit(self, request: int) -> None:
         """A request arrives here."""
-        if self.accepts(request) and (self._intake is None or self._intake.passes(request)):
-            self.scheduler.waiting.append(request)
-            self.notice(request)
+        sequences = self.sequences
+        total = sequences.prompt_tokens[request] + sequences.output_tokens[request]
+        if total > self._surely_served and not self.accepts(request):
+            return
+        if self._intake is not None and not self._intake.passes(request):
+            return
+        self.scheduler.waiting.append(request)
+        if self.busy and not self._copying and not (self.left > 1 and self.scheduler.wants(request, self.tokens)):
+            return
+        self.ask_again()
 
     def accepts(self, request: int) -> bool:
         """Whether a request can be served; if it cannot, that is its end."""
-        sequences, context = self.sequences, self._max_context_tokens
-        total = sequences.prompt_tokens[request] + sequences.output_tokens[request]
-        if not total > context > 0 and total <= self._surely_fits and self._refuses is None:
-            return True
         reason = self._refusal(request)
         if reason:
             for hook in self._probes.request_rejected:

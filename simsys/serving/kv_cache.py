@@ -51,15 +51,18 @@ class PagedKVCache:
         "num_blocks",
         "peak_blocks",
         "reserved_blocks",
+        "shares",
         "taken_blocks",
     )
 
-    shares: ClassVar[bool] = False
-    """Whether requests may find blocks of others."""
+    looks_up: ClassVar[bool] = False
+    """Whether requests that are admitted are looked for."""
 
     def __init__(self, num_blocks: int, block_size: int) -> None:
         self.num_blocks = num_blocks
         self.block_size = block_size
+        self.shares = False
+        """Whether a request may find blocks here now."""
         self.free_blocks = num_blocks
         self.reserved_blocks = 0
         """Those of the free blocks that decoding sequences will take at the end of this step."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import ClassVar, NamedTuple, cast
 
-from simsys.model.batch import Batch
+from simsys.model.batch import Batch, batch_of
 from simsys.serving.kv_cache import PagedKVCache
 from simsys.serving.sequences import Sequences
 
@@ -16,6 +17,10 @@ class Chunk(NamedTuple):
 
     request: int
     tokens: int
+
+
+chunk_of = cast("Callable[[tuple[int, int]], Chunk]", partial(tuple.__new__, Chunk))
+"""A chunk of both of its fields in order, made quickly."""
 
 
 class PrefillPhase(ABC):
@@ -81,7 +86,9 @@ class DecodePhase(ABC):
         """
         size = self.size
         tokens, logits, pairs, context, *_ = prompts
-        return Batch(tokens + size, logits + size, pairs, context, self.cached_tokens + size, size)
+        return batch_of(
+            (tokens + size, logits + size, pairs, context, self.cached_tokens + size, size, 0.0, 0.0, 0.0, False)
+        )
 
     @abstractmethod
     def finish(self, steps: int = 1) -> list[int]:

@@ -60,7 +60,7 @@ class PrefixCache(PagedKVCache):
 
     __slots__ = ("_chains", "_id_tokens", "_longer", "_nodes", "_returning", "_sequences", "tree")
 
-    shares: ClassVar[bool] = True
+    looks_up: ClassVar[bool] = True
 
     def __init__(
         self, num_blocks: int, block_size: int, sequences: Sequences, chains: Sequence[Chain], id_tokens: int
@@ -71,6 +71,13 @@ class PrefixCache(PagedKVCache):
         self._returning = -1
         self._nodes: dict[int, Node | None] = {}  # by request, the end of what it shares
         self.tree = PrefixTree(num_blocks, block_size, id_tokens)
+        self.shares = any(chains)
+
+    def _begin_to_share(self) -> None:
+        """From now on something can be found; so far blocks were counted, and nothing more."""
+        self.shares = True
+        self.tree.unused = self.free_blocks
+        self._nodes = dict.fromkeys(self.held)
 
     @property
     def cached_blocks(self) -> int:
@@ -92,6 +99,8 @@ class PrefixCache(PagedKVCache):
 
     def start(self, request: int, tokens: int, *, cached: int = 0, reserve: int = 0) -> bool:
         """Let a request hold `tokens` tokens, the first `cached` of which are found here; False if they do not fit."""
+        if not self.shares:
+            return PagedKVCache.grow(self, request, max(tokens, reserve))
         tree, chain, block_size = self.tree, self._chain(request), self.block_size
         shared, blocks = cached // block_size, -(-(tokens if tokens > reserve else reserve) // block_size)
         free = self.free_blocks - self.reserved_blocks
@@ -105,6 +114,8 @@ class PrefixCache(PagedKVCache):
 
     def grow(self, request: int, tokens: int) -> bool:
         """Let `request` hold `tokens` tokens; False, and no change, if the unreserved free blocks do not suffice."""
+        if not self.shares:
+            return PagedKVCache.grow(self, request, tokens)
         held = self.held[request]
         blocks = max(self.blocks_for(tokens), held)
         if blocks - held > self.free_blocks - self.reserved_blocks:
@@ -114,8 +125,9 @@ class PrefixCache(PagedKVCache):
 
     def take_for_decode(self, blocks: int) -> None:
         """Take blocks for decoding sequences; they are attributed when the sequence is released."""
-        super().take_for_decode(blocks)
-        self.tree.unused -= blocks
+        PagedKVCache.take_for_decode(self, blocks)
+        if self.shares:
+            self.tree.unused -= blocks
 
     def holds(self, request: int, tokens: int) -> bool:
         """Whether somebody uses the first tokens of a waiting request that are found here, so that they stay."""
@@ -128,10 +140,13 @@ class PrefixCache(PagedKVCache):
 
     def foresee(self, blocks: int) -> None:
         """Give up what blocks have cost that decoding sequences hold already, though they are not taken yet."""
-        self.tree.reclaim(blocks)
+        if self.shares:
+            self.tree.reclaim(blocks)
 
     def expect_back(self, request: int) -> None:
         """The request that is released next will come again, and then find all its blocks."""
+        if not self.shares:
+            self._begin_to_share()
         self._returning = request
         chain = self._chain(request)
         ids = -(-self._sequences.final_cache_tokens(request) // self._id_tokens)
@@ -140,6 +155,9 @@ class PrefixCache(PagedKVCache):
 
     def release(self, request: int, tokens: int) -> None:
         """Give back the blocks of a request that holds so many tokens; full ones with ids can be found from now on."""
+        if not self.shares:
+            PagedKVCache.release(self, request, tokens)
+            return
         if request == self._returning:
             self._returning = -1
         elif self._longer:

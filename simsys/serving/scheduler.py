@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from simsys.config.base import Configurable
-from simsys.probes import Probes
+from simsys.probes import Probes, as_one
 from simsys.serving.kv_cache import PagedKVCache
-from simsys.serving.phases import Chunk, DecodePhase, PrefillPhase
+from simsys.serving.phases import Chunk, DecodePhase, PrefillPhase, chunk_of
 from simsys.serving.queues import Queue
 from simsys.serving.sequences import Sequences
 from simsys.serving.swap import SwapSpace
@@ -55,6 +55,7 @@ class Scheduler(Configurable, ABC):
         self.options = options
         self.sequences, self.kv, self.prefill, self.decode = sequences, kv, prefill, decode
         self._env, self._probes = env, probes
+        self._admitted = as_one(probes.request_admitted)
         self.waiting: Queue = self.make_queue()
         """Requests that hold no cache, the next to be admitted first."""
         self.running: dict[int, None] = {}
@@ -128,19 +129,18 @@ class Scheduler(Configurable, ABC):
         """
         if self.preempted:
             return None
-        sequences, kv = self.sequences, self.kv
-        cut = self.reserves_prompts and tokens < sequences.target_tokens(request)
-        if cut and self.admission_blocks(request, tokens) > kv.free_blocks - kv.reserved_blocks:
+        sequences, kv, swapped = self.sequences, self.kv, False
+        target = sequences.prompt_tokens[request] + sequences.generated_tokens[request]
+        if self.reserves_prompts and tokens < target and not self._has_room_for(request, tokens):
             return None
-        swapped = False
         if kv.shares or sequences.on_host:
-            found, target = self.found_tokens(request), sequences.target_tokens(request)
+            found = self.found_tokens(request)
             tokens = min(tokens, target - found)
             swapped = request in sequences.on_host
             if not kv.start(request, found + tokens, cached=0 if swapped else found, reserve=reserve):
                 return None
         else:
-            found, target = 0, sequences.prompt_tokens[request] + sequences.generated_tokens[request]
+            found = 0
             if tokens > target:
                 tokens = target
             if not kv.grow(request, tokens if tokens >= reserve else reserve):
@@ -151,15 +151,19 @@ class Scheduler(Configurable, ABC):
         else:
             waiting.remove(request)
         self.running[request] = self.prefilling[request] = None
-        for hook in self._probes.request_admitted:
-            hook(request, self._env._now)
+        now_s = self._env._now
+        self._admitted(request, now_s)
         if swapped:
             self._swap_in(request, found)
-        elif kv.shares:
+        elif kv.looks_up:
             for lookup in self._probes.prefix_lookup:
-                lookup(request, found, target, self._env._now)
+                lookup(request, found, target, now_s)
         sequences.computed_tokens[request] = found
-        return Chunk(request, tokens)
+        return chunk_of((request, tokens))
+
+    def _has_room_for(self, request: int, tokens: int) -> bool:
+        """Whether all that a waiting request has to compute fits, if `tokens` of it are computed at once."""
+        return self.admission_blocks(request, tokens) <= self.kv.free_blocks - self.kv.reserved_blocks
 
     def found_tokens(self, request: int) -> int:
         """Tokens of a waiting request that need not be computed, as they are cached or come back from the host."""
@@ -185,7 +189,7 @@ class Scheduler(Configurable, ABC):
         while not self.kv.grow(request, self.sequences.computed_tokens[request] + tokens):
             if self.preempt(self.victim()) == request:
                 return None
-        return Chunk(request, tokens)
+        return chunk_of((request, tokens))
 
     def make_room(self) -> None:
         """Preempt requests until the decoding ones can grow."""

@@ -65,7 +65,8 @@ class Source:
         self._order: Sequence[int] = range(len(requests))
         if self._followers:
             self._order = [request for request in self._order if requests.after[request] < 0]
-        self._next = 0
+        self._many, self._next = len(self._order), 0
+        self._hears_of = probes.request_arrived
         self._free = requests.concurrency or len(requests)
         self._stopped = False
         on_end = self._let_follow if self._followers or requests.concurrency else self._count
@@ -101,22 +102,25 @@ class Source:
 
     def happen(self) -> None:
         """Deliver the next request, and all others that arrive at this moment."""
-        order, arrival_s, now_s, place = self._order, self._arrival_s, self._env._now, self._next
-        while place < len(order) and self._free > 0:
-            request = order[place]
-            time_s = arrival_s[request]
+        now_s = self._env._now
+        while True:
+            place = self._next
+            if place == self._many or self._free <= 0:
+                self.due_s = inf
+                return
+            request = self._order[place]
+            time_s = self._arrival_s[request]
             if time_s > now_s:
                 self.due_s, self.priority = time_s, URGENT
                 return
             self._next = place + 1
             self._free -= 1
             self._arrive(request)
-            place = self._next  # a request that is refused may let others follow
-        self.due_s = inf
 
     def _arrive(self, request: int) -> None:
-        for hook in self._probes.request_arrived:
-            hook(request, self._env._now - self._late_s)
+        if self._hears_of:
+            for hook in self._hears_of:
+                hook(request, self._env._now - self._late_s)
         self._router.route(request).submit(request)
 
     def _count(self, request: int) -> None:

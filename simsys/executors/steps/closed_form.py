@@ -55,13 +55,14 @@ class ClosedFormRuns:
         "_from",
         "_host_s",
         "_log",
-        "_logs",
         "_longest",
         "_more_pairs",
         "_moved",
         "_op",
+        "_plainly",
         "_plan",
         "_probes",
+        "_runs",
         "_sequences",
         "_started_s",
         "_tally",
@@ -99,37 +100,39 @@ class ClosedFormRuns:
         self._decode_costs: dict[int, tuple[float, float, float, float]] = {}
         self._even = self._times = StepTimes(0.0, 0.0, 0.0)  # the former of all runs whose durations grow evenly
         self._log = StepLog(executor, team.ranks[0])
-        self._logs = bool(executor.probes.steps)
+        self._runs = self._log.runs
+        self._plainly = bool(executor.probes.steps) and not executor.probes.operation and self._tally is None
         self._anchor_s = 0.0
         # Steps since the anchor: those that are booked, and those under way after them; and when these began.
         self._from = self._to = 0
         self._started_s = self._ended_s = -1.0
         self._ending = False
-        self.due_s, self.priority = inf, boundary(team.ranks[0])
+        self.due_s, self.priority = inf, int(boundary(team.ranks[0]))
         self._moved = executor.env.agenda.add(self)
 
     def run(self, batch: Batch, steps: int, host_s: float, more_pairs: float = 0.0) -> None:
         """Start a run of at most so many steps."""
         if (
-            batch.tokens == self._tokens
-            and host_s == self._host_s
+            host_s == self._host_s
+            and batch[0] == self._tokens
             and more_pairs == self._more_pairs
             and self._ended_s == self._env._now
             and batch == self._after(self._from)
         ):
             self._go_on(steps)
             return
-        self._batch, self._more_pairs, self._host_s = batch, more_pairs, host_s
-        self._tokens, self._sequences, self._context = batch.tokens, batch.decode_sequences, 0
+        self._batch, self._more_pairs = batch, more_pairs
+        self._tokens, self._sequences, self._context = batch[0], batch[5], 0
         before_s, least_s = (0.0, host_s) if self._beside else (host_s, 0.0)
         if steps > 1:
+            self._host_s = host_s
             times = self._cost.step_times(batch, more_pairs, before_s, self._collective_s)
         else:
-            compute_s, exchange_s = self._cost.step_seconds(*batch[:6], self._collective_s)
+            self._host_s = NEVER_AGAIN  # since how it would grow is not known
+            compute_s, exchange_s = self._cost.step_seconds(batch, self._collective_s)
             times = self._even
             times.idle_s = idle_s = exchange_s + before_s
             times.first_s, times.growth_s = compute_s + idle_s, 0.0
-            self._host_s = NEVER_AGAIN  # since how it would grow is not known
         self._begin(times if times.first_s >= least_s else times.at_least(least_s), steps)
 
     def decode(self, sequences: int, context_tokens: int, steps: int, host_s: float) -> None:
@@ -146,15 +149,22 @@ class ClosedFormRuns:
         self._batch, self._more_pairs, self._host_s = None, 0.0, host_s
         self._tokens = self._sequences = sequences
         self._context = context_tokens
-        steepest_from, fixed_s, per_token_s, exchange_s = self._decode_costs.get(sequences) or self._costs_of(sequences)
-        before_s, least_s = (0.0, host_s) if self._beside else (host_s, 0.0)
+        costs = self._decode_costs
+        steepest_from, fixed_s, per_token_s, exchange_s = (
+            costs[sequences] if sequences in costs else self._costs_of(sequences)
+        )
+        if self._beside:
+            before_s, least_s = 0.0, host_s
+        else:
+            before_s, least_s = host_s, 0.0
         if context_tokens >= steepest_from:
             times = self._even
-            times.first_s = fixed_s + per_token_s * context_tokens + before_s
+            times.first_s = first_s = fixed_s + per_token_s * context_tokens + before_s
             times.growth_s, times.idle_s = per_token_s * sequences, exchange_s + before_s
         else:
             times = self._cost.step_times(self._after(0), 0.0, before_s, self._collective_s)
-        self._begin(times if times.first_s >= least_s else times.at_least(least_s), steps)
+            first_s = times.first_s
+        self._begin(times if first_s >= least_s else times.at_least(least_s), steps)
 
     def _costs_of(self, sequences: int) -> tuple[float, float, float, float]:
         """What steps of so many sequences cost from a context on: that, a constant, per token, and for collectives."""
@@ -166,15 +176,21 @@ class ClosedFormRuns:
 
     def _begin(self, times: StepTimes, steps: int) -> None:
         """A run whose durations are known now begins."""
-        now_s, free_at_s = self._env._now, self._device.free_at_s
+        started_s = self._env._now
+        if self._device.free_at_s > started_s:
+            started_s = self._device.free_at_s
         self._times = times
-        self._anchor_s = self._started_s = started_s = now_s if now_s >= free_at_s else free_at_s
+        self._anchor_s = self._started_s = started_s
         self._from = 0
-        self._to = to = steps if steps <= self._longest else self._longest
-        if times.kinks:
-            self.due_s = started_s + times.elapsed(to)
+        if steps > self._longest:
+            steps = self._longest
+        self._to = steps
+        if steps == 1:
+            self.due_s = started_s + times.duration(0) if times.kinks else started_s + times.first_s
+        elif times.kinks:
+            self.due_s = started_s + times.elapsed(steps)
         else:
-            self.due_s = started_s + (to * times.first_s + times.growth_s * (to * (to - 1) * 0.5))
+            self.due_s = started_s + (steps * times.first_s + times.growth_s * (steps * (steps - 1) * 0.5))
         if not self._ending:
             self._moved()
 
@@ -243,33 +259,31 @@ class ClosedFormRuns:
 
     def happen(self) -> None:
         """The run under way ends now."""
-        first, end = self._from, self._to
-        self._from, self._ended_s, self.due_s = end, self.due_s, inf
-        self._book(first, end, self._ended_s)
+        first, end, ended_s = self._from, self._to, self.due_s
+        self._from, self._ended_s, self.due_s = end, ended_s, inf
+        self._book(first, end, ended_s)
         self._ending = True
         self._done(end - first)
         self._ending = False
 
     def _book(self, first: int, end: int, ended_s: float) -> None:
         """Note that steps have ended."""
-        steps, started_s, times, device = end - first, self._started_s, self._times, self._device
+        times, device, started_s, steps = self._times, self._device, self._started_s, end - first
         device.free_at_s = ended_s
-        if times.work is None:
+        if self._plainly and not times.kinks and times.work is None:
             device.busy_s += ended_s - started_s - steps * times.idle_s
-        else:
-            device.busy_s += times.computing_s(first, end, ended_s - started_s)
+            growth_s, decoding, runs = times.growth_s, self._sequences, self._runs
+            runs += (started_s, steps, decoding, self._tokens - decoding, times.first_s + growth_s * first, growth_s)
+            if len(runs) >= NUMBERS:
+                self._log.tell()
+            return
+        device.busy_s += times.computing_s(first, end, ended_s - started_s)
         if self._tally is not None:
             self._tally.passed(self._op, self._after(0), steps)
         if self._probes.operation:
             self._tell_passes(first, end)
-        if self._logs:
-            if times.kinks:
-                self._log.add(self._tokens, self._sequences, started_s, first, steps, times)
-                return
-            runs, decoding, growth_s = self._log.runs, self._sequences, times.growth_s
-            runs += (started_s, steps, decoding, self._tokens - decoding, times.first_s + growth_s * first, growth_s)
-            if len(runs) >= NUMBERS:
-                self._log.tell()
+        if self._probes.steps:
+            self._log.add(self._tokens, self._sequences, started_s, first, steps, times)
 
     def _tell_passes(self, first: int, end: int) -> None:
         started_s = self._started_s

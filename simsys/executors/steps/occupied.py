@@ -19,7 +19,9 @@ times at one moment, and a division by each would round differently."""
 
 
 class OccupiedRuns(ClosedFormRuns):
-    """Steps whose collectives, spread over each of them, occupy the team's links; takes the arguments of `ClosedFormRuns`.
+    """Steps whose collectives, spread over each of them, occupy the links of the team.
+
+    The arguments are those of `ClosedFormRuns`.
 
     What a step does on links, as a share of its time, is what the first step since the anchor does, and the anchor is
     moved before that is too far off. So the rates of all that meet stay as they are as long as no batch changes, and

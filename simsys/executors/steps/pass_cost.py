@@ -115,35 +115,17 @@ class PassCost:
             )
         return found
 
-    def step_seconds(
-        self,
-        tokens: float,
-        logits: float,
-        pairs: float,
-        prompt_context: float,
-        context: float,
-        decoding: float,
-        collective_s: CollectiveSeconds,
-        *,
-        prompts: bool = True,
-    ) -> tuple[float, float]:
-        """As `seconds`, of a single pass that is told by its numbers.
-
-        Args:
-            tokens: Tokens that it processes.
-            logits: Those of them that go through the head.
-            pairs: Query-key pairs of its prompts.
-            prompt_context: Cached tokens that these read.
-            context: Cached tokens that decoding sequences read.
-            decoding: How many of these there are.
-            collective_s: As in `seconds`.
-            prompts: Whether there are any.
-        """
+    def step_seconds(self, batch: Batch, collective_s: CollectiveSeconds) -> tuple[float, float]:
+        """As `seconds`, of a batch in serving; what its context adds comes from the bounds of its kernels."""
         # Few passes have the same tokens and logits, so nothing is kept of both together.
-        of_tokens = self._of_tokens[2 * prompts + (decoding == 1)].get(tokens)
-        if of_tokens is None:
-            of_tokens = self._token_costs(tokens, prompts, decoding == 1, collective_s)
-        head_s, head_exchange_s = self._of_logits.get(logits) or self._logit_costs(logits, collective_s)
+        tokens, logits, pairs, prompt_context, context, decoding, *_ = batch
+        kept = self._of_tokens[2 * (pairs > 0.0) + (decoding == 1)]
+        of_tokens = (
+            kept[tokens] if tokens in kept else self._token_costs(tokens, pairs > 0.0, decoding == 1, collective_s)
+        )
+        head_s, head_exchange_s = (
+            self._of_logits[logits] if logits in self._of_logits else self._logit_costs(logits, collective_s)
+        )
         seconds, exchange_s, prompt_kernels, decode_kernels, steepest_from, steepest_s, per_token_s = of_tokens
         seconds += head_s
         if decoding:

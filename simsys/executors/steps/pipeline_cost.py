@@ -144,9 +144,7 @@ class Stages:
         """What a step takes in each stage: computation, and communication."""
         if batch.verified_pairs:
             return [cost.seconds(batch, collective_s) for cost, collective_s in self._costs]
-        tokens, logits, pairs, prompt_context, context, decoding, *_ = batch
-        amounts = tokens, logits, pairs, prompt_context, context, decoding
-        return [cost.step_seconds(*amounts, collective_s, prompts=pairs > 0.0) for cost, collective_s in self._costs]
+        return [cost.step_seconds(batch, collective_s) for cost, collective_s in self._costs]
 
     def hops(self, tokens: float) -> Hops:
         """What stages hand on in a step with so many tokens."""

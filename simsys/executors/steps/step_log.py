@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -50,7 +51,7 @@ class StepLog:
 
     def tell(self) -> None:
         """Tell what has been noted."""
-        runs = self.runs.copy()
+        runs = array("d", self.runs)
         self.runs.clear()
         if runs:
             for hook in self._executor.probes.steps:
