@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from random_serving import limits, workload
 from reference_serving import Limits
 from serving_harness import HOST, SLOW_HOST, Served, serve
-from test_steppers import limits, workload
+from simsys.executors.steps.express import Express
 
 from frameworks.chunked_prefill import ChunkedPrefill
 from frameworks.least_kv import LeastKV
@@ -21,7 +22,6 @@ from frameworks.prefix_affinity import PrefixAffinity
 from frameworks.random import Random
 from frameworks.round_robin import RoundRobin
 from frameworks.shortest_job_first import ShortestJobFirst
-from simsys.executors.steps.express import Express
 from simsys.framework import Replica, Router, Scheduler
 from simsys.ops import Operation
 from simsys.probes import Probe

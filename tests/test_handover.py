@@ -9,9 +9,9 @@ from itertools import pairwise
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from random_serving import limits, workload
 from reference_serving import Limits
 from replica_harness import TOKEN_BYTES, Toy, disaggregated
-from test_steppers import limits, workload
 
 from frameworks.central_queue import CentralQueue
 from frameworks.chunked_prefill import ChunkedPrefill

@@ -10,9 +10,9 @@ from itertools import pairwise
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from random_serving import POLICIES, ROUTERS, limits, workload
 from reference_serving import Limits
 from serving_harness import Served, serve
-from test_steppers import POLICIES, ROUTERS, limits, workload
 
 from frameworks.chunked_prefill import ChunkedPrefill
 from frameworks.prefix_affinity import PrefixAffinity

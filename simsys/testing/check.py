@@ -12,8 +12,9 @@ from simsys.ops import Operation, Recv
 from simsys.parallel.schedule import Schedule
 from simsys.probes import Probe
 from simsys.sums import ordered_sum
-from simsys.testing.runs import STEPPING, ServingCase, ServingRun, TrainingCase, TrainingRun, cases
+from simsys.testing.runs import ServingCase, ServingRun, TrainingCase, TrainingRun, cases
 from simsys.testing.schedules import check_schedule
+from simsys.testing.toys import STEPPING
 
 AGREEMENT = 1e-9
 """Largest relative difference of times between the levels of detail without contention."""

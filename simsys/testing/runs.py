@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from simsys.collectives.choose import cheapest
-from simsys.executors import LEVELS
-from simsys.executors.base import ExecutionModel, Executor
+from simsys.executors.base import Executor
 from simsys.executors.recording import Recording
 from simsys.framework import (
     FRAMEWORKS,
@@ -19,9 +17,7 @@ from simsys.framework import (
     Router,
     Schedule,
     Scheduler,
-    Sequences,
     Steps,
-    Team,
     TrainingFramework,
 )
 from simsys.model.batch import Batch
@@ -32,31 +28,18 @@ from simsys.parallel.plan import StepSettings, TrainingPlan
 from simsys.parallel.stages import partition
 from simsys.parallel.training import training_plan
 from simsys.platform.environment import Environment
-from simsys.probes import Probe, Probes
-from simsys.serving.engine import Engine
-from simsys.serving.host_costs import HostCosts
-from simsys.serving.kv_cache import PagedKVCache
+from simsys.probes import Probe
 from simsys.serving.requests import RequestTable
-from simsys.serving.source import Source
-from simsys.starter import Stepper
+from simsys.testing.engines import EngineHarness, EngineParts, WatchedTeam
 from simsys.testing.schedules import accepted
-from simsys.testing.toys import toy_model, toy_platform, toy_requests
+from simsys.testing.toys import toy_executor, toy_model, toy_requests
 
-STEPPING = "stepping"
-"""Medium detail with an event for every step of a serving replica."""
-RUNS: dict[str, type[Executor]] = {"recording": Recording, **LEVELS, STEPPING: LEVELS["medium"]}
 MAX_EVENTS = 300_000
 PIPELINES = ((2, 4, 1), (4, 8, 1), (2, 4, 2), (4, 4, 3))
 """Stages, micro-batches and chunks with which a schedule is run, if it accepts them."""
 CHUNK_LAYERS = 3
 LIMITS = {"max_num_seqs": 8, "max_num_batched_tokens": 64}
 """Set for every scheduler that has such options."""
-
-
-def toy_executor(level: str, layout: Layout, roles: Sequence[Sequence[int]], probes: Iterable[Probe]) -> Executor:
-    """An executor over as many toy GPUs as the layout has ranks."""
-    model = ExecutionModel(cheapest, Precision(), per_layer_s=1e-6, stepping=level == STEPPING)
-    return RUNS[level](toy_platform(layout.world_size), model, roles, Probes(probes))
 
 
 def finish(env: Environment) -> None:
@@ -229,71 +212,48 @@ class ServingCase:
         layout = Layout(tensor=self.tensor, data=self.replicas)
         roles = [tuple(range(start, start + self.tensor)) for start in range(0, layout.world_size, self.tensor)]
         executor = toy_executor(level, layout, roles, [run, *probes])
-        sequences = Sequences(self.requests)
+        harness = EngineHarness(executor, self.requests)
         plan = forward_pass(toy_model(), self.tensor)
-        teams = [Watched(layout.group(role[0], "tensor"), plan, executor, run) for role in roles]
-        replicas = [self._replica(executor, sequences, team) for team in teams]
+        for role in roles:
+            team = Forwarded(layout.group(role[0], "tensor"), plan, executor, run)
+            harness.engine(team, self._parts(), watch=watch_schedule)
         router = self.router or FRAMEWORKS.get("round_robin", Router)
-        Source(executor.env, self.requests, router(replicas, 0), executor.probes)
+        harness.start(router(harness.engines, 0))
         finish(executor.env)
         executor.check_finished()
+        replicas = harness.engines
         run.free_blocks = sum(replica.kv.free_blocks for replica in replicas)
         run.held = {request: blocks for replica in replicas for request, blocks in replica.kv.held.items()}
         run.operations = executor.operations if isinstance(executor, Recording) else []
         return run
 
-    def _replica(self, executor: Executor, sequences: Sequences, team: Team) -> Engine:
-        kv = PagedKVCache(self.num_blocks, self.block_size)
-        phases = self.prefill(sequences), self.decode(sequences, kv)
-        scheduler = self.scheduler(self.options, sequences, kv, *phases, executor.env, executor.probes)
-        watch_schedule(scheduler)
-        replica = Engine(
-            scheduler,
-            team,
-            executor.env,
-            executor.probes,
-            host=HostCosts(1e-6, 1e-7),
+    def _parts(self) -> EngineParts:
+        return EngineParts(
+            self.num_blocks,
+            self.block_size,
+            self.scheduler,
+            self.options,
+            self.prefill,
+            self.decode,
             max_context_tokens=self.max_context_tokens,
         )
-        executor.at_end(replica.check_finished)
-        return replica
 
 
-class Watched(Team):
+class Forwarded(WatchedTeam):
     """A team that writes down what its steps process."""
 
     def __init__(self, group: Group, plan: ForwardPass, executor: Executor, run: ServingRun) -> None:
         super().__init__(group, plan, executor)
         self._run = run
-
-    def steps(self, done: Callable[[int], None]) -> Stepper:
-        """As `Team.steps`."""
-        return WatchedSteps(super().steps, done, self._run)
-
-
-class WatchedSteps:
-    """Carries out steps as another one, and writes down those that have ended."""
-
-    def __init__(
-        self, make: Callable[[Callable[[int], None]], Stepper], done: Callable[[int], None], run: ServingRun
-    ) -> None:
-        self._stepper, self._done, self._run = make(self._ended), done, run
         self._each: tuple[float, float, float] = (0, 0, 0)
-        self.cut, self.passed, self.stop = self._stepper.cut, self._stepper.passed, self._stepper.stop
 
-    def run(self, batch: Batch, steps: int, host_s: float, more_pairs: float = 0.0) -> None:
-        """As `Stepper.run`."""
+    def began(self, batch: Batch) -> None:
+        """Keep what each of its steps processes."""
         self._each = batch.tokens, batch.logits, batch.decode_sequences
-        self._stepper.run(batch, steps, host_s, more_pairs)
 
-    def decode(self, sequences: int, context_tokens: int, steps: int, host_s: float) -> None:
-        """As `Stepper.decode`."""
-        self._each = sequences, sequences, sequences
-        self._stepper.decode(sequences, context_tokens, steps, host_s)
-
-    def _ended(self, steps: int) -> None:
+    def ended(self, steps: int) -> None:
+        """Write it down."""
         self._run.forwarded.append((steps, *self._each))
-        self._done(steps)
 
 
 def watch_schedule(scheduler: Scheduler) -> None:

@@ -8,9 +8,9 @@ from itertools import pairwise
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from random_serving import limits, workload
 from reference_serving import Limits
 from replica_harness import TOKEN_BYTES, Toy, disaggregated, replicated
-from test_steppers import limits, workload
 
 from frameworks.chunked_prefill import ChunkedPrefill
 from frameworks.least_kv import LeastKV
