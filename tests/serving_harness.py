@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from reference_serving import Limits, Step
+from simpy.events import Event
 
 from frameworks.chunked_prefill import ChunkedPrefill
 from frameworks.round_robin import RoundRobin
@@ -19,8 +20,10 @@ from simsys.model.work import Precision
 from simsys.ops import Forward, HostWork, Operation
 from simsys.parallel.layout import Layout
 from simsys.parallel.passes import forward_pass
+from simsys.platform.environment import Environment
 from simsys.probes import Probe, Probes
 from simsys.serving.host_costs import HostCosts
+from simsys.serving.intake import Intake
 from simsys.serving.kv_cache import PagedKVCache
 from simsys.serving.requests import RequestTable
 from simsys.serving.swap import SwapSpace
@@ -174,6 +177,8 @@ def serve(
     swap_blocks: int | None = None,
     pauses_s: Sequence[float] = (),
     beside: bool = False,
+    intake: Callable[[], Intake] | None = None,
+    ticks_s: float = 0.0,
     **modules: Any,
 ) -> Served:
     """Serve `requests` on toy GPUs, one for each replica.
@@ -193,6 +198,8 @@ def serve(
         swap_blocks: Blocks of each host for preempted requests; None to compute these again.
         pauses_s: Times at which the simulation is interrupted, to go on at once.
         beside: Whether hosts work beside a step, and not before it.
+        intake: Makes what requests pass before each scheduler; None for nothing.
+        ticks_s: How often a process that has nothing to do with serving wakes; 0 for never.
         modules: Further parts of the engines.
     """
     platform = toy_platform(replicas)
@@ -206,16 +213,18 @@ def serve(
     harness, layout = EngineHarness(executor, requests), Layout(data=replicas)
     each = parts(limits, policy, host=host, prefix_caching=prefix_caching, swap_blocks=swap_blocks, **modules)
     for rank in range(replicas):
-        group = layout.group(rank, "tensor")
+        group, taken = layout.group(rank, "tensor"), None if intake is None else intake()
         if details:
             team = RecordingTeam(served, group, PLAN, executor)
-            harness.engine(team, each, watch=team.watch)
+            harness.engine(team, each, watch=team.watch, intake=taken)
         else:
-            harness.engine(Team(group, PLAN, executor), each)
+            harness.engine(Team(group, PLAN, executor), each, intake=taken)
     engines = harness.engines
     served.kvs = [engine.kv for engine in engines]
     served.spaces = [engine.scheduler.swap for engine in engines if engine.scheduler.swap is not None]
-    harness.start(router(engines, seed))
+    source = harness.start(router(engines, seed))
+    if ticks_s:
+        platform.env.process(ticking(platform.env, ticks_s, source.ended))
     for time_s in pauses_s:
         platform.env.run(until=time_s)
     platform.env.run()
@@ -223,6 +232,12 @@ def serve(
     served.scheduled = platform.env.events_scheduled
     served.busy_s = [device.busy_s for device in platform.devices]
     return served
+
+
+def ticking(env: Environment, each_s: float, until: Event) -> Iterator[Event]:
+    """A process that wakes again and again, until something has happened."""
+    while not until.triggered:
+        yield env.timeout(each_s)
 
 
 class StepSeconds:

@@ -1,73 +1,164 @@
-"""A run of steps as one event is, to the last bit, what its steps are one by one; and what both must keep to."""
+"""The engine: long runs of steps are, to the last bit, what single steps are; and what both must keep to."""
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from random_serving import POLICIES, ROUTERS, limits, shared, workload
 from reference_serving import Limits
 from serving_harness import HOST, SLOW_HOST, Served, serve
-from weighted_fair_queueing import WeightedFairQueueing
 
-from frameworks.central_queue import CentralQueue
-from frameworks.chunked_prefill import ChunkedPrefill
-from frameworks.least_kv import LeastKV
-from frameworks.least_outstanding import LeastOutstanding
-from frameworks.orca import Orca
-from frameworks.prefill_first import PrefillFirst
-from frameworks.priority import Priority
-from frameworks.random import Random
-from frameworks.round_robin import RoundRobin
-from frameworks.shortest_job_first import ShortestJobFirst
-from frameworks.static_batching import StaticBatching
-from frameworks.vllm_v0 import VLLMv0
-from simsys.framework import Router, Scheduler
+from frameworks.prefix_affinity import PrefixAffinity
+from frameworks.speculative_decode import SpeculativeDecode
+from simsys.framework import Engine, Router, Scheduler
+from simsys.model.speculation import Speculation
+from simsys.ops import Operation
+from simsys.probes import Probe
+from simsys.serving.batch_wait import BatchWait
+from simsys.serving.intake import Intake
+from simsys.serving.polling import Polling
 from simsys.serving.requests import RequestTable
 from tests.thorough import cases
 
-POLICIES = (
-    *(ChunkedPrefill, Orca, PrefillFirst, Priority, ShortestJobFirst, StaticBatching),
-    *(VLLMv0, WeightedFairQueueing),
+
+class Curious(Router):
+    """A router of a user's own, which asks for all that an engine answers."""
+
+    def route(self, request: int) -> Engine:
+        def known(engine: Engine) -> tuple[int, ...]:
+            return -engine.free_blocks(), -engine.cached_tokens(request), engine.outstanding
+
+        return min(self.replicas, key=known)
+
+
+class Drafting(SpeculativeDecode):
+    """Accepts three of five drafts."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given, speculation=Speculation(draft_tokens=2, acceptance_rate=0.6))
+
+
+INTAKES: tuple[Callable[[], Intake] | None, ...] = (None, None, lambda: Polling(3), lambda: BatchWait(4, 20))
+
+
+class Runs(Probe):
+    """Keeps what observers hear of runs of steps, by engine."""
+
+    def __init__(self) -> None:
+        self.by_rank: dict[int, list[float]] = {}
+
+    def steps(self, rank: int, runs: Sequence[float]) -> None:
+        self.by_rank.setdefault(rank, []).extend(runs)
+
+
+class Passes(Probe):
+    """Hears of every single pass."""
+
+    def operation(self, op: Operation, started_s: float, ended_s: float) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class Case:
+    """Requests and engines by chance."""
+
+    seed: int
+    policy: type[Scheduler]
+    router: type[Router]
+    replicas: int
+    prefix_caching: bool
+    swap_blocks: int | None
+    intake: Callable[[], Intake] | None
+    drafts: bool
+
+    def serve(self, **given: Any) -> Served:
+        rng = random.Random(self.seed)
+        requests, found = workload(rng), limits(rng)
+        if self.prefix_caching:
+            requests = shared(rng, requests)
+        slow = self.seed % 2 == 1
+        given = {"beside": slow, "host": SLOW_HOST if slow else HOST, **given}
+        if self.drafts:
+            given["decode"] = Drafting
+        return serve(
+            requests,
+            found,
+            policy=self.policy,
+            router=self.router,
+            replicas=self.replicas,
+            seed=self.seed,
+            prefix_caching=self.prefix_caching,
+            swap_blocks=self.swap_blocks,
+            intake=self.intake,
+            **given,
+        )
+
+
+CASES = st.builds(
+    Case,
+    seed=st.integers(0, 1_000_000),
+    policy=st.sampled_from(POLICIES),
+    router=st.sampled_from((*ROUTERS, PrefixAffinity, Curious)),
+    replicas=st.integers(1, 4),
+    prefix_caching=st.booleans(),
+    swap_blocks=st.sampled_from([None, None, 0, 5, 1000]),
+    intake=st.sampled_from(INTAKES),
+    drafts=st.sampled_from([False, False, False, True]),
 )
-ROUTERS = (CentralQueue, LeastKV, LeastOutstanding, Random, RoundRobin)
 
 
-def workload(rng: random.Random) -> RequestTable:
-    """Up to 40 requests of three tenants and priorities; some after others have ended, or only so many at once."""
-    count = rng.randint(1, 40)
-    gap_s = rng.choice([1e-6, 1e-5, 1e-4, 1e-3])
-    longest = rng.choice([1, 4, 60])
-    table = RequestTable(
-        sorted(rng.choice([0.0, rng.random() * count * gap_s]) for _ in range(count)),
-        [rng.randint(1, rng.choice([2, 40, 90])) for _ in range(count)],
-        [rng.randint(1, longest) for _ in range(count)],
-        priority=[rng.randint(0, 2) for _ in range(count)],
-        tenant=[rng.randint(0, 2) for _ in range(count)],
-    )
-    kind = rng.choice(["open", "sessions", "closed"])
-    if kind == "sessions":
-        after = [rng.choice([-1, rng.randrange(place)]) if place else -1 for place in range(count)]
-        return replace(table, after=after, think_s=[rng.choice([0.0, rng.random() * gap_s]) for _ in range(count)])
-    return replace(table, concurrency=rng.randint(1, 6)) if kind == "closed" else table
+def known(served: Served) -> tuple[Any, ...]:
+    """All that does not depend on how long runs are."""
+    caches = [(kv.peak_blocks, kv.free_blocks, kv.taken_blocks) for kv in served.kvs]
+    copies = sorted((start_s, end_s, op.rank, op.name, op.nbytes) for op, start_s, end_s in served.copies)
+    return served.history(), served.arrived, served.reasons, sorted(served.lookups), copies, caches
 
 
-def limits(rng: random.Random) -> Limits:
-    """Small caches and batches, so that blocks, sequences and tokens all run out."""
-    block_size, seqs = rng.choice([1, 2, 4, 16]), rng.randint(1, 12)
-    return Limits(
-        num_blocks=rng.randint(1, max(2, rng.choice([120, 1200]) // block_size)),
-        block_size=block_size,
-        max_num_seqs=seqs,
-        max_num_batched_tokens=seqs + rng.choice([0, 1, 7, 30, 100]),
-        long_prefill_token_threshold=rng.choice([0, 0, 1, 3, 8]),
-        max_context_tokens=rng.choice([0, 50]),
-        reserves_prompts=seqs % 2 == 0,
-    )
+def runs_equal_steps(case: Case) -> None:
+    """Serve in runs as long as possible, and step by step."""
+    runs, steps = (case.serve(level=level) for level in ("medium", "stepping"))
+    assert known(runs) == known(steps)
+    assert sorted(runs.steps_told()) == [pytest.approx(step, rel=1e-9) for step in sorted(steps.steps_told())]
+    assert set(steps.runs) <= {1}
+    assert runs.scheduled <= steps.scheduled + len(runs.arrived)
+    assert runs.busy_s == pytest.approx(steps.busy_s, rel=1e-9)
+
+
+@settings(max_examples=cases(240), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(CASES)
+def test_runs_are_bit_identical_to_single_steps(case: Case) -> None:
+    runs_equal_steps(case)
+
+
+@pytest.mark.slow
+@settings(max_examples=6000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(CASES)
+def test_runs_are_bit_identical_to_single_steps_however_rare_the_case(case: Case) -> None:
+    runs_equal_steps(case)
+
+
+@settings(max_examples=cases(120), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(CASES, st.lists(st.floats(1e-6, 1e-3), min_size=1, max_size=3, unique=True), st.sampled_from([1e-5, 1e-6]))
+def test_who_watches_interrupts_or_acts_beside_it_changes_nothing(
+    case: Case, pauses_s: list[float], ticks_s: float
+) -> None:
+    def heard(*probes: Probe, **given: Any) -> tuple[Any, ...]:
+        runs = Runs()
+        served = case.serve(details=False, probes=(runs, *probes), **given)
+        return served.events, served.arrived, served.reasons, served.lookups, served.busy_s, runs.by_rank
+
+    alone = heard()
+    assert heard(Passes()) == alone
+    assert heard(pauses_s=sorted(pauses_s)) == alone
+    assert heard(ticks_s=ticks_s) == alone
 
 
 def both(
@@ -76,7 +167,7 @@ def both(
     rng = random.Random(seed)
     requests, settings = workload(rng), limits(rng)
     beside = seed % 2 == 1
-    jump, steps = (
+    runs, steps = (
         serve(
             requests,
             settings,
@@ -90,27 +181,7 @@ def both(
         )
         for level in ("medium", "stepping")
     )
-    return requests, jump, steps
-
-
-@settings(max_examples=cases(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    seed=st.integers(0, 1_000_000),
-    policy=st.sampled_from(POLICIES),
-    router=st.sampled_from(ROUTERS),
-    replicas=st.integers(1, 3),
-)
-def test_a_jump_is_bit_identical_to_its_steps(
-    seed: int, policy: type[Scheduler], router: type[Router], replicas: int
-) -> None:
-    _, jump, steps = both(seed, policy, router, replicas)
-    assert jump.history() == steps.history()
-    assert jump.arrived == steps.arrived
-    assert sorted(jump.steps_told()) == [pytest.approx(step, rel=1e-9) for step in sorted(steps.steps_told())]
-    assert [kv.peak_blocks for kv in jump.kvs] == [kv.peak_blocks for kv in steps.kvs]
-    assert set(steps.runs) <= {1}
-    assert jump.scheduled <= steps.scheduled + len(jump.arrived)
-    assert jump.busy_s == pytest.approx(steps.busy_s, rel=1e-9)
+    return requests, runs, steps
 
 
 @settings(max_examples=80, deadline=None)
@@ -211,3 +282,30 @@ def test_a_run_ends_before_the_step_that_finds_no_block() -> None:
     # The prompts; 4 steps until each of the two needs a block beyond the 7; then one of them goes on alone.
     assert served.runs[:2] == [1, 4]
     assert served.times("preempted")
+
+
+@pytest.mark.parametrize("replicas", [1, 4])
+def test_neither_requests_nor_steps_are_events(replicas: int) -> None:
+    requests = RequestTable([1e-4 * place for place in range(200)], [8] * 200, [30] * 200)
+    served = serve(requests, Limits(num_blocks=1000), replicas=replicas, details=False)
+    assert len(served.times("finished")) == 200
+    assert served.scheduled < 10
+
+
+@pytest.mark.parametrize("threshold", [0, 3])
+def test_prompts_of_many_steps_are_processed_in_runs(threshold: int) -> None:
+    requests = RequestTable([1e-4 * place for place in range(50)], [300] * 50, [5] * 50)
+    runs = Runs()
+    settings = Limits(num_blocks=5000, long_prefill_token_threshold=threshold)
+    served = serve(requests, settings, details=False, probes=(runs,))
+    assert served.scheduled < 10
+    (each,) = runs.by_rank.values()
+    assert any(count > 1 and prompts for count, prompts in zip(each[1::6], each[3::6], strict=True))
+
+
+@pytest.mark.parametrize("replicas", [1, 4])
+def test_hooks_are_called_in_order_of_time(replicas: int) -> None:
+    rng = random.Random(1)
+    served = serve(workload(rng), limits(rng), replicas=replicas, details=False)
+    times_s = [time_s for *_, time_s in served.events]
+    assert times_s == sorted(times_s)
