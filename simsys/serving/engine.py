@@ -424,7 +424,7 @@ class Engine:
             self._notes += (self._began_s, kv.free_blocks, kv.taken_blocks, decoding or -decode.size)
         batch = self._prefill.work(chunks)
         steps, more_pairs = 1, 0.0
-        if not batch.logits:  # no prompt is complete after one step
+        if not batch.logits and not (self._intake and self._intake.held):  # no prompt is complete after one step
             steps = scheduler.repeats(chunks)
             for _, tokens in chunks:
                 more_pairs += tokens * tokens
