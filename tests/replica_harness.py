@@ -114,6 +114,7 @@ def disaggregated(
     prefill: int = 1,
     decode: int = 1,
     policy: type[Scheduler] = ChunkedPrefill,
+    decode_policy: type[Scheduler] = DisaggregatedDecode,
     router: type[Router] = RoundRobin,
     decode_router: type[Router] = LeastKV,
     token_bytes: float = TOKEN_BYTES,
@@ -122,7 +123,7 @@ def disaggregated(
     """Serve with some replicas for prompts and others for tokens."""
     toy = Toy(requests, limits, prefill + decode, **given)
     sources = [toy.engine(number, policy) for number in range(prefill)]
-    targets = [toy.engine(prefill + number, DisaggregatedDecode) for number in range(decode)]
+    targets = [toy.engine(prefill + number, decode_policy) for number in range(decode)]
     env, probes = toy.env, toy.executor.probes
     Handover(sources, targets, decode_router(targets, 1), env, probes, [token_bytes])
     Source(env, requests, router(sources, 0), probes, elsewhere=targets)

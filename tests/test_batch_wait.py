@@ -92,3 +92,14 @@ def test_prompts_of_many_steps_do_not_hold_up_those_that_wait(intake: Any) -> No
     came_in = sum(time_s < 30e-6 for time_s in started_s) - 1
     waits = {"BatchWait": 3, "Polling": 0}[type(intake()).__name__]
     assert started_s.index(steps.times("admitted")[1]) == came_in + 1 + waits
+
+
+def test_a_request_that_starts_to_decode_may_make_those_that_wait_enough() -> None:
+    """Prompts of 8 tokens come during another one of 6; 9 tokens are enough, the first of which is a decoded one."""
+    requests = RequestTable([0.0, 1e-6, 1e-6], [6, 4, 4], [40, 2, 2])
+    settings = Limits(num_blocks=1000)
+    runs, steps = (
+        serve(requests, settings, level=level, intake=lambda: BatchWait(20, 9)) for level in ("medium", "stepping")
+    )
+    assert runs.history() == steps.history()
+    assert [step.chunks for step in runs.steps[:3]] == [[(0, 6)], [], [(1, 4), (2, 4)]]
