@@ -15,6 +15,7 @@ from simsys.model.transformer_architecture import gpt_architecture
 from simsys.model.work import Precision
 from simsys.parallel.layout import Layout
 from simsys.platform.device_spec import DeviceSpec, EfficiencyCurve
+from simsys.platform.environment import Environment
 from simsys.platform.platform import VirtualHardwarePlatform
 from simsys.platform.topology import Topology, full_mesh
 from simsys.probes import Probe, Probes
@@ -26,6 +27,8 @@ TOY_LINK_LATENCY_S = 1e-6
 TOY_HOST_BYTES_PER_S = 10e9
 STEPPING = "stepping"
 """Medium detail in which every run of serving steps is one step long."""
+MAX_EVENTS = 300_000
+"""After so many events, a run on toys is taken for endless."""
 RUNS: dict[str, type[Executor]] = {"recording": Recording, **LEVELS, STEPPING: LEVELS["medium"]}
 """Ways to carry out operations, by name."""
 
@@ -75,6 +78,15 @@ def toy_executor(level: str, layout: Layout, roles: Sequence[Sequence[int]], pro
     """
     model = ExecutionModel(cheapest, Precision(), per_layer_s=1e-6, stepping=level == STEPPING)
     return RUNS[level](toy_platform(layout.world_size), model, roles, Probes(probes))
+
+
+def finish(env: Environment) -> None:
+    """Run to the end, which must come within `MAX_EVENTS` events."""
+    for _ in range(MAX_EVENTS):
+        if env.peek() == float("inf"):
+            return
+        env.step()
+    raise AssertionError(f"no end within {MAX_EVENTS} events, at {env.now} s")
 
 
 def toy_model(num_layers: int = 2) -> Model:
