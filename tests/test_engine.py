@@ -240,7 +240,7 @@ def test_the_levels_give_the_same_times(policy: type[Scheduler], router: type[Ro
 
 
 def test_the_random_cases_cover_what_can_happen() -> None:
-    wanted = {"admitted", "first token", "finished", "preempted", "rejected", "jump", "jump over chunks"}
+    wanted = {"admitted", "first token", "finished", "preempted", "rejected", "run", "run over chunks"}
     seen: set[str] = set()
     for seed in range(150):
         if seen >= wanted:
@@ -250,8 +250,8 @@ def test_the_random_cases_cover_what_can_happen() -> None:
         served = serve(requests, settings)
         seen |= {event for event, _, _ in served.events}
         chunks = [set(step.chunks) for step in served.steps]
-        seen |= {"jump" for count in served.runs if count > 1}
-        seen |= {"jump over chunks" for before, after in pairwise(chunks) if before and before == after}
+        seen |= {"run" for count in served.runs if count > 1}
+        seen |= {"run over chunks" for before, after in pairwise(chunks) if before and before == after}
     assert seen >= wanted
 
 

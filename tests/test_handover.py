@@ -1,4 +1,4 @@
-"""Disaggregated serving: nothing is lost on the way, the times are those of theory, and long runs are their single steps."""
+"""Disaggregated serving: nothing is lost on the way, the times are those of theory, and runs equal single steps."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_conservation(
 
 
 def test_the_random_cases_cover_what_can_happen() -> None:
-    wanted = {"admitted", "rejected", "preempted", "long run", "waited for room", "computed again"}
+    wanted = {"admitted", "rejected", "preempted", "run", "waited for room", "computed again"}
     seen: set[str] = set()
     for seed in range(150):
         if seen >= wanted:
@@ -137,7 +137,7 @@ def test_the_random_cases_cover_what_can_happen() -> None:
         toy = serve(seed, "medium", slow=30.0)
         preempted, transfers = toy.served.times("preempted"), toy.moves.transfers
         seen |= {event for event, _, _ in toy.served.events}
-        seen |= {"long run" for count in toy.served.runs if count > 1}
+        seen |= {"run" for count in toy.served.runs if count > 1}
         for request, (started_s, ended_s, _) in transfers.items():
             seen |= {"waited for room"} if started_s > toy.served.times("first token")[request] else set()
             seen |= {"computed again"} if preempted.get(request, 0.0) > ended_s else set()

@@ -169,7 +169,7 @@ def test_the_random_cases_cover_what_can_happen() -> None:
         "miss",
         "swap_out",
         "swap_in",
-        "long run",
+        "run",
         "hit again",
         "looked up again",
     }
@@ -183,7 +183,7 @@ def test_the_random_cases_cover_what_can_happen() -> None:
             seen |= {event for event, _, _ in served.events}
             seen |= {"hit" if hits else "miss" for _, hits, _, _ in served.lookups}
             seen |= {op.name for op, _, _ in served.copies}
-            seen |= {"long run" for count in served.runs if count > 1}
+            seen |= {"run" for count in served.runs if count > 1}
             again = Counter(request for request, *_ in served.lookups)
             seen |= {"hit again" for r, hits, asked, _ in served.lookups if hits and asked > requests.prompt_tokens[r]}
             seen |= {"looked up again" for count in again.values() if count > 1}
