@@ -1,4 +1,4 @@
-"""Serving at medium detail: events by request, not by token. Amounts and ratios are asserted; times only reported."""
+"""Serving at medium detail: a handful of events. Amounts and ratios are asserted; times only reported."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from simsys.config.experiment import SimulationConfig
 
 REQUESTS = 10_000
 OUTPUT_TOKENS = 128
+FEW = 10
+"""Events, whatever the number of requests."""
 
 
 def scenario(rate: str, *, replicas: int = 1, output_tokens: int = OUTPUT_TOKENS, **serving: Any) -> dict[str, Any]:
@@ -34,9 +36,9 @@ def scenario(rate: str, *, replicas: int = 1, output_tokens: int = OUTPUT_TOKENS
 
 @pytest.mark.parametrize("rate", ["2 req/s", "6 req/s"])
 def test_runs_of_steps_without_events(measure: Any, rate: str) -> None:
-    """A handful of events, as nothing but requests comes from outside; stepping takes one for each step."""
+    """Neither requests nor steps are events: nothing else comes in between."""
     result = measure(scenario(rate), "requests", REQUESTS)
-    assert result.events < 0.01 * REQUESTS
+    assert result.events < FEW
 
 
 def test_a_million_requests(benchmark: Any) -> None:
@@ -60,33 +62,33 @@ def test_lengths_of_a_chat(measure: Any) -> None:
     config |= {"model": {"name": "Llama-3.1-8B"}, "workload": config["workload"] | lengths}
     result = measure(config, "requests", REQUESTS)
     assert result.metrics["completed"] == REQUESTS
-    assert result.events < 0.5 * REQUESTS
+    assert result.events < FEW
 
 
 def test_steps_one_by_one(measure: Any) -> None:
-    """The same times, as a yardstick."""
+    """The same times in runs of one step, as a yardstick."""
     result = measure(scenario("6 req/s", stepping=True), "requests", REQUESTS, rounds=1)
-    assert result.metrics["steps"] < result.events < result.metrics["steps"] + 2 * REQUESTS
+    assert result.events < FEW
 
 
 def test_four_times_the_tokens(measure: Any) -> None:
     """Cost grows with requests, not with tokens."""
     result = measure(scenario("2 req/s", output_tokens=4 * OUTPUT_TOKENS), "requests", REQUESTS)
-    assert result.events < 0.01 * REQUESTS
+    assert result.events < FEW
 
 
 @pytest.mark.parametrize("scheduler", ["static_batching", "orca", "vllm_v0", "priority", "shortest_job_first"])
 def test_other_policies(measure: Any, scheduler: str) -> None:
-    """Every policy jumps, and hardly one run takes an event of its own."""
+    """Every policy is served in runs."""
     result = measure(scenario("3 req/s", scheduler=scheduler), "requests", REQUESTS, rounds=1)
-    assert result.events < 1.2 * REQUESTS
+    assert result.events < FEW
 
 
 @pytest.mark.parametrize("router", ["round_robin", "least_outstanding", "least_kv"])
 def test_eight_replicas_behind_a_router(measure: Any, router: str) -> None:
     """What one replica does costs the others nothing."""
     result = measure(scenario("48 req/s", replicas=8, router=router), "requests", REQUESTS)
-    assert result.events < 6 * REQUESTS
+    assert result.events < FEW
 
 
 @pytest.mark.parametrize("router", ["round_robin", "prefix_affinity"])
@@ -96,4 +98,4 @@ def test_eight_replicas_that_share_prefixes(measure: Any, router: str) -> None:
     config["workload"]["prefixes"] = {"groups": 16, "tokens": 256}
     result = measure(config, "requests", REQUESTS)
     assert result.metrics["prefix_cache_hits"] > 0
-    assert result.events < 6 * REQUESTS
+    assert result.events < FEW
