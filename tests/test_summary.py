@@ -172,7 +172,7 @@ def test_jobs_that_serve_less_than_is_asked_are_in_the_headline() -> None:
 def test_the_speed_of_the_simulator_is_that_of_time_not_of_events() -> None:
     """Medium has few events, which is why it is fast."""
     run = replace(result("serving"), simulated_s=600.0, wall_s=0.15, events=5)
-    assert "10 min simulated in 150 ms, 4,000 times as fast as the real run; 5 events, each for" in " ".join(
+    assert "10 min simulated in 150 ms, 4,000 times as fast as the real run; 5 events; what repeats" in " ".join(
         summary_text(run).split()
     )
     assert "events/s" not in summary_text(run)

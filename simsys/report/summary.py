@@ -166,6 +166,6 @@ def _simulation(result: RunResult) -> list[str]:
         f"level of detail {result.lod}, contention {result.contention}: {time(result.simulated_s)} simulated in "
         f"{time(result.wall_s)}, {number(result.simulated_s / wall_s)} times as fast as the real run; "
         f"{result.events:,} {'event' if result.events == 1 else 'events'}"
-        f"{', each for as many steps as are alike' if result.lod == 'medium' else ''}"
+        f"{'; what repeats takes none' if result.lod == 'medium' else ''}"
     )
     return ["simulation", *wrap(text, "  ", "  ")]
