@@ -10,13 +10,18 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from random_serving import POLICIES, ROUTERS, limits, shared, workload
 from reference_serving import Limits
 from serving_harness import HOST, SLOW_HOST, Served, serve
 
+from frameworks.central_queue import CentralQueue
+from frameworks.chunked_prefill import ChunkedPrefill
+from frameworks.prefill_first import PrefillFirst
 from frameworks.prefix_affinity import PrefixAffinity
+from frameworks.random import Random
+from frameworks.shortest_job_first import ShortestJobFirst
 from frameworks.speculative_decode import SpeculativeDecode
 from simsys.framework import Engine, Router, Scheduler
 from simsys.model.speculation import Speculation
@@ -132,8 +137,19 @@ def runs_equal_steps(case: Case) -> None:
     assert runs.busy_s == pytest.approx(steps.busy_s, rel=1e-9)
 
 
+EVICTED = Case(675165, ChunkedPrefill, Random, 1, True, None, None, False)
+"""A waiting request loses some of its cached prefix in the middle of a run, and fits afterwards."""
+COPYING = Case(541468, PrefillFirst, CentralQueue, 1, False, 5, None, False)
+"""A request arrives while caches are copied to the host, and ends the run that follows."""
+FORESEEN = Case(156807, ShortestJobFirst, PrefixAffinity, 2, True, None, None, False)
+"""A router asks for cached tokens that the steps of a run under way have taken."""
+
+
 @settings(max_examples=cases(240), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(CASES)
+@example(EVICTED)
+@example(COPYING)
+@example(FORESEEN)
 def test_runs_are_bit_identical_to_single_steps(case: Case) -> None:
     runs_equal_steps(case)
 
@@ -143,6 +159,18 @@ def test_runs_are_bit_identical_to_single_steps(case: Case) -> None:
 @given(CASES)
 def test_runs_are_bit_identical_to_single_steps_however_rare_the_case(case: Case) -> None:
     runs_equal_steps(case)
+
+
+def test_replicas_in_lockstep_hear_of_what_follows_after_all_steps_of_a_moment() -> None:
+    """Steps of both end at equal floats; what follows from an end at one of them arrives at the other then."""
+    outputs = [3, 30, 30, 3, 7, 3, 30, 3, 5, 30, 3, 5]
+    requests = RequestTable([0.0] * 12, [8] * 12, outputs, concurrency=4)
+    runs, steps = (
+        serve(requests, Limits(num_blocks=1000), replicas=2, level=level) for level in ("medium", "stepping")
+    )
+    assert known(runs) == known(steps)
+    ends_s = [{ended_s for op, _, ended_s in runs.passes if op.rank == rank} for rank in range(2)]
+    assert any(time_s in ends_s[0] & ends_s[1] for time_s in runs.arrived.values() if time_s)
 
 
 @settings(max_examples=cases(120), deadline=None, suppress_health_check=[HealthCheck.too_slow])
