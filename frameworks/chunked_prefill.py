@@ -29,13 +29,13 @@ class ChunkedPrefill(Scheduler):
         options, waiting, running = self.options, self.waiting, self.running
         budget = options.max_num_batched_tokens - self.decoding_tokens()
         chunks = []
-        for request in list(self.prefilling) if self.prefilling else ():
-            tokens = self.chunk_tokens(request, budget)
-            if tokens and request in self.prefilling and (chunk := self.extend(request, tokens)):
-                chunks.append(chunk)
-                budget -= chunk.tokens
-        seats = options.max_num_seqs
-        while waiting and len(running) < seats:
+        if self.prefilling:
+            for request in list(self.prefilling):
+                tokens = self.chunk_tokens(request, budget)
+                if tokens and request in self.prefilling and (chunk := self.extend(request, tokens)):
+                    chunks.append(chunk)
+                    budget -= chunk.tokens
+        while waiting and len(running) < options.max_num_seqs:
             request = waiting[0]
             tokens = self.chunk_tokens(request, budget)
             if not tokens or (chunk := self.admit(request, tokens)) is None:
@@ -50,10 +50,7 @@ class ChunkedPrefill(Scheduler):
 
     def chunk_tokens(self, request: int, budget: int) -> int:
         """How much of a prompt fits into this step."""
-        sequences = self.sequences
-        tokens = sequences.prompt_tokens[request] + sequences.generated_tokens[request]
-        tokens -= sequences.computed_tokens[request]
-        threshold = self.options.long_prefill_token_threshold
+        tokens, threshold = self.sequences.remaining_prompt(request), self.options.long_prefill_token_threshold
         if 0 < threshold < tokens:
             tokens = threshold
         return tokens if tokens <= budget else max(0, budget)

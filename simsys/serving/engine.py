@@ -269,21 +269,28 @@ class Engine:
 
     def boundary(self, steps: int) -> None:
         """A run of steps has ended: book what it has done, last tokens first, then prompts; and begin the next one."""
+        chunks = self.chunks
         self.left = 0
-        chunks, now_s = self.chunks, self._env._now
         if self._intake is not None:
             self._intake.ran(steps, prompts=bool(chunks))
         if chunks and steps > 1:
             self._hold(chunks, steps)
         if self.decoding:
-            for request in self._decode.finish(steps):
-                del self._running[request]
-                self._finished(request, now_s)
-                if self.on_end is not None:
-                    self.on_end(request)
+            ended = self._decode.finish(steps)
+            if ended:
+                self._end(ended)
         if chunks:
-            self._advance(chunks, steps, now_s)
+            self._advance(chunks, steps)
         self.begin_next()
+
+    def _end(self, ended: Sequence[int]) -> None:
+        """Requests have their last token."""
+        running, finished, now_s, on_end = self._running, self._finished, self._env._now, self.on_end
+        for request in ended:
+            del running[request]
+            finished(request, now_s)
+            if on_end is not None:
+                on_end(request)
 
     def _hold(self, chunks: Sequence[Chunk], steps: int) -> None:
         """Take the blocks of the chunks of a run; those of the first step were taken when it was scheduled."""
@@ -295,23 +302,23 @@ class Engine:
                 kv.chunks.extend((self._began_s, self._env._now, steps, computed, tokens, kv.held[request]))
             kv.grow(request, computed + tokens * steps)
 
-    def _advance(self, chunks: Sequence[Chunk], steps: int, now_s: float) -> None:
+    def _advance(self, chunks: Sequence[Chunk], steps: int) -> None:
         """Let requests whose prompt is complete decode, or end."""
-        sequences, running = self.sequences, self._running
+        sequences, now_s = self.sequences, self._env._now
         for request in self._prefill.finish(chunks, steps):
             del self._prefilling[request]
             generated = sequences.generated_tokens[request]
-            (self._first_token if generated == 1 else self._resumed)(request, now_s)
+            if generated == 1:
+                self._first_token(request, now_s)
+            else:
+                self._resumed(request, now_s)
             if generated == sequences.output_tokens[request]:
                 self.kv.release(request, sequences.computed_tokens[request])
-                del running[request]
-                self._finished(request, now_s)
-                if self.on_end is not None:
-                    self.on_end(request)
+                self._end((request,))
             elif self.hand_over is None:
                 self._decode.add(request)
             else:
-                del running[request]
+                del self._running[request]
                 self.hand_over(request)
 
     # -- the next run begins --------------------------------------------------------------------------------------

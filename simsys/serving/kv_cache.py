@@ -126,18 +126,15 @@ class PagedKVCache:
 
     def grow(self, request: int, tokens: int) -> bool:
         """Let `request` hold `tokens` tokens; False, and no change, if the unreserved free blocks do not suffice."""
-        held = self.held.get(request, 0)
-        blocks = -(-tokens // self.block_size)
-        missing = blocks - held
+        blocks, free, held = -(-tokens // self.block_size), self.free_blocks, self.held
+        missing = blocks - held[request] if request in held else blocks
         if missing > 0:
-            free = self.free_blocks
             if missing > free - self.reserved_blocks:
                 return False
-            self.held[request] = blocks
+            held[request] = blocks
             self.free_blocks = free = free - missing
-            used = self.num_blocks - free
-            if used > self.peak_blocks:
-                self.peak_blocks = used
+            if self.num_blocks - free > self.peak_blocks:
+                self.peak_blocks = self.num_blocks - free
         return True
 
     def cached_tokens(self, request: int) -> int:
@@ -179,14 +176,12 @@ class PagedKVCache:
 
     def take_for_decode(self, blocks: int) -> None:
         """Take blocks for decoding sequences; they are attributed when the sequence is released."""
-        free = self.free_blocks - blocks
-        if free < 0:
-            raise InternalError(f"decode takes {blocks} KV blocks, {self.free_blocks} are free")
-        self.free_blocks = free
+        self.free_blocks = free = self.free_blocks - blocks
         self.taken_blocks += blocks
-        used = self.num_blocks - free
-        if used > self.peak_blocks:
-            self.peak_blocks = used
+        if self.num_blocks - free > self.peak_blocks:
+            self.peak_blocks = self.num_blocks - free
+            if free < 0:
+                raise InternalError(f"decode takes {blocks} KV blocks, {free + blocks} are free")
 
     def release(self, request: int, tokens: int) -> None:
         """Give back the blocks of a request that holds `tokens` tokens, and what it took beyond them in this step."""
