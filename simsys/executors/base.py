@@ -46,7 +46,7 @@ from simsys.parallel.passes import ForwardPass
 from simsys.platform.collisions import Collision
 from simsys.platform.part import Hardware
 from simsys.probes import Probes
-from simsys.starter import Stepper
+from simsys.starter import Drafting, Stepper
 
 
 @dataclass(frozen=True)
@@ -192,6 +192,10 @@ class Executor(Clocks, ABC):
             done: Called after each, with 1.
         """
         return Passes(self, rank, forward, done, beside=self.model.async_scheduling)
+
+    def drafting(self, team: Group, drafting: Drafting, forward: PassOn, done: Callable[[int], None]) -> Stepper:
+        """What carries out steps of a team that drafts tokens and verifies them: one after another."""
+        return self.passes(team.ranks[0], forward, done)
 
     def pipeline(
         self,

@@ -16,6 +16,7 @@ from simsys.executors.iterations.memory_use import MemoryUse, memory_use
 from simsys.executors.iterations.pass_times import PassTimes
 from simsys.executors.iterations.programs import Course, Messages, Outcome, ProgramMeeting, StuckError, longest_paths
 from simsys.executors.steps.closed_form import ClosedFormRuns
+from simsys.executors.steps.drafting import DraftingRuns
 from simsys.executors.steps.passes import PassOn
 from simsys.executors.steps.pipeline_cost import Channels, Stages
 from simsys.executors.steps.pipeline_jump import Pipeline, PipelineJump
@@ -27,7 +28,7 @@ from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
 from simsys.platform.device import Device
 from simsys.platform.environment import At
-from simsys.starter import Stepper
+from simsys.starter import Drafting, Stepper
 
 MOST_UNDER_WAY = 1 << 16
 """Of serving passes, far more than all replicas have under way at a time."""
@@ -114,6 +115,12 @@ class MediumDetail(ComputeAhead, ClosedForms):
     def _jump(self, team: Group) -> type[ClosedFormRuns]:
         """What carries out a team's runs of steps."""
         return ClosedFormRuns
+
+    def drafting(self, team: Group, drafting: Drafting, forward: PassOn, done: Callable[[int], None]) -> Stepper:
+        """A run of steps as one event, if the hardware stays as it is."""
+        if self.conditions.iterations_vary or self.platform.next_change_s(0.0) < math.inf:
+            return super().drafting(team, drafting, forward, done)
+        return DraftingRuns(self, team, drafting, done, self.tally, 1 if self.model.stepping else sys.maxsize)
 
     def pipeline(
         self,

@@ -17,7 +17,7 @@ from sys import maxsize
 from typing import TYPE_CHECKING
 
 from simsys.errors import UsageError
-from simsys.model.batch import Batch
+from simsys.model.batch import NOTHING
 from simsys.platform.environment import Environment, waking
 from simsys.probes import Probes, as_one
 from simsys.rank import Team
@@ -25,6 +25,7 @@ from simsys.serving.host_costs import HostCosts
 from simsys.serving.phases import Chunk
 from simsys.serving.run_length import blocks_of_chunks, steps_that_fit, steps_until_prefix_eviction
 from simsys.serving.scheduler import Scheduler
+from simsys.sums import ordered_sum
 
 if TYPE_CHECKING:
     from simsys.serving.intake import Intake
@@ -411,7 +412,7 @@ class Engine:
         if steps > 1:
             if self.scheduler.preempted:
                 steps = 1
-            elif size * (steps // self._block_size + 1) > kv.free_blocks:
+            elif size * (steps * decode.queries // self._block_size + decode.queries) > kv.free_blocks:
                 steps = steps_that_fit(self, steps)
             if steps > 1 and kv.shares and self.scheduler.waiting:
                 steps = steps_until_prefix_eviction(self, steps)
@@ -420,7 +421,7 @@ class Engine:
         if decode.plain:
             self.stepper.decode(size, decode.cached_tokens + size, steps, host_s)
         else:
-            self.stepper.run(decode.beside(Batch()), steps, host_s)
+            self.stepper.run(decode.beside(NOTHING), steps, host_s, decode.growth())
 
     def _begin_prompts(self, chunks: list[Chunk]) -> None:
         """Begin a run that lasts until a sequence ends, a prompt is complete or memory runs out."""
@@ -430,11 +431,13 @@ class Engine:
         if self._notes is not None:
             self._notes += (self._began_s, kv.free_blocks, kv.taken_blocks, decoding or -decode.size)
         batch = self._prefill.work(chunks)
-        steps, more_pairs = 1, 0.0
+        steps, more = 1, NOTHING
         if not batch.logits:  # no prompt is complete after one step
             steps = scheduler.repeats(chunks)
-            for _, tokens in chunks:
-                more_pairs += tokens * tokens
+            more = (decode.growth() if decoding else NOTHING)._replace(
+                attention_pairs=ordered_sum(float(tokens * tokens) for _, tokens in chunks),
+                prompt_context_tokens=batch.tokens,
+            )
         if decoding:
             batch = decode.beside(batch)
             if steps > 1:
@@ -442,7 +445,7 @@ class Engine:
         if steps > 1:
             steps = 1 if scheduler.preempted else steps_that_fit(self, steps)
         self.left, self.tokens = steps, int(batch.tokens)
-        self.stepper.run(batch, steps, self._per_step_s + self._per_sequence_s * batch.logits, more_pairs)
+        self.stepper.run(batch, steps, self._per_step_s + self._per_sequence_s * batch.logits, more)
         if steps > 1 and kv.shares:  # what a chunk leaves in the cache may help others
             self.left = 1
             self.stepper.cut()

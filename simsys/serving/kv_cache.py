@@ -183,6 +183,10 @@ class PagedKVCache:
             if free < 0:
                 raise InternalError(f"decode takes {blocks} KV blocks, {free + blocks} are free")
 
+    def give_back(self, blocks: int) -> None:
+        """Give back blocks that were taken for decoding sequences, and that none of them needs."""
+        self.free_blocks += blocks
+
     def release(self, request: int, tokens: int) -> None:
         """Give back the blocks of a request that holds `tokens` tokens, and what it took beyond them in this step."""
         blocks, held = -(-tokens // self.block_size), self.held.pop(request, 0)

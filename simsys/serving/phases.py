@@ -60,7 +60,7 @@ class DecodePhase(ABC):
         self.kv = kv
         self.size = 0
         """Sequences that decode."""
-        self.cached_tokens = 0
+        self.cached_tokens: float = 0
         """Tokens whose keys and values they have in the cache; each step adds one for every sequence."""
 
     @abstractmethod
@@ -89,6 +89,10 @@ class DecodePhase(ABC):
         return batch_of(
             (tokens + size, logits + size, pairs, context, self.cached_tokens + size, size, 0.0, 0.0, 0.0, False)
         )
+
+    def growth(self) -> Batch:
+        """Context and pairs that a step in which all sequences decode adds to the next one's."""
+        return Batch(decode_context_tokens=self.size)
 
     @abstractmethod
     def finish(self, steps: int = 1) -> list[int]:

@@ -129,6 +129,12 @@ class PrefixCache(PagedKVCache):
         if self.shares:
             self.tree.unused -= blocks
 
+    def give_back(self, blocks: int) -> None:
+        """Give back blocks that were taken for decoding sequences, and that none of them needs."""
+        self.free_blocks += blocks
+        if self.shares:
+            self.tree.unused += blocks
+
     def holds(self, request: int, tokens: int) -> bool:
         """Whether somebody uses the first tokens of a waiting request that are found here, so that they stay."""
         return not self.tree.idle(self._chain(request), tokens // self.block_size)

@@ -24,7 +24,7 @@ from simsys.framework import (
     Team,
     TrainingFramework,
 )
-from simsys.model.batch import Batch
+from simsys.model.batch import NOTHING, Batch
 from simsys.model.work import Precision
 from simsys.parallel.layout import Group, Layout
 from simsys.parallel.passes import ForwardPass, forward_pass
@@ -281,12 +281,12 @@ class WatchedSteps:
         self._each: tuple[float, float, float] = (0, 0, 0)
         self.cut, self.passed, self.stop = self._stepper.cut, self._stepper.passed, self._stepper.stop
 
-    def run(self, batch: Batch, steps: int, host_s: float, more_pairs: float = 0.0) -> None:
+    def run(self, batch: Batch, steps: int, host_s: float, more: Batch = NOTHING) -> None:
         """As `Stepper.run`."""
         self._each = batch.tokens, batch.logits, batch.decode_sequences
-        self._stepper.run(batch, steps, host_s, more_pairs)
+        self._stepper.run(batch, steps, host_s, more)
 
-    def decode(self, sequences: int, context_tokens: int, steps: int, host_s: float) -> None:
+    def decode(self, sequences: int, context_tokens: float, steps: int, host_s: float) -> None:
         """As `Stepper.decode`."""
         self._each = sequences, sequences, sequences
         self._stepper.decode(sequences, context_tokens, steps, host_s)

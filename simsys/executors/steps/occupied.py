@@ -164,7 +164,7 @@ class OccupiedRuns(ClosedFormRuns):
         for footprint, nbytes in self._parts:
             footprint.account.nbytes += steps * nbytes
         if self._tally is not None:
-            self._tally.passed(self._op, self._after(0), steps)
+            self._count(self._tally, steps)
         if self._probes.operation:
             self._tell_passes(first, end)
         if self._probes.steps:
