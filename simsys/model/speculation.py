@@ -125,11 +125,10 @@ class Draws:
         self._after = [array("q", tokens)]
         """By power of two and place, the tokens that so many steps from this place on yield together."""
 
-    def __len__(self) -> int:
-        return len(self._after[0])
-
-    def __getitem__(self, place: int) -> int:
-        return self._after[0][place % len(self)]
+    @property
+    def ring(self) -> Sequence[int]:
+        """The numbers."""
+        return self._after[0]
 
     def steps(self, place: int, tokens: int) -> int:
         """The number of steps from a place on that yield at least so many tokens together."""
