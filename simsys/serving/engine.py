@@ -58,10 +58,12 @@ class Engine:
         "_first_token",
         "_intake",
         "_max_context_tokens",
+        "_mixes",
         "_moved",
         "_notes",
         "_per_sequence_s",
         "_per_step_s",
+        "_plain",
         "_prefill",
         "_prefilling",
         "_probes",
@@ -111,6 +113,8 @@ class Engine:
         self._finished = as_one(probes.request_finished)
         self._per_step_s, self._per_sequence_s = host.per_step_s, host.per_sequence_s
         self._prefill, self._decode = scheduler.prefill, scheduler.decode
+        # Looked up once, as attributes of classes are slow to find.
+        self._mixes, self._plain = scheduler.mixes, scheduler.decode.plain
         self._running, self._prefilling = scheduler.running, scheduler.prefilling
         self._block_size, self._notes = self.kv.block_size, self.kv.fresh_notes
         self._capacity_tokens = self.kv.capacity_tokens if decode_tokens is None else decode_tokens
@@ -227,8 +231,8 @@ class Engine:
         else:
             self.busy = True
             self.left = 0
-            self.due_s = self._env._now
-            self._moved()
+            self.due_s, moved = self._env._now, self._moved
+            moved()
 
     def happen(self) -> None:
         """Wake, after all else of this moment."""
@@ -309,10 +313,8 @@ class Engine:
         for request in self._prefill.finish(chunks, steps):
             del self._prefilling[request]
             generated = sequences.generated_tokens[request]
-            if generated == 1:
-                self._first_token(request, now_s)
-            else:
-                self._resumed(request, now_s)
+            tell = self._first_token if generated == 1 else self._resumed
+            tell(request, now_s)
             if generated == sequences.output_tokens[request]:
                 self.kv.release(request, sequences.computed_tokens[request])
                 self._end((request,))
@@ -359,7 +361,7 @@ class Engine:
         scheduler, fruitless = self.scheduler, 0
         while True:
             scheduler.preempted = False
-            if scheduler.mixes:
+            if self._mixes:
                 scheduler.make_room()
                 chunks = scheduler.schedule()
             else:
@@ -418,7 +420,7 @@ class Engine:
                 steps = steps_until_prefix_eviction(self, steps)
         self.left, self.tokens = steps, size
         host_s = self._per_step_s + self._per_sequence_s * size
-        if decode.plain:
+        if self._plain:
             self.stepper.decode(size, decode.cached_tokens + size, steps, host_s)
         else:
             self.stepper.run(decode.beside(NOTHING), steps, host_s, decode.growth())
@@ -426,7 +428,7 @@ class Engine:
     def _begin_prompts(self, chunks: list[Chunk]) -> None:
         """Begin a run that lasts until a sequence ends, a prompt is complete or memory runs out."""
         scheduler, decode, kv = self.scheduler, self._decode, self.kv
-        decoding = decode.size if scheduler.mixes else 0
+        decoding = decode.size if self._mixes else 0
         self.chunks, self.decoding, self._began_s = chunks, decoding, self._env._now
         if self._notes is not None:
             self._notes += (self._began_s, kv.free_blocks, kv.taken_blocks, decoding or -decode.size)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from simsys.errors import InternalError
 
@@ -48,6 +48,7 @@ class PagedKVCache:
         "fresh_notes",
         "growth",
         "held",
+        "looks_up",
         "num_blocks",
         "peak_blocks",
         "reserved_blocks",
@@ -55,12 +56,11 @@ class PagedKVCache:
         "taken_blocks",
     )
 
-    looks_up: ClassVar[bool] = False
-    """Whether requests that are admitted are looked for."""
-
     def __init__(self, num_blocks: int, block_size: int) -> None:
         self.num_blocks = num_blocks
         self.block_size = block_size
+        self.looks_up = False
+        """Whether requests that are admitted are looked for."""
         self.shares = False
         """Whether a request may find blocks here now."""
         self.free_blocks = num_blocks

@@ -52,12 +52,12 @@ class DecodePhase(ABC):
 
     plain: ClassVar[bool] = True
     """Whether every step has one token of each sequence; if not, `beside` says what it has."""
-    queries: int = 1
-    """Tokens of each sequence that a step processes."""
 
     def __init__(self, sequences: Sequences, kv: PagedKVCache) -> None:
         self.sequences = sequences
         self.kv = kv
+        self.queries = 1
+        """Tokens of each sequence that a step processes."""
         self.size = 0
         """Sequences that decode."""
         self.cached_tokens: float = 0

@@ -196,7 +196,8 @@ class ClosedFormRuns:
         else:
             self.due_s = started_s + (steps * times.first_s + times.growth_s * (steps * (steps - 1) * 0.5))
         if not self._ending:
-            self._moved()
+            moved = self._moved
+            moved()
 
     def _go_on(self, steps: int) -> None:
         self._started_s = self._ended_s
@@ -207,7 +208,8 @@ class ClosedFormRuns:
         """The run under way ends at another time than was said."""
         self.due_s = time_s
         if not self._ending:
-            self._moved()
+            moved = self._moved
+            moved()
 
     def cut(self) -> None:
         """End the run at the first boundary that is not before now."""
@@ -263,7 +265,8 @@ class ClosedFormRuns:
         self._from, self._ended_s, self.due_s = end, ended_s, inf
         self._book(first, end, ended_s)
         self._ending = True
-        self._done(end - first)
+        done = self._done
+        done(end - first)
         self._ending = False
 
     def _book(self, first: int, end: int, ended_s: float) -> None:

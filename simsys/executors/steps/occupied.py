@@ -147,7 +147,8 @@ class OccupiedRuns(ClosedFormRuns):
         if end == self._last:
             self._host_s = NEVER_AGAIN  # what comes next begins at a new anchor
         self._ending = True
-        self._done(end - first)
+        done = self._done
+        done(end - first)
         self._ending = False
         if self._from == self._to:
             self._leave()
