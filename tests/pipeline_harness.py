@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reference_serving import Limits
-from serving_harness import BLOCK_BYTES, HOST, Served
+from serving_harness import Served, parts
 
 from frameworks.chunked_prefill import ChunkedPrefill
-from frameworks.llm_decode import LLMDecode
-from frameworks.llm_prefill import LLMPrefill
 from frameworks.round_robin import RoundRobin
 from simsys.collectives.choose import cheapest
 from simsys.executors.base import ExecutionModel, Executor
@@ -24,15 +22,9 @@ from simsys.parallel.layout import Layout
 from simsys.parallel.replica import replica_stages
 from simsys.probes import Probe, Probes
 from simsys.serving.deadline import Deadline
-from simsys.serving.kv_cache import PagedKVCache
-from simsys.serving.prefix_cache import PrefixCache, block_chains
-from simsys.serving.replica import Replica
 from simsys.serving.requests import RequestTable
-from simsys.serving.sequences import Sequences
-from simsys.serving.source import Source
-from simsys.serving.swap import SwapSpace
 from simsys.teams import PipelineTeam
-from simsys.testing import toy_model, toy_platform
+from simsys.testing import EngineHarness, toy_model, toy_platform
 
 
 class OneByOne(MediumDetail):
@@ -144,40 +136,19 @@ def serve(
         stage_layers=stage_layers,
     )
     teams = [PipelineTeam(each, plans, executor) for each in groups]
-    sequences, env = Sequences(requests), platform.env
-    given = {name: getattr(limits, name) for name in policy.Options.model_fields if hasattr(limits, name)}
-    engines = []
+    harness, env = EngineHarness(executor, requests), platform.env
+    each = parts(limits, policy, prefix_caching=prefix_caching, swap_blocks=swap_blocks)
     for stage in range(stages):
         for team in teams:
-            kv = PagedKVCache(limits.num_blocks, limits.block_size)
-            if prefix_caching:
-                kv = PrefixCache(
-                    limits.num_blocks, limits.block_size, sequences, *block_chains(requests, limits.block_size)
-                )
-            phases = LLMPrefill(sequences), LLMDecode(sequences, kv)
-            scheduler = policy(policy.Options(**given), sequences, kv, *phases, env, executor.probes)
-            scheduler.reserves_prompts = limits.reserves_prompts
-            if swap_blocks is not None:
-                nbytes = {rank: BLOCK_BYTES for group in team.groups for rank in group.ranks}
-                scheduler.swap = SwapSpace(swap_blocks, team, nbytes)
-            engine = Replica(
-                scheduler,
-                team,
-                env,
-                executor.probes,
-                host=HOST,
-                rank=team.groups[stage].ranks[0],
-                max_context_tokens=limits.max_context_tokens,
-            )
-            executor.at_end(engine.check_finished)
-            engines.append(engine)
+            harness.engine(team, each, rank=team.groups[stage].ranks[0])
+    engines = harness.engines
     served.kvs = [engine.kv for engine in engines]
-    source = Source(env, requests, router(engines, seed), executor.probes)
+    source = harness.start(router(engines, seed))
     if ends_s is not None:
         Deadline(env, ends_s, source, engines, executor.probes, executor.stop)
     env.run()
     executor.check_finished()
     busy_s, sent = executor.busy_seconds(executor.ranks()), platform.network.traffic.columns()
     sent_bytes = dict(zip(zip(sent["src"], sent["dst"], strict=True), sent["nbytes"], strict=True))
-    generated = list(sequences.generated_tokens)
+    generated = list(harness.sequences.generated_tokens)
     return Piped(served, told.runs, sorted(heard.passes), busy_s, sent_bytes, generated, env.events_scheduled)

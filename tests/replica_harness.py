@@ -8,13 +8,11 @@ from functools import partial
 from typing import Any
 
 from reference_serving import Limits
-from serving_harness import HOST, PLAN, SLOW_HOST, RecordingTeam, Served, StepsTold
+from serving_harness import HOST, PLAN, SLOW_HOST, RecordingTeam, Served, StepsTold, parts
 
 from frameworks.chunked_prefill import ChunkedPrefill
 from frameworks.disaggregated_decode import DisaggregatedDecode
 from frameworks.least_kv import LeastKV
-from frameworks.llm_decode import LLMDecode
-from frameworks.llm_prefill import LLMPrefill
 from frameworks.round_robin import RoundRobin
 from simsys.collectives.choose import cheapest
 from simsys.executors import Links, executor_class
@@ -29,12 +27,11 @@ from simsys.platform.platform import VirtualHardwarePlatform
 from simsys.platform.topology import Topology, full_mesh
 from simsys.probes import Probe, Probes
 from simsys.serving.autoscaler import Autoscaler, ScalingRule
-from simsys.serving.handover import DecodingReplica, Handover
-from simsys.serving.kv_cache import PagedKVCache
-from simsys.serving.replica import Replica
+from simsys.serving.engine import Engine
+from simsys.serving.handover import Handover
 from simsys.serving.requests import RequestTable
-from simsys.serving.sequences import Sequences
 from simsys.serving.source import Source
+from simsys.testing import EngineHarness
 from simsys.testing.toys import TOY_LINK_BYTES_PER_S, TOY_LINK_LATENCY_S, toy_device, toy_model
 
 TOKEN_BYTES = kv_bytes_per_token(PLAN, Precision())
@@ -91,29 +88,16 @@ class Toy:
         roles = [self.layout.group(replica * tensor, "tensor").ranks for replica in range(replicas)]
         observers = [self.served, StepsTold(self.served), self.moves, *probes]
         self.executor = kind(self.platform, model, roles, Probes(observers))
-        self.sequences = Sequences(requests)
+        self.harness = EngineHarness(self.executor, requests)
         self.env = self.platform.env
 
-    def engine(self, number: int, policy: type[Scheduler], kind: type[Replica] = Replica) -> Any:
-        limits, tensor = self.limits, self.layout.tensor
-        given = {name: getattr(limits, name) for name in policy.Options.model_fields if hasattr(limits, name)}
-        kv = PagedKVCache(limits.num_blocks, limits.block_size)
-        self.served.kvs.append(kv)
-        phases = LLMPrefill(self.sequences), LLMDecode(self.sequences, kv)
-        scheduler = policy(policy.Options(**given), self.sequences, kv, *phases, self.env, self.executor.probes)
-        scheduler.reserves_prompts = limits.reserves_prompts
+    def engine(self, number: int, policy: type[Scheduler]) -> Engine:
+        tensor = self.layout.tensor
         plan = PLAN if tensor == 1 else forward_pass(toy_model(), tensor)
         group = self.layout.group(number * tensor, "tensor")
-        team = RecordingTeam(scheduler, self.served, group, plan, self.executor)
-        made = kind(
-            scheduler,
-            team,
-            self.env,
-            self.executor.probes,
-            host=self.host,
-            max_context_tokens=limits.max_context_tokens,
-        )
-        self.executor.at_end(made.check_finished)
+        team = RecordingTeam(self.served, group, plan, self.executor)
+        made = self.harness.engine(team, parts(self.limits, policy, host=self.host), watch=team.watch)
+        self.served.kvs.append(made.kv)
         return made
 
     def run(self) -> Toy:
@@ -130,6 +114,7 @@ def disaggregated(
     prefill: int = 1,
     decode: int = 1,
     policy: type[Scheduler] = ChunkedPrefill,
+    decode_policy: type[Scheduler] = DisaggregatedDecode,
     router: type[Router] = RoundRobin,
     decode_router: type[Router] = LeastKV,
     token_bytes: float = TOKEN_BYTES,
@@ -138,7 +123,7 @@ def disaggregated(
     """Serve with some replicas for prompts and others for tokens."""
     toy = Toy(requests, limits, prefill + decode, **given)
     sources = [toy.engine(number, policy) for number in range(prefill)]
-    targets = [toy.engine(prefill + number, DisaggregatedDecode, DecodingReplica) for number in range(decode)]
+    targets = [toy.engine(prefill + number, decode_policy) for number in range(decode)]
     env, probes = toy.env, toy.executor.probes
     Handover(sources, targets, decode_router(targets, 1), env, probes, [token_bytes])
     Source(env, requests, router(sources, 0), probes, elsewhere=targets)
@@ -181,5 +166,5 @@ def scaled(
     return toy.run()
 
 
-def _make(router: type[Router], seen: Sequence[Replica]) -> Router:
+def _make(router: type[Router], seen: Sequence[Engine]) -> Router:
     return router(seen, 0)

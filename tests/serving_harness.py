@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reference_serving import Limits, Step
+from simpy.events import Event
 
 from frameworks.chunked_prefill import ChunkedPrefill
-from frameworks.llm_decode import LLMDecode
-from frameworks.llm_prefill import LLMPrefill
 from frameworks.round_robin import RoundRobin
 from simsys.collectives.choose import cheapest
 from simsys.executors import LEVELS
@@ -21,23 +20,19 @@ from simsys.model.work import Precision
 from simsys.ops import Forward, HostWork, Operation
 from simsys.parallel.layout import Layout
 from simsys.parallel.passes import forward_pass
+from simsys.platform.environment import Environment
 from simsys.probes import Probe, Probes
 from simsys.serving.host_costs import HostCosts
+from simsys.serving.intake import Intake
 from simsys.serving.kv_cache import PagedKVCache
-from simsys.serving.prefix_cache import PrefixCache, block_chains
-from simsys.serving.replica import Replica
 from simsys.serving.requests import RequestTable
-from simsys.serving.sequences import Sequences
-from simsys.serving.source import Source
 from simsys.serving.swap import SwapSpace
-from simsys.testing import toy_model, toy_platform
+from simsys.testing import EngineHarness, EngineParts, WatchedTeam, toy_model, toy_platform
+from simsys.testing.engines import TOY_HOST as HOST
 
-HOST = HostCosts(per_step_s=1e-6, per_sequence_s=1e-7)
 SLOW_HOST = HostCosts(per_step_s=7.13e-6, per_sequence_s=1.9e-7)
 """About as long as what the GPUs do, sometimes longer and sometimes not."""
 PLAN = forward_pass(toy_model())
-BLOCK_BYTES = 1000.0
-"""Of a block of the KV cache that is copied to the host."""
 
 
 @dataclass
@@ -120,44 +115,50 @@ class StepsTold(Probe):
         self.served.told.append((rank, runs))
 
 
-class RecordingTeam(Team):
+class RecordingTeam(WatchedTeam):
     """Writes steps down as they end, with the chunks that the scheduler has chosen for them."""
 
-    def __init__(self, scheduler: Scheduler, served: Served, *args: Any) -> None:
+    def __init__(self, served: Served, *args: Any) -> None:
         super().__init__(*args)
-        self.scheduler, self.served = scheduler, served
+        self.served = served
         self.chunks: list[tuple[int, int]] = []
         self.running = 0
 
-    def steps(self, done: Callable[[int], None]) -> Any:
-        def ended(steps: int) -> None:
-            for op, started_s, ended_s in self.served.passes[-steps:]:
-                self.served.steps.append(Step(self.chunks, op.batch, started_s, ended_s))
-                self.served.running.append(self.running)
-            self.served.runs.append(steps)
-            done(steps)
-
-        stepper = super().steps(ended)
-        run, decode, team = stepper.run, stepper.decode, self
-
-        def watched_run(batch: Batch, *args: float) -> None:
-            team.running = len(team.scheduler.running)
-            run(batch, *args)
-
-        def watched_decode(*args: Any) -> None:
-            team.running, team.chunks = len(team.scheduler.running), []
-            decode(*args)
-
-        stepper.run, stepper.decode = watched_run, watched_decode
-        schedule = self.scheduler.schedule
+    def watch(self, scheduler: Scheduler) -> None:
+        """This is its scheduler."""
+        self.scheduler, schedule = scheduler, scheduler.schedule
 
         def watched_schedule() -> Any:
             chunks = schedule()
-            team.chunks = [tuple(chunk) for chunk in chunks]
+            self.chunks = [tuple(chunk) for chunk in chunks]
             return chunks
 
-        self.scheduler.schedule = watched_schedule
-        return stepper
+        vars(scheduler)["schedule"] = watched_schedule
+
+    def began(self, batch: Batch) -> None:
+        self.running = len(self.scheduler.running)
+        if not batch.attention_pairs:
+            self.chunks = []
+
+    def ended(self, steps: int) -> None:
+        for op, started_s, ended_s in self.served.passes[-steps:]:
+            self.served.steps.append(Step(self.chunks, op.batch, started_s, ended_s))
+            self.served.running.append(self.running)
+        self.served.runs.append(steps)
+
+
+def parts(limits: Limits, policy: type[Scheduler], **given: Any) -> EngineParts:
+    """An engine with these limits, under a policy."""
+    known = {name: getattr(limits, name) for name in policy.Options.model_fields if hasattr(limits, name)}
+    return EngineParts(
+        limits.num_blocks,
+        limits.block_size,
+        policy,
+        policy.Options(**known),
+        max_context_tokens=limits.max_context_tokens,
+        reserves_prompts=limits.reserves_prompts,
+        **given,
+    )
 
 
 def serve(
@@ -176,6 +177,9 @@ def serve(
     swap_blocks: int | None = None,
     pauses_s: Sequence[float] = (),
     beside: bool = False,
+    intake: Callable[[], Intake] | None = None,
+    ticks_s: float = 0.0,
+    **modules: Any,
 ) -> Served:
     """Serve `requests` on toy GPUs, one for each replica.
 
@@ -194,6 +198,9 @@ def serve(
         swap_blocks: Blocks of each host for preempted requests; None to compute these again.
         pauses_s: Times at which the simulation is interrupted, to go on at once.
         beside: Whether hosts work beside a step, and not before it.
+        intake: Makes what requests pass before each scheduler; None for nothing.
+        ticks_s: How often a process that has nothing to do with serving wakes; 0 for never.
+        modules: Further parts of the engines.
     """
     platform = toy_platform(replicas)
     served = Served()
@@ -203,36 +210,21 @@ def serve(
     executor = LEVELS["medium" if stepping else level](
         platform, model, roles, Probes([served, *([StepsTold(served)] if details else []), *probes])
     )
-    sequences, layout = Sequences(requests), Layout(data=replicas)
-    given = {name: getattr(limits, name) for name in policy.Options.model_fields if hasattr(limits, name)}
-    engines = []
+    harness, layout = EngineHarness(executor, requests), Layout(data=replicas)
+    each = parts(limits, policy, host=host, prefix_caching=prefix_caching, swap_blocks=swap_blocks, **modules)
     for rank in range(replicas):
-        kv = PagedKVCache(limits.num_blocks, limits.block_size)
-        if prefix_caching:
-            kv = PrefixCache(
-                limits.num_blocks, limits.block_size, sequences, *block_chains(requests, limits.block_size)
-            )
-        phases = LLMPrefill(sequences), LLMDecode(sequences, kv)
-        scheduler = policy(policy.Options(**given), sequences, kv, *phases, platform.env, executor.probes)
-        group = layout.group(rank, "tensor")
-        team = RecordingTeam(scheduler, served, group, PLAN, executor) if details else Team(group, PLAN, executor)
-        scheduler.reserves_prompts = limits.reserves_prompts
-        if swap_blocks is not None:
-            scheduler.swap = SwapSpace(swap_blocks, team, {rank: BLOCK_BYTES})
-            served.spaces.append(scheduler.swap)
-        engines.append(
-            Replica(
-                scheduler,
-                team,
-                platform.env,
-                executor.probes,
-                host=host,
-                max_context_tokens=limits.max_context_tokens,
-            )
-        )
-        executor.at_end(engines[-1].check_finished)
+        group, taken = layout.group(rank, "tensor"), None if intake is None else intake()
+        if details:
+            team = RecordingTeam(served, group, PLAN, executor)
+            harness.engine(team, each, watch=team.watch, intake=taken)
+        else:
+            harness.engine(Team(group, PLAN, executor), each, intake=taken)
+    engines = harness.engines
     served.kvs = [engine.kv for engine in engines]
-    Source(platform.env, requests, router(engines, seed), executor.probes)
+    served.spaces = [engine.scheduler.swap for engine in engines if engine.scheduler.swap is not None]
+    source = harness.start(router(engines, seed))
+    if ticks_s:
+        platform.env.process(ticking(platform.env, ticks_s, source.ended))
     for time_s in pauses_s:
         platform.env.run(until=time_s)
     platform.env.run()
@@ -240,6 +232,12 @@ def serve(
     served.scheduled = platform.env.events_scheduled
     served.busy_s = [device.busy_s for device in platform.devices]
     return served
+
+
+def ticking(env: Environment, each_s: float, until: Event) -> Iterator[Event]:
+    """A process that wakes again and again, until something has happened."""
+    while not until.triggered:
+        yield env.timeout(each_s)
 
 
 class StepSeconds:

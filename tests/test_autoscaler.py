@@ -11,10 +11,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from random_serving import limits, workload
 from reference_serving import Limits
 from replica_harness import Toy, scaled
 from serving_harness import serve
-from test_steppers import limits, workload
 
 from frameworks.chunked_prefill import ChunkedPrefill
 from frameworks.least_kv import LeastKV

@@ -5,9 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from reference_serving import Limits
+from serving_harness import serve
 
 from simsys.config.experiment import SimulationConfig
 from simsys.metrics.result import RunResult
+from simsys.serving.batch_wait import BatchWait
+from simsys.serving.polling import Polling
+from simsys.serving.requests import RequestTable
 from simsys.simulation import simulate
 
 CLOSED = {"kind": "closed_loop", "concurrency": 12}
@@ -74,3 +79,27 @@ def test_every_request_is_served_and_more_prompts_share_a_step() -> None:
     once, waited = run(0).metrics, run(20).metrics
     assert once["completed"] == waited["completed"] == 96
     assert waited["mean_ttft_ms"] > once["mean_ttft_ms"]
+
+
+@pytest.mark.parametrize("intake", [lambda: BatchWait(3, 10**9), lambda: Polling(3)])
+def test_prompts_of_many_steps_do_not_hold_up_those_that_wait(intake: Any) -> None:
+    """A prompt of 100 steps leaves room for others in each of them; one comes in its fifth step."""
+    requests = RequestTable([0.0, 30e-6], [300, 2], [2, 2])
+    settings = Limits(num_blocks=1000, long_prefill_token_threshold=3)
+    runs, steps = (serve(requests, settings, level=level, intake=intake) for level in ("medium", "stepping"))
+    assert runs.history() == steps.history()
+    started_s = [step.started_s for step in steps.steps]
+    came_in = sum(time_s < 30e-6 for time_s in started_s) - 1
+    waits = {"BatchWait": 3, "Polling": 0}[type(intake()).__name__]
+    assert started_s.index(steps.times("admitted")[1]) == came_in + 1 + waits
+
+
+def test_a_request_that_starts_to_decode_may_make_those_that_wait_enough() -> None:
+    """Prompts of 8 tokens come during another one of 6; 9 tokens are enough, the first of which is a decoded one."""
+    requests = RequestTable([0.0, 1e-6, 1e-6], [6, 4, 4], [40, 2, 2])
+    settings = Limits(num_blocks=1000)
+    runs, steps = (
+        serve(requests, settings, level=level, intake=lambda: BatchWait(20, 9)) for level in ("medium", "stepping")
+    )
+    assert runs.history() == steps.history()
+    assert [step.chunks for step in runs.steps[:3]] == [[(0, 6)], [], [(1, 4), (2, 4)]]

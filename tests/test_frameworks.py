@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
@@ -26,7 +27,8 @@ from simsys.framework import (
     Steps,
 )
 from simsys.model.batch import Batch
-from simsys.testing import check_framework, record
+from simsys.testing import check_framework, record, toy_requests
+from simsys.testing.runs import cases
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS.names())
@@ -246,7 +248,7 @@ class LastTokenTwice(LLMDecode):
         (TooMany, r"9 running requests exceed max_num_seqs=8"),
         (Dropper, r"request \d+ ends 0 times, not once"),
         (Twice, r"request 0 ends \d+ times, not once"),
-        (EverySecondStep, r"a run of steps as one event is not what its steps are: request \d+: \w+"),
+        (EverySecondStep, r"a long run of steps is not what its single steps are: request \d+: \w+"),
         (EmptyChunks, r"a chunk of 0 tokens, not of what is left"),
         (AskedForEver, r"preempts every request that it admits"),
         (KeepsBlocks, r"\d+ KV blocks are not given back"),
@@ -280,3 +282,18 @@ def test_a_recording_of_a_scheduler_lists_its_steps() -> None:
     steps = record(ChunkedPrefill)
     assert {op["verb"] for op in steps} == {"forward"}
     assert max(op["tokens"] for op in steps) <= 64
+
+
+class NeverEnds(LLMDecode):
+    """Decodes on and on, in steps that are never the last."""
+
+    def steps_left(self) -> int:
+        return 1
+
+    def finish(self, steps: int = 1) -> list[int]:
+        return []
+
+
+def test_requests_that_never_end_are_found_where_steps_are_no_events() -> None:
+    with pytest.raises(AssertionError, match=r"no end within \d+ runs of steps"):
+        replace(cases(NeverEnds, {})[0], requests=toy_requests(2)).run("medium")  # all of which run at once

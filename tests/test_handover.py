@@ -1,4 +1,4 @@
-"""Disaggregated serving: nothing is lost on the way, the times are those of theory, and a jump is its steps."""
+"""Disaggregated serving: nothing is lost on the way, the times are those of theory, and runs equal single steps."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from itertools import pairwise
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from random_serving import limits, workload
 from reference_serving import Limits
 from replica_harness import TOKEN_BYTES, Toy, disaggregated
-from test_steppers import limits, workload
 
 from frameworks.central_queue import CentralQueue
 from frameworks.chunked_prefill import ChunkedPrefill
@@ -72,7 +72,7 @@ def serve(
 
 @settings(max_examples=cases(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @arrangements
-def test_a_jump_is_bit_identical_to_its_steps(
+def test_runs_are_bit_identical_to_single_steps(
     seed: int,
     policy: type[Scheduler],
     router: type[Router],
@@ -81,14 +81,14 @@ def test_a_jump_is_bit_identical_to_its_steps(
     decode: int,
     slow: float,
 ) -> None:
-    jump, steps = (
+    runs, steps = (
         serve(seed, level, policy, router, decode_router, prefill, decode, slow) for level in ("medium", "stepping")
     )
-    assert jump.served.history() == steps.served.history()
-    assert jump.moves.transfers == steps.moves.transfers
-    assert jump.served.arrived == steps.served.arrived
-    assert [kv.peak_blocks for kv in jump.served.kvs] == [kv.peak_blocks for kv in steps.served.kvs]
-    told, expected = (sorted(toy.served.steps_told()) for toy in (jump, steps))
+    assert runs.served.history() == steps.served.history()
+    assert runs.moves.transfers == steps.moves.transfers
+    assert runs.served.arrived == steps.served.arrived
+    assert [kv.peak_blocks for kv in runs.served.kvs] == [kv.peak_blocks for kv in steps.served.kvs]
+    told, expected = (sorted(toy.served.steps_told()) for toy in (runs, steps))
     assert told == [pytest.approx(step, rel=1e-9) for step in expected]
 
 
@@ -129,7 +129,7 @@ def test_conservation(
 
 
 def test_the_random_cases_cover_what_can_happen() -> None:
-    wanted = {"admitted", "rejected", "preempted", "jump", "waited for room", "computed again"}
+    wanted = {"admitted", "rejected", "preempted", "run", "waited for room", "computed again"}
     seen: set[str] = set()
     for seed in range(150):
         if seen >= wanted:
@@ -137,7 +137,7 @@ def test_the_random_cases_cover_what_can_happen() -> None:
         toy = serve(seed, "medium", slow=30.0)
         preempted, transfers = toy.served.times("preempted"), toy.moves.transfers
         seen |= {event for event, _, _ in toy.served.events}
-        seen |= {"jump" for count in toy.served.runs if count > 1}
+        seen |= {"run" for count in toy.served.runs if count > 1}
         for request, (started_s, ended_s, _) in transfers.items():
             seen |= {"waited for room"} if started_s > toy.served.times("first token")[request] else set()
             seen |= {"computed again"} if preempted.get(request, 0.0) > ended_s else set()

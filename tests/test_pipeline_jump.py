@@ -10,9 +10,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pipeline_harness import Piped, serve
+from random_serving import POLICIES, ROUTERS, limits, shared, workload
 from reference_serving import Limits
-from test_express import shared
-from test_steppers import POLICIES, ROUTERS, limits, workload
 from weighted_fair_queueing import WeightedFairQueueing
 
 from frameworks.chunked_prefill import ChunkedPrefill

@@ -10,9 +10,9 @@ from itertools import pairwise
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from random_serving import POLICIES, ROUTERS, limits, workload
 from reference_serving import Limits
 from serving_harness import Served, serve
-from test_steppers import POLICIES, ROUTERS, limits, workload
 
 from frameworks.chunked_prefill import ChunkedPrefill
 from frameworks.prefix_affinity import PrefixAffinity
@@ -59,7 +59,7 @@ def copies(served: Served) -> list[tuple[float, float, int, str, float]]:
 
 @thorough
 @cases
-def test_a_jump_is_bit_identical_to_its_steps(
+def test_runs_are_bit_identical_to_single_steps(
     seed: int,
     policy: type[Scheduler],
     router: type[Router],
@@ -68,7 +68,7 @@ def test_a_jump_is_bit_identical_to_its_steps(
     swap_blocks: int | None,
 ) -> None:
     requests, settings = case(seed)
-    jump, steps = (
+    runs, steps = (
         serve(
             requests,
             settings,
@@ -82,10 +82,10 @@ def test_a_jump_is_bit_identical_to_its_steps(
         )
         for level in ("medium", "stepping")
     )
-    assert jump.history() == steps.history()
-    assert sorted(jump.lookups) == sorted(steps.lookups)
-    assert copies(jump) == copies(steps)
-    assert [kv.peak_blocks for kv in jump.kvs] == [kv.peak_blocks for kv in steps.kvs]
+    assert runs.history() == steps.history()
+    assert sorted(runs.lookups) == sorted(steps.lookups)
+    assert copies(runs) == copies(steps)
+    assert [kv.peak_blocks for kv in runs.kvs] == [kv.peak_blocks for kv in steps.kvs]
     assert set(steps.runs) <= {1}
 
 
@@ -162,7 +162,17 @@ def test_the_levels_give_the_same_times(policy: type[Scheduler], swap_blocks: in
 
 
 def test_the_random_cases_cover_what_can_happen() -> None:
-    wanted = {"preempted", "rejected", "hit", "miss", "swap_out", "swap_in", "jump", "hit again", "looked up again"}
+    wanted = {
+        "preempted",
+        "rejected",
+        "hit",
+        "miss",
+        "swap_out",
+        "swap_in",
+        "run",
+        "hit again",
+        "looked up again",
+    }
     seen: set[str] = set()
     for seed in range(100):
         if seen >= wanted:
@@ -173,7 +183,7 @@ def test_the_random_cases_cover_what_can_happen() -> None:
             seen |= {event for event, _, _ in served.events}
             seen |= {"hit" if hits else "miss" for _, hits, _, _ in served.lookups}
             seen |= {op.name for op, _, _ in served.copies}
-            seen |= {"jump" for count in served.runs if count > 1}
+            seen |= {"run" for count in served.runs if count > 1}
             again = Counter(request for request, *_ in served.lookups)
             seen |= {"hit again" for r, hits, asked, _ in served.lookups if hits and asked > requests.prompt_tokens[r]}
             seen |= {"looked up again" for count in again.values() if count > 1}

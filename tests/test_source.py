@@ -32,12 +32,6 @@ class Server:
     def route(self, request: int) -> Any:
         return self
 
-    def hasten(self, source: Source) -> None:
-        pass
-
-    def settle(self) -> None:
-        pass
-
     def submit(self, request: int) -> None:
         self.got.append(request)
         if request in self.refused:

@@ -1,4 +1,4 @@
-"""What a loop keeps of its runs of steps: told, and noted with the cache, whether it is few or many."""
+"""What observers hear of runs of steps: many at once, and stretches whose durations grow evenly."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import pytest
 
 from simsys.executors.base import Executor
 from simsys.executors.steps import step_log
-from simsys.executors.steps.step_log import NO_NOTE, StepLog, stretches
+from simsys.executors.steps.step_log import StepLog, stretches
 from simsys.executors.steps.step_times import StepTimes
 from simsys.probes import Probe, Probes
-from simsys.serving.kv_cache import PagedKVCache
 
 
 class Told(Probe):
@@ -20,8 +19,11 @@ class Told(Probe):
 
     def __init__(self) -> None:
         self.runs: list[float] = []
+        self.calls = 0
 
     def steps(self, rank: int, runs: Sequence[float]) -> None:
+        assert rank == 3
+        self.calls += 1
         self.runs += runs
 
 
@@ -32,23 +34,22 @@ class Silent:
         self.probes, self.at_result = Probes([probe]), cast("Callable[..., Any]", lambda tell: None)
 
 
-@pytest.mark.parametrize("few", [0, 1000])
-@pytest.mark.parametrize("watched", [True, False])
-def test_what_is_kept_is_told_and_noted(few: int, watched: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run that was noted already, a rest, and another run, after one that somebody else has told."""
-    monkeypatch.setattr(step_log, "FEW", few)
-    told, kv = Told(), PagedKVCache(100, 16)
-    if watched:
-        kv.watch()
-    log = StepLog(cast("Executor", Silent(told)), 3)
-    log.add(5, 5, 0.5, 0, 1, StepTimes(0.5, 0.0, 0.0))
-    entries = [1.0, 4, 2, 0, 0.25, 0.125, 90, NO_NOTE, 3.0, 0, 0, 0, 0.0, 0.0, 100, 7, 4.0, 1, 0, 512, 2.0, 0.0, 68, 7]
-    log.take(entries, kv)
+def test_observers_hear_of_runs_in_the_order_in_which_they_were_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many at once, as soon as there are enough."""
+    monkeypatch.setattr(step_log, "NUMBERS", 4 * 6)
+    heard = Told()
+    log = StepLog(cast("Executor", Silent(heard)), 3)
+    log.add(5, 5, 0.5, 0, 2, StepTimes(0.5, 0.25, 0.0))
+    log.add_each(7, 4, 2.0, [2.5, 3.5])
+    assert heard.runs == []
+    log.add(1, 1, 4.0, 0, 1, StepTimes(1.0, 0.0, 0.0))
+    noted = [0.5, 2, 5, 0, 0.5, 0.25, 2.0, 1, 4, 3, 0.5, 0.0, 2.5, 1, 4, 3, 1.0, 0.0, 4.0, 1, 1, 0, 1.0, 0.0]
+    assert heard.runs == noted
+    log.add(2, 2, 5.0, 0, 1, StepTimes(1.0, 0.0, 0.0))
     log.tell()
-    assert entries == []
-    assert told.runs == [0.5, 1, 5, 0, 0.5, 0.0, 1.0, 4, 2, 0, 0.25, 0.125, 4.0, 1, 0, 512, 2.0, 0.0]
-    notes = [column.tolist() for column in kv.notes]
-    assert notes == ([[3.0, 4.0], [100, 68], [7, 7], [0, 0]] if watched else [[], [], [], []])
+    log.tell()
+    assert heard.runs == [*noted, 5.0, 1, 2, 0, 1.0, 0.0]
+    assert heard.calls == 2
 
 
 def test_a_run_is_told_in_stretches_whose_durations_grow_evenly() -> None:

@@ -59,7 +59,7 @@ class ExecutionModel:
         per_layer_s: Host overhead per layer of every forward pass (and per layer of work in training).
         jitter: How computations vary, if they do.
         launches: How passes reach the GPU.
-        stepping: Whether each step of a serving team is an event of its own where a run of them could be one.
+        stepping: Whether every run of serving steps is one step long.
         async_scheduling: Whether the host of a serving team works beside its steps, and not before each.
         communication_share: What share of a GPU collectives take from computations that go on beside them.
     """

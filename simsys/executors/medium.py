@@ -107,7 +107,7 @@ class MediumDetail(ComputeAhead, ClosedForms):
         return end_s
 
     def stepper(self, team: Group, plan: ForwardPass, done: Callable[[int], None]) -> Stepper:
-        """A run of steps as one event, if the hardware stays as it is."""
+        """Runs of steps in closed form, if the hardware stays as it is."""
         if self.conditions.iterations_vary or self.platform.next_change_s(0.0) < math.inf:
             return super().stepper(team, plan, done)
         return self._jump(team)(self, team, plan, done, self.tally, 1 if self.model.stepping else sys.maxsize)
@@ -130,7 +130,7 @@ class MediumDetail(ComputeAhead, ClosedForms):
         forward: PassOn,
         done: Callable[[int], None],
     ) -> Stepper:
-        """A run of steps as one event, if the hardware stays as it is."""
+        """Runs of steps in closed form, if the hardware stays as it is."""
         if self.conditions.iterations_vary or self.platform.next_change_s(0.0) < math.inf:
             return super().pipeline(stages, parts, rank, forward, done)
         pipeline = self._pipelines.get(stages[0][0].ranks[0])

@@ -48,6 +48,7 @@ class Agenda:
         self._heap: list[tuple[float, int, int]] = []  # when, its priority, and whose; stale where `due_s` differs
         self._tick = Event(env)
         self._tick._ok, self._tick._value = True, None
+        self._ticks = 0  # in SimPy's queue: those that were armed before something was due earlier stay there
         self._asleep, self._armed_for = False, (inf, 0)
         env.process(self._live())
 
@@ -74,6 +75,7 @@ class Agenda:
         """Let the process go on at a moment at the latest."""
         env = self._env
         self._armed_for = time_s, priority
+        self._ticks += 1
         heappush(env._queue, (time_s, priority, next(env._eid), self._tick))  # type: ignore[misc]
 
     def _live(self) -> Generator[Event, Any, None]:
@@ -100,10 +102,15 @@ class Agenda:
                     continue
                 if queue[0][3] is tick:
                     heappop(queue)
+                    self._ticks -= 1
                     continue
                 self._arm(time_s, priority)
+            elif self._ticks:  # nothing is due, so that the clock must not go on for the sake of an old tick
+                env.withdraw(tick)
+                self._ticks = 0
             self._asleep = True
             yield tick
+            self._ticks -= 1
             self._asleep, self._armed_for = False, (inf, 0)
             tick.callbacks = []
 

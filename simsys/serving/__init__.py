@@ -1,1 +1,1 @@
-"""Serving: requests, workloads, KV cache, and the state of one replica."""
+"""Serving: requests, workloads, KV cache, and the engine."""

@@ -21,6 +21,13 @@ class BatchWait(Intake):
         self._held_tokens = 0  # of the prompts that wait
         self._passed = -1  # decode steps since the end of the one in which the first prompt came; -1 before
 
+    @property
+    def longest_run(self) -> int:
+        """Until the prompts have waited long enough; a step if a request that decodes now makes them enough."""
+        if self._passed < 0:
+            return maxsize
+        return 1 if self._are_enough() else self._most - self._passed
+
     def passes(self, request: int) -> bool:
         """At once, unless a step is under way."""
         engine = self.engine
@@ -38,12 +45,10 @@ class BatchWait(Intake):
             self._passed = 0 if self._passed < 0 else self._passed + steps
             if self._passed >= self._most or self._are_enough():
                 self.release()
-            else:
-                self.longest_run = self._most - self._passed
 
     def release(self) -> None:
         """Let the prompts be processed."""
-        self._passed, self._held_tokens, self.longest_run = -1, 0, maxsize
+        self._passed, self._held_tokens = -1, 0
         super().release()
 
     def _are_enough(self) -> bool:

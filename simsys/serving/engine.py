@@ -434,7 +434,7 @@ class Engine:
             self._notes += (self._began_s, kv.free_blocks, kv.taken_blocks, decoding or -decode.size)
         batch = self._prefill.work(chunks)
         steps, more = 1, NOTHING
-        if not batch.logits:  # no prompt is complete after one step
+        if not batch.logits and not (self._intake and self._intake.held):  # no prompt is complete after one step
             steps = scheduler.repeats(chunks)
             more = (decode.growth() if decoding else NOTHING)._replace(
                 attention_pairs=ordered_sum(float(tokens * tokens) for _, tokens in chunks),

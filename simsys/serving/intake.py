@@ -19,12 +19,15 @@ class Intake(ABC):
     def __init__(self) -> None:
         self.waiting: deque[int] = deque()
         """Requests that are held back."""
-        self.longest_run = maxsize
-        """Decode steps after which the engine is to ask again."""
 
     def bind(self, engine: Engine) -> None:
         """It is the intake of an engine from now on."""
         self.engine = engine
+
+    @property
+    def longest_run(self) -> int:
+        """How many decode steps a run that begins now may have, so that `ran` comes in time."""
+        return maxsize
 
     @property
     def held(self) -> int:

@@ -167,10 +167,6 @@ class PagedKVCache:
         """How many blocks, `most` at most, decoding may take before a waiting request finds less here than now."""
         return most
 
-    def loses(self, request: int, blocks: int) -> bool:
-        """Whether a waiting request finds less here than now once decoding has taken so many blocks."""
-        return self.spare_blocks(request, blocks) < blocks
-
     def foresee(self, blocks: int) -> None:
         """Decoding sequences hold so many blocks already, though they are not taken yet."""
 

@@ -16,7 +16,11 @@ class Polling(Intake):
         super().__init__()
         self._interval = interval
         self._since = 0  # decode steps since the last look
-        self.longest_run = interval
+
+    @property
+    def longest_run(self) -> int:
+        """Until the next look."""
+        return self._interval - self._since
 
     def passes(self, request: int) -> bool:
         """At once, unless sequences decode."""
@@ -30,9 +34,8 @@ class Polling(Intake):
         self._since += self._interval if prompts else steps
         if self._since >= self._interval:
             self.release()
-        self.longest_run = self._interval - self._since
 
     def release(self) -> None:
         """See who has come."""
-        self._since, self.longest_run = 0, self._interval
+        self._since = 0
         super().release()

@@ -1,4 +1,4 @@
-"""For those who write framework modules: toys to try them on, a recording of what they do, a conformance kit.
+"""For those who write framework modules: toys to try them on, a harness of serving engines, a conformance kit.
 
 Example:
     >>> from simsys.testing import check_framework, record
@@ -12,7 +12,20 @@ from __future__ import annotations
 
 from simsys.executors.recording import Recording
 from simsys.testing.check import check_framework
+from simsys.testing.engines import EngineHarness, EngineParts, WatchedTeam
 from simsys.testing.runs import record
-from simsys.testing.toys import toy_device, toy_model, toy_platform, toy_requests
+from simsys.testing.toys import toy_device, toy_executor, toy_model, toy_platform, toy_requests
 
-__all__ = ["Recording", "check_framework", "record", "toy_device", "toy_model", "toy_platform", "toy_requests"]
+__all__ = [
+    "EngineHarness",
+    "EngineParts",
+    "Recording",
+    "WatchedTeam",
+    "check_framework",
+    "record",
+    "toy_device",
+    "toy_executor",
+    "toy_model",
+    "toy_platform",
+    "toy_requests",
+]

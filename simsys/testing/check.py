@@ -12,8 +12,10 @@ from simsys.ops import Operation, Recv
 from simsys.parallel.schedule import Schedule
 from simsys.probes import Probe
 from simsys.sums import ordered_sum
-from simsys.testing.runs import STEPPING, ServingCase, ServingRun, TrainingCase, TrainingRun, cases
+from simsys.testing.runs import TrainingCase, TrainingRun, cases
 from simsys.testing.schedules import check_schedule
+from simsys.testing.serving_runs import ServingCase, ServingRun
+from simsys.testing.toys import STEPPING
 
 AGREEMENT = 1e-9
 """Largest relative difference of times between the levels of detail without contention."""
@@ -151,12 +153,12 @@ def check_levels(place: str, case: Case) -> None:
 
 
 def check_stepping(place: str, case: Case, medium: Run) -> None:
-    """Many steps as one event are what they are one by one."""
+    """Long runs of steps are what single steps are."""
     stepping = attempt(place, STEPPING, case)
     for (what, expected), (_, found) in zip(times(stepping, []), times(medium, []), strict=True):
         if expected != found:
             raise AssertionError(
-                f"{place}: a run of steps as one event is not what its steps are: {what} is at {found} s, "
+                f"{place}: a long run of steps is not what its single steps are: {what} is at {found} s, "
                 f"and at {expected} s step by step"
             )
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from simsys.collectives.choose import cheapest
-from simsys.executors import LEVELS
-from simsys.executors.base import ExecutionModel, Executor
+from simsys.executors.base import Executor
 from simsys.executors.recording import Recording
 from simsys.framework import (
     FRAMEWORKS,
@@ -19,53 +17,25 @@ from simsys.framework import (
     Router,
     Schedule,
     Scheduler,
-    Sequences,
     Steps,
-    Team,
     TrainingFramework,
 )
-from simsys.model.batch import NOTHING, Batch
 from simsys.model.work import Precision
-from simsys.parallel.layout import Group, Layout
-from simsys.parallel.passes import ForwardPass, forward_pass
+from simsys.parallel.layout import Layout
+from simsys.parallel.passes import forward_pass
 from simsys.parallel.plan import StepSettings, TrainingPlan
 from simsys.parallel.stages import partition
 from simsys.parallel.training import training_plan
-from simsys.platform.environment import Environment
-from simsys.probes import Probe, Probes
-from simsys.serving.engine import Engine
-from simsys.serving.host_costs import HostCosts
-from simsys.serving.kv_cache import PagedKVCache
-from simsys.serving.requests import RequestTable
-from simsys.serving.source import Source
-from simsys.starter import Stepper
+from simsys.probes import Probe
 from simsys.testing.schedules import accepted
-from simsys.testing.toys import toy_model, toy_platform, toy_requests
+from simsys.testing.serving_runs import ServingCase
+from simsys.testing.toys import finish, toy_executor, toy_model, toy_requests
 
-STEPPING = "stepping"
-"""Medium detail with an event for every step of a serving replica."""
-RUNS: dict[str, type[Executor]] = {"recording": Recording, **LEVELS, STEPPING: LEVELS["medium"]}
-MAX_EVENTS = 300_000
 PIPELINES = ((2, 4, 1), (4, 8, 1), (2, 4, 2), (4, 4, 3))
 """Stages, micro-batches and chunks with which a schedule is run, if it accepts them."""
 CHUNK_LAYERS = 3
 LIMITS = {"max_num_seqs": 8, "max_num_batched_tokens": 64}
 """Set for every scheduler that has such options."""
-
-
-def toy_executor(level: str, layout: Layout, roles: Sequence[Sequence[int]], probes: Iterable[Probe]) -> Executor:
-    """An executor over as many toy GPUs as the layout has ranks."""
-    model = ExecutionModel(cheapest, Precision(), per_layer_s=1e-6, stepping=level == STEPPING)
-    return RUNS[level](toy_platform(layout.world_size), model, roles, Probes(probes))
-
-
-def finish(env: Environment) -> None:
-    """Run to the end, which must come within `MAX_EVENTS` events."""
-    for _ in range(MAX_EVENTS):
-        if env.peek() == float("inf"):
-            return
-        env.step()
-    raise AssertionError(f"no end within {MAX_EVENTS} events, at {env.now} s")
 
 
 @dataclass
@@ -154,176 +124,6 @@ class TrainingCase:
         )
         stages = partition(forward_pass(model, self.layout.tensor), self.layout.pipeline, self.chunks)
         return training_plan(stages[stage], model.training_batch(2, 32), settings, tensor=self.layout.tensor)
-
-
-@dataclass
-class ServingRun(Probe):
-    """What a serving run has shown; hears the run as a probe.
-
-    Args:
-        history: Every event of every request: (event, request, time in s).
-        forwarded: Steps, and the tokens, logits and decoding sequences of each, of every run of steps.
-        prompt_tokens: Prompt tokens processed.
-        free_blocks: KV blocks free at the end.
-        held: KV blocks still attributed to requests at the end.
-        operations: Of a recording.
-    """
-
-    history: list[tuple[str, int, float]] = field(default_factory=list)
-    forwarded: list[tuple[int, float, float, float]] = field(default_factory=list)
-    prompt_tokens: int = 0
-    free_blocks: int = 0
-    held: dict[int, int] = field(default_factory=dict)
-    operations: list[dict[str, Any]] = field(default_factory=list)
-
-    def request_admitted(self, request: int, now_s: float) -> None:
-        """Write it down."""
-        self.history.append(("admitted", request, now_s))
-
-    def request_first_token(self, request: int, now_s: float) -> None:
-        """Write it down."""
-        self.history.append(("first token", request, now_s))
-
-    def request_finished(self, request: int, now_s: float) -> None:
-        """Write it down."""
-        self.history.append(("finished", request, now_s))
-
-    def request_preempted(self, request: int, now_s: float) -> None:
-        """Write it down."""
-        self.history.append(("preempted", request, now_s))
-
-    def request_rejected(self, request: int, reason: str, now_s: float) -> None:
-        """Write it down."""
-        self.history.append(("rejected", request, now_s))
-
-    def steps(self, rank: int, runs: Sequence[float]) -> None:
-        """Add up."""
-        self.prompt_tokens += sum(int(count * tokens) for count, tokens in zip(runs[1::6], runs[3::6], strict=True))
-
-
-@dataclass(frozen=True)
-class ServingCase:
-    """A scheduler with its phases, a KV cache and requests."""
-
-    scheduler: type[Scheduler]
-    options: Any
-    prefill: type[PrefillPhase]
-    decode: type[DecodePhase]
-    num_blocks: int
-    requests: RequestTable = field(default_factory=toy_requests)
-    block_size: int = 4
-    max_context_tokens: int = 64
-    tensor: int = 2
-    router: type[Router] | None = None
-    replicas: int = 1
-
-    @property
-    def words(self) -> str:
-        """What sets this case apart."""
-        several = f" on each of {self.replicas} replicas" if self.replicas > 1 else ""
-        return f"with {self.num_blocks} KV blocks{several}"
-
-    def run(self, level: str, probes: Iterable[Probe] = ()) -> ServingRun:
-        """Serve all requests; raises what the modules raise."""
-        run = ServingRun()
-        layout = Layout(tensor=self.tensor, data=self.replicas)
-        roles = [tuple(range(start, start + self.tensor)) for start in range(0, layout.world_size, self.tensor)]
-        executor = toy_executor(level, layout, roles, [run, *probes])
-        sequences = Sequences(self.requests)
-        plan = forward_pass(toy_model(), self.tensor)
-        teams = [Watched(layout.group(role[0], "tensor"), plan, executor, run) for role in roles]
-        replicas = [self._replica(executor, sequences, team) for team in teams]
-        router = self.router or FRAMEWORKS.get("round_robin", Router)
-        Source(executor.env, self.requests, router(replicas, 0), executor.probes)
-        finish(executor.env)
-        executor.check_finished()
-        run.free_blocks = sum(replica.kv.free_blocks for replica in replicas)
-        run.held = {request: blocks for replica in replicas for request, blocks in replica.kv.held.items()}
-        run.operations = executor.operations if isinstance(executor, Recording) else []
-        return run
-
-    def _replica(self, executor: Executor, sequences: Sequences, team: Team) -> Engine:
-        kv = PagedKVCache(self.num_blocks, self.block_size)
-        phases = self.prefill(sequences), self.decode(sequences, kv)
-        scheduler = self.scheduler(self.options, sequences, kv, *phases, executor.env, executor.probes)
-        watch_schedule(scheduler)
-        replica = Engine(
-            scheduler,
-            team,
-            executor.env,
-            executor.probes,
-            host=HostCosts(1e-6, 1e-7),
-            max_context_tokens=self.max_context_tokens,
-        )
-        executor.at_end(replica.check_finished)
-        return replica
-
-
-class Watched(Team):
-    """A team that writes down what its steps process."""
-
-    def __init__(self, group: Group, plan: ForwardPass, executor: Executor, run: ServingRun) -> None:
-        super().__init__(group, plan, executor)
-        self._run = run
-
-    def steps(self, done: Callable[[int], None]) -> Stepper:
-        """As `Team.steps`."""
-        return WatchedSteps(super().steps, done, self._run)
-
-
-class WatchedSteps:
-    """Carries out steps as another one, and writes down those that have ended."""
-
-    def __init__(
-        self, make: Callable[[Callable[[int], None]], Stepper], done: Callable[[int], None], run: ServingRun
-    ) -> None:
-        self._stepper, self._done, self._run = make(self._ended), done, run
-        self._each: tuple[float, float, float] = (0, 0, 0)
-        self.cut, self.passed, self.stop = self._stepper.cut, self._stepper.passed, self._stepper.stop
-
-    def run(self, batch: Batch, steps: int, host_s: float, more: Batch = NOTHING) -> None:
-        """As `Stepper.run`."""
-        self._each = batch.tokens, batch.logits, batch.decode_sequences
-        self._stepper.run(batch, steps, host_s, more)
-
-    def decode(self, sequences: int, context_tokens: float, steps: int, host_s: float) -> None:
-        """As `Stepper.decode`."""
-        self._each = sequences, sequences, sequences
-        self._stepper.decode(sequences, context_tokens, steps, host_s)
-
-    def _ended(self, steps: int) -> None:
-        self._run.forwarded.append((steps, *self._each))
-        self._done(steps)
-
-
-def watch_schedule(scheduler: Scheduler) -> None:
-    """Let every answer of the scheduler be checked, and that it is not asked for ever."""
-    schedule, max_calls = scheduler.schedule, MAX_EVENTS // 10
-    max_seqs = getattr(scheduler.options, "max_num_seqs", None)
-    max_tokens = getattr(scheduler.options, "max_num_batched_tokens", None)
-    calls = 0
-
-    def watched() -> Any:
-        nonlocal calls
-        calls += 1
-        if calls > max_calls:
-            raise AssertionError(f"no end after {max_calls} calls of schedule")
-        chunks = schedule()
-        decoding = scheduler.decode.size if scheduler.mixes or not chunks else 0
-        tokens = decoding + sum(chunk.tokens for chunk in chunks)
-        if max_tokens is not None and tokens > max_tokens:
-            raise AssertionError(f"a step of {tokens} tokens exceeds max_num_batched_tokens={max_tokens}")
-        if max_seqs is not None and len(scheduler.running) > max_seqs:
-            raise AssertionError(f"{len(scheduler.running)} running requests exceed max_num_seqs={max_seqs}")
-        for request, count in chunks:
-            if request not in scheduler.prefilling:
-                raise AssertionError(f"a chunk of request {request}, which is not running or has its prompt complete")
-            if not 0 < count <= scheduler.sequences.remaining_prompt(request):
-                raise AssertionError(f"a chunk of {count} tokens, not of what is left of request {request}'s prompt")
-        return chunks
-
-    # The scheduler calls its own method, so the watch hangs on the instance.
-    vars(scheduler)["schedule"] = watched
 
 
 def record(module: type, **options: Any) -> list[dict[str, Any]]:

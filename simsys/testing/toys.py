@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
+from simsys.collectives.choose import cheapest
+from simsys.executors import LEVELS
+from simsys.executors.base import ExecutionModel, Executor
+from simsys.executors.recording import Recording
 from simsys.model.model import Model
 from simsys.model.operators import OperatorKind
 from simsys.model.transformer import build_transformer
 from simsys.model.transformer_architecture import gpt_architecture
+from simsys.model.work import Precision
+from simsys.parallel.layout import Layout
 from simsys.platform.device_spec import DeviceSpec, EfficiencyCurve
+from simsys.platform.environment import Environment
 from simsys.platform.platform import VirtualHardwarePlatform
 from simsys.platform.topology import Topology, full_mesh
+from simsys.probes import Probe, Probes
 from simsys.rng import stream
 from simsys.serving.requests import RequestTable
 
 TOY_LINK_BYTES_PER_S = 1e9
 TOY_LINK_LATENCY_S = 1e-6
 TOY_HOST_BYTES_PER_S = 10e9
+STEPPING = "stepping"
+"""Medium detail in which every run of serving steps is one step long."""
+MAX_EVENTS = 300_000
+"""After so many events, a run on toys is taken for endless."""
+RUNS: dict[str, type[Executor]] = {"recording": Recording, **LEVELS, STEPPING: LEVELS["medium"]}
+"""Ways to carry out operations, by name."""
 
 
 def toy_device() -> DeviceSpec:
@@ -49,6 +65,28 @@ def toy_platform(num_gpus: int = 1, topology: Topology | None = None) -> Virtual
     """
     links = topology if topology is not None else full_mesh(num_gpus, TOY_LINK_BYTES_PER_S, TOY_LINK_LATENCY_S)
     return VirtualHardwarePlatform([toy_device()] * num_gpus, links)
+
+
+def toy_executor(level: str, layout: Layout, roles: Sequence[Sequence[int]], probes: Iterable[Probe] = ()) -> Executor:
+    """An executor over as many toy GPUs as the layout has ranks.
+
+    Args:
+        level: ``recording``, a level of detail, or ``stepping``.
+        layout: The arrangement of the ranks.
+        roles: Sets of ranks that do the same work at the same time.
+        probes: Observers.
+    """
+    model = ExecutionModel(cheapest, Precision(), per_layer_s=1e-6, stepping=level == STEPPING)
+    return RUNS[level](toy_platform(layout.world_size), model, roles, Probes(probes))
+
+
+def finish(env: Environment) -> None:
+    """Run to the end, which must come within `MAX_EVENTS` events."""
+    for _ in range(MAX_EVENTS):
+        if env.peek() == float("inf"):
+            return
+        env.step()
+    raise AssertionError(f"no end within {MAX_EVENTS} events, at {env.now} s")
 
 
 def toy_model(num_layers: int = 2) -> Model:

@@ -1,4 +1,4 @@
-"""Runs of steps on shared links: one event each, at a rate that changes when somebody there does something else."""
+"""Runs of steps on shared links, in closed form at a rate that changes when somebody there does something else."""
 
 from __future__ import annotations
 

@@ -221,7 +221,7 @@ class PipelineJump:
     Args:
         pipeline: What all of them have under way.
         done: Called at the end of a run of steps, with their number.
-        longest: Longest run that is one event: 1 to step through all of them, with the same times.
+        longest: Longest run: 1 to step through all of them, with the same times.
         log: Tells the probes.
     """
 

@@ -8,9 +8,9 @@ from itertools import pairwise
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from random_serving import limits, workload
 from reference_serving import Limits
 from replica_harness import TOKEN_BYTES, Toy, disaggregated, replicated
-from test_steppers import limits, workload
 
 from frameworks.chunked_prefill import ChunkedPrefill
 from frameworks.least_kv import LeastKV
@@ -81,7 +81,7 @@ def serve(
     contention=st.sampled_from(["fifo", "fair"]),
 )
 @example(seed=0, policy=ChunkedPrefill, router=LeastKV, teams=2, slow=4.0, split=False, contention="fair")
-def test_a_jump_is_bit_identical_to_its_steps(
+def test_runs_are_bit_identical_to_single_steps(
     seed: int,
     policy: type[Scheduler],
     router: type[Router],
@@ -90,24 +90,24 @@ def test_a_jump_is_bit_identical_to_its_steps(
     split: bool,
     contention: str,
 ) -> None:
-    jump, steps = (
+    runs, steps = (
         serve(seed, level, policy, router, teams=teams, slow=slow, split=split, contention=contention)
         for level in ("occupied", "occupied stepping")
     )
-    assert jump.served.history() == steps.served.history()
-    assert jump.moves.transfers == steps.moves.transfers
-    assert [kv.peak_blocks for kv in jump.served.kvs] == [kv.peak_blocks for kv in steps.served.kvs]
-    told, expected = (sorted(toy.served.steps_told()) for toy in (jump, steps))
+    assert runs.served.history() == steps.served.history()
+    assert runs.moves.transfers == steps.moves.transfers
+    assert [kv.peak_blocks for kv in runs.served.kvs] == [kv.peak_blocks for kv in steps.served.kvs]
+    told, expected = (sorted(toy.served.steps_told()) for toy in (runs, steps))
     assert told == [pytest.approx(step, rel=1e-9) for step in expected]
-    told, expected = (sorted((op.rank, *span) for op, *span in toy.served.passes) for toy in (jump, steps))
+    told, expected = (sorted((op.rank, *span) for op, *span in toy.served.passes) for toy in (runs, steps))
     assert told == expected
     for rank in range(0, 2 * teams, 2):
         spans = [span[1:] for span in told if span[0] == rank]
         assert all(end <= start for (_, end), (start, _) in pairwise(spans)), "steps do not overlap"
-    assert [device.busy_s for device in jump.platform.devices] == pytest.approx(
+    assert [device.busy_s for device in runs.platform.devices] == pytest.approx(
         [device.busy_s for device in steps.platform.devices], rel=1e-9
     )
-    carried, expected = (toy.platform.link_statistics() for toy in (jump, steps))
+    carried, expected = (toy.platform.link_statistics() for toy in (runs, steps))
     for column in ("nbytes", "utilization"):
         assert carried[column] == pytest.approx(expected[column], rel=1e-9)
     assert set(steps.served.runs) <= {1}
