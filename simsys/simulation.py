@@ -11,6 +11,7 @@ from simpy.events import Event
 
 from simsys.build.job import Job, build_job
 from simsys.build.regimes import regimes_of
+from simsys.build.resolved_serving import defaults_dict
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
 from simsys.config.expected_errors import Subject, expected_errors
@@ -283,8 +284,7 @@ class JobRun:
 
 def defaults_of(job: Job) -> dict[str, dict[str, Any]]:
     """What the engine has set, ready for JSON; nothing in training."""
-    used = job.settings.used if isinstance(job, ServingJob) else {}
-    return {name: {"value": default.value, "from": default.source} for name, default in used.items()}
+    return defaults_dict(job.settings) if isinstance(job, ServingJob) else {}
 
 
 def hardware_columns(

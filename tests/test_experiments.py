@@ -39,9 +39,10 @@ def shortened(config: SimulationConfig) -> SimulationConfig:
 
 
 def iterations_of(training: TrainingConfig) -> int:
-    """As few as show every size of the batch."""
+    """As few as show every size of the batch, and a checkpoint if there are any."""
     last_change = max((entry.from_iteration for entry in training.batch_schedule), default=0)
-    return last_change + FEW_ITERATIONS
+    checkpoint = training.checkpoint.interval if training.checkpoint is not None else 0
+    return max(last_change, checkpoint) + FEW_ITERATIONS
 
 
 @cache

@@ -8,7 +8,7 @@ and for how long those that share links are under way together.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -88,9 +88,10 @@ class Meets:
         used_s: dict[int, float] = {}
         total_s = 0.0
         for pairs, sent in steps:
-            seconds = sent / self._network.idle_path(pairs)[1]
+            slowest, needs = self._network.idle_shares(pairs)
+            seconds = sent / slowest
             total_s += seconds
-            for link, need in self.needs(pairs).items():
+            for link, need in self._counted(needs):
                 most[link] = max(need, most.get(link, 0.0))
                 used_s[link] = used_s.get(link, 0.0) + seconds
         return most, {link: seconds / total_s if total_s else 1.0 for link, seconds in used_s.items()}
@@ -100,12 +101,11 @@ class Meets:
 
         All of them start together, and those that are through wait for the slowest, as in the steps of a collective.
         """
-        network, needs = self._network, dict[int, float]()
-        _, slowest = network.idle_path(pairs)
-        for src, dst in pairs:
-            for link, share in (part for hop in network.way(src, dst) for part in hop):
-                needs[link] = needs.get(link, 0.0) + slowest * share / network.bytes_per_s(link)
-        return {link: min(1.0, need) for link, need in needs.items() if need > _IDLE or self.in_turn}
+        return dict(self._counted(self._network.idle_shares(pairs)[1]))
+
+    def _counted(self, needs: Mapping[int, float]) -> Iterator[tuple[int, float]]:
+        """Those that are not next to nothing; all where links serve in turn."""
+        return ((link, need) for link, need in needs.items() if need > _IDLE or self.in_turn)
 
     def _lost_shares(self, one: Use, other: Use) -> tuple[float, float]:
         """What shares of their time two lose to each other on the link that is worst for them.

@@ -248,6 +248,16 @@ class Network(ABC, Generic[LinkT, Prepared]):
         load = link_loads(ways)
         return {(self.latency_s(way), self._slowest([way], load)) for way in dict.fromkeys(ways)}
 
+    def idle_shares(self, pairs: Pairs) -> tuple[float, dict[int, float]]:
+        """Bytes/s of the slowest transfer of `idle_path`, and what all `pairs` need of each link until it is through.
+
+        The need is a mean share of the bandwidth of the link, for transfers of equal size that start together.
+        """
+        load = link_loads([self.way(src, dst) for src, dst in pairs])
+        bytes_per_s = {link: self._links[link].spec.bytes_per_s for link in load}
+        slowest = min([bytes_per_s[link] / share for link, share in load.items()], default=float("inf"))
+        return slowest, {link: min(1.0, slowest * share / bytes_per_s[link]) for link, share in load.items()}
+
     def latency_s(self, way: Way) -> float:
         """Time that the first byte takes over a way at the beginning, by the slowest of parallel links."""
         links = self._links

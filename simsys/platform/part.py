@@ -93,6 +93,10 @@ class NetworkPart:
         """As `Network.idle_path`."""
         return self._whole.idle_path(self._placed(pairs))
 
+    def idle_shares(self, pairs: Pairs) -> tuple[float, dict[int, float]]:
+        """As `Network.idle_shares`."""
+        return self._whole.idle_shares(self._placed(pairs))
+
     def idle_paths(self, pairs: Iterable[tuple[int, int]]) -> set[tuple[float, float]]:
         """As `Network.idle_paths`."""
         return self._whole.idle_paths(self._placed(pairs))
