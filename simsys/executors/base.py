@@ -126,6 +126,9 @@ class Executor(Clocks, ABC):
             Program: self.program,
         }
 
+    aggregates: ClassVar[bool] = False
+    """Whether operators cost what the macro operations of a model say (`Model.aggregated`), or what its layers say."""
+
     may_repeat: ClassVar[bool] = False
     """Whether identical training iterations may be told instead of simulated."""
 
