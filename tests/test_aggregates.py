@@ -330,6 +330,15 @@ def test_high_detail_of_macro_operations_is_an_error_at_the_level_with_what_woul
     ) in " ".join(found.output.split())
 
 
+def test_a_draft_model_of_macro_operations_is_refused_at_high_too(database: Database) -> None:
+    database({"GPT2-Small": entry_of("GPT2-Small", without="layers")})
+    drafted = {"speculative": {"draft_model": "GPT2-Small", "draft_tokens": 2, "acceptance_rate": 0.5}}
+    assert check_config(scenario("Llama3-8B", "medium", serving=drafted)) == []
+    (problem,) = check_config(scenario("Llama3-8B", "high", serving=drafted))
+    assert problem.path == "serving.speculative.draft_model"
+    assert problem.message.startswith("of GPT2-Small, the model DB has aggregated_ops alone")
+
+
 def test_the_literal_entry_of_the_first_design_is_loaded_and_costs_what_it_says(database: Database) -> None:
     database(SEED)
     model = load_model("Llama3-8B")
