@@ -1,9 +1,9 @@
 """Macro operations: what a whole prompt or a whole decode step costs, in a handful of numbers (`aggregated_ops`).
 
-The shipped ones are derived from the layers. At medium detail an operator costs what they say: each amount of the
-layers is scaled by what the macro operation states over what the layers add up to (`scales_of`). So a changed number
-counts, and one that is as derived changes nothing. An entry without layers becomes equal blocks that add up to the
-macro operations (`simsys.model.macro_blocks`).
+The shipped ones are derived from the layers. At medium detail they decide the cost: each amount of an operator is
+scaled by the ratio of the macro operation's amount to the sum over the layers (`scales_of`). A changed number therefore
+counts, and an unchanged one gives a ratio of 1. An entry without layers becomes equal blocks that add up to the macro
+operations (`simsys.model.macro_blocks`).
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _read_step(fields: Fields, keys: Mapping[str, str]) -> dict[str, float]:
 
 
 def scales_of(model: Model, stated: Aggregates, fields: Fields) -> Scales | None:
-    """By what macro operations differ from what the layers add up to; None if they agree.
+    """Return the ratios of macro operations to the sums over the layers; None if all are 1.
 
     Args:
         model: The layers.
@@ -131,7 +131,7 @@ def scales_of(model: Model, stated: Aggregates, fields: Fields) -> Scales | None
         fields: Where these stand.
 
     Raises:
-        ConfigError: A macro operation states an amount of which the layers have nothing, so that nobody pays for it.
+        ConfigError: A macro operation states an amount above 0 that is 0 in the layers, so that no kernel has it.
     """
     derived = aggregated_ops(model, forward="forward" in stated)
     scales = {step: _scale(amounts, derived[step], step, fields) for step, amounts in stated.items()}
@@ -153,7 +153,7 @@ def _scale(stated: Mapping[str, float], derived: Mapping[str, float], step: str,
 
 
 def differences(model: Model) -> Iterator[str]:
-    """What macro operations and layers of a model say differently, for people."""
+    """Yield each amount in which macro operations and layers of a model differ, for people."""
     if model.scales is None:
         return
     derived = aggregated_ops(model)

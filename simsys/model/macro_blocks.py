@@ -1,4 +1,4 @@
-"""The blocks of a model of which nothing but macro operations is known."""
+"""The blocks of a model whose entry has `aggregated_ops` alone."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Macro:
         nbytes_per_token: Activation bytes of each token.
         weight_nbytes: Weights read by each pass.
         flop_per_pair: FLOP of each query-key pair of a prompt.
-        flop_per_logit: FLOP that a token besides needs that goes through the head.
-        nbytes_per_logit: Bytes that it moves besides.
-        head_nbytes: Weights that are read besides if there is such a token.
+        flop_per_logit: Additional FLOP of a token that goes through the head.
+        nbytes_per_logit: Additional activation bytes of such a token.
+        head_nbytes: Additional weights that are read if there is such a token.
         flop_per_context_token: FLOP of a decoded token for each cached one.
         kv_nbytes_per_context_token: KV cache read by decode attention for each cached token.
     """
@@ -38,10 +38,10 @@ class Macro:
 
 
 def macro_of(stated: Aggregates) -> Macro:
-    """Return what blocks have to add up to; amounts that are not given are 0.
+    """Return the sums that the blocks must have; missing amounts are 0.
 
-    What a decoded token needs beyond a prompt token counts as the head's. If it needs less, what is returned is the
-    prompt token's, and `simsys.model.aggregates.scales_of` says by how much less.
+    The head gets what a decoded token needs beyond a prompt token. If a decoded token needs less, the blocks have the
+    amounts of the prompt token, and `simsys.model.aggregates.scales_of` gives the ratio for decode steps.
     """
     if "forward" in stated:
         return Macro(*_amounts(stated["forward"], FORWARD))

@@ -83,8 +83,8 @@ class Model:
         quantization: How a published checkpoint stores the weights; None for 16 bit.
         notes: What of a published model was left out or assumed, for people.
         warnings: What of it makes figures doubtful, for people.
-        layered: Whether its blocks are its layers; else they stand for macro operations, which is all that is known.
-        scales: What its macro operations say, over what its blocks add up to; None if that is the same.
+        layered: Whether its blocks are its layers; if not, they add up to the macro operations that its entry has.
+        scales: Ratios of its macro operations to the sums over its blocks; None if all are 1.
     """
 
     name: str
@@ -150,7 +150,7 @@ class Model:
 
     @property
     def aggregated(self) -> Model:
-        """The model whose operators cost what its macro operations say."""
+        """The model whose operators carry the ratios of its macro operations, as medium detail costs it."""
         if self.scales is None:
             return self
         return self.with_operators(lambda operator: replace(operator, scales=self.scales))

@@ -85,7 +85,7 @@ class Operator:
             of a decoder that stands beside an encoder.
         lookup: True if the parameters are a table of which a pass reads only the rows it looks up; those rows
             stand in `elements_per_token`, so the parameters count as stored but never as read.
-        scales: By what its cost differs from these amounts, where macro operations say so; what is stored does not.
+        scales: Ratios of its cost to these amounts, from macro operations; what is stored is not scaled.
     """
 
     name: str
@@ -119,17 +119,17 @@ class Operator:
     scales: Scales | None = None
 
     def scale(self, *, prompts: bool) -> Scale:
-        """By what its cost differs from its amounts, in a pass with or without prompts."""
+        """Return the ratios of its cost to its amounts in a pass with or without prompts."""
         if self.scales is None:
             return PLAIN
         decodes = self.per_logit or self.kind is OperatorKind.DECODE_ATTENTION or not prompts
         return self.scales.decode if decodes else self.scales.prompts
 
     def costed(self, *, prompts: bool) -> Operator:
-        """The operator whose amounts are what it costs in a pass with or without prompts."""
+        """Return the operator with the amounts that it costs in a pass with or without prompts."""
         scale = self.scale(prompts=prompts)
-        if scale is PLAIN:
-            return self
+        if scale == PLAIN:
+            return self if self.scales is None else replace(self, scales=None)
         flop, elements, weights, pairs, context, factor = scale
         return replace(
             self,

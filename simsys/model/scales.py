@@ -1,4 +1,4 @@
-"""What a macro operation says, over what the layers that it stands for add up to (`simsys.model.aggregates`)."""
+"""Ratios of a macro operation's amounts to the sums over the layers (`simsys.model.aggregates`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Scale(NamedTuple):
-    """Ratios by which the cost of operators follows a macro operation; 1 where that says what the operators say.
+    """Ratios by which the amounts of operators are multiplied for their cost; 1 where both agree.
 
     Args:
         flop: Of the FLOP of tokens.
