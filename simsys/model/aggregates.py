@@ -1,9 +1,9 @@
 """Macro operations: what a whole prompt or a whole decode step costs, in a handful of numbers (`aggregated_ops`).
 
 The shipped ones are derived from the layers. At medium detail they decide the cost: each amount of an operator is
-scaled by the ratio of the macro operation's amount to the sum over the layers (`scales_of`). A changed number therefore
-counts, and an unchanged one gives a ratio of 1. An entry without layers becomes equal blocks that add up to the macro
-operations (`simsys.model.macro_blocks`).
+scaled by the ratio of the macro operation's amount to the sum over the layers (`scales_of`). A changed number
+therefore counts, and an unchanged one gives a ratio of 1. An entry without layers becomes equal blocks that add up to
+the macro operations (`simsys.model.macro_blocks`).
 """
 
 from __future__ import annotations
