@@ -170,7 +170,7 @@ def pipelines(
                 "workload": {
                     "arrivals": {"kind": "poisson", "rate": rate},
                     "prompt_tokens": 1000,
-                    "output_tokens": 30,
+                    "output_tokens": 8,
                     "num_requests": 24,
                 },
                 "simulation": simulation,
