@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 from simpy.events import Event
 
@@ -16,7 +16,6 @@ from simsys.build.training import TrainingJob
 from simsys.config.experiment import JobConfig, SchedulingConfig, SimulationConfig
 from simsys.errors import DeadlockError, InfeasibleError
 from simsys.executors import Links, MediumDetail
-from simsys.executors.meets import Meets
 from simsys.jobs.manager import JobManager, Stay
 from simsys.jobs.placement import PLACEMENTS
 from simsys.jobs.queue import QUEUES, Waiting
@@ -24,8 +23,8 @@ from simsys.metrics.result import RunResult
 from simsys.platform.part import PlatformPart
 from simsys.probes import Probe
 from simsys.rng import stream
-from simsys.shared_links import MOST_APART, hindered
-from simsys.simulation import NONE_MET, JobRun, hardware_columns
+from simsys.sharing import IdleJob, Sharing, shared_by
+from simsys.simulation import NONE_MET, JobRun, hardware_columns, warned
 from simsys.sums import ordered_sum
 
 
@@ -67,20 +66,6 @@ def _run(
 
 def _any_serves(config: SimulationConfig) -> bool:
     return any(config.job(job).serving is not None for job in config.jobs or ())
-
-
-class Sharing(NamedTuple):
-    """What a job has on links that are shared.
-
-    Args:
-        carried: Whose transfers are carried out there (`OnLinksDetail.carried`).
-        alone: Whether none of them meet those of other jobs.
-        apart: Whether every rank is simulated, also where ranks work alike.
-    """
-
-    carried: Collection[tuple[int, ...]] | None
-    alone: bool
-    apart: bool = False
 
 
 class SharedCluster:
@@ -133,14 +118,14 @@ class SharedCluster:
             job = replace(job, starts_s=self.platform.env.now)
         links, sharing = self._links_of(index)
         if isinstance(job, TrainingJob):
-            job = replace(job, apart=sharing.apart)
+            job = replace(job, told_apart=sharing.told_apart)
         part = self._parts[index] = PlatformPart(self.platform, gpus)
         run = JobRun(job, part, self._probes, links=links, carried=sharing.carried, alone=sharing.alone)
         self._runs[index] = run
 
         def ended(event: Event) -> None:
             if event.ok:  # else what went wrong is raised
-                self._results[index] = run.result()
+                self._results[index] = warned(run.result(), sharing.doubt)
             for device in part.devices:
                 device.memory.clear()
 
@@ -171,20 +156,16 @@ class SharedCluster:
         Args:
             at_any_time: Whether also to those of jobs that did not run at the same time.
         """
-        meets, together, found = dict[int, Meets](), self.together(), dict[int, Sharing]()
+        jobs, together = dict[int, IdleJob](), self.together()
         for index, run in self._runs.items():
             assert isinstance(run.executor, MediumDetail)
-            meets[index] = run.executor.meets
-        for index, own in meets.items():
-            pairs = {other: frozenset((index, other)) for other in meets if other != index}
-            beside = own.able([meets[other] for other, pair in pairs.items() if at_any_time or pair in together])
-            if not beside and not hindered(own):
-                continue
-            apart = own.out_of_step is not None or own.mirrored(beside)  # for others may meet only some of the mirrors
-            apart = apart and self._runs[index].job.layout.world_size <= MOST_APART
-            all_carried = apart or own.in_turn  # and who waits for whom in turn depends on the very moments
-            found[index] = Sharing(None if all_carried else beside | own.able(), alone=not beside, apart=apart)
-        return found
+            assert isinstance(run.job, TrainingJob)
+            jobs[index] = IdleJob(run.job, run.executor)
+        near = {
+            index: [other for other in jobs if other != index and (at_any_time or frozenset((index, other)) in together)]
+            for index in jobs
+        }
+        return shared_by(jobs, near)
 
     def result(self) -> RunResult:
         """What became of all jobs.

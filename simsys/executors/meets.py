@@ -8,12 +8,13 @@ and for how long those that share links are under way together.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from simsys.executors.link_classes import Exchange
 from simsys.executors.mirrors import AnyNetwork, shifted
-from simsys.executors.uses import FULL, Delays, Needs, Sent, Use, Window, lost_speeds, together_s, too_many
+from simsys.executors.uses import FULL, Delays, Needs, Sent, Use, Window, fair_level, lost_speeds, together_s, too_many
 from simsys.platform.network import Pairs
 from simsys.sums import ordered_sum
 
@@ -35,12 +36,14 @@ class Meets:
         """Whether links serve transfers in turn. Then who waits for whom depends on the very moments, so all that is
         lost is taken to be waited for, by all."""
         self._notes = 0
+        self.uses: list[Use] = []
+        """Whatever transfers there are, whether they were under way or not."""
         self._users: dict[int, list[Use]] = {}
         self.busy_s = 0.0
         """Time that transfers have taken, added up."""
         self._delays = Delays()
-        self.noted_s = 0.0
-        """Until when transfers have been noted."""
+        self._first_s = math.inf
+        self._last_s = 0.0
         self.out_of_step: Use | None = None
         """Transfers of which mirrors would not go on in step."""
         self.pairs: dict[tuple[str, str], float] = {}
@@ -51,6 +54,11 @@ class Meets:
     def together_s(self) -> float:
         """How much later a rank is because transfers lose time to each other that it waits for; the most of any."""
         return self._delays.most_s
+
+    @property
+    def noted_s(self) -> float:
+        """For how long transfers have been noted, from the beginning of the first to the end of the last."""
+        return max(0.0, self._last_s - self._first_s)
 
     def use(
         self,
@@ -72,8 +80,10 @@ class Meets:
             waits: The simulated rank that waits for them; none if several do.
             splits: Whether mirrors fall out of step.
         """
+        steps = list(steps)
         needs, shares = self._needs_of_steps([(shifted(pairs, shifts), sent) for pairs, sent in steps])
-        made = Use(name, needs, shares, user, None if self.in_turn else waits, splits, len(shifts))
+        made = Use(name, needs, shares, user, None if self.in_turn else waits, splits, steps, shifts)
+        self.uses.append(made)
         for other in dict.fromkeys(other for link in made.needs for other in self._users.get(link, ())):
             mine, others = self._lost_shares(made, other)
             made.near.append((other, mine, others))
@@ -171,9 +181,10 @@ class Meets:
             self._note(use, start_s, end_s, busy_s, sent.exposed * busy_s)
 
     def _note(self, use: Use, start_s: float, end_s: float, busy_s: float, exposed_s: float) -> None:
-        self.noted_s = max(self.noted_s, end_s)
+        self._first_s, self._last_s = min(self._first_s, start_s), max(self._last_s, end_s)
         self.busy_s += busy_s
         exposed = 1.0 if self.in_turn else min(1.0, exposed_s / busy_s) if busy_s else 0.0
+        use.exposed_s += exposed * busy_s
         if use.splits:
             self.out_of_step = use
         beside: list[Use] = []
@@ -189,7 +200,8 @@ class Meets:
 
     def _meet(self, one: Use, other: Use, waited_s: tuple[float, float]) -> None:
         if any(waited_s):
-            self._delays.add(one, other, waited_s)
+            self._delays.add(one, waited_s[0])
+            self._delays.add(other, waited_s[1])
             names = one.name, other.name
             self.pairs[names] = self.pairs.get(names, 0.0) + ordered_sum(waited_s)
             before_s = self._waited_s.get((one, other), (0.0, 0.0))
@@ -199,34 +211,85 @@ class Meets:
         """Whose transfers lose time to others, but for those that delay no rank by more than `slight_s` together."""
         found, left = set[tuple[int, ...]](), Delays()
         for (one, other), waited_s in sorted(self._waited_s.items(), key=lambda item: ordered_sum(item[1])):
-            left.add(one, other, waited_s)
+            left.add(one, waited_s[0])
+            left.add(other, waited_s[1])
             if left.most_s > slight_s:
                 found |= {one.user, other.user}
         return found
 
-    def able(self, others: Sequence[Meets] | None = None) -> set[tuple[int, ...]]:
-        """Whose transfers lose time if others are under way at the same time, whether they were so far or not.
+    def able(self, slight_s: float = 0.0) -> set[tuple[int, ...]]:
+        """Whose transfers lose time if others of the job are under way at the same time, whether they were so or not.
 
         Args:
-            others: Those of other jobs, in place of others of the same job.
+            slight_s: Those that delay no rank by more together, however often they meet, are left out.
+
+        Returns:
+            The users, mirrors by their own ranks.
         """
-        uses = {use for users in self._users.values() for use in users}
-        if others is None:
-            return {use.user for use in uses if use.splits or use.can_lose()}
-        loads: dict[int, float] = {}
-        for other in others:
-            for link, users in other._users.items():
-                loads[link] = loads.get(link, 0.0) + max(use.needs[link] for use in users)
-        full = 0.0 if self.in_turn else FULL
-        return {
-            use.user
-            for use in uses
-            if any(link in loads and need + loads[link] > full for link, need in use.needs.items())
-        }
+        levels = {link: fair_level([use.needs[link] for use in users]) for link, users in self._users.items()}
+        found, left = {use for use in self.uses if use.splits}, Delays()
+        lost_s = {use: use.exposed_s * (0.5 if self.in_turn else use.lost_share(levels)) for use in self.uses}
+        for use in sorted(lost_s, key=lambda use: lost_s[use]):
+            left.add(use, lost_s[use])
+            if left.most_s > slight_s:
+                narrow = [link for link, need in use.needs.items() if self.in_turn or need > levels[link]]
+                found |= {use, *(other for link in narrow for other in self._users[link])}
+        return {user for use in found for _, user in use.mirrored()}
+
+    def able_beside(self, others: Sequence[Meets]) -> set[tuple[int, ...]]:
+        """Whose transfers lose time if those of other jobs are under way at the same time; as `able`."""
+        full, loads = 0.0 if self.in_turn else FULL, _loads(others)
+        found = set[tuple[int, ...]]()
+        for use in self.uses:
+            links = {link for link, need in use.needs.items() if link in loads and need + loads[link] > full}
+            found |= {user for shift, user in use.mirrored() if links and not links.isdisjoint(self._links(use, shift))}
+        return found
+
+    def most_loaded(self, others: Sequence[Meets]) -> str:
+        """The link, for people, that is shared with others and of which most is needed; empty if there is none."""
+        loads = _loads(others)
+        needs = {link: loads[link] + need for use in self.uses for link, need in use.needs.items() if link in loads}
+        return self._network.link_name(max(needs, key=lambda link: needs[link])) if needs else ""
 
     def mirrored(self, users: Collection[tuple[int, ...]]) -> bool:
-        """Whether the transfers of some users are simulated for their mirrors too."""
-        return any(use.mirrors > 1 and use.user in users for found in self._users.values() for use in found)
+        """Whether some users are mirrors of others, or of each other."""
+        return any(len(use.shifts) > 1 and any(user in users for _, user in use.mirrored()) for use in self.uses)
+
+    def _links(self, use: Use, shift: int) -> Iterable[int]:
+        """The links of one mirror, those that it hardly needs too."""
+        if len(use.shifts) == 1:
+            return use.needs
+        ways = [self._network.way(src + shift, dst + shift) for pairs, _ in use.steps for src, dst in pairs]
+        return [link for way in ways for hop in way for link, _ in hop]
+
+    def sharing_mirrors(self) -> set[tuple[int, ...]]:
+        """Users whose mirrors need more of a link together than there is."""
+        found = set[tuple[int, ...]]()
+        for use in self.uses:
+            if len(use.shifts) == 1:
+                continue
+            needs, shared = dict[int, float](), False
+            for shift in use.shifts:
+                own, _ = self._needs_of_steps([(shifted(pairs, [shift]), sent) for pairs, sent in use.steps])
+                for link, need in own.items():
+                    shared = shared or (link in needs and (self.in_turn or needs[link] + need > FULL))
+                    needs[link] = needs.get(link, 0.0) + need
+            if shared:
+                found |= {user for _, user in use.mirrored()}
+        return found
+
+    def exchanges(self, job: int, carried: Collection[tuple[int, ...]]) -> Iterator[Exchange]:
+        """Everything that ranks exchange, mirrors one by one.
+
+        Args:
+            job: The number that the job is to have.
+            carried: The users on shared links.
+        """
+        for kind, use in enumerate(self.uses):
+            for shift, user in use.mirrored():
+                steps = use.steps if user in carried else ()
+                ways = [[self._network.way(src + shift, dst + shift) for src, dst in pairs] for pairs, _ in steps]
+                yield Exchange(job, kind, user, ways)
 
     def narrowest(self) -> str:
         """The link, for people, that is too narrow for those that lose most, or for mirrors; empty if none do."""
@@ -236,3 +299,12 @@ class Meets:
             return ""
         both = [link for link in one.needs if link in other.needs]
         return self._network.link_name(max(both, key=lambda link: one.needs[link] + other.needs[link]))
+
+
+def _loads(others: Iterable[Meets]) -> dict[int, float]:
+    """What transfers need of each link at most, as a share of its bandwidth, if one of each job is under way."""
+    loads: dict[int, float] = {}
+    for other in others:
+        for link, users in other._users.items():
+            loads[link] = loads.get(link, 0.0) + max(use.needs[link] for use in users)
+    return loads

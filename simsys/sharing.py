@@ -1,0 +1,132 @@
+"""What becomes of the transfers of training jobs that meet on links: who is on shared links, and who is told apart.
+
+One process stands for all ranks of a role. Where transfers meet on links, they may meet those of some ranks of a role
+only. Then ranks are told apart by what they meet (`simsys.executors.link_classes`). If that would need too many
+processes, roles stay as they are, and a warning says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from simsys.build.training import TrainingJob
+from simsys.executors import MediumDetail
+from simsys.executors.link_classes import rank_classes
+from simsys.executors.meets import Meets
+from simsys.shared_links import MOST_APART, SLIGHT, UNEVEN_DOUBT, hindered
+
+Users = Collection[tuple[int, ...]]
+"""Ranks of groups, source and destination of messages."""
+
+
+class Sharing(NamedTuple):
+    """What a job has on links that are shared.
+
+    Args:
+        carried: Whose transfers are carried out there (`OnLinksDetail.carried`); None stands for all.
+        alone: Whether none of them meet those of other jobs.
+        told_apart: As in `TrainingJob`.
+        doubt: The warning that other jobs meet some ranks of a role only, which are simulated as one; empty if not.
+    """
+
+    carried: Users | None
+    alone: bool
+    told_apart: tuple[int, ...] = ()
+    doubt: str = ""
+
+
+class IdleJob(NamedTuple):
+    """A training job that was simulated on idle links.
+
+    Args:
+        job: What it did.
+        executor: What carried it out.
+    """
+
+    job: TrainingJob
+    executor: MediumDetail
+
+    @property
+    def meets(self) -> Meets:
+        """What its transfers need of links."""
+        return self.executor.meets
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """Every rank."""
+        return tuple(range(self.job.layout.world_size))
+
+    def roles(self) -> tuple[int, ...]:
+        """For each rank, the one that ran a process for it."""
+        leader = {rank: first for first, ranks in self.executor.stands_for.items() for rank in ranks}
+        return tuple(leader[rank] for rank in self.ranks)
+
+
+def shared_by(jobs: Mapping[int, IdleJob], near: Mapping[int, Collection[int]]) -> dict[int, Sharing]:
+    """Jobs whose transfers would lose time to others on links.
+
+    Args:
+        jobs: All jobs, by their numbers.
+        near: For each job, others that may be under way at the same time.
+    """
+    others = {index: [jobs[other].meets for other in near[index]] for index in jobs}
+    beside = {index: each.meets.able_beside(others[index]) for index, each in jobs.items()}
+    shared = {index: each for index, each in jobs.items() if beside[index] or hindered(each.meets)}
+    carried: dict[int, Users] = {index: beside[index] | each.meets.able(SLIGHT * each.meets.noted_s) for index, each in shared.items()}
+    apart = told_apart(shared, carried)
+    if any(apart.values()):  # mirrors that are told apart can slow each other, too
+        carried = {
+            index: {*carried[index], *(each.meets.sharing_mirrors() if apart[index] else ())}
+            for index, each in shared.items()
+        }
+        apart = told_apart(shared, carried)
+    found = {}
+    for index, each in shared.items():
+        text = "" if affordable(each.job, apart[index]) else _doubt(each.meets.most_loaded(others[index]))
+        users = _with_stand_ins(each.meets, carried[index])
+        found[index] = Sharing(
+            None if each.meets.in_turn else users, not beside[index], () if text else apart[index], text
+        )
+    return found
+
+
+def told_apart(jobs: Mapping[int, IdleJob], carried: Mapping[int, Users]) -> dict[int, tuple[int, ...]]:
+    """For each job, numbers that tell ranks of the same role apart (`TrainingJob.told_apart`); none if nothing does.
+
+    Where links serve in turn, those that do the same at the same time are not alike: one of them is first. So all
+    ranks are told apart there.
+
+    Args:
+        jobs: The jobs, by their numbers.
+        carried: Whose transfers are on shared links, mirrors one by one.
+    """
+    if any(each.meets.in_turn for each in jobs.values()):
+        return {index: each.ranks if each.meets.mirrored(carried[index]) else () for index, each in jobs.items()}
+    if not any(each.meets.mirrored(carried[index]) for index, each in jobs.items()):
+        return dict.fromkeys(jobs, ())
+    roles = {index: each.roles() for index, each in jobs.items()}
+    exchanges = [found for index, each in jobs.items() for found in each.meets.exchanges(index, carried[index])]
+    figures = next(iter(jobs.values())).executor.platform.network.figures
+    classes = rank_classes(roles, exchanges, figures)
+    return {index: own if len(set(own)) > len(set(roles[index])) else () for index, own in classes.items()}
+
+
+def affordable(job: TrainingJob, apart: tuple[int, ...]) -> bool:
+    """Whether a job may be simulated with ranks told apart."""
+    return not apart or len(replace(job, told_apart=apart).roles()) <= MOST_APART
+
+
+def _with_stand_ins(meets: Meets, carried: Users) -> Users:
+    """Users, and the simulated one of each that is carried for a mirror."""
+    stand_ins = {use.user for use in meets.uses if any(user in carried for _, user in use.mirrored())}
+    return {*carried, *stand_ins}
+
+
+def _doubt(link: str) -> str:
+    return (
+        f"other jobs share links with some of its groups only, most of all {link}; that tells more than {MOST_APART} "
+        f"kinds of ranks apart, so lod: medium simulates one group for all of a kind, and iteration times may be off "
+        f"by up to {UNEVEN_DOUBT:.0%}; lod: high simulates every rank"
+    )
