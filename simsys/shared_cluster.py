@@ -10,7 +10,7 @@ from typing import Any
 from simpy.events import Event
 
 from simsys.build.cluster import Cluster, build_cluster
-from simsys.build.job import gpus_of, resolve
+from simsys.build.job import Job, gpus_of, resolve
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
 from simsys.config.experiment import JobConfig, SchedulingConfig, SimulationConfig
@@ -48,18 +48,21 @@ def simulate_jobs(config: SimulationConfig, probes: Iterable[Probe] = ()) -> Run
     idle = _run(config, (), {})
     sharing = idle.sharing()
     if not sharing:
-        return (_run(config, probes, {}) if probes else idle).result()
-    shared = _run(config, probes, sharing)
+        return (_run(config, probes, {}, idle) if probes else idle).result()
+    shared = _run(config, probes, sharing, idle)
     if not shared.together() <= idle.together():  # jobs have met that were not there at the same time before
-        shared = _run(config, probes, idle.sharing(at_any_time=True))
+        shared = _run(config, probes, idle.sharing(at_any_time=True), idle)
     return shared.result()
 
 
 def _run(
-    config: SimulationConfig, probes: Sequence[Probe], sharing: Mapping[int, Sharing] | None = None
+    config: SimulationConfig,
+    probes: Sequence[Probe],
+    sharing: Mapping[int, Sharing] | None = None,
+    before: SharedCluster | None = None,
 ) -> SharedCluster:
     """Let all jobs run."""
-    cluster = SharedCluster(config, probes, sharing)
+    cluster = SharedCluster(config, probes, sharing, before)
     cluster.platform.env.run()
     return cluster
 
@@ -76,14 +79,20 @@ class SharedCluster:
         probes: Further observers.
         sharing: By number, jobs whose transfers are on links that are shared, while those of others take the time of
             idle links; if there is none, it is decided for all jobs alike by the settings.
+        before: The same cluster and jobs in another run, from which their descriptions are taken over.
     """
 
     def __init__(
-        self, config: SimulationConfig, probes: Sequence[Probe], sharing: Mapping[int, Sharing] | None = None
+        self,
+        config: SimulationConfig,
+        probes: Sequence[Probe],
+        sharing: Mapping[int, Sharing] | None = None,
+        before: SharedCluster | None = None,
     ) -> None:
         self.config, self._probes, self._sharing = config, probes, sharing
         self._given: Sequence[JobConfig] = config.jobs or ()
-        self._cluster = build_cluster(config.hardware, config.network, config.folder)
+        self._cluster = before._cluster if before else build_cluster(config.hardware, config.network, config.folder)
+        self._resolved: dict[tuple[int, tuple[int, ...]], Job] = before._resolved if before else {}
         self.platform = self._cluster.platform()
         self._left_out = (config.simulation.lod, config.simulation.occupy_links) == ("medium", False)
         self._links = Links.LOADS if _any_serves(config) else Links.STEPS  # of all jobs, so that their transfers meet
@@ -113,11 +122,13 @@ class SharedCluster:
         return Waiting(index, gpus, job.arrival, job.priority, walltime_s)
 
     def _start(self, index: int, gpus: tuple[int, ...]) -> Event:
-        job = resolve(self.config, self._given[index], self._cluster, gpus)
+        job = self._resolved.get((index, gpus))
+        if job is None:
+            job = self._resolved[index, gpus] = resolve(self.config, self._given[index], self._cluster, gpus)
         if isinstance(job, ServingJob):
             job = replace(job, starts_s=self.platform.env.now)
         links, sharing = self._links_of(index)
-        if isinstance(job, TrainingJob):
+        if isinstance(job, TrainingJob) and sharing.told_apart:
             job = replace(job, told_apart=sharing.told_apart)
         part = self._parts[index] = PlatformPart(self.platform, gpus)
         run = JobRun(job, part, self._probes, links=links, carried=sharing.carried, alone=sharing.alone)

@@ -160,4 +160,4 @@ def test_transfers_of_other_jobs_are_met_on_the_same_links(trunk: float, able: s
     one, other = Meets(network, lambda: 0.0), Meets(network, lambda: 0.0)
     one.use("here", [([(0, 4)], 1.0)], [0], user=(0, 4))
     other.use("there", [([(1, 5)], 1.0)], [0], user=(1, 5))
-    assert one.able([other]) == able
+    assert one.able_beside([other]) == able

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from simpy.events import Event
@@ -89,7 +89,7 @@ class TrainingJob(TrainingSetup):
         phases, samples = self.phases, [phase.samples * self.layout.data for phase in self.phases]
         return TrainingMetrics(
             0,
-            stages={role[0]: self.layout.coordinates(role[0])["pipeline"] for role in self.roles()},
+            stages={rank: self.layout.coordinates(rank)["pipeline"] for rank in self._observed()},
             samples=[(phase.iterations, each) for phase, each in zip(phases, samples, strict=True)],
             samples_per_iteration=mean_over_iterations(phases, samples),
             tokens_per_sample=self.sequence_length,
@@ -155,6 +155,13 @@ class TrainingJob(TrainingSetup):
             changing = [-1 - gpu if gpu in cluster.speeds else kind for gpu, kind in enumerate(kinds)]
             return varied_roles(self.layout, changing, runs)
         return roles_of(self.layout, kinds, runs, cluster.nodes)
+
+    def _observed(self) -> list[int]:
+        """One rank of every role, however many ranks of a role are told apart."""
+        leaders = [role[0] for role in self.roles()]
+        if not self.told_apart:
+            return leaders
+        return [min(set(role).intersection(leaders)) for role in replace(self, told_apart=()).roles()]
 
     def _runs(self) -> tuple[int, ...]:
         """Sizes of the runs of ranks among which model states are divided."""

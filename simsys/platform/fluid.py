@@ -123,14 +123,13 @@ class FluidNetwork(Network[FairLink, FlowSet]):
 
     def _share(self, together: Iterable[Stream]) -> None:
         """Find the rates of all streams that share links."""
-        now = self.env._now
-        streams = sorted(together, key=_number)
+        now, streams = self.env._now, list(together)
         key = tuple([stream.flows.number for stream in streams])
         found = self._known.get(key)
         if found is None:
-            if len(self._known) == _COMBINATIONS:
+            if len(self._known) >= _COMBINATIONS:
                 self._forget()
-            found = self._known[key] = self._solve([stream.flows for stream in streams], self._epoch)
+            found = self._known[key] = self._rates(streams)
         for stream, parts in zip(streams, found, strict=True):
             if len(parts) == 1 and parts[0] is stream.portion:
                 continue
@@ -139,6 +138,16 @@ class FluidNetwork(Network[FairLink, FlowSet]):
                 self._go_on(self._split(stream, portion), portion)
             stream.flows = parts[0].flows
             self._go_on(stream, parts[0])
+
+    def _rates(self, streams: Sequence[Stream]) -> list[list[Portion]]:
+        """The rates of a combination of streams, which do not depend on their order."""
+        places = sorted(range(len(streams)), key=lambda place: _number(streams[place]))
+        key = tuple([streams[place].flows.number for place in places])
+        solved = self._known.get(key)
+        if solved is None:
+            solved = self._known[key] = self._solve([streams[place].flows for place in places], self._epoch)
+        in_order = dict(zip(places, solved, strict=True))
+        return [in_order[place] for place in range(len(streams))]
 
     def _split(self, stream: Stream, portion: Portion) -> Stream:
         """Some flows of a stream as a stream of their own."""
