@@ -223,7 +223,7 @@ class Executor(Clocks, ABC):
             for change in each.takes:
                 self.start(change)
             self.synchronize(op.rank)
-            yield from self._carry_out(each)
+            yield from self.carry_out(each)
             for given in each.gives:
                 self.start(given)
             if each.send is not None:
@@ -231,7 +231,8 @@ class Executor(Clocks, ABC):
                 if each.waits:
                     yield sent
 
-    def _carry_out(self, each: Pass) -> Generator[Event, Any, None]:
+    def carry_out(self, each: Pass) -> Generator[Event, Any, None]:
+        """Run the operations of a pass in turn, without its messages and memory."""
         for operation in each.run:
             yield self.start(operation)
 
