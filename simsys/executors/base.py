@@ -102,6 +102,7 @@ class Executor(Clocks, ABC):
             stands_for.setdefault(stand_in, []).append(rank)
         self.conditions = Conditions(platform, model.per_layer_s, model.launches.per_layer_s, model.jitter, stands_for)
         self._communicators: dict[Group, Communicator] = {}
+        self._shares: dict[Collective, float] = {}
         self._streams: dict[tuple[int, Group], Stream] = {}
         self._hosts = Hosts(platform, self.probes)
         self._processes = Processes(self.env)
@@ -145,8 +146,11 @@ class Executor(Clocks, ABC):
         the collective is what is waited for. T is the time of the group alone on idle links.
         """
         if self.model.communication_share:
-            seconds = self.communicator(op.group).plan(op.kind, op.nbytes).seconds(op.nbytes)
-            self.platform.devices[op.rank].lost_s += self.model.communication_share * seconds
+            lost_s = self._shares.get(op)
+            if lost_s is None:
+                seconds = self.communicator(op.group).plan(op.kind, op.nbytes).seconds(op.nbytes)
+                lost_s = self._shares[op] = self.model.communication_share * seconds
+            self.platform.devices[op.rank].lost_s += lost_s
 
     @staticmethod
     @abstractmethod

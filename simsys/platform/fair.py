@@ -211,10 +211,12 @@ class FairClaim(Claim):
         """Claims on any of the same links."""
 
     def _acquire(self) -> bool:
+        if any([user.streams for user in self.users]):
+            return False
         for other in self.near:
             if other.held:
-                other.give_way()
-        return not any(user.streams for user in self.users)
+                other.give_way()  # which may leave streams
+        return not any([user.streams for user in self.users])
 
     def _release(self) -> None:
         """Nothing else knows of it."""
