@@ -173,7 +173,9 @@ class SharedCluster:
             assert isinstance(run.job, TrainingJob)
             jobs[index] = IdleJob(run.job, run.executor)
         near = {
-            index: [other for other in jobs if other != index and (at_any_time or frozenset((index, other)) in together)]
+            index: [
+                other for other in jobs if other != index and (at_any_time or frozenset((index, other)) in together)
+            ]
             for index in jobs
         }
         return shared_by(jobs, near)

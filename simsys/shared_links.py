@@ -64,9 +64,9 @@ def out_of_step(meets: Meets) -> str:
     """The warning that groups are simulated as one although they have different shares of links."""
     assert meets.out_of_step is not None
     return (
-        f"groups of {meets.out_of_step.name} have unequal shares of links, most of all {meets.narrowest()}; that tells "
-        f"more than {MOST_APART} kinds of ranks apart, so lod: medium simulates one group for all, and iteration times "
-        f"may be off by up to {MIRRORS_DOUBT:.0%}; lod: high simulates every rank"
+        f"groups of {meets.out_of_step.name} have unequal shares of links, most of all {meets.narrowest()}; there are "
+        f"more than {MOST_APART} kinds of ranks, so lod: medium simulates one group for all, and iteration times may "
+        f"be off by up to {MIRRORS_DOUBT:.0%}; lod: high simulates every rank"
     )
 
 

@@ -74,7 +74,9 @@ def shared_by(jobs: Mapping[int, IdleJob], near: Mapping[int, Collection[int]]) 
     others = {index: [jobs[other].meets for other in near[index]] for index in jobs}
     beside = {index: each.meets.able_beside(others[index]) for index, each in jobs.items()}
     shared = {index: each for index, each in jobs.items() if beside[index] or hindered(each.meets)}
-    carried: dict[int, Users] = {index: beside[index] | each.meets.able(SLIGHT * each.meets.noted_s) for index, each in shared.items()}
+    carried: dict[int, Users] = {
+        index: beside[index] | each.meets.able(SLIGHT * each.meets.noted_s) for index, each in shared.items()
+    }
     apart = told_apart(shared, carried)
     if any(apart.values()):  # mirrors that are told apart can slow each other, too
         carried = {
@@ -126,7 +128,7 @@ def _with_stand_ins(meets: Meets, carried: Users) -> Users:
 
 def _doubt(link: str) -> str:
     return (
-        f"other jobs share links with some of its groups only, most of all {link}; that tells more than {MOST_APART} "
-        f"kinds of ranks apart, so lod: medium simulates one group for all of a kind, and iteration times may be off "
-        f"by up to {UNEVEN_DOUBT:.0%}; lod: high simulates every rank"
+        f"other jobs share links with some of its groups only, most of all {link}; there are more than {MOST_APART} "
+        f"kinds of ranks, so lod: medium simulates one group for all, and iteration times may be off by up to "
+        f"{UNEVEN_DOUBT:.0%}; lod: high simulates every rank"
     )

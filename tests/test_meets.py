@@ -161,3 +161,33 @@ def test_transfers_of_other_jobs_are_met_on_the_same_links(trunk: float, able: s
     one.use("here", [([(0, 4)], 1.0)], [0], user=(0, 4))
     other.use("there", [([(1, 5)], 1.0)], [0], user=(1, 5))
     assert one.able_beside([other]) == able
+
+
+def test_others_that_lose_little_however_often_they_meet_are_left_out() -> None:
+    """Two of the same job that are never under way together; the second one for a moment only."""
+    found = meets(SLOW)
+    uses = [found.use(f"to {gpu}", [([(gpu, gpu + 4)], 1.0)], [0], user=(gpu, gpu + 4)) for gpu in range(2)]
+    found.note(uses[0], 0.0, 0.02)
+    found.note(uses[1], 2.0, 2.02)
+    assert found.able(0.005) == {(0, 4), (1, 5)}
+    assert found.able(0.05) == set()
+
+
+def test_what_is_lost_is_compared_with_the_time_since_the_first_transfer() -> None:
+    found = meets(SLOW)
+    use = message(found, 0, "first")
+    assert found.noted_s == 0.0
+    found.note(use, 100.0, 101.5)
+    assert found.noted_s == 1.5
+
+
+def test_of_mirrors_only_those_on_the_same_links_are_met() -> None:
+    """The first and the second are on the trunk with another job; the third has a link of its own."""
+    network = FairNetwork(Environment(), dumbbell(SLOW, LinkSpec(2, 6, SLOW, LATENCY_S, "direct")))
+    one, other = Meets(network, lambda: 0.0), Meets(network, lambda: 0.0)
+    one.use("here", [([(0, 4)], 1.0)], [0, 1, 2], user=(0, 4))
+    other.use("there", [([(3, 7)], 1.0)], [0], user=(3, 7))
+    assert one.able_beside([other]) == {(0, 4), (1, 5)}
+    assert one.mirrored({(1, 5)})
+    assert not other.mirrored({(3, 7)})
+    assert one.sharing_mirrors() == {(0, 4), (1, 5), (2, 6)}

@@ -83,12 +83,7 @@ class _Graph:
         ]
         self._flow_of, steps = _columns([(place, step) for place, step, _ in flows], 2)
         self._flows = _salt(steps)
-        parts = [
-            (flow, link, share)
-            for flow, (_, _, way) in enumerate(flows)
-            for hop in way
-            for link, share in hop
-        ]
+        parts = [(flow, link, share) for flow, (_, _, way) in enumerate(flows) for hop in way for link, share in hop]
         self._part_of, links = _columns([(flow, link) for flow, link, _ in parts], 2)
         self._part = _numbered([share for _, _, share in parts])
         used, self._link = np.unique(links, return_inverse=True)

@@ -242,7 +242,9 @@ class Meets:
         found = set[tuple[int, ...]]()
         for use in self.uses:
             links = {link for link, need in use.needs.items() if link in loads and need + loads[link] > full}
-            found |= {user for shift, user in use.mirrored() if links and not links.isdisjoint(self._links(use, shift))}
+            for shift, user in use.mirrored() if links else ():
+                if not links.isdisjoint(self._links(use, shift)):
+                    found.add(user)
         return found
 
     def most_loaded(self, others: Sequence[Meets]) -> str:

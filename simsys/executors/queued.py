@@ -37,8 +37,6 @@ class QueuedCollectives(Executor):
     def _proceed(self, communicator: Communicator) -> None:
         """Start what can start: the parts of each turn whose mirrors have ended the turns before."""
         turns, now = communicator.turns, self.env._now
-        if turns[0].waiting is not None and not turns[0].waiting and len(turns[0].left) == len(communicator.links.shifts):
-            return  # all mirrors are still at the first
         under_way = set[int]()
         for turn in tuple(turns):
             if turn.waiting is None:

@@ -86,7 +86,8 @@ class Use:
         Args:
             levels: By link, the share that each of its users gets at most.
         """
-        return max((self.shares[link] * (1.0 - min(need, levels[link]) / need) for link, need in self.needs.items()), default=0.0)
+        lost = [self.shares[link] * (1.0 - min(need, levels[link]) / need) for link, need in self.needs.items()]
+        return max(lost, default=0.0)
 
     def mirrored(self) -> Iterator[tuple[int, tuple[int, ...]]]:
         """Every mirror: by how much its ranks are shifted, and who its user is."""

@@ -211,12 +211,16 @@ class FairClaim(Claim):
         """Claims on any of the same links."""
 
     def _acquire(self) -> bool:
-        if any([user.streams for user in self.users]):
+        if self._in_use():
             return False
         for other in self.near:
             if other.held:
                 other.give_way()  # which may leave streams
-        return not any([user.streams for user in self.users])
+        return not self._in_use()
+
+    def _in_use(self) -> bool:
+        """Whether anything is on its way over the links."""
+        return any(user.streams for user in self.users)
 
     def _release(self) -> None:
         """Nothing else knows of it."""

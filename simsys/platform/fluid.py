@@ -276,7 +276,10 @@ class FluidNetwork(Network[FairLink, FlowSet]):
         flows = portion.flows
         if flows.alone is None or flows.alone[0] != epoch:
             flows.alone = epoch, alone_bytes_per_s(flows, self._bytes_per_s(epoch))
-        np.add.at(self._queued_s, portion.limits, seconds * (1.0 - portion.bytes_per_s / flows.alone[1]))
+        lost_s = seconds * (1.0 - portion.bytes_per_s / flows.alone[1])
+        if flows.joint:  # the limiting link is that of some of its transfers
+            lost_s *= flows.share_of[flows.link_of == portion.limits]
+        np.add.at(self._queued_s, portion.limits, lost_s)
 
     def _carried(self, flows: FlowSet, started_bytes: float, sent_bytes: float, epoch: int) -> None:
         """Put down to the links what has been begun and sent by each flow of a set."""
