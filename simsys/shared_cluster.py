@@ -91,7 +91,9 @@ class SharedCluster:
     ) -> None:
         self.config, self._probes, self._sharing = config, probes, sharing
         self._given: Sequence[JobConfig] = config.jobs or ()
-        self._cluster = before._cluster if before else build_cluster(config.hardware, config.network, config.folder)
+        self._cluster: Cluster = (
+            before._cluster if before else build_cluster(config.hardware, config.network, config.folder)
+        )
         self._resolved: dict[tuple[int, tuple[int, ...]], Job] = before._resolved if before else {}
         self.platform = self._cluster.platform()
         self._left_out = (config.simulation.lod, config.simulation.occupy_links) == ("medium", False)

@@ -34,7 +34,8 @@ MIRRORS_DOUBT = 0.1
 """By how much iteration times are off at most where mirrors out of step are simulated as one; random scenarios of up
 to 32 GPUs simulated so were off by 5.5 % at most (`tests/test_agreement.py`)."""
 UNEVEN_DOUBT = 0.15
-"""The same where other jobs meet mirrors unevenly; random shared clusters simulated so were off by 13 % at most."""
+"""By how much iteration times are off at most where other jobs meet mirrors unevenly that are simulated as one, and
+single iterations where links serve in turn; random shared clusters were off by 13 and 14 % at most."""
 MOST_HANDED_OVER = 4096
 """Pairs of replicas of which one may hand a request over to the other, whose links are looked at."""
 

@@ -7,7 +7,7 @@ processes, roles stay as they are, and a warning says so.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -28,7 +28,7 @@ class Sharing(NamedTuple):
         carried: Whose transfers are carried out there (`OnLinksDetail.carried`); None stands for all.
         alone: Whether none of them meet those of other jobs.
         told_apart: As in `TrainingJob`.
-        doubt: The warning that other jobs meet some ranks of a role only, which are simulated as one; empty if not.
+        doubt: A warning, if other jobs on its links make its times doubtful; else empty.
     """
 
     carried: Users | None
@@ -86,10 +86,13 @@ def shared_by(jobs: Mapping[int, IdleJob], near: Mapping[int, Collection[int]]) 
         apart = told_apart(shared, carried)
     found = {}
     for index, each in shared.items():
-        text = "" if affordable(each.job, apart[index]) else _doubt(each.meets.most_loaded(others[index]))
         users = _with_stand_ins(each.meets, carried[index])
+        fits = affordable(each.job, apart[index])
         found[index] = Sharing(
-            None if each.meets.in_turn else users, not beside[index], () if text else apart[index], text
+            carried=None if each.meets.in_turn else users,
+            alone=not beside[index],
+            told_apart=apart[index] if fits else (),
+            doubt=_doubt(each.meets, others[index], fits=fits) if beside[index] or not fits else "",
         )
     return found
 
@@ -126,9 +129,19 @@ def _with_stand_ins(meets: Meets, carried: Users) -> Users:
     return {*carried, *stand_ins}
 
 
-def _doubt(link: str) -> str:
-    return (
-        f"other jobs share links with some of its groups only, most of all {link}; there are more than {MOST_APART} "
-        f"kinds of ranks, so lod: medium simulates one group for all, and iteration times may be off by up to "
-        f"{UNEVEN_DOUBT:.0%}; lod: high simulates every rank"
-    )
+def _doubt(meets: Meets, others: Sequence[Meets], *, fits: bool) -> str:
+    """The warning that times on links which other jobs use too are in doubt; empty if they are not."""
+    link = meets.most_loaded(others)
+    if not fits:
+        return (
+            f"other jobs share links with some of its groups only, most of all {link}; there are more than "
+            f"{MOST_APART} kinds of ranks, so lod: medium simulates one group for all, and iteration times may be off "
+            f"by up to {UNEVEN_DOUBT:.0%}; lod: high simulates every rank"
+        )
+    if meets.in_turn:
+        return (
+            f"other jobs share links, most of all {link}, which serve whole messages in turn (contention: fifo); who "
+            f"waits for whom depends on the very moments, so single iterations may be off by up to {UNEVEN_DOUBT:.0%}"
+            "; lod: high carries out every transfer"
+        )
+    return ""

@@ -44,7 +44,9 @@ def test_only_what_is_alike_is_left_together(monkeypatch: pytest.MonkeyPatch) ->
     chosen = shared_cluster.shared_by
 
     def all_apart(*args: Any) -> dict[int, Sharing]:
-        return {index: each._replace(carried=None, told_apart=tuple(range(16))) for index, each in chosen(*args).items()}
+        return {
+            index: each._replace(carried=None, told_apart=tuple(range(16))) for index, each in chosen(*args).items()
+        }
 
     monkeypatch.setattr(shared_cluster, "shared_by", all_apart)
     expected = simulate(config)
@@ -68,6 +70,7 @@ def test_links_that_serve_in_turn_tell_all_ranks_apart() -> None:
     network = {"topology_type": "fat_tree", "leaf_size": 2, "oversubscription": 4, "contention": "fifo"}
     found = sharing(PAIRS, SHARDED, network=network, scheduling={"placement": "random"})
     assert (found[0].carried, found[0].told_apart) == (None, tuple(range(16)))
+    assert all("in turn (contention: fifo)" in each.doubt for each in found.values())
 
 
 @pytest.mark.parametrize(("most", "warned"), [(512, False), (4, True)])
