@@ -15,10 +15,8 @@ from simsys.build.training import TrainingJob
 from simsys.executors import MediumDetail
 from simsys.executors.link_classes import rank_classes
 from simsys.executors.meets import Meets
+from simsys.executors.other_jobs import Users, able_beside, exchanges, mirrored, most_loaded, sharing_mirrors
 from simsys.shared_links import MOST_APART, SLIGHT, UNEVEN_DOUBT, hindered
-
-Users = Collection[tuple[int, ...]]
-"""Ranks of groups, source and destination of messages."""
 
 
 class Sharing(NamedTuple):
@@ -72,7 +70,7 @@ def shared_by(jobs: Mapping[int, IdleJob], near: Mapping[int, Collection[int]]) 
         near: For each job, others that may be under way at the same time.
     """
     others = {index: [jobs[other].meets for other in near[index]] for index in jobs}
-    beside = {index: each.meets.able_beside(others[index]) for index, each in jobs.items()}
+    beside = {index: able_beside(each.meets, others[index]) for index, each in jobs.items()}
     shared = {index: each for index, each in jobs.items() if beside[index] or hindered(each.meets)}
     carried: dict[int, Users] = {
         index: beside[index] | each.meets.able(SLIGHT * each.meets.noted_s) for index, each in shared.items()
@@ -80,7 +78,7 @@ def shared_by(jobs: Mapping[int, IdleJob], near: Mapping[int, Collection[int]]) 
     apart = told_apart(shared, carried)
     if any(apart.values()):  # mirrors that are told apart can slow each other, too
         carried = {
-            index: {*carried[index], *(each.meets.sharing_mirrors() if apart[index] else ())}
+            index: {*carried[index], *(sharing_mirrors(each.meets) if apart[index] else ())}
             for index, each in shared.items()
         }
         apart = told_apart(shared, carried)
@@ -108,13 +106,13 @@ def told_apart(jobs: Mapping[int, IdleJob], carried: Mapping[int, Users]) -> dic
         carried: Whose transfers are on shared links, mirrors one by one.
     """
     if any(each.meets.in_turn for each in jobs.values()):
-        return {index: each.ranks if each.meets.mirrored(carried[index]) else () for index, each in jobs.items()}
-    if not any(each.meets.mirrored(carried[index]) for index, each in jobs.items()):
+        return {index: each.ranks if mirrored(each.meets, carried[index]) else () for index, each in jobs.items()}
+    if not any(mirrored(each.meets, carried[index]) for index, each in jobs.items()):
         return dict.fromkeys(jobs, ())
     roles = {index: each.roles() for index, each in jobs.items()}
-    exchanges = [found for index, each in jobs.items() for found in each.meets.exchanges(index, carried[index])]
+    sent = [found for index, each in jobs.items() for found in exchanges(each.meets, index, carried[index])]
     figures = next(iter(jobs.values())).executor.platform.network.figures
-    classes = rank_classes(roles, exchanges, figures)
+    classes = rank_classes(roles, sent, figures)
     return {index: own if len(set(own)) > len(set(roles[index])) else () for index, own in classes.items()}
 
 
@@ -131,7 +129,7 @@ def _with_stand_ins(meets: Meets, carried: Users) -> Users:
 
 def _doubt(meets: Meets, others: Sequence[Meets], *, fits: bool) -> str:
     """The warning that times on links which other jobs use too are in doubt; empty if they are not."""
-    link = meets.most_loaded(others)
+    link = most_loaded(meets, others)
     if not fits:
         return (
             f"other jobs share links with some of its groups only, most of all {link}; there are more than "

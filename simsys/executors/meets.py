@@ -8,13 +8,12 @@ and for how long those that share links are under way together.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from simsys.executors.link_classes import Exchange
 from simsys.executors.mirrors import AnyNetwork, shifted
-from simsys.executors.uses import FULL, Delays, Needs, Sent, Use, Window, fair_level, lost_speeds, together_s, too_many
+from simsys.executors.uses import Delays, Needs, Sent, Use, Window, fair_level, lost_speeds, together_s, too_many
 from simsys.platform.network import Pairs
 from simsys.sums import ordered_sum
 
@@ -31,14 +30,15 @@ class Meets:
     """
 
     def __init__(self, network: AnyNetwork, now: Callable[[], float]) -> None:
-        self._network, self._now = network, now
+        self.network, self._now = network, now
         self.in_turn = network.in_turn
         """Whether links serve transfers in turn. Then who waits for whom depends on the very moments, so all that is
         lost is taken to be waited for, by all."""
         self._notes = 0
         self.uses: list[Use] = []
         """Whatever transfers there are, whether they were under way or not."""
-        self._users: dict[int, list[Use]] = {}
+        self.users: dict[int, list[Use]] = {}
+        """By link, who uses it."""
         self.busy_s = 0.0
         """Time that transfers have taken, added up."""
         self._delays = Delays()
@@ -81,24 +81,28 @@ class Meets:
             splits: Whether mirrors fall out of step.
         """
         steps = list(steps)
-        needs, shares = self._needs_of_steps([(shifted(pairs, shifts), sent) for pairs, sent in steps])
+        needs, shares = self.needs_of_steps([(shifted(pairs, shifts), sent) for pairs, sent in steps])
         made = Use(name, needs, shares, user, None if self.in_turn else waits, splits, steps, shifts)
         self.uses.append(made)
-        for other in dict.fromkeys(other for link in made.needs for other in self._users.get(link, ())):
+        for other in dict.fromkeys(other for link in made.needs for other in self.users.get(link, ())):
             mine, others = self._lost_shares(made, other)
             made.near.append((other, mine, others))
             other.near.append((made, others, mine))
         for link in made.needs:
-            self._users.setdefault(link, []).append(made)
+            self.users.setdefault(link, []).append(made)
         return made
 
-    def _needs_of_steps(self, steps: Iterable[tuple[Pairs, float]]) -> tuple[Needs, Mapping[int, float]]:
-        """What steps that follow one another need of each link, at most, and for what share of the time."""
+    def needs_of_steps(self, steps: Iterable[tuple[Pairs, float]]) -> tuple[Needs, Mapping[int, float]]:
+        """What steps that follow one another need of each link, at most, and for what share of the time.
+
+        Args:
+            steps: Source and destination of those that start together, and what share of the bytes each sends.
+        """
         most: Needs = {}
         used_s: dict[int, float] = {}
         total_s = 0.0
         for pairs, sent in steps:
-            seconds = sent / self._network.idle_path(pairs)[1]
+            seconds = sent / self.network.idle_path(pairs)[1]
             total_s += seconds
             for link, need in self.needs(pairs).items():
                 most[link] = max(need, most.get(link, 0.0))
@@ -110,7 +114,7 @@ class Meets:
 
         All of them start together, and those that are through wait for the slowest, as in the steps of a collective.
         """
-        network, needs = self._network, dict[int, float]()
+        network, needs = self.network, dict[int, float]()
         _, slowest = network.idle_path(pairs)
         for src, dst in pairs:
             for link, share in (part for hop in network.way(src, dst) for part in hop):
@@ -226,72 +230,15 @@ class Meets:
         Returns:
             The users, mirrors by their own ranks.
         """
-        levels = {link: fair_level([use.needs[link] for use in users]) for link, users in self._users.items()}
+        levels = {link: fair_level([use.needs[link] for use in users]) for link, users in self.users.items()}
         found, left = {use for use in self.uses if use.splits}, Delays()
         lost_s = {use: use.exposed_s * (0.5 if self.in_turn else use.lost_share(levels)) for use in self.uses}
         for use in sorted(lost_s, key=lambda use: lost_s[use]):
             left.add(use, lost_s[use])
             if left.most_s > slight_s:
                 narrow = [link for link, need in use.needs.items() if self.in_turn or need > levels[link]]
-                found |= {use, *(other for link in narrow for other in self._users[link])}
+                found |= {use, *(other for link in narrow for other in self.users[link])}
         return {user for use in found for _, user in use.mirrored()}
-
-    def able_beside(self, others: Sequence[Meets]) -> set[tuple[int, ...]]:
-        """Whose transfers lose time if those of other jobs are under way at the same time; as `able`."""
-        full, loads = 0.0 if self.in_turn else FULL, _loads(others)
-        found = set[tuple[int, ...]]()
-        for use in self.uses:
-            links = {link for link, need in use.needs.items() if link in loads and need + loads[link] > full}
-            for shift, user in use.mirrored() if links else ():
-                if not links.isdisjoint(self._links(use, shift)):
-                    found.add(user)
-        return found
-
-    def most_loaded(self, others: Sequence[Meets]) -> str:
-        """The link, for people, that is shared with others and of which most is needed; empty if there is none."""
-        loads = _loads(others)
-        needs = {link: loads[link] + need for use in self.uses for link, need in use.needs.items() if link in loads}
-        return self._network.link_name(max(needs, key=lambda link: needs[link])) if needs else ""
-
-    def mirrored(self, users: Collection[tuple[int, ...]]) -> bool:
-        """Whether some users are mirrors of others, or of each other."""
-        return any(len(use.shifts) > 1 and any(user in users for _, user in use.mirrored()) for use in self.uses)
-
-    def _links(self, use: Use, shift: int) -> Iterable[int]:
-        """The links of one mirror, those that it hardly needs too."""
-        if len(use.shifts) == 1:
-            return use.needs
-        ways = [self._network.way(src + shift, dst + shift) for pairs, _ in use.steps for src, dst in pairs]
-        return [link for way in ways for hop in way for link, _ in hop]
-
-    def sharing_mirrors(self) -> set[tuple[int, ...]]:
-        """Users whose mirrors need more of a link together than there is."""
-        found = set[tuple[int, ...]]()
-        for use in self.uses:
-            if len(use.shifts) == 1:
-                continue
-            needs, shared = dict[int, float](), False
-            for shift in use.shifts:
-                own, _ = self._needs_of_steps([(shifted(pairs, [shift]), sent) for pairs, sent in use.steps])
-                for link, need in own.items():
-                    shared = shared or (link in needs and (self.in_turn or needs[link] + need > FULL))
-                    needs[link] = needs.get(link, 0.0) + need
-            if shared:
-                found |= {user for _, user in use.mirrored()}
-        return found
-
-    def exchanges(self, job: int, carried: Collection[tuple[int, ...]]) -> Iterator[Exchange]:
-        """Everything that ranks exchange, mirrors one by one.
-
-        Args:
-            job: The number that the job is to have.
-            carried: The users on shared links.
-        """
-        for kind, use in enumerate(self.uses):
-            for shift, user in use.mirrored():
-                steps = use.steps if user in carried else ()
-                ways = [[self._network.way(src + shift, dst + shift) for src, dst in pairs] for pairs, _ in steps]
-                yield Exchange(job, kind, user, ways)
 
     def narrowest(self) -> str:
         """The link, for people, that is too narrow for those that lose most, or for mirrors; empty if none do."""
@@ -300,13 +247,4 @@ class Meets:
         if one is None or other is None:
             return ""
         both = [link for link in one.needs if link in other.needs]
-        return self._network.link_name(max(both, key=lambda link: one.needs[link] + other.needs[link]))
-
-
-def _loads(others: Iterable[Meets]) -> dict[int, float]:
-    """What transfers need of each link at most, as a share of its bandwidth, if one of each job is under way."""
-    loads: dict[int, float] = {}
-    for other in others:
-        for link, users in other._users.items():
-            loads[link] = loads.get(link, 0.0) + max(use.needs[link] for use in users)
-    return loads
+        return self.network.link_name(max(both, key=lambda link: one.needs[link] + other.needs[link]))
