@@ -133,8 +133,13 @@ class Network(ABC, Generic[LinkT, Prepared]):
             return At(self.env, now + self.steady(now).idle_path(pairs)[0])
         return self.begin(self.prepare(pairs), nbytes)
 
-    def schedule(self, steps: Iterable[LockStep]) -> Schedule[Prepared]:
-        """Prepare steps in lockstep."""
+    def schedule(self, steps: Iterable[LockStep], *, joined: bool = False) -> Schedule[Prepared]:
+        """Prepare steps in lockstep.
+
+        Args:
+            steps: In order.
+            joined: Whether equal steps that follow one another may be carried out as one, where that is as good.
+        """
         return Schedule(self.env, self._steps(steps), self.begin)
 
     def _steps(self, steps: Iterable[LockStep]) -> list[Step[Prepared]]:

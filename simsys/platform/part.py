@@ -114,9 +114,9 @@ class NetworkPart:
         """As `Network.carry`."""
         return self._whole.carry(self._placed(pairs), nbytes)
 
-    def schedule(self, steps: Iterable[LockStep]) -> Schedule[Any]:
+    def schedule(self, steps: Iterable[LockStep], *, joined: bool = False) -> Schedule[Any]:
         """As `Network.schedule`."""
-        return self._whole.schedule(self._placed_steps(steps))
+        return self._whole.schedule(self._placed_steps(steps), joined=joined)
 
     def _placed_steps(self, steps: Iterable[LockStep]) -> list[LockStep]:
         return [(self._placed(pairs), nbytes, repeat, pause_s) for pairs, nbytes, repeat, pause_s in steps]
