@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from simsys.model.batch import NOTHING, Batch
 from simsys.model.speculation import Speculation
-from simsys.ops import Collective, HostWork, Operation
+from simsys.ops import Collective, HostWork, Operation, Pass
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
 
@@ -24,6 +24,9 @@ class Starter(Protocol):
 
     def start_after(self, op: Collective | HostWork, event: Event) -> Event:
         """Start a collective, or work of the host, that begins once `event` has fired."""
+
+    def carry_out(self, each: Pass) -> Generator[Event, Any, None]:
+        """Run the operations of a pass in turn."""
 
     def wait(self, rank: int, events: Iterable[Event]) -> Event:
         """An event that fires when all `events` have."""

@@ -43,6 +43,7 @@ class MediumDetail(ComputeAhead, ClosedForms):
         super().__init__(*args, **kwargs)
         self._programs: dict[Group, ProgramMeeting] = {}
         self._times_of: dict[Pass, PassTimes] = {}
+        self._told: dict[tuple[int, str], Compute] = {}
         self._uses: dict[int, tuple[object, MemoryUse]] = {}  # by identity of the passes, which it holds
         self._meets: dict[int, tuple[object, bool]] = {}  # likewise
         self._pipelines: dict[int, Pipeline] = {}  # by rank
@@ -291,7 +292,10 @@ class MediumDetail(ComputeAhead, ClosedForms):
         What of the communication is hidden ends with the computation.
         """
         now_s = computed_s = start_s + times.compute_s
-        told: list[tuple[Operation, float, float]] = [(Compute(rank, Work(), name), start_s, computed_s)]
+        compute = self._told.get((rank, name))
+        if compute is None:
+            compute = self._told[rank, name] = Compute(rank, Work(), name)
+        told: list[tuple[Operation, float, float]] = [(compute, start_s, computed_s)]
         for each in times.exchanges.values():
             if each.beside_s:
                 told.append((each.op, computed_s - each.beside_s, computed_s))
