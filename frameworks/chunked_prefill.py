@@ -7,6 +7,7 @@ to prompts, in chunks: first to those begun, then to those that wait, as long as
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from pydantic import NonNegativeInt, PositiveInt
 
@@ -24,18 +25,27 @@ class ChunkedPrefill(Scheduler):
         max_num_batched_tokens: PositiveInt = 2048
         long_prefill_token_threshold: NonNegativeInt = 0
 
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        limits = self.options
+        self.seats, self.budget, self.threshold = (
+            limits.max_num_seqs,
+            limits.max_num_batched_tokens,
+            limits.long_prefill_token_threshold or limits.max_num_batched_tokens,
+        )
+
     def schedule(self) -> list[Chunk]:
         """Share out the budget."""
-        options, waiting, running = self.options, self.waiting, self.running
-        budget = options.max_num_batched_tokens - self.decoding_tokens()
+        waiting, running = self.waiting, self.running
+        budget = self.budget - self.decoding_tokens()
         chunks = []
-        for request in list(self.prefilling) if self.prefilling else ():
-            tokens = self.chunk_tokens(request, budget)
-            if tokens and request in self.prefilling and (chunk := self.extend(request, tokens)):
-                chunks.append(chunk)
-                budget -= chunk.tokens
-        seats = options.max_num_seqs
-        while waiting and len(running) < seats:
+        if self.prefilling:
+            for request in list(self.prefilling):
+                tokens = self.chunk_tokens(request, budget)
+                if tokens and request in self.prefilling and (chunk := self.extend(request, tokens)):
+                    chunks.append(chunk)
+                    budget -= chunk.tokens
+        while waiting and len(running) < self.seats:
             request = waiting[0]
             tokens = self.chunk_tokens(request, budget)
             if not tokens or (chunk := self.admit(request, tokens)) is None:
@@ -50,21 +60,15 @@ class ChunkedPrefill(Scheduler):
 
     def chunk_tokens(self, request: int, budget: int) -> int:
         """How much of a prompt fits into this step."""
-        sequences = self.sequences
-        tokens = sequences.prompt_tokens[request] + sequences.generated_tokens[request]
-        tokens -= sequences.computed_tokens[request]
-        threshold = self.options.long_prefill_token_threshold
-        if 0 < threshold < tokens:
-            tokens = threshold
+        tokens = self.sequences.remaining_prompt(request)
+        if tokens > self.threshold:
+            tokens = self.threshold
         return tokens if tokens <= budget else max(0, budget)
 
     def considers(self) -> Iterable[int]:
         """The first of the queue, if there is a seat for it."""
-        return (self.waiting[0],) if len(self.running) < self.options.max_num_seqs else ()
+        return (self.waiting[0],) if len(self.running) < self.seats else ()
 
     def wants(self, request: int, tokens: int) -> bool:
         """Only the first of the queue can be admitted, if there is room in the step."""
-        if self.waiting[0] != request:
-            return False
-        options = self.options
-        return bool(len(self.running) < options.max_num_seqs and tokens < options.max_num_batched_tokens)
+        return self.waiting[0] == request and len(self.running) < self.seats and tokens < self.budget

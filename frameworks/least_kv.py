@@ -10,5 +10,15 @@ class LeastKV(Router):
     """The replica with the most KV blocks free; of several, the one with the fewest requests."""
 
     def route(self, request: int) -> Engine:
-        """Compare what is free."""
-        return max(self.replicas, key=lambda replica: (replica.free_blocks(), -replica.outstanding))
+        """Compare what is free now, as long as another replica may have more: use grows until a run of steps ends."""
+        replicas = self.replicas
+        free_at_most = [replica.kv.free_blocks for replica in replicas]
+        best, chosen = (-1, 0, 0), 0
+        for place in sorted(range(len(replicas)), key=free_at_most.__getitem__, reverse=True):
+            if free_at_most[place] < best[0]:
+                break
+            replica = replicas[place]
+            found = replica.free_blocks(), -replica.outstanding, -place
+            if found > best:
+                best, chosen = found, place
+        return replicas[chosen]

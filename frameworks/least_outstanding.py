@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
-
 from simsys.framework import Engine, Router, register
 
 
@@ -13,4 +11,5 @@ class LeastOutstanding(Router):
 
     def route(self, request: int) -> Engine:
         """Count."""
-        return min(self.replicas, key=attrgetter("outstanding"))
+        counts = [replica.outstanding for replica in self.replicas]
+        return self.replicas[counts.index(min(counts))]

@@ -2,10 +2,13 @@
 
 How much is accepted is drawn for each sequence and step, and depends on nothing but the request, how far its answer
 has come, and the seed: so it is the same at every level of detail, whatever else is in the batch, and after a
-preemption.
+preemption. The step in which a sequence has its last token is exact. Up to there, its context is taken to grow by the
+same number of tokens in every step; so a run of steps costs O(1), whatever the batch.
 """
 
 from __future__ import annotations
+
+from heapq import heappop, heappush
 
 from simsys.framework import DecodePhase, register
 from simsys.framework import Sequences as Requests
@@ -16,10 +19,13 @@ from simsys.serving.kv_cache import PagedKVCache
 STRIDE = 7919
 """Between the draws of two requests; prime, so that all begin at different ones."""
 
+UNIT = 1 << 20
+"""Parts of a token in which means are counted, as whole numbers: sums do not depend on their order."""
+
 
 @register("speculative_decode")
 class SpeculativeDecode(DecodePhase):
-    """One or more tokens per sequence and step; a step costs O(sequences), and each is simulated.
+    """One or more tokens per sequence and step.
 
     Args:
         sequences: The requests.
@@ -37,67 +43,96 @@ class SpeculativeDecode(DecodePhase):
         self.speculation = speculation or Speculation()
         self.queries = self.speculation.draft_tokens + 1
         self.draws = self.speculation.draws(seed)
-        self.decoded: dict[int, int] = {}  # request -> tokens since it joined
+        self.step = 0
+        self.joined: dict[int, tuple[int, int, bool]] = {}
+        """By request, the step at which it joined, its units in each step, and whether it takes blocks for them."""
+        self.ends: list[tuple[int, int, int]] = []  # (last step, request, step it joined): stale after a preemption
+        self.cached_units = self.units_per_step = 0  # of all sequences
+        self.growing = self.grown_units = self.growing_units = 0  # how many take blocks, for what, and in each step
+        self.taken_blocks = 0  # for these
 
     def add(self, request: int) -> None:
         """The first of the remaining tokens come with the next step."""
-        self.decoded[request] = 0
-        self.size += 1
-        self.cached_tokens += self.sequences.computed_tokens[request]
+        sequences, kv, step = self.sequences, self.kv, self.step
+        so_far, cached = sequences.generated_tokens[request], sequences.computed_tokens[request]
+        tokens = sequences.output_tokens[request] - so_far
+        steps = self.draws.steps(request * STRIDE + so_far, tokens)
+        grows = kv.held[request] * kv.block_size < cached + tokens
+        heappush(self.ends, (step + steps, request, step))
+        self.joined[request] = step, tokens * UNIT // steps, grows
+        self._count(1, tokens * UNIT // steps, cached * UNIT, grows, 0)
 
     def remove(self, request: int) -> None:
         """Keep the tokens, release the cache."""
-        self.leave(request)
+        place = request * STRIDE + self.sequences.generated_tokens[request]
+        self.leave(request, self.draws.tokens(place, self.step - self.joined[request][0]))
 
     def steps_left(self) -> int:
-        """Tokens are accepted step by step."""
-        return 1
+        """Until the first of the heap's ends that is not stale."""
+        ends = self.ends
+        while True:
+            last, request, step = ends[0]
+            if request in self.joined and self.joined[request][0] == step:
+                return last - self.step
+            heappop(ends)
 
     def missing_blocks(self, steps: int = 1) -> int:
-        """Blocks that the tokens of the next step begin; what is rejected needs no room of its own."""
-        return sum(self.new_blocks(request) for request in self.decoded)
+        """Blocks that the tokens of the next steps begin, of which each sequence has one more than it may need."""
+        return self.needed_blocks(steps) - self.taken_blocks
+
+    def needed_blocks(self, steps: int) -> int:
+        """Blocks that growing sequences hold beyond their prompts' after so many steps, an upper bound."""
+        units = self.grown_units + self.growing_units * steps
+        return self.growing - (-units // (UNIT * self.kv.block_size))
 
     def beside(self, prompts: Batch) -> Batch:
         """One pass over the drafts of all sequences, beside prompts."""
         return prompts + self.speculation.verification(self.size, self.cached_tokens)
 
+    def growth(self) -> Batch:
+        """The mean number of tokens of all sequences, and what further drafts compute with them."""
+        tokens = self.units_per_step / UNIT
+        return Batch(decode_context_tokens=tokens, verified_pairs=(self.queries - 1) * tokens)
+
     def finish(self, steps: int = 1) -> list[int]:
         """Accept what is due; sequences with their last token leave."""
-        if not self.decoded:
-            return []
-        self.kv.take_for_decode(self.missing_blocks())
-        ended = []
-        for request in self.decoded:
-            tokens = self.due(request)
-            self.decoded[request] += tokens
-            self.cached_tokens += tokens
-            if not self.remaining(request):
+        missing = self.missing_blocks(steps)
+        if missing > 0:
+            self.kv.take_for_decode(missing)
+            self.taken_blocks += missing
+        self.step += steps
+        self.cached_units += self.units_per_step * steps
+        self.grown_units += self.growing_units * steps
+        self.cached_tokens = self.cached_units / UNIT
+        ended, ends, sequences = list[int](), self.ends, self.sequences
+        while ends and ends[0][0] <= self.step:
+            _, request, joined = heappop(ends)
+            if request in self.joined and self.joined[request][0] == joined:
+                self.leave(request, sequences.output_tokens[request] - sequences.generated_tokens[request])
                 ended.append(request)
-        for request in ended:
-            self.leave(request)
         return ended
 
-    def leave(self, request: int) -> None:
-        """Take a sequence out, with its tokens booked and its cache released."""
-        self.size -= 1
-        decoded = self.decoded.pop(request)
-        self.sequences.generated_tokens[request] += decoded
-        cached = self.sequences.computed_tokens[request] + decoded
-        self.cached_tokens -= cached
-        self.kv.release(request, cached)
+    def leave(self, request: int, tokens: int) -> None:
+        """Take a sequence out that has got so many tokens, with these booked and its cache released."""
+        sequences, kv = self.sequences, self.kv
+        step, units, grows = self.joined.pop(request)
+        cached, passed = sequences.computed_tokens[request], self.step - step
+        self._count(-1, -units, -cached * UNIT - units * passed, grows, -units * passed)
+        sequences.generated_tokens[request] += tokens
+        if grows:
+            # What it took becomes its own, up to what it needs; the others keep what they may need.
+            spare = self.taken_blocks - min(self.taken_blocks, self.needed_blocks(0))
+            self.taken_blocks -= spare
+            kv.give_back(spare - max(0, kv.blocks_for(cached + tokens) - kv.held[request]))
+        kv.release(request, cached + tokens)
 
-    def due(self, request: int) -> int:
-        """Tokens that the next step yields."""
-        draws, so_far = self.draws, self.sequences.generated_tokens[request] + self.decoded[request]
-        return min(draws[(request * STRIDE + so_far) % len(draws)], self.remaining(request))
-
-    def remaining(self, request: int) -> int:
-        """Tokens to go."""
-        sequences = self.sequences
-        return sequences.output_tokens[request] - sequences.generated_tokens[request] - self.decoded[request]
-
-    def new_blocks(self, request: int) -> int:
-        """Blocks that this sequence's next tokens begin, beyond those that were reserved for it."""
-        cached = self.sequences.computed_tokens[request] + self.decoded[request]
-        held, kv = self.kv.held[request], self.kv
-        return max(held, kv.blocks_for(cached + self.due(request))) - max(held, kv.blocks_for(cached))
+    def _count(self, sequences: int, units: int, cached_units: int, grows: bool, grown_units: int) -> None:
+        """Count sequences that join or, below 0, leave."""
+        self.size += sequences
+        self.units_per_step += units
+        self.cached_units += cached_units
+        self.cached_tokens = self.cached_units / UNIT
+        if grows:
+            self.growing += sequences
+            self.growing_units += units
+            self.grown_units += grown_units

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
@@ -42,6 +42,8 @@ class Training(TrainingFramework):
         self.pipeline = rank.layout.group(rank.index, "pipeline").ranks
         self.stage = self.pipeline.index(rank.index)
         self.sent: list[Event] = []
+        self.planned_parts: dict[int, tuple[Sequence[Part], Pass]] = {}
+        """By identity of the parts, which it holds."""
         self.load(plan)
 
     def load(self, plan: TrainingPlan) -> None:
@@ -137,16 +139,12 @@ class Training(TrainingFramework):
             if event := self.data_parallel.after_backward(block, last_micro_batch=action in self.last):
                 yield event
 
-    def run(self, parts: Iterable[Part], name: str) -> Steps:
+    def run(self, parts: Sequence[Part], name: str) -> Steps:
         """Compute, and exchange partial results within the tensor-parallel group."""
-        for part in parts:
-            if part.beside and part.kind is not None:
-                yield self.rank.overlapped(part.work, part.kind, part.nbytes, over=part.over, name=name)
-                continue
-            if part.computes:
-                yield self.rank.compute(part.work, name=name)
-            if part.kind is not None:
-                yield self.rank.collective(part.kind, part.nbytes, over=part.over, name=f"{part.over} {part.kind}")
+        planned = self.planned_parts.get(id(parts))
+        if planned is None:
+            planned = self.planned_parts[id(parts)] = parts, self.rank.plan_pass(self.part_operations(parts, name))
+        yield from self.rank.run(planned[1])
 
     def take(self, nbytes: float, name: str) -> None:
         """Memory for a while, if any is needed."""
@@ -191,16 +189,21 @@ class Training(TrainingFramework):
 
     def operations(self, kind: ActionKind, chunk: int) -> Iterator[PassOperation]:
         """What a pass computes and exchanges, block by block."""
-        rank, blocks = self.rank, self.plan.chunks[chunk]
+        blocks = self.plan.chunks[chunk]
         for block in blocks if kind is ActionKind.FORWARD else blocks[::-1]:
-            for part in getattr(block, kind):
-                if part.beside and part.kind is not None:
-                    yield rank.plan_overlapped(part.work, part.kind, part.nbytes, over=part.over, name=kind)
-                    continue
-                if part.computes:
-                    yield rank.plan_compute(part.work, name=kind)
-                if part.kind is not None:
-                    yield rank.plan_collective(part.kind, part.nbytes, over=part.over, name=f"{part.over} {part.kind}")
+            yield from self.part_operations(getattr(block, kind), kind)
+
+    def part_operations(self, parts: Iterable[Part], name: str) -> Iterator[PassOperation]:
+        """What parts of a block compute and exchange."""
+        rank = self.rank
+        for part in parts:
+            if part.beside and part.kind is not None:
+                yield rank.plan_overlapped(part.work, part.kind, part.nbytes, over=part.over, name=name)
+                continue
+            if part.computes:
+                yield rank.plan_compute(part.work, name=name)
+            if part.kind is not None:
+                yield rank.plan_collective(part.kind, part.nbytes, over=part.over, name=f"{part.over} {part.kind}")
 
     def partners(self, kind: ActionKind, chunk: int) -> tuple[Partner | None, Partner | None]:
         """Where a pass through a chunk receives from and sends to."""

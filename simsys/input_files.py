@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 LARGEST_RESULT = 256 * 2**20
 """Bytes of a file of measurements; a detailed result of a million requests fits."""
 _MOST_DIGITS = 308  # as many as a float has room for
+_JSON_COMMENTS = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _JSON_KEYS = re.compile(r'[{}]|"(?:[^"\\]|\\.)*"(\s*:)?')
 
 
@@ -117,6 +118,16 @@ def not_text(path: Path) -> ContentError:
 def read_text(path: Path, most_bytes: int = LARGEST_RESULT) -> str:
     """Read a whole file as text; raises as `read_bytes` and `text_of`."""
     return text_of(read_bytes(path, most_bytes))
+
+
+def without_comments(text: str) -> str:
+    """JSON without comments (``// …`` and ``/* … */``); what follows them stays where it was.
+
+    Example:
+        >>> without_comments('{"a": 1 /* b */}')
+        '{"a": 1        }'
+    """
+    return _JSON_COMMENTS.sub(lambda found: found[1] or re.sub(r"[^\n]", " ", found[0]), text)
 
 
 def parse_json(text: str) -> Any:

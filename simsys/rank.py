@@ -6,8 +6,8 @@ detail decides what happens behind it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from simsys.collectives.base import BARRIER_BYTES, CollectiveKind
 from simsys.model.batch import Batch
@@ -149,6 +149,10 @@ class Rank:
         """
         group = self.layout.group(self.index, over)
         return self._executor.start(Program(self.index, group, tuple(passes), tuple(micro_batches), name))
+
+    def run(self, each: Pass) -> Generator[Event, Any, None]:
+        """Run the operations of a pass in turn, without its messages and memory: ``yield from rank.run(...)``."""
+        return self._executor.carry_out(each)
 
     def plan_pass(
         self,

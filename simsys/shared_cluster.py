@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 from simpy.events import Event
 
 from simsys.build.cluster import Cluster, build_cluster
-from simsys.build.job import gpus_of, resolve
+from simsys.build.job import Job, gpus_of, resolve
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
 from simsys.config.experiment import JobConfig, SchedulingConfig, SimulationConfig
 from simsys.errors import DeadlockError, InfeasibleError
 from simsys.executors import Links, MediumDetail
-from simsys.executors.meets import Meets
 from simsys.jobs.manager import JobManager, Stay
 from simsys.jobs.placement import PLACEMENTS
 from simsys.jobs.queue import QUEUES, Waiting
@@ -24,8 +23,8 @@ from simsys.metrics.result import RunResult
 from simsys.platform.part import PlatformPart
 from simsys.probes import Probe
 from simsys.rng import stream
-from simsys.shared_links import MOST_APART, hindered
-from simsys.simulation import NONE_MET, JobRun, hardware_columns
+from simsys.sharing import IdleJob, Sharing, shared_by
+from simsys.simulation import NONE_MET, JobRun, hardware_columns, warned
 from simsys.sums import ordered_sum
 
 
@@ -49,38 +48,27 @@ def simulate_jobs(config: SimulationConfig, probes: Iterable[Probe] = ()) -> Run
     idle = _run(config, (), {})
     sharing = idle.sharing()
     if not sharing:
-        return (_run(config, probes, {}) if probes else idle).result()
-    shared = _run(config, probes, sharing)
+        return (_run(config, probes, {}, idle) if probes else idle).result()
+    shared = _run(config, probes, sharing, idle)
     if not shared.together() <= idle.together():  # jobs have met that were not there at the same time before
-        shared = _run(config, probes, idle.sharing(at_any_time=True))
+        shared = _run(config, probes, idle.sharing(at_any_time=True), idle)
     return shared.result()
 
 
 def _run(
-    config: SimulationConfig, probes: Sequence[Probe], sharing: Mapping[int, Sharing] | None = None
+    config: SimulationConfig,
+    probes: Sequence[Probe],
+    sharing: Mapping[int, Sharing] | None = None,
+    before: SharedCluster | None = None,
 ) -> SharedCluster:
     """Let all jobs run."""
-    cluster = SharedCluster(config, probes, sharing)
+    cluster = SharedCluster(config, probes, sharing, before)
     cluster.platform.env.run()
     return cluster
 
 
 def _any_serves(config: SimulationConfig) -> bool:
     return any(config.job(job).serving is not None for job in config.jobs or ())
-
-
-class Sharing(NamedTuple):
-    """What a job has on links that are shared.
-
-    Args:
-        carried: Whose transfers are carried out there (`OnLinksDetail.carried`).
-        alone: Whether none of them meet those of other jobs.
-        apart: Whether every rank is simulated, also where ranks work alike.
-    """
-
-    carried: Collection[tuple[int, ...]] | None
-    alone: bool
-    apart: bool = False
 
 
 class SharedCluster:
@@ -91,14 +79,22 @@ class SharedCluster:
         probes: Further observers.
         sharing: By number, jobs whose transfers are on links that are shared, while those of others take the time of
             idle links; if there is none, it is decided for all jobs alike by the settings.
+        before: The same cluster and jobs in another run, from which their descriptions are taken over.
     """
 
     def __init__(
-        self, config: SimulationConfig, probes: Sequence[Probe], sharing: Mapping[int, Sharing] | None = None
+        self,
+        config: SimulationConfig,
+        probes: Sequence[Probe],
+        sharing: Mapping[int, Sharing] | None = None,
+        before: SharedCluster | None = None,
     ) -> None:
         self.config, self._probes, self._sharing = config, probes, sharing
         self._given: Sequence[JobConfig] = config.jobs or ()
-        self._cluster = build_cluster(config.hardware, config.network, config.folder)
+        self._cluster: Cluster = (
+            before._cluster if before else build_cluster(config.hardware, config.network, config.folder)
+        )
+        self._resolved: dict[tuple[int, tuple[int, ...]], Job] = before._resolved if before else {}
         self.platform = self._cluster.platform()
         self._left_out = (config.simulation.lod, config.simulation.occupy_links) == ("medium", False)
         self._links = Links.LOADS if _any_serves(config) else Links.STEPS  # of all jobs, so that their transfers meet
@@ -128,19 +124,21 @@ class SharedCluster:
         return Waiting(index, gpus, job.arrival, job.priority, walltime_s)
 
     def _start(self, index: int, gpus: tuple[int, ...]) -> Event:
-        job = resolve(self.config, self._given[index], self._cluster, gpus)
+        job = self._resolved.get((index, gpus))
+        if job is None:
+            job = self._resolved[index, gpus] = resolve(self.config, self._given[index], self._cluster, gpus)
         if isinstance(job, ServingJob):
             job = replace(job, starts_s=self.platform.env.now)
         links, sharing = self._links_of(index)
-        if isinstance(job, TrainingJob):
-            job = replace(job, apart=sharing.apart)
+        if isinstance(job, TrainingJob) and sharing.told_apart:
+            job = replace(job, told_apart=sharing.told_apart)
         part = self._parts[index] = PlatformPart(self.platform, gpus)
         run = JobRun(job, part, self._probes, links=links, carried=sharing.carried, alone=sharing.alone)
         self._runs[index] = run
 
         def ended(event: Event) -> None:
             if event.ok:  # else what went wrong is raised
-                self._results[index] = run.result()
+                self._results[index] = warned(run.result(), sharing.doubt)
             for device in part.devices:
                 device.memory.clear()
 
@@ -171,20 +169,18 @@ class SharedCluster:
         Args:
             at_any_time: Whether also to those of jobs that did not run at the same time.
         """
-        meets, together, found = dict[int, Meets](), self.together(), dict[int, Sharing]()
+        jobs, together = dict[int, IdleJob](), self.together()
         for index, run in self._runs.items():
             assert isinstance(run.executor, MediumDetail)
-            meets[index] = run.executor.meets
-        for index, own in meets.items():
-            pairs = {other: frozenset((index, other)) for other in meets if other != index}
-            beside = own.able([meets[other] for other, pair in pairs.items() if at_any_time or pair in together])
-            if not beside and not hindered(own):
-                continue
-            apart = own.out_of_step is not None or own.mirrored(beside)  # for others may meet only some of the mirrors
-            apart = apart and self._runs[index].job.layout.world_size <= MOST_APART
-            all_carried = apart or own.in_turn  # and who waits for whom in turn depends on the very moments
-            found[index] = Sharing(None if all_carried else beside | own.able(), alone=not beside, apart=apart)
-        return found
+            assert isinstance(run.job, TrainingJob)
+            jobs[index] = IdleJob(run.job, run.executor)
+        near = {
+            index: [
+                other for other in jobs if other != index and (at_any_time or frozenset((index, other)) in together)
+            ]
+            for index in jobs
+        }
+        return shared_by(jobs, near)
 
     def result(self) -> RunResult:
         """What became of all jobs.

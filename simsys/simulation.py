@@ -11,6 +11,7 @@ from simpy.events import Event
 
 from simsys.build.job import Job, build_job
 from simsys.build.regimes import regimes_of
+from simsys.build.resolved_serving import defaults_dict
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
 from simsys.config.expected_errors import Subject, expected_errors
@@ -25,7 +26,6 @@ from simsys.platform.part import Hardware
 from simsys.platform.platform import VirtualHardwarePlatform
 from simsys.probes import Probe, Probes
 from simsys.shared_links import (
-    MOST_APART,
     SHIFTED,
     SLIGHT,
     SLIGHT_MESSAGES,
@@ -36,6 +36,7 @@ from simsys.shared_links import (
     messages_can_meet,
     out_of_step,
 )
+from simsys.sharing import IdleJob, affordable, told_apart
 from simsys.sums import ordered_sum
 
 NONE_MET = "none met"
@@ -132,10 +133,11 @@ def _on_idle_links(job: Job, probes: Sequence[Probe]) -> RunResult:
         text = left_out_in_serving(job, network, messages=messages)
     else:
         text = left_out(run.executor.meets)
-    return _warned(run.whole_result(), text)
+    return warned(run.whole_result(), text)
 
 
-def _warned(result: RunResult, text: str) -> RunResult:
+def warned(result: RunResult, text: str) -> RunResult:
+    """A result with a further warning, if there is one."""
     return replace(result, warnings=[*result.warnings, text]) if text else result
 
 
@@ -164,10 +166,19 @@ def _where_transfers_meet(job: TrainingJob, probes: Sequence[Probe]) -> RunResul
             carried = meets.able()  # since others may meet now
         elif not scouts:
             return run.whole_result()
-    elif meets.out_of_step is not None and job.layout.world_size <= MOST_APART:
-        job = replace(job, apart=True)
-    run = _run(job, Links.STEPS, probes, carried, alike)
-    return _warned(run.whole_result(), out_of_step(meets, job.layout.world_size))
+    doubt = ""
+    if meets.out_of_step is not None:
+        job, doubt = _told_apart(IdleJob(job, idle.executor))
+    return warned(_run(job, Links.STEPS, probes, carried, alike).whole_result(), doubt)
+
+
+def _told_apart(idle: IdleJob) -> tuple[TrainingJob, str]:
+    """A job whose groups have unequal shares of links with as many processes as that needs, else with a warning."""
+    everyone = {user for use in idle.meets.uses for _, user in use.mirrored()}
+    apart = told_apart({0: idle}, {0: everyone})[0]
+    if affordable(idle.job, apart):
+        return replace(idle.job, told_apart=apart), ""
+    return idle.job, out_of_step(idle.meets)
 
 
 class JobRun:
@@ -283,8 +294,7 @@ class JobRun:
 
 def defaults_of(job: Job) -> dict[str, dict[str, Any]]:
     """What the engine has set, ready for JSON; nothing in training."""
-    used = job.settings.used if isinstance(job, ServingJob) else {}
-    return {name: {"value": default.value, "from": default.source} for name, default in used.items()}
+    return defaults_dict(job.settings) if isinstance(job, ServingJob) else {}
 
 
 def hardware_columns(

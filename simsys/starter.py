@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
-from simsys.model.batch import Batch
-from simsys.ops import Collective, HostWork, Operation
+from simsys.model.batch import NOTHING, Batch
+from simsys.model.speculation import Speculation
+from simsys.ops import Collective, HostWork, Operation, Pass
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
 
@@ -22,6 +24,9 @@ class Starter(Protocol):
 
     def start_after(self, op: Collective | HostWork, event: Event) -> Event:
         """Start a collective, or work of the host, that begins once `event` has fired."""
+
+    def carry_out(self, each: Pass) -> Generator[Event, Any, None]:
+        """Run the operations of a pass in turn."""
 
     def wait(self, rank: int, events: Iterable[Event]) -> Event:
         """An event that fires when all `events` have."""
@@ -44,6 +49,11 @@ class Starter(Protocol):
     def passes(self, rank: int, forward: Callable[[Batch, float], Event], done: Callable[[int], None]) -> Stepper:
         """What carries out steps that are more than one pass, by calling `forward` with a batch and host seconds."""
 
+    def drafting(
+        self, team: Group, drafting: Drafting, forward: Callable[[Batch, float], Event], done: Callable[[int], None]
+    ) -> Stepper:
+        """What carries out steps of a team that drafts tokens and verifies them, each by calling `forward`."""
+
     def pipeline(
         self,
         stages: Sequence[tuple[Group, ForwardPass]],
@@ -55,21 +65,49 @@ class Starter(Protocol):
         """What carries out steps of one of the engines that share a pipeline: the one with this first rank."""
 
 
+@dataclass(frozen=True, slots=True)
+class Drafting:
+    """How a team drafts tokens before it verifies them.
+
+    Args:
+        plan: One rank's share of the model that verifies.
+        speculation: What is drafted.
+        draft: One rank's share of the model that drafts, if one does.
+        draft_s: Otherwise, how long each token of a draft takes.
+    """
+
+    plan: ForwardPass
+    speculation: Speculation
+    draft: ForwardPass | None = None
+    draft_s: float = 0.0
+
+    def host_s(self, batch: Batch) -> float:
+        """Time before a pass in which tokens are drafted without a model."""
+        return 0.0 if self.draft is not None or not batch.decode_sequences else self._drafts_s
+
+    @property
+    def _drafts_s(self) -> float:
+        return self.speculation.draft_tokens * self.draft_s
+
+    def drafts(self, batch: Batch) -> list[Batch]:
+        """The passes of the model that drafts, before a step; none if none does."""
+        return [] if self.draft is None else self.speculation.drafts(batch)
+
+
 class Stepper(Protocol):
     """Carries out consecutive steps of a team: in as many events as the level of detail wants."""
 
-    def run(self, batch: Batch, steps: int, host_s: float, more_pairs: float = 0.0) -> None:
+    def run(self, batch: Batch, steps: int, host_s: float, more: Batch = NOTHING) -> None:
         """Start a run of steps, of which each finds the context that those before have added.
 
         Args:
-            batch: What the first step processes. The context of decoding sequences grows by one token each in every
-                step, that of prompts by the other tokens of the batch.
+            batch: What the first step processes.
             steps: How many follow if nothing happens; the run may end after fewer.
             host_s: Host time before each step.
-            more_pairs: By how much the attention pairs of prompts grow from step to step.
+            more: Context and pairs that each step adds to the next one's; of no interest for a single step.
         """
 
-    def decode(self, sequences: int, context_tokens: int, steps: int, host_s: float) -> None:
+    def decode(self, sequences: int, context_tokens: float, steps: int, host_s: float) -> None:
         """The same for a batch without prompts.
 
         Args:

@@ -11,7 +11,7 @@ from simsys.ops import Forward, Pipelined
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
 from simsys.rank import Team
-from simsys.starter import Starter, Stepper
+from simsys.starter import Drafting, Starter, Stepper
 
 if TYPE_CHECKING:
     from simpy.events import Event
@@ -82,21 +82,20 @@ class DraftingTeam(Team):
         draft_s: float = 0.0,
     ) -> None:
         super().__init__(group, plan, executor)
-        self.speculation, self.draft, self.draft_s = speculation, draft, draft_s
+        self._drafting = Drafting(plan, speculation, draft, draft_s)
 
     def steps(self, done: Callable[[int], None]) -> Stepper:
         """What carries out consecutive steps."""
-        return self._executor.passes(self.group.ranks[0], _step_of(self), done)
+        return self._executor.drafting(self.group, self._drafting, _step_of(self), done)
 
     def forward(self, batch: Batch, *, host_s: float = 0.0, name: str = "forward") -> Event:
         """Draft, then pass the batch through the model, `host_s` seconds of host work first."""
-        if self.draft is None:
-            drafting_s = self.speculation.draft_tokens * self.draft_s if batch.decode_sequences else 0.0
-            return super().forward(batch, host_s=host_s + drafting_s, name=name)
-        for each in self.speculation.drafts(batch):
-            self._executor.start(Forward(self.group, self.draft, each, host_s, "draft"))
+        drafting = self._drafting
+        for each in drafting.drafts(batch):
+            assert drafting.draft is not None
+            self._executor.start(Forward(self.group, drafting.draft, each, host_s, "draft"))
             host_s = 0.0
-        return super().forward(batch, name=name)
+        return super().forward(batch, host_s=host_s + drafting.host_s(batch), name=name)
 
 
 def _step_of(team: Team) -> Callable[[Batch, float], Event]:

@@ -14,7 +14,7 @@ import pytest
 from pydantic import ValidationError
 from random_scenarios import scenario, training_scenario
 
-import simsys.simulation
+import simsys.sharing
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import InfeasibleError, UsageError
 from simsys.metrics.result import RunResult
@@ -95,8 +95,7 @@ def test_the_default_answer_is_that_of_high_in_a_thousand_draws() -> None:
 @pytest.mark.parametrize("seed", [0, 9, 40, 155, 197, 569])
 def test_groups_out_of_step_as_one_are_warned_of(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     given = training_scenario(seed)
-    monkeypatch.setattr(simsys.simulation, "MOST_APART", 1)
-    monkeypatch.setattr(simsys.shared_links, "MOST_APART", 1)
+    monkeypatch.setattr(simsys.sharing, "MOST_APART", 0)
     medium, high = at("medium", given), at("high", given)
     assert any("unequal shares of links" in text for text in medium.warnings)
     assert all(abs(off) < MIRRORS_DOUBT for _, off in differences(medium, high))

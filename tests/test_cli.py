@@ -529,12 +529,16 @@ class LastCome(ChunkedPrefill):
 """
 
 
-@pytest.mark.parametrize("folder", ["beside", "."])
-def test_a_module_beside_the_experiment_file_or_in_the_current_folder_is_found(folder: str) -> None:
+@pytest.mark.parametrize(
+    ("folder", "commands"), [("beside", (["run"], ["lod", "--repeats", "1"])), (".", (["run"],))], ids=["beside", "."]
+)
+def test_a_module_beside_the_experiment_file_or_in_the_current_folder_is_found(
+    folder: str, commands: tuple[list[str], ...]
+) -> None:
     Path("beside").mkdir()
     Path(folder, "last_come.py").write_text(LAST_COME, encoding="utf-8")
     file = write({**SERVING, "serving": {"scheduler": "last_come:LastCome"}}, name="beside/e.yaml")
-    for command in (["run"], ["lod", "--repeats", "1"]):
+    for command in commands:
         result = process(*command, file, "--no-files", "--json")
         assert result.returncode == 0, result.stderr
         assert json.loads(result.stdout)["scenarios"]
@@ -574,9 +578,9 @@ def test_check_says_which_modules_it_imported() -> None:
     file = write({**SERVING, "serving": {"scheduler": "last_come:LastCome"}})
     result = process("check", file)
     assert result.stdout.splitlines()[0] == f"imported: last_come from {Path('last_come.py').resolve()}"
-    listed = json.loads(process("check", file, "--json").stdout)["modules"]
+    listed = json.loads(run("check", file, "--json").stdout)["modules"]
     assert listed == [{"name": "last_come", "file": str(Path("last_come.py").resolve())}]
-    assert "imported" not in process("check", write(TRAINING)).stdout
+    assert "imported" not in run("check", write(TRAINING)).stdout
 
 
 @pytest.mark.parametrize("command", ["check", "run", "memory", "topology", "collectives", "lod"])

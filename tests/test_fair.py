@@ -14,6 +14,7 @@ from simsys.platform.environment import Environment
 from simsys.platform.fair import FairNetwork
 from simsys.platform.nodes import Fabric, Nics, NodeInside, nodes_on_fabric
 from simsys.platform.topology import LinkSpec, Topology, binary_tree, full_mesh, ring, single_switch, torus_2d
+from tests.thorough import cases
 
 B, L = 50e9, 500e-9
 MIB = 2**20
@@ -94,7 +95,7 @@ def flow_set(topology: Topology, rng: random.Random) -> list[Message]:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("block", range(4))
 def test_flows_end_as_if_all_rates_were_found_anew_at_every_change(shape: str, equal_speeds: bool, block: int) -> None:
-    for seed in range(45):
+    for seed in range(cases(45)):
         rng = random.Random(f"{shape} {equal_speeds} {block} {seed}")
         topology = SHAPES[shape]
         if not equal_speeds:

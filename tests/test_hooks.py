@@ -17,6 +17,7 @@ from serving_harness import serve
 import frameworks
 from frameworks.chunked_prefill import ChunkedPrefill
 from frameworks.prefix_affinity import PrefixAffinity
+from frameworks.speculative_decode import SpeculativeDecode
 from simsys.framework import FRAMEWORKS, DecodePhase, FetchingScheduler, PrefillPhase, Router, Scheduler
 from simsys.serving.kv_cache import PagedKVCache
 from simsys.serving.prefix_cache import PrefixCache
@@ -90,6 +91,8 @@ def run(module: type, level: str) -> None:
         return
     for swap_blocks in (None, HOST_BLOCKS):
         serve(table, caps, policy=policy, replicas=2, swap_blocks=swap_blocks, **given)
+    if issubclass(module, PagedKVCache):
+        given["decode"] = SpeculativeDecode  # gives blocks back that it has taken for drafts
     serve(table, replace(caps, reserves_prompts=True), policy=policy, replicas=2, **given)
 
 

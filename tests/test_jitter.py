@@ -82,9 +82,8 @@ def expected_maximum(count: int, variation: float) -> float:
     return float(np.trapezoid(1.0 - below**count, x) + x[0])
 
 
-@pytest.mark.parametrize("gpus", [2, 4])
-@pytest.mark.parametrize("variation", [0.05, 0.3])
-def test_an_iteration_takes_as_long_as_the_slowest_of_all_ranks(gpus: int, variation: float) -> None:
+@pytest.mark.parametrize(("variation", "gpus"), [(0.05, 4), (0.3, 2)])
+def test_an_iteration_takes_as_long_as_the_slowest_of_all_ranks(variation: float, gpus: int) -> None:
     """Data parallelism waits for the last: the mean is that of the maximum, within 1 % over 2,000 iterations."""
     plain = train("medium", gpus, jitter=0.0, model=SHALLOW).metrics["mean_iteration_s"]
     varied = train("medium", gpus, iterations=2000, jitter=variation, model=SHALLOW).metrics["mean_iteration_s"]

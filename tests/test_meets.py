@@ -79,7 +79,7 @@ def test_the_narrowest_link_is_named() -> None:
     found = meets(1.5 * SLOW)
     found.note(message(found, 0, "one"), 0.0, 1.0)
     found.note(message(found, 1, "other"), 0.0, 1.0)
-    assert found.narrowest() == found._network.link_name(8)
+    assert found.narrowest() == found.network.link_name(8)
 
 
 def test_mirrors_that_fall_out_of_step_are_noted() -> None:
@@ -154,10 +154,19 @@ def test_those_on_links_wide_enough_for_all_can_not() -> None:
     assert found.able() == set()
 
 
-@pytest.mark.parametrize(("trunk", "able"), [(SLOW, {(0, 4)}), (2 * SLOW, set())])
-def test_transfers_of_other_jobs_are_met_on_the_same_links(trunk: float, able: set[tuple[int, ...]]) -> None:
-    network = FairNetwork(Environment(), dumbbell(trunk))
-    one, other = Meets(network, lambda: 0.0), Meets(network, lambda: 0.0)
-    one.use("here", [([(0, 4)], 1.0)], [0], user=(0, 4))
-    other.use("there", [([(1, 5)], 1.0)], [0], user=(1, 5))
-    assert one.able([other]) == able
+def test_others_that_lose_little_however_often_they_meet_are_left_out() -> None:
+    """Two of the same job that are never under way together; the second one for a moment only."""
+    found = meets(SLOW)
+    uses = [found.use(f"to {gpu}", [([(gpu, gpu + 4)], 1.0)], [0], user=(gpu, gpu + 4)) for gpu in range(2)]
+    found.note(uses[0], 0.0, 0.02)
+    found.note(uses[1], 2.0, 2.02)
+    assert found.able(0.005) == {(0, 4), (1, 5)}
+    assert found.able(0.05) == set()
+
+
+def test_what_is_lost_is_compared_with_the_time_since_the_first_transfer() -> None:
+    found = meets(SLOW)
+    use = message(found, 0, "first")
+    assert found.noted_s == 0.0
+    found.note(use, 100.0, 101.5)
+    assert found.noted_s == 1.5

@@ -72,6 +72,17 @@ def test_serving_has_no_levers_of_training() -> None:
     assert (answer.levers, answer.strategies, answer.strategy_advice) == ((), (), "")
 
 
+def test_serving_shows_what_the_engine_sets_and_where_that_comes_from() -> None:
+    (answer,) = memory_answers(SERVING, ["serving.max_num_seqs=64"], ["llama3-8b-1xH100-chat"])
+    default = answer.as_dict()["defaults"]["gpu_memory_utilization"]
+    assert default == {"value": 0.92, "from": "default of vllm 0.22 (from 0.20 on)"}
+    assert "max_num_seqs" not in answer.as_dict()["defaults"]
+    assert "default of vllm 0.22: " in answer.text()
+    assert "gpu_memory_utilization 0.92 (from 0.20 on)" in " ".join(answer.text().split())
+    (trained,) = memory_answers(TRAINING, [], ["llama3-8b-fsdp-64xH100"], levers=False)
+    assert "defaults" not in trained.as_dict()
+
+
 def test_data_parallel_training_comes_with_advice_on_the_strategy() -> None:
     (answer,) = memory_answers(TRAINING, [], ["llama3-8b-fsdp-64xH100"])
     assert answer.strategy_advice.startswith("advice: FSDP fits (")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simsys.config.experiment import SimulationConfig
+from simsys.report.summary import summary_text
 from simsys.serving.prefix_cache import PrefixCache, block_chains
 from simsys.serving.requests import RequestTable
 from simsys.serving.sequences import Sequences
@@ -213,3 +217,25 @@ def test_what_preempted_requests_find_of_themselves_is_no_hit() -> None:
     assert metrics["preemptions"] > 0
     assert metrics["prefix_cache_queries"] == 300 * (512 + 16)
     assert metrics["prefix_cache_hits"] == 0
+
+
+@pytest.mark.parametrize(
+    ("workload", "known"), [({}, 0), ({"prefixes": {"groups": 2, "tokens": 16}}, 1), ({"sessions": {"turns": 2}}, 1)]
+)
+def test_a_result_says_whether_the_workload_gives_prefixes(workload: dict[str, Any], known: int) -> None:
+    config = SimulationConfig(
+        hardware={"gpu": "H100-SXM"},
+        model={"name": "Llama3-8B"},
+        serving={"prefix_caching": True},
+        workload={
+            "arrivals": {"kind": "all_at_once"},
+            "prompt_tokens": 64,
+            "output_tokens": 8,
+            "num_requests": 8,
+            **workload,
+        },
+    )
+    result = simulate(config)
+    assert result.metrics["prefixes_known"] == known
+    assert ("the workload gives no prefixes" in " ".join(summary_text(result).split())) == (not known)
+    assert json.loads(json.dumps(result.as_dict(), allow_nan=False))["metrics"]["prefixes_known"] == known

@@ -55,6 +55,39 @@ def test_a_step_is_as_large_as_the_engine_makes_it_on_a_gpu(
 
 
 @pytest.mark.parametrize(
+    ("gpu", "release", "sequences"),
+    [
+        ("H100", None, 1024),
+        ("H200", None, 1024),
+        ("GH200-96GB", None, 1024),
+        ("A100", None, 384),
+        ("A100-PCIE", None, 384),
+        ("B200", None, 128),
+        ("L40S", None, 128),
+        ("H100", "0.9.2", 512),
+        ("H200", "0.9.2", 128),
+        ("A100", "0.6.0", 256),
+        ("H100", "0.5.3", 128),
+        ("A100", "0.2.0", 128),
+    ],
+)
+def test_lmdeploy_sets_its_batch_by_the_name_of_the_gpu_and_the_release(
+    gpu: str, release: str | None, sequences: int
+) -> None:
+    assert job(gpu, engine="lmdeploy", engine_release=release).settings.max_num_seqs == sequences
+
+
+def test_a_default_for_some_gpus_says_for_which() -> None:
+    used = job("A100", engine="lmdeploy").settings.used
+    assert used["max_num_seqs"].source == "default of lmdeploy 0.10 (from 0.10 on, GPUs A100, A800)"
+
+
+@pytest.mark.parametrize(("release", "sequences"), [("0.11", 256), ("0.13", 256), ("0.14", 2048), (None, 2048)])
+def test_the_batch_of_compiled_engines_grew_with_release_0_14(release: str | None, sequences: int) -> None:
+    assert job(engine="tensorrt-llm-cpp", engine_release=release).settings.max_num_seqs == sequences
+
+
+@pytest.mark.parametrize(
     ("release", "reserves", "beside", "share"),
     [("0.9.2", False, False, 0.9), ("0.14", False, True, 0.9), (None, True, True, 0.92)],
 )

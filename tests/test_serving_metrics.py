@@ -50,6 +50,7 @@ EXPECTED = {
     "mean_batch_size": 2.0,
     "in_flight": 1,
     "in_flight_output_tokens": 0,
+    "prefixes_known": 0,
     "prefix_cache_queries": 100,
     "prefix_cache_hits": 25,
     # From 0 s on, arrivals are a second apart, and each request ends in the second of its arrival.

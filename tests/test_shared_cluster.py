@@ -76,7 +76,7 @@ def test_jobs_that_meet_because_others_take_longer_are_on_the_links_too(monkeypa
     alone_s = simulate(cluster(first, scheduling={"placement": "spread"})).metrics["makespan_s"]
     jobs = [first, second, {**TWO[0], "name": "late", "gpus": 8, "arrival": f"{1.01 * alone_s} s"}]
     found = simulate(cluster(*jobs, scheduling={"placement": "spread"}))
-    assert [set(sharing) for (sharing,) in runs[-3:]] == [set(), {0, 1}, {0, 1, 2}]
+    assert [set(sharing) for sharing, *_ in runs[-3:]] == [set(), {0, 1}, {0, 1, 2}]
     high = iterations(simulate(cluster(*jobs, scheduling={"placement": "spread"}, lod="high")))
     for name, seconds in high.items():
         assert iterations(found)[name] == pytest.approx(seconds, rel=0.03)

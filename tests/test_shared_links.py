@@ -9,6 +9,7 @@ from comparison_toys import contended, jobs
 
 import simsys.simulation
 from simsys.config.experiment import SimulationConfig
+from simsys.executors import Executor, OnLinksDetail
 from simsys.executors.meets import Meets
 from simsys.metrics.result import RunResult
 from simsys.simulation import NONE_MET, simulate
@@ -72,6 +73,19 @@ SHARED = [
 def test_groups_that_share_a_network_card_take_as_long_as_at_high(strategy: dict[str, Any]) -> None:
     found, high = training(strategy), training(strategy, lod="high")
     assert found.metrics["mean_iteration_s"] == pytest.approx(high.metrics["mean_iteration_s"], rel=0.01)
+
+
+@pytest.mark.parametrize("strategy", SHARED, ids=str)
+def test_blocks_carried_out_at_once_take_as_long_as_their_operations(
+    strategy: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if collectives beside them take a share of the GPU."""
+    found = training(strategy, occupy_links=True)
+    assert any("of a GPU from computations beside them" in text for text in found.assumptions)
+    monkeypatch.setattr(OnLinksDetail, "carry_out", Executor.carry_out)
+    expected = training(strategy, occupy_links=True)
+    for name in ("mean_iteration_s", "gpu_utilization"):
+        assert found.metrics[name] == pytest.approx(expected.metrics[name], rel=1e-9)
 
 
 PIPELINES = [
@@ -170,7 +184,7 @@ def pipelines(
                 "workload": {
                     "arrivals": {"kind": "poisson", "rate": rate},
                     "prompt_tokens": 1000,
-                    "output_tokens": 30,
+                    "output_tokens": 8,
                     "num_requests": 24,
                 },
                 "simulation": simulation,

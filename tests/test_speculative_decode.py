@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frameworks.llm_decode import LLMDecode
-from frameworks.speculative_decode import SpeculativeDecode
+from frameworks.speculative_decode import UNIT, SpeculativeDecode
 from simsys.model.batch import Batch
-from simsys.model.speculation import Speculation
+from simsys.model.speculation import Draws, Speculation
 from simsys.serving.kv_cache import PagedKVCache
 from simsys.serving.requests import RequestTable
 from simsys.serving.sequences import Sequences
@@ -18,11 +18,11 @@ from simsys.serving.sequences import Sequences
 BLOCK = 4
 
 
-def phase(requests: list[tuple[int, int]], speculation: Speculation | None) -> SpeculativeDecode:
+def phase(requests: list[tuple[int, int]], speculation: Speculation | None, seed: int = 0) -> SpeculativeDecode:
     """Requests (prompt and output tokens) whose prompts are done and have yielded a token."""
     table = RequestTable([0.0] * len(requests), *(list(column) for column in zip(*requests, strict=True)))
     sequences, kv = Sequences(table), PagedKVCache(100_000, BLOCK)
-    decode = SpeculativeDecode(sequences, kv, speculation)
+    decode = SpeculativeDecode(sequences, kv, speculation, seed)
     for request, (prompt, output) in enumerate(requests):
         assert kv.grow(request, prompt)
         sequences.computed_tokens[request], sequences.generated_tokens[request] = prompt, 1
@@ -55,8 +55,8 @@ def test_the_tokens_of_a_step_are_drawn_with_the_expected_mean_and_variance(draf
 
 
 def test_what_is_accepted_depends_on_the_request_and_its_answer_so_far_and_the_seed() -> None:
-    alone, among, other = (phase([(10, 200)] * count, Speculation(3, 0.6)) for count in (1, 5, 5))
-    other.draws = Speculation(3, 0.6).draws(seed=1)
+    alone, among = (phase([(10, 200)] * count, Speculation(3, 0.6)) for count in (1, 5))
+    other = phase([(10, 200)] * 5, Speculation(3, 0.6), seed=1)
     for _ in range(3):
         among.finish()
     among.remove(0)  # preempted, and back when its cache is computed again
@@ -74,6 +74,7 @@ lengths = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 60)), min_size=1
 
 @given(lengths)
 def test_without_a_draft_it_decodes_as_the_plain_phase(requests: list[tuple[int, int]]) -> None:
+    """But for the block of each sequence that drafts may need."""
     decode = phase(requests, None)
     plain = LLMDecode(phase(requests, None).sequences, PagedKVCache(100_000, BLOCK))
     for request, (prompt, output) in enumerate(requests):
@@ -82,37 +83,65 @@ def test_without_a_draft_it_decodes_as_the_plain_phase(requests: list[tuple[int,
             plain.add(request)
     while plain.size:
         assert decode.beside(Batch()) == plain.beside(Batch())
-        assert decode.missing_blocks() == plain.missing_blocks()
-        assert sorted(decode.finish()) == sorted(plain.finish())
-        assert decode.kv.free_blocks == plain.kv.free_blocks
+        assert decode.growth() == plain.growth()
+        steps = min(decode.steps_left(), 1 + plain.step % 3)
+        assert sorted(decode.finish(steps)) == sorted(plain.finish(steps))
+        assert plain.kv.free_blocks - 2 * plain.size <= decode.kv.free_blocks <= plain.kv.free_blocks
     assert not decode.size
+    assert decode.kv.free_blocks == plain.kv.free_blocks
 
 
-@given(lengths, st.integers(1, 6), st.floats(0, 1), st.integers(0, 20))
+@given(lengths, st.integers(1, 6), st.floats(0, 1), st.integers(0, 20), st.integers(1, 4))
 def test_all_tokens_are_made_and_all_blocks_come_back(
-    requests: list[tuple[int, int]], drafted: int, rate: float, preempt_at: int
+    requests: list[tuple[int, int]], drafted: int, rate: float, preempt_at: int, longest: int
 ) -> None:
     decode = phase(requests, Speculation(drafted, rate))
-    kv, step = decode.kv, 0
+    kv, turn = decode.kv, 0
     while decode.size:
         batch = decode.beside(Batch())
         assert batch.tokens == decode.size * (drafted + 1)
-        before, missing = kv.free_blocks, decode.missing_blocks()
-        held = {
-            request: decode.sequences.computed_tokens[request] + decode.decoded[request] for request in decode.decoded
-        }
-        assert batch.decode_context_tokens == sum(held.values()) + batch.tokens
-        if step == preempt_at:
-            victim = next(iter(decode.decoded))
+        assert batch.decode_context_tokens == pytest.approx(decode.cached_tokens + batch.tokens)
+        if turn == preempt_at:
+            victim, before = next(iter(decode.joined)), kv.free_blocks
             decode.remove(victim)
             assert kv.free_blocks > before
             assert decode.sequences.generated_tokens[victim] < requests[victim][1]
         else:
-            ended = decode.finish()
-            given_back = sum(kv.blocks_for(sum(requests[request]) - 1) for request in ended)
-            assert kv.free_blocks == before - missing + given_back
-            for request in ended:
+            for request in decode.finish(min(longest, decode.steps_left())):
                 assert decode.sequences.generated_tokens[request] == requests[request][1]
-        step += 1
+        needed = sum(kv.blocks_for(requests[request][0] + step(decode, request)) for request in decode.joined)
+        prompts = sum(kv.blocks_for(prompt) for prompt, output in requests if output == 1)
+        assert needed <= kv.num_blocks - prompts - kv.free_blocks + len(decode.joined)
+        turn += 1
     only_prompts = sum(kv.blocks_for(prompt) for prompt, output in requests if output == 1)
     assert kv.free_blocks == kv.num_blocks - only_prompts
+    assert decode.cached_tokens == decode.units_per_step == decode.grown_units == decode.taken_blocks == 0
+
+
+def step(decode: SpeculativeDecode, request: int) -> int:
+    """Tokens of a sequence since it joined."""
+    joined, units, _ = decode.joined[request]
+    return units * (decode.step - joined) // UNIT
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=30), st.integers(0, 60), st.integers(1, 200))
+def test_steps_and_tokens_are_those_of_a_walk_along_the_draws(numbers: list[int], place: int, tokens: int) -> None:
+    draws, found, steps = Draws(numbers), 0, 0
+    while found < tokens:
+        assert draws.tokens(place, steps) == found
+        found += numbers[(place + found) % len(numbers)]
+        steps += 1
+    assert draws.steps(place, tokens) == steps
+
+
+@given(lengths, st.integers(1, 6), st.floats(0, 1), st.data())
+def test_it_does_not_matter_where_runs_are_cut(
+    requests: list[tuple[int, int]], drafted: int, rate: float, data: st.DataObject
+) -> None:
+    stepped, run = (phase(requests, Speculation(drafted, rate)) for _ in range(2))
+    while run.size:
+        steps = data.draw(st.integers(1, run.steps_left()))
+        ended = run.finish(steps)
+        assert [each for _ in range(steps) for each in stepped.finish()] == ended
+        assert stepped.beside(Batch()) == run.beside(Batch())
+        assert stepped.kv.free_blocks == run.kv.free_blocks

@@ -237,8 +237,13 @@ FIGURES: dict[str, tuple[dict[str, Any], str]] = {
         "load backlogged: requests wait longer than they are served",
     ),
     "a prefix cache": (
-        {"prefix_cache_queries": 2000, "prefix_cache_hits": 500},
+        {"prefixes_known": 1, "prefix_cache_queries": 2000, "prefix_cache_hits": 500},
         "prefix cache 25.0 % of 2,000 prompt tokens found",
+    ),
+    "a prefix cache that no request can share": (
+        {"prefixes_known": 0, "prefix_cache_queries": 2000, "prefix_cache_hits": 0},
+        "prefix cache on, but the workload gives no prefixes (prefixes, sessions, hash_ids in a trace), so it finds "
+        "nothing",
     ),
     "targets": (
         {

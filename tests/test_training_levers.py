@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-import simsys.check.effects
 from simsys.build.job import build_job
 from simsys.build.training import TrainingJob
-from simsys.check import check_config
 from simsys.check.effects import Stopwatch, lever_effects
 from simsys.check.findings import Lever
-from simsys.check.levers import changed, lever_text, memory_problem
+from simsys.check.levers import lever_text, memory_problem
+from simsys.check.scenario import trials_of
 from simsys.check.training_levers import (
     KINDS,
     MAX_MICRO_BATCHES,
@@ -187,23 +186,20 @@ def variants(name: str) -> list[tuple[Lever, TrainingJob]]:
     return [*single_levers(job), *lever_pairs(job)]
 
 
-@pytest.fixture
-def untimed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Advice costs no simulations here, where nobody looks at how long a lever makes iterations."""
-    monkeypatch.setattr(simsys.check.effects, "iteration_seconds", lambda job: 1.0)
+def problems(config: SimulationConfig, lever: Lever) -> set[str]:
+    """What a check finds wrong with a scenario that has a lever's settings, without advice."""
+    found = trials_of(config).problems(lever)
+    assert found is not None
+    return {message for _, message in found}
 
 
-@pytest.mark.usefixtures("untimed")
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_what_is_said_to_fit_passes_the_check_and_what_does_not_suffice_is_infeasible_but_not_wrong(name: str) -> None:
     found = variants(name)
     assert any(not memory_problem(job) for _, job in found)
     for lever, job in found if THOROUGH else found[::3]:
         problem = memory_problem(job)
-        problems = check_config(changed(SCENARIOS[name], lever))
-        assert [each.message.partition(";")[0] for each in problems] == ([problem] if problem else []), lever_text(
-            lever
-        )
+        assert problems(SCENARIOS[name], lever) == ({problem} if problem else set()), lever_text(lever)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -213,7 +209,6 @@ def test_the_global_batch_stays(name: str) -> None:
         assert job.global_batch_size == samples, lever_text(lever)
 
 
-@pytest.mark.usefixtures("untimed")
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_of_each_kind_there_is_at_most_one_and_of_it_the_mildest_that_fits(name: str) -> None:
     job = build_job(SCENARIOS[name])
@@ -223,7 +218,7 @@ def test_of_each_kind_there_is_at_most_one_and_of_it_the_mildest_that_fits(name:
         assert len(own) <= 1
         for lever in own:
             milder = list(kind(job))[: list(kind(job)).index(lever)]
-            fitting = [other for other in milder if check_config(changed(job.config, other)) == []]
+            fitting = [other for other in milder if problems(job.config, other) == set()]
             assert fitting == []
 
 

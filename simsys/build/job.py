@@ -10,6 +10,7 @@ from simsys.build.model import build_model
 from simsys.build.serving import ServingJob, serving_job
 from simsys.build.training import TrainingJob, training_job
 from simsys.config.experiment import JobConfig, SimulationConfig
+from simsys.executors import costed_model
 from simsys.model.model import Model
 
 Job: TypeAlias = TrainingJob | ServingJob
@@ -21,6 +22,7 @@ def job_of(config: SimulationConfig, cluster: Cluster, model: Model) -> Job:
     Raises:
         SimsysError: If they do not fit together.
     """
+    model = costed_model(model, config.simulation.lod)
     return (training_job if config.training is not None else serving_job)(config, cluster, model)
 
 

@@ -167,6 +167,11 @@ def defaults_text(settings: ResolvedServing) -> list[str]:
     return [f"{who}: {', '.join(values)}" for who, values in found.items()]
 
 
+def defaults_dict(settings: ResolvedServing) -> dict[str, dict[str, Any]]:
+    """What the engine sets and where that comes from, by setting, ready for JSON."""
+    return {name: {"value": default.value, "from": default.source} for name, default in settings.used.items()}
+
+
 def _shown(value: Any) -> str:
     """As it would be written in YAML."""
     return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)

@@ -24,6 +24,7 @@ from simsys.collectives.choose import OWN_KERNELS, Choose, named, with_own_all_r
 from simsys.config.experiment import ModelConfig, SimulationConfig
 from simsys.config.hardware import load_engine
 from simsys.errors import Problem, UsageError
+from simsys.executors import costed_model
 from simsys.executors.base import ExecutionModel, Executor
 from simsys.framework import FRAMEWORKS, DecodePhase, PrefillPhase, Scheduler
 from simsys.metrics.collector import ServingMetrics
@@ -264,7 +265,7 @@ def serving_job(config: SimulationConfig, cluster: Cluster, model: Model) -> Ser
     drafted = settings.speculative
     draft: Model | None = None
     if drafted is not None and drafted.draft_model:
-        draft = build_model(ModelConfig(name=drafted.draft_model), config.folder)
+        draft = costed_model(build_model(ModelConfig(name=drafted.draft_model), config.folder), config.simulation.lod)
     elif drafted is not None and drafted.draft_layers:
         draft = own_layers(model, drafted.draft_layers)
     return ServingJob(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from simpy.events import Event
@@ -35,7 +35,7 @@ from simsys.parallel.activations import Recompute
 from simsys.parallel.layout import Layout
 from simsys.parallel.memory import checkpoint_bytes
 from simsys.parallel.plan import TrainingPlan
-from simsys.parallel.roles import Roles, alone, one_group, roles_of, varied_roles
+from simsys.parallel.roles import Roles, alone, numbered, one_group, roles_of, varied_roles
 from simsys.parallel.training import model_flop, recomputed_flop
 from simsys.platform.device_spec import DeviceSpec
 from simsys.rank import Rank
@@ -50,10 +50,11 @@ class TrainingJob(TrainingSetup):
     """A training scenario that can be measured and started.
 
     Args:
-        apart: Whether every rank runs a process, also where ranks work alike.
+        told_apart: For each rank a number; ranks with different ones have processes of their own, also where they work
+            alike. None are told apart for that if it is empty.
     """
 
-    apart: bool = False
+    told_apart: tuple[int, ...] = ()
 
     @cached_property
     def memory_by_stage(self) -> list[dict[str, int]]:
@@ -88,7 +89,7 @@ class TrainingJob(TrainingSetup):
         phases, samples = self.phases, [phase.samples * self.layout.data for phase in self.phases]
         return TrainingMetrics(
             0,
-            stages={role[0]: self.layout.coordinates(role[0])["pipeline"] for role in self.roles()},
+            stages={rank: self.layout.coordinates(rank)["pipeline"] for rank in self._observed()},
             samples=[(phase.iterations, each) for phase, each in zip(phases, samples, strict=True)],
             samples_per_iteration=mean_over_iterations(phases, samples),
             tokens_per_sample=self.sequence_length,
@@ -141,17 +142,26 @@ class TrainingJob(TrainingSetup):
 
     def roles(self) -> Roles:
         """Ranks that work alike; where hardware differs, of a module of the user's own every rank works for itself."""
-        if self.apart:
+        if len(set(self.told_apart)) == self.layout.world_size:
             return alone(self.layout)
         cluster, varies, runs = self.cluster, self.config.hardware.jitter is not None, self._runs()
         together = one_group(self.layout, runs)
         kinds = cluster.kinds(links=not together)  # they are the same for all who communicate together
+        if self.told_apart:
+            kinds = numbered(list(zip(kinds, self.told_apart, strict=True)))
         if self.settings.data_parallel is not None and (varies or len(set(kinds)) > 1 or cluster.nodes):
             return alone(self.layout)
         if varies:  # what is slower at first may be faster when a slowdown ends
             changing = [-1 - gpu if gpu in cluster.speeds else kind for gpu, kind in enumerate(kinds)]
             return varied_roles(self.layout, changing, runs)
         return roles_of(self.layout, kinds, runs, cluster.nodes)
+
+    def _observed(self) -> list[int]:
+        """One rank of every role, however many ranks of a role are told apart."""
+        leaders = [role[0] for role in self.roles()]
+        if not self.told_apart:
+            return leaders
+        return [min(set(role).intersection(leaders)) for role in replace(self, told_apart=()).roles()]
 
     def _runs(self) -> tuple[int, ...]:
         """Sizes of the runs of ranks among which model states are divided."""

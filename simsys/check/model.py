@@ -6,10 +6,11 @@ from functools import partial
 
 from simsys.build.model import build_model
 from simsys.build.training import not_trainable
-from simsys.check.findings import Findings
+from simsys.check.findings import Findings, Suggestion
 from simsys.config.document import KeyPath
 from simsys.config.experiment import ModelConfig, SimulationConfig
 from simsys.errors import ConfigError, UsageError
+from simsys.executors import costed_model
 from simsys.model.custom import build_custom, layer_from_mapping
 from simsys.model.model import Model
 
@@ -33,6 +34,11 @@ def check_model(config: SimulationConfig, found: Findings) -> Model | None:
     model = _build(config, found)
     if model is None:
         return None
+    try:
+        costed_model(model, config.simulation.lod)
+    except UsageError as error:
+        suggestion = Suggestion([[{"simulation.lod": "medium"}]], "write {}")
+        found.error(("simulation", "lod"), str(error), suggestion=suggestion)
     if config.serving is not None:
         _check_serving(config, model, found)
     else:
@@ -92,6 +98,10 @@ def _check_unused_sizes(settings: ModelConfig, found: Findings) -> None:
 def _check_serving(config: SimulationConfig, model: Model, found: Findings) -> None:
     settings, place = config.serving, source_path(config.model)
     assert settings is not None
+    if not model.caches and not model.layered and model.family == "decoder":
+        message = f"the model DB says nothing about the KV cache of {model.name}"
+        found.error(place, f"{message}; add decode.kv_bytes_per_context_token to its aggregated_ops")
+        return
     if not model.caches:
         what = WITHOUT_CACHE.get(model.family, "is no language model")
         found.error(

@@ -12,6 +12,7 @@ from simsys.check.parallelism import split_problem
 from simsys.config.engine_schema import EngineProfile
 from simsys.config.experiment import ModelConfig, SimulationConfig
 from simsys.config.serving import ServingConfig
+from simsys.executors import costed_model
 from simsys.model.model import Model
 from simsys.model.precision import half_of
 from simsys.platform.device_spec import DeviceSpec
@@ -122,7 +123,8 @@ def _check_speculation(config: SimulationConfig, model: Model | None, found: Fin
     if given.draft_model is None:
         return
     name = given.draft_model
-    draft = found.attempt(DRAFT, lambda: build_model(ModelConfig(name=name), config.folder))
+    lod = config.simulation.lod
+    draft = found.attempt(DRAFT, lambda: costed_model(build_model(ModelConfig(name=name), config.folder), lod))
     if draft is None:
         return
     problem = split_problem(draft, tensor) if tensor > 1 else ""

@@ -26,6 +26,10 @@ def release_key(release: str) -> tuple[int, ...]:
     return tuple(map(int, release.split(".")))
 
 
+NameParts = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)]
+"""Parts of names; a name that contains one of them, in any case, is meant."""
+
+
 class Case(FrozenModel, Generic[T]):
     """One value of a default, and when it counts: where all that is given holds.
 
@@ -33,6 +37,7 @@ class Case(FrozenModel, Generic[T]):
         value: The value.
         since: The first release that has it.
         min_memory: The least memory of a GPU.
+        only_gpus: Parts of names of the GPUs for which alone it counts.
         except_gpus: Parts of names of GPUs for which it does not count.
         context_above: Tokens that the longest context exceeds.
         or_context: Whether the longest context counts in its place if that is more.
@@ -41,7 +46,8 @@ class Case(FrozenModel, Generic[T]):
     value: T
     since: Release | None = None
     min_memory: Bytes | None = None
-    except_gpus: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)] | None = None
+    only_gpus: NameParts | None = None
+    except_gpus: NameParts | None = None
     context_above: Count | None = None
     or_context: bool = False
 
@@ -57,7 +63,8 @@ class Case(FrozenModel, Generic[T]):
         return not (
             (self.since is not None and release_key(release) < release_key(self.since))
             or (self.min_memory is not None and memory_bytes < self.min_memory)
-            or any(part.casefold() in gpu.casefold() for part in self.except_gpus or ())
+            or (self.only_gpus is not None and not _named(gpu, self.only_gpus))
+            or (self.except_gpus is not None and _named(gpu, self.except_gpus))
             or (self.context_above is not None and context_tokens <= self.context_above)
         )
 
@@ -69,6 +76,8 @@ class Case(FrozenModel, Generic[T]):
     def _conditions(self) -> Iterator[str]:
         if self.since is not None:
             yield f"from {self.since} on"
+        if self.only_gpus is not None:
+            yield f"GPUs {', '.join(self.only_gpus)}"
         if self.min_memory is not None:
             but = f" but {', '.join(self.except_gpus)}" if self.except_gpus else ""
             yield f"GPUs of {self.min_memory / 2**30:.4g} GiB or more{but}"
@@ -76,6 +85,10 @@ class Case(FrozenModel, Generic[T]):
             yield f"GPUs but {', '.join(self.except_gpus)}"
         if self.context_above is not None:
             yield f"contexts above {self.context_above} tokens"
+
+
+def _named(gpu: str, parts: tuple[str, ...]) -> bool:
+    return any(part.casefold() in gpu.casefold() for part in parts)
 
 
 def _cases(given: Any) -> Any:

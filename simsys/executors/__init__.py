@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from enum import Enum
 
+from simsys.errors import UsageError
 from simsys.executors.base import Executor
 from simsys.executors.high import HighDetail
 from simsys.executors.medium import MediumDetail
 from simsys.executors.mixed import AnalyticalCollectives, BothAbstractions, MacroOperations
 from simsys.executors.occupying import OccupyingDetail
 from simsys.executors.on_links import OnLinksDetail
+from simsys.model.model import Model
 
 LEVELS: dict[str, type[Executor]] = {"high": HighDetail, "medium": MediumDetail}
 """The only place where a level of detail has a name."""
@@ -48,6 +50,21 @@ def executor_class(lod: str, links: Links = Links.IDLE) -> type[Executor]:
     return _MEDIUM[links] if lod == "medium" else LEVELS[lod]
 
 
+def costed_model(model: Model, lod: str) -> Model:
+    """The model with the amounts that a level of detail, or a mixture, costs.
+
+    Raises:
+        UsageError: Nothing but the macro operations of the model is known, and the level needs its layers.
+    """
+    if executor_class(lod).aggregates:
+        return model.aggregated
+    if not model.layered:
+        raise UsageError(
+            f"of {model.name}, the model DB has aggregated_ops alone; {lod} detail needs its layers, medium does not"
+        )
+    return model
+
+
 __all__ = [
     "LEVELS",
     "MIXTURES",
@@ -60,5 +77,6 @@ __all__ = [
     "MediumDetail",
     "OccupyingDetail",
     "OnLinksDetail",
+    "costed_model",
     "executor_class",
 ]

@@ -15,6 +15,8 @@ class ComputeAhead(Executor):
     §10). Since the GPU is a FIFO server that nobody else uses, this changes no time.
     """
 
+    aggregates = True
+
     def compute(self, op: Compute) -> Event:
         """Advance the rank's GPU; the event has already happened."""
         device = self.platform.devices[op.rank]

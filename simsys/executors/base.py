@@ -46,7 +46,7 @@ from simsys.parallel.passes import ForwardPass
 from simsys.platform.collisions import Collision
 from simsys.platform.part import Hardware
 from simsys.probes import Probes
-from simsys.starter import Stepper
+from simsys.starter import Drafting, Stepper
 
 
 @dataclass(frozen=True)
@@ -102,6 +102,7 @@ class Executor(Clocks, ABC):
             stands_for.setdefault(stand_in, []).append(rank)
         self.conditions = Conditions(platform, model.per_layer_s, model.launches.per_layer_s, model.jitter, stands_for)
         self._communicators: dict[Group, Communicator] = {}
+        self._shares: dict[Collective, float] = {}
         self._streams: dict[tuple[int, Group], Stream] = {}
         self._hosts = Hosts(platform, self.probes)
         self._processes = Processes(self.env)
@@ -126,6 +127,9 @@ class Executor(Clocks, ABC):
             Program: self.program,
         }
 
+    aggregates: ClassVar[bool] = False
+    """Whether operators cost what the macro operations of a model say (`Model.aggregated`), or what its layers say."""
+
     may_repeat: ClassVar[bool] = False
     """Whether identical training iterations may be told instead of simulated."""
 
@@ -145,8 +149,11 @@ class Executor(Clocks, ABC):
         the collective is what is waited for. T is the time of the group alone on idle links.
         """
         if self.model.communication_share:
-            seconds = self.communicator(op.group).plan(op.kind, op.nbytes).seconds(op.nbytes)
-            self.platform.devices[op.rank].lost_s += self.model.communication_share * seconds
+            lost_s = self._shares.get(op)
+            if lost_s is None:
+                seconds = self.communicator(op.group).plan(op.kind, op.nbytes).seconds(op.nbytes)
+                lost_s = self._shares[op] = self.model.communication_share * seconds
+            self.platform.devices[op.rank].lost_s += lost_s
 
     @staticmethod
     @abstractmethod
@@ -193,6 +200,10 @@ class Executor(Clocks, ABC):
         """
         return Passes(self, rank, forward, done, beside=self.model.async_scheduling)
 
+    def drafting(self, team: Group, drafting: Drafting, forward: PassOn, done: Callable[[int], None]) -> Stepper:
+        """What carries out steps of a team that drafts tokens and verifies them: one after another."""
+        return self.passes(team.ranks[0], forward, done)
+
     def pipeline(
         self,
         stages: Sequence[tuple[Group, ForwardPass]],
@@ -223,7 +234,7 @@ class Executor(Clocks, ABC):
             for change in each.takes:
                 self.start(change)
             self.synchronize(op.rank)
-            yield from self._carry_out(each)
+            yield from self.carry_out(each)
             for given in each.gives:
                 self.start(given)
             if each.send is not None:
@@ -231,7 +242,8 @@ class Executor(Clocks, ABC):
                 if each.waits:
                     yield sent
 
-    def _carry_out(self, each: Pass) -> Generator[Event, Any, None]:
+    def carry_out(self, each: Pass) -> Generator[Event, Any, None]:
+        """Run the operations of a pass in turn, without its messages and memory."""
         for operation in each.run:
             yield self.start(operation)
 

@@ -16,7 +16,6 @@ from simsys.collectives.choose import Choose, best
 from simsys.collectives.plan import Plan
 from simsys.executors.group_links import GroupLinks
 from simsys.executors.images import Images
-from simsys.executors.joined_steps import joined
 from simsys.executors.meeting import Meetings, Part, Turn
 from simsys.executors.meets import Meets
 from simsys.executors.mirrors import AnyNetwork, in_lockstep, interfering, shifted
@@ -67,7 +66,7 @@ class Communicator:
         choose: Says which algorithms and protocols are worth comparing.
         env: The environment.
         images: Finds groups that do the same, which share links and whose bytes are counted.
-        joined: Whether equal steps that follow one another are carried out as one (`simsys.executors.joined_steps`).
+        joined: Whether equal steps that follow one another may be carried out as one (`Network.schedule`).
     """
 
     def __init__(
@@ -211,8 +210,7 @@ class Communicator:
 
     def _schedule(self, steps: Sequence[LockStep], shifts: Sequence[int]) -> Schedule[Any]:
         """The steps of some mirrors on the links."""
-        steps = _mirrored(steps, shifts)
-        return self._network.schedule(joined(self._network, steps) if self._joined else steps)
+        return self._network.schedule(_mirrored(steps, shifts), joined=self._joined)
 
     def _counting(
         self, kind: CollectiveKind, nbytes: float, start: Callable[[Callback], None]

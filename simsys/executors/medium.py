@@ -16,6 +16,7 @@ from simsys.executors.iterations.memory_use import MemoryUse, memory_use
 from simsys.executors.iterations.pass_times import PassTimes
 from simsys.executors.iterations.programs import Course, Messages, Outcome, ProgramMeeting, StuckError, longest_paths
 from simsys.executors.steps.closed_form import ClosedFormRuns
+from simsys.executors.steps.drafting import DraftingRuns
 from simsys.executors.steps.passes import PassOn
 from simsys.executors.steps.pipeline_cost import Channels, Stages
 from simsys.executors.steps.pipeline_jump import Pipeline, PipelineJump
@@ -27,7 +28,7 @@ from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
 from simsys.platform.device import Device
 from simsys.platform.environment import At
-from simsys.starter import Stepper
+from simsys.starter import Drafting, Stepper
 
 MOST_UNDER_WAY = 1 << 16
 """Of serving passes, far more than all replicas have under way at a time."""
@@ -42,6 +43,7 @@ class MediumDetail(ComputeAhead, ClosedForms):
         super().__init__(*args, **kwargs)
         self._programs: dict[Group, ProgramMeeting] = {}
         self._times_of: dict[Pass, PassTimes] = {}
+        self._told: dict[tuple[int, str], Compute] = {}
         self._uses: dict[int, tuple[object, MemoryUse]] = {}  # by identity of the passes, which it holds
         self._meets: dict[int, tuple[object, bool]] = {}  # likewise
         self._pipelines: dict[int, Pipeline] = {}  # by rank
@@ -114,6 +116,12 @@ class MediumDetail(ComputeAhead, ClosedForms):
     def _jump(self, team: Group) -> type[ClosedFormRuns]:
         """What carries out a team's runs of steps."""
         return ClosedFormRuns
+
+    def drafting(self, team: Group, drafting: Drafting, forward: PassOn, done: Callable[[int], None]) -> Stepper:
+        """A run of steps as one event, if the hardware stays as it is."""
+        if self.conditions.iterations_vary or self.platform.next_change_s(0.0) < math.inf:
+            return super().drafting(team, drafting, forward, done)
+        return DraftingRuns(self, team, drafting, done, self.tally, 1 if self.model.stepping else sys.maxsize)
 
     def pipeline(
         self,
@@ -284,7 +292,10 @@ class MediumDetail(ComputeAhead, ClosedForms):
         What of the communication is hidden ends with the computation.
         """
         now_s = computed_s = start_s + times.compute_s
-        told: list[tuple[Operation, float, float]] = [(Compute(rank, Work(), name), start_s, computed_s)]
+        compute = self._told.get((rank, name))
+        if compute is None:
+            compute = self._told[rank, name] = Compute(rank, Work(), name)
+        told: list[tuple[Operation, float, float]] = [(compute, start_s, computed_s)]
         for each in times.exchanges.values():
             if each.beside_s:
                 told.append((each.op, computed_s - each.beside_s, computed_s))

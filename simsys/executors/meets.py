@@ -8,12 +8,12 @@ and for how long those that share links are under way together.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from simsys.executors.mirrors import AnyNetwork, shifted
-from simsys.executors.uses import FULL, Delays, Needs, Sent, Use, Window, lost_speeds, together_s, too_many
+from simsys.executors.uses import Delays, Needs, Sent, Use, Window, fair_level, lost_speeds, together_s, too_many
 from simsys.platform.network import Pairs
 from simsys.sums import ordered_sum
 
@@ -30,17 +30,20 @@ class Meets:
     """
 
     def __init__(self, network: AnyNetwork, now: Callable[[], float]) -> None:
-        self._network, self._now = network, now
+        self.network, self._now = network, now
         self.in_turn = network.in_turn
         """Whether links serve transfers in turn. Then who waits for whom depends on the very moments, so all that is
         lost is taken to be waited for, by all."""
         self._notes = 0
-        self._users: dict[int, list[Use]] = {}
+        self.uses: list[Use] = []
+        """Whatever transfers there are, whether they were under way or not."""
+        self.users: dict[int, list[Use]] = {}
+        """By link, who uses it."""
         self.busy_s = 0.0
         """Time that transfers have taken, added up."""
         self._delays = Delays()
-        self.noted_s = 0.0
-        """Until when transfers have been noted."""
+        self._first_s = math.inf
+        self._last_s = 0.0
         self.out_of_step: Use | None = None
         """Transfers of which mirrors would not go on in step."""
         self.pairs: dict[tuple[str, str], float] = {}
@@ -51,6 +54,11 @@ class Meets:
     def together_s(self) -> float:
         """How much later a rank is because transfers lose time to each other that it waits for; the most of any."""
         return self._delays.most_s
+
+    @property
+    def noted_s(self) -> float:
+        """For how long transfers have been noted, from the beginning of the first to the end of the last."""
+        return max(0.0, self._last_s - self._first_s)
 
     def use(
         self,
@@ -72,25 +80,32 @@ class Meets:
             waits: The simulated rank that waits for them; none if several do.
             splits: Whether mirrors fall out of step.
         """
-        needs, shares = self._needs_of_steps([(shifted(pairs, shifts), sent) for pairs, sent in steps])
-        made = Use(name, needs, shares, user, None if self.in_turn else waits, splits, len(shifts))
-        for other in dict.fromkeys(other for link in made.needs for other in self._users.get(link, ())):
+        steps = list(steps)
+        needs, shares = self.needs_of_steps([(shifted(pairs, shifts), sent) for pairs, sent in steps])
+        made = Use(name, needs, shares, user, None if self.in_turn else waits, splits, steps, shifts)
+        self.uses.append(made)
+        for other in dict.fromkeys(other for link in made.needs for other in self.users.get(link, ())):
             mine, others = self._lost_shares(made, other)
             made.near.append((other, mine, others))
             other.near.append((made, others, mine))
         for link in made.needs:
-            self._users.setdefault(link, []).append(made)
+            self.users.setdefault(link, []).append(made)
         return made
 
-    def _needs_of_steps(self, steps: Iterable[tuple[Pairs, float]]) -> tuple[Needs, Mapping[int, float]]:
-        """What steps that follow one another need of each link, at most, and for what share of the time."""
+    def needs_of_steps(self, steps: Iterable[tuple[Pairs, float]]) -> tuple[Needs, Mapping[int, float]]:
+        """What steps that follow one another need of each link, at most, and for what share of the time.
+
+        Args:
+            steps: Source and destination of those that start together, and what share of the bytes each sends.
+        """
         most: Needs = {}
         used_s: dict[int, float] = {}
         total_s = 0.0
         for pairs, sent in steps:
-            seconds = sent / self._network.idle_path(pairs)[1]
+            slowest, needs = self.network.idle_shares(pairs)
+            seconds = sent / slowest
             total_s += seconds
-            for link, need in self.needs(pairs).items():
+            for link, need in self._counted(needs):
                 most[link] = max(need, most.get(link, 0.0))
                 used_s[link] = used_s.get(link, 0.0) + seconds
         return most, {link: seconds / total_s if total_s else 1.0 for link, seconds in used_s.items()}
@@ -100,12 +115,11 @@ class Meets:
 
         All of them start together, and those that are through wait for the slowest, as in the steps of a collective.
         """
-        network, needs = self._network, dict[int, float]()
-        _, slowest = network.idle_path(pairs)
-        for src, dst in pairs:
-            for link, share in (part for hop in network.way(src, dst) for part in hop):
-                needs[link] = needs.get(link, 0.0) + slowest * share / network.bytes_per_s(link)
-        return {link: min(1.0, need) for link, need in needs.items() if need > _IDLE or self.in_turn}
+        return dict(self._counted(self.network.idle_shares(pairs)[1]))
+
+    def _counted(self, needs: Mapping[int, float]) -> Iterator[tuple[int, float]]:
+        """Those that are not next to nothing; all where links serve in turn."""
+        return ((link, need) for link, need in needs.items() if need > _IDLE or self.in_turn)
 
     def _lost_shares(self, one: Use, other: Use) -> tuple[float, float]:
         """What shares of their time two lose to each other on the link that is worst for them.
@@ -171,9 +185,10 @@ class Meets:
             self._note(use, start_s, end_s, busy_s, sent.exposed * busy_s)
 
     def _note(self, use: Use, start_s: float, end_s: float, busy_s: float, exposed_s: float) -> None:
-        self.noted_s = max(self.noted_s, end_s)
+        self._first_s, self._last_s = min(self._first_s, start_s), max(self._last_s, end_s)
         self.busy_s += busy_s
         exposed = 1.0 if self.in_turn else min(1.0, exposed_s / busy_s) if busy_s else 0.0
+        use.exposed_s += exposed * busy_s
         if use.splits:
             self.out_of_step = use
         beside: list[Use] = []
@@ -189,7 +204,8 @@ class Meets:
 
     def _meet(self, one: Use, other: Use, waited_s: tuple[float, float]) -> None:
         if any(waited_s):
-            self._delays.add(one, other, waited_s)
+            self._delays.add(one, waited_s[0])
+            self._delays.add(other, waited_s[1])
             names = one.name, other.name
             self.pairs[names] = self.pairs.get(names, 0.0) + ordered_sum(waited_s)
             before_s = self._waited_s.get((one, other), (0.0, 0.0))
@@ -199,34 +215,30 @@ class Meets:
         """Whose transfers lose time to others, but for those that delay no rank by more than `slight_s` together."""
         found, left = set[tuple[int, ...]](), Delays()
         for (one, other), waited_s in sorted(self._waited_s.items(), key=lambda item: ordered_sum(item[1])):
-            left.add(one, other, waited_s)
+            left.add(one, waited_s[0])
+            left.add(other, waited_s[1])
             if left.most_s > slight_s:
                 found |= {one.user, other.user}
         return found
 
-    def able(self, others: Sequence[Meets] | None = None) -> set[tuple[int, ...]]:
-        """Whose transfers lose time if others are under way at the same time, whether they were so far or not.
+    def able(self, slight_s: float = 0.0) -> set[tuple[int, ...]]:
+        """Whose transfers lose time if others of the job are under way at the same time, whether they were so or not.
 
         Args:
-            others: Those of other jobs, in place of others of the same job.
-        """
-        uses = {use for users in self._users.values() for use in users}
-        if others is None:
-            return {use.user for use in uses if use.splits or use.can_lose()}
-        loads: dict[int, float] = {}
-        for other in others:
-            for link, users in other._users.items():
-                loads[link] = loads.get(link, 0.0) + max(use.needs[link] for use in users)
-        full = 0.0 if self.in_turn else FULL
-        return {
-            use.user
-            for use in uses
-            if any(link in loads and need + loads[link] > full for link, need in use.needs.items())
-        }
+            slight_s: Those that delay no rank by more together, however often they meet, are left out.
 
-    def mirrored(self, users: Collection[tuple[int, ...]]) -> bool:
-        """Whether the transfers of some users are simulated for their mirrors too."""
-        return any(use.mirrors > 1 and use.user in users for found in self._users.values() for use in found)
+        Returns:
+            The users, mirrors by their own ranks.
+        """
+        levels = {link: fair_level([use.needs[link] for use in users]) for link, users in self.users.items()}
+        found, left = {use for use in self.uses if use.splits}, Delays()
+        lost_s = {use: use.exposed_s * (0.5 if self.in_turn else use.lost_share(levels)) for use in self.uses}
+        for use in sorted(lost_s, key=lambda use: lost_s[use]):
+            left.add(use, lost_s[use])
+            if left.most_s > slight_s:
+                narrow = [link for link, need in use.needs.items() if self.in_turn or need > levels[link]]
+                found |= {use, *(other for link in narrow for other in self.users[link])}
+        return {user for use in found for _, user in use.mirrored()}
 
     def narrowest(self) -> str:
         """The link, for people, that is too narrow for those that lose most, or for mirrors; empty if none do."""
@@ -235,4 +247,4 @@ class Meets:
         if one is None or other is None:
             return ""
         both = [link for link in one.needs if link in other.needs]
-        return self._network.link_name(max(both, key=lambda link: one.needs[link] + other.needs[link]))
+        return self.network.link_name(max(both, key=lambda link: one.needs[link] + other.needs[link]))

@@ -25,7 +25,7 @@ from simsys.platform.device import Device
 from simsys.platform.environment import At, Callback
 from simsys.platform.network import Pairs
 from simsys.platform.occupancy import Footprint
-from simsys.starter import Stepper
+from simsys.starter import Drafting, Stepper
 
 SLIGHT, SLIGHT_IN_TURN = 0.02, 0.0005
 """Of the time of all who use shared links: if they lose less to each other, times are hardly in doubt. Links that
@@ -155,6 +155,10 @@ class OccupyingDetail(QueuedCollectives, MediumDetail):
     def pipelined(self, op: Pipelined) -> Event:
         """Pass by pass, since how long each takes depends on who uses its links."""
         return PipelineRun(self, op).event
+
+    def drafting(self, team: Group, drafting: Drafting, forward: PassOn, done: Callable[[int], None]) -> Stepper:
+        """Step by step."""
+        return Executor.drafting(self, team, drafting, forward, done)
 
     def pipeline(
         self,

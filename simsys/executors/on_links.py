@@ -87,10 +87,10 @@ class OnLinksDetail(CarriedTransfers, MediumDetail):
         """Run the passes one by one."""
         return Executor.program(self, op)
 
-    def _carry_out(self, each: Pass) -> Generator[Event, Any, None]:
+    def carry_out(self, each: Pass) -> Generator[Event, Any, None]:
         """What is on no links at once, if the hardware stays as it is; the rest one by one."""
         if self.conditions.iterations_vary or self.platform.next_change_s(0.0) < math.inf:
-            yield from super()._carry_out(each)
+            yield from super().carry_out(each)
             return
         found = self._divided.get(each)
         if found is None:
@@ -114,10 +114,13 @@ class OnLinksDetail(CarriedTransfers, MediumDetail):
     def _advance(self, stretch: Stretch) -> None:
         """Let a rank be at the end of a stretch, ahead of the clock."""
         rank = stretch.rank
-        device, start_s = self.platform.devices[rank], self.now(rank)
+        device, lost_s = self.platform.devices[rank], 0.0
+        if stretch.computes:
+            lost_s, device.lost_s = device.lost_s, 0.0
+        start_s = self.now(rank) + lost_s
         times = stretch.times(device.launched_s - start_s)
         device.launched_s += stretch.launching_s
-        device.busy_s += times.compute_s
+        device.busy_s += lost_s + times.compute_s
         device.free_at_s = start_s + times.seconds
         for account, nbytes in stretch.sent:
             account.nbytes += nbytes

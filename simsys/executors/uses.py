@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from simsys.platform.flow_set import Floats
+from simsys.platform.network import Pairs
 
 FULL = 1.0 + 1e-9
 """Of a link's bandwidth, but for roundings."""
@@ -42,7 +44,9 @@ class Use:
         user: The ranks of the group whose they are, or source and destination of messages.
         waits: The simulated rank that waits for them; none if several do.
         splits: Whether mirrors fall out of step with each other.
-        mirrors: How many there are, those of the simulated ranks included.
+        steps: Source and destination of those that start together, without mirrors, and what share of the bytes each
+            sends.
+        shifts: How far apart the mirrors' ranks are from the simulated ones, these (0) included.
     """
 
     name: str
@@ -51,9 +55,12 @@ class Use:
     user: tuple[int, ...] = ()
     waits: int | None = None
     splits: bool = False
-    mirrors: int = 1
+    steps: Sequence[tuple[Pairs, float]] = ()
+    shifts: Sequence[int] = (0,)
     near: list[tuple[Use, float, float]] = field(default_factory=list)
     """Others that use the same links, and what shares of their time these and the others lose there."""
+    exposed_s: float = 0.0
+    """For how long they have been waited for, added up."""
     windows: deque[Window] = field(default_factory=deque)
     """When they are under way, as far as that is not over, in order."""
 
@@ -73,11 +80,19 @@ class Use:
                 both_s, exposed_s = both_s + each_s, exposed_s + each_s * window.exposed
         return both_s, exposed_s
 
-    def can_lose(self) -> bool:
-        """Whether they lose time to others that are under way at the same time."""
-        return any(mine or others for _, mine, others in self.near) or too_many(
-            [self, *(other for other, _, _ in self.near)]
-        )
+    def lost_share(self, levels: Mapping[int, float]) -> float:
+        """What share of their time they lose at most to others.
+
+        Args:
+            levels: By link, the share that each of its users gets at most.
+        """
+        lost = [self.shares[link] * (1.0 - min(need, levels[link]) / need) for link, need in self.needs.items()]
+        return max(lost, default=0.0)
+
+    def mirrored(self) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """Every mirror: by how much its ranks are shifted, and who its user is."""
+        for shift in self.shifts:
+            yield shift, tuple([rank + shift for rank in self.user])
 
     def add(self, window: Window, now_s: float) -> None:
         """They are under way again; what is over by now is forgotten."""
@@ -110,13 +125,23 @@ class Delays:
         """The most of any rank."""
         return self._of_all_s + max(self._of_one_s.values(), default=0.0)
 
-    def add(self, one: Use, other: Use, seconds: tuple[float, float]) -> None:
-        """Two transfers take longer."""
-        for use, each_s in zip((one, other), seconds, strict=True):
-            if use.waits is None:
-                self._of_all_s += each_s
-            else:
-                self._of_one_s[use.waits] = self._of_one_s.get(use.waits, 0.0) + each_s
+    def add(self, use: Use, seconds: float) -> None:
+        """Transfers take longer."""
+        if use.waits is None:
+            self._of_all_s += seconds
+        else:
+            self._of_one_s[use.waits] = self._of_one_s.get(use.waits, 0.0) + seconds
+
+
+def fair_level(needs: Sequence[float]) -> float:
+    """What share of a link each of some transfers gets at most, if they share it fairly."""
+    left = 1.0
+    for place, need in enumerate(sorted(needs)):
+        level = left / (len(needs) - place)
+        if need > level * FULL:
+            return level
+        left -= need
+    return math.inf
 
 
 def lost_speeds(one: float, other: float) -> tuple[float, float]:

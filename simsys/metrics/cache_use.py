@@ -88,9 +88,9 @@ def _not_yet_taken(times_s: np.ndarray, cache: PagedKVCache, steps: StepLog, ran
     """By note, blocks that decoding takes in its run times the seconds from the run's begin until it takes them."""
     import numpy as np
 
-    block_s = np.zeros(times_s.size)
     if not cache.growth:
-        return block_s
+        return _not_yet_grown(times_s, cache, steps, rank)
+    block_s = np.zeros(times_s.size)
     growth, passed = Growth(cache), 0
     for runs in steps.blocks(rank, max(1, CELLS // cache.block_size)):
         decoding = np.flatnonzero(runs.decode_tokens > 0)
@@ -110,6 +110,20 @@ def _not_yet_taken(times_s: np.ndarray, cache: PagedKVCache, steps: StepLog, ran
         )
         np.add.at(block_s, note, late)
     return block_s
+
+
+def _not_yet_grown(times_s: np.ndarray, cache: PagedKVCache, steps: StepLog, rank: int) -> np.ndarray:
+    """As `_not_yet_taken`, where every step of a run takes as many blocks, on average, as with drafts."""
+    import numpy as np
+
+    count, all_taken = np.zeros(times_s.size), np.asarray(cache.notes[2])
+    taken, span_s = np.diff(all_taken, append=all_taken[-1:]), np.diff(times_s, append=times_s[-1:])
+    if taken.any():
+        for runs in steps.blocks(rank):
+            note = np.searchsorted(times_s, runs.started_s, side="right") - 1
+            count += np.bincount(note, runs.count, times_s.size)
+    late: np.ndarray = taken * span_s * np.maximum(0.0, count - 1.0) / (2.0 * np.maximum(1.0, count))
+    return late
 
 
 def _waits(

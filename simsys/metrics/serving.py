@@ -59,6 +59,7 @@ def _counts(log: ServingLog, times: Latencies) -> dict[str, Any]:
         "rejected_by_reason": dict(sorted(reasons.items(), key=lambda each: (-each[1], each[0]))),
         "preemptions": sum(log.preemptions),
         **_steps(log),
+        "prefixes_known": int(any(log.requests.hash_ids)),
         "prefix_cache_queries": log.prefix_queries,
         "prefix_cache_hits": log.prefix_hits,
     }

@@ -26,6 +26,11 @@ _COUNTS = (
     ("preemptions", "", "times that a request lost its KV cache"),
     ("steps", "", "steps of all engines"),
     ("mean_batch_size", "", "mean number of sequences in a step that decodes"),
+    (
+        "prefixes_known",
+        "0 or 1",
+        "1 if the workload gives prefixes; if 0, a prefix cache finds nothing",
+    ),
     ("prefix_cache_queries", "", "prompt tokens looked up in the prefix cache; not again after a preemption"),
     ("prefix_cache_hits", "", "prompt tokens that were found there"),
     ("total_input_tokens", "", "prompt tokens of completed requests"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from itertools import pairwise
 
 from simsys.sums import ordered_sum
@@ -36,12 +36,14 @@ class TimeSplit:
         self._start_s, self._end_s = start_s, end_s
         self._taken: list[Span] = []  # apart from each other and in order
 
-    def take(self, pieces: Iterable[Piece]) -> dict[str, float]:
+    def take(self, pieces: Sequence[Piece]) -> dict[str, float]:
         """Take what is left of the time of `pieces`, and say how much that is for each purpose.
 
         A moment of several pieces counts for the one that began first; of those that began together but for rounding,
         for the one that ends first.
         """
+        if not pieces:
+            return {}
         moment_s = _SAME_MOMENT * (self._end_s - self._start_s) or 1.0
         seconds: dict[str, float] = {}
         added: list[Span] = []

@@ -59,6 +59,15 @@ class Batch(NamedTuple):
             self.unfused_attention or other.unfused_attention,
         )
 
+    def grown(self, steps: int, more: Batch) -> Batch:
+        """This batch so many steps later, if each of them adds `more` context and pairs; its tokens stay."""
+        return self._replace(
+            attention_pairs=self.attention_pairs + steps * more.attention_pairs,
+            prompt_context_tokens=self.prompt_context_tokens + steps * more.prompt_context_tokens,
+            decode_context_tokens=self.decode_context_tokens + steps * more.decode_context_tokens,
+            verified_pairs=self.verified_pairs + steps * more.verified_pairs,
+        )
+
     def pairs(self, which: Pairs) -> float:
         """How many of these query-key pairs there are."""
         return self.attention_pairs if which is Pairs.OWN else getattr(self, which.value)
@@ -66,6 +75,10 @@ class Batch(NamedTuple):
 
 batch_of = cast("Callable[[tuple[float, ...]], Batch]", partial(tuple.__new__, Batch))
 """A batch of all of its fields in order; a third of the time of a call by name, for who makes millions of them."""
+
+
+NOTHING = Batch()
+"""No tokens and no context."""
 
 
 def attention_pairs(tokens: float, *, context: float = 0.0, causal: bool = True) -> float:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from simsys.model.batch import Batch, attention_pairs
 from simsys.model.operators import Operator
 from simsys.model.quantization import Quantization
+from simsys.model.scales import Scales
 from simsys.sums import ordered_sum
 
 MASKED = 20 / 128
@@ -81,6 +83,8 @@ class Model:
         quantization: How a published checkpoint stores the weights; None for 16 bit.
         notes: What of a published model was left out or assumed, for people.
         warnings: What of it makes figures doubtful, for people.
+        layered: Whether its blocks are its layers; if not, they add up to the macro operations that its entry has.
+        scales: Ratios of its macro operations to the sums over its blocks; None if all are 1.
     """
 
     name: str
@@ -101,6 +105,8 @@ class Model:
     quantization: Quantization | None = None
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    layered: bool = True
+    scales: Scales | None = None
 
     @property
     def parameters(self) -> float:
@@ -133,6 +139,21 @@ class Model:
     def kinds_of_blocks(self) -> list[Block]:
         """The blocks, each kind once, in order of appearance."""
         return list({id(block): block for block in self.blocks}.values())
+
+    def with_operators(self, change: Callable[[Operator], Operator]) -> Model:
+        """The model with its operators changed; equal layers stay one object."""
+        made: dict[int, Block] = {}
+        for block in self.kinds_of_blocks:
+            operators = tuple(map(change, block.operators))
+            made[id(block)] = block if operators == block.operators else replace(block, operators=operators)
+        return replace(self, blocks=tuple(made[id(block)] for block in self.blocks))
+
+    @property
+    def aggregated(self) -> Model:
+        """The model whose operators carry the ratios of its macro operations, as medium detail costs it."""
+        if self.scales is None:
+            return self
+        return self.with_operators(lambda operator: replace(operator, scales=self.scales))
 
     @property
     def experts(self) -> int:

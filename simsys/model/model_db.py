@@ -14,7 +14,7 @@ from typing import Any
 
 from simsys.data import data_folders
 from simsys.errors import UnknownNameError, UsageError
-from simsys.input_files import parse_json, read_text, unreadable
+from simsys.input_files import parse_json, read_text, unreadable, without_comments
 from simsys.model.fields import Fields
 from simsys.model.model import Model
 from simsys.model.model_entry import model_from_entry
@@ -87,9 +87,9 @@ def _known_aliases(file: Path, changed_ns: int, nbytes: int) -> dict[str, str]:
 
 @lru_cache(maxsize=8)
 def _entries(file: Path, changed_ns: int, nbytes: int) -> dict[str, Any]:
-    """What a file says, by name of the model."""
+    """What a file says, by name of the model; comments are left out."""
     try:
-        parsed = parse_json(read_text(file))
+        parsed = parse_json(without_comments(read_text(file)))
     except OSError as error:
         raise UsageError(f"cannot read model DB {file}: {error.strerror}") from error
     except ValueError as error:

@@ -8,8 +8,9 @@ from enum import StrEnum
 from itertools import groupby
 from typing import Any, TypeVar
 
-from simsys.model.aggregates import BYTES_PER_ELEMENT, aggregated_ops, macro_blocks, read_macro
+from simsys.model.aggregates import BYTES_PER_ELEMENT, aggregated_ops, differences, read_aggregates, scales_of
 from simsys.model.fields import MAX_LAYERS, Fields
+from simsys.model.macro_blocks import macro_blocks, macro_of
 from simsys.model.model import Block, Model
 from simsys.model.operators import Operator, OperatorKind, Pairs, Split
 from simsys.sums import ordered_sum
@@ -30,6 +31,11 @@ DERIVED_KEYS = ("parameters", "active_parameters")
 ENTRY_KEYS = (
     *("family", "source", "aliases", "dtype", *INTEGER_KEYS, *LENGTH_KEYS, *AMOUNT_KEYS, *DERIVED_KEYS),
     *("aggregated_ops", "layers"),
+)
+OPERATOR_KEYS = tuple(spec.name for spec in fields(Operator) if spec.name != "scales")
+FEW_EXPERTS = (
+    "without layers, a decode step of {} reads the same weights whatever its batch; a mixture of experts reads more "
+    "of them for a larger batch"
 )
 _Name = TypeVar("_Name", bound=StrEnum)
 
@@ -54,7 +60,10 @@ def entry_from_model(model: Model, *, aliases: tuple[str, ...] = ()) -> dict[str
 
 
 def model_from_entry(name: str, entry: Fields) -> Model:
-    """Return the model that an entry describes; its ``layers`` count, or its ``aggregated_ops`` if it has no layers.
+    """Return the model that an entry describes.
+
+    Its blocks are those of ``layers``, and its scales what ``aggregated_ops`` say over them. Without layers, its
+    blocks add up to ``aggregated_ops``.
 
     Raises:
         ConfigError: A key or value is wrong, there are neither layers nor aggregates, or the layers do not have the
@@ -66,19 +75,30 @@ def model_from_entry(name: str, entry: Fields) -> Model:
         entry.fail("family", f"unknown family {family!r}; known: {', '.join(FAMILIES)}")
     if entry.text("dtype", DTYPE) != DTYPE:
         entry.fail("dtype", f"bytes in the model DB are those of {DTYPE}; choose the precision in the experiment")
-    if "layers" in entry:
-        blocks = tuple(block for layer in entry.children("layers") for block in _read_layer(layer))
-    elif family == "encoder_decoder":
-        entry.fail("", "an encoder-decoder has tokens on two sides, so it needs `layers`")
-    elif "aggregated_ops" in entry:
+    if not entry.values.get("layers") and "aggregated_ops" in entry:  # an empty list says nothing
+        if family == "encoder_decoder":
+            entry.fail("", "an encoder-decoder has tokens on two sides, so it needs `layers`")
         return _macro_model(name, family, entry)
-    else:
+    if "layers" not in entry:
         entry.fail("", "needs `layers` or `aggregated_ops`")
+    blocks = tuple(block for layer in entry.children("layers") for block in _read_layer(layer))
     model = _model(name, family, blocks, entry)
     stated = entry.number("parameters", model.parameters)
     if not math.isclose(stated, model.parameters, rel_tol=1e-6):
         entry.fail("parameters", f"states {stated:,.0f}, but the layers have {model.parameters:,.0f}")
-    return model
+    if "aggregated_ops" not in entry:
+        return model
+    aggregates = entry.child("aggregated_ops")
+    return _warned(replace(model, scales=scales_of(model, read_aggregates(aggregates), aggregates)))
+
+
+def _warned(model: Model) -> Model:
+    """The model with a warning if it costs something else at the two levels of detail."""
+    found = list(differences(model))
+    if not found:
+        return model
+    text = f"aggregated_ops of {model.name}, which medium costs, differ from its layers, which high costs: "
+    return replace(model, warnings=(*model.warnings, text + ", ".join(found)))
 
 
 def _model(name: str, family: str, blocks: tuple[Block, ...], entry: Fields) -> Model:
@@ -102,19 +122,23 @@ def _macro_model(name: str, family: str, entry: Fields) -> Model:
     table that no pass reads, or tied weights.
     """
     aggregates = entry.child("aggregated_ops")
-    macro = read_macro(aggregates)
+    stated = read_aggregates(aggregates)
+    macro = macro_of(stated)
     kind = OperatorKind.CONV if family == "cnn" else OperatorKind.GEMM
     layers, hidden = entry.integer("num_layers", 1, minimum=1, maximum=MAX_LAYERS), entry.integer("hidden_size", 0)
     blocks = macro_blocks(macro, kind=kind, layers=layers, hidden_size=0 if family == "cnn" else hidden)
     read = ordered_sum(block.parameters for block in blocks)
-    factor = macro.decode_factor or 1.0
-    stored = entry.number("parameters", read / factor)
+    stored = entry.number("parameters", read)
     if stored > read:
         rest = Operator("stored", OperatorKind.MEMORY, Split.ROW, parameters=(stored - read) / layers, lookup=True)
         blocks = (replace(blocks[0], operators=(*blocks[0].operators, rest)),) * layers
     model = _model(name, family, blocks, entry)
-    cached = entry.number("kv_elements_per_token", macro.kv_nbytes_per_context_token / factor / BYTES_PER_ELEMENT)
-    return replace(model, kv_elements_per_token=cached, tied_parameters=max(0.0, read - stored))
+    cached = entry.number("kv_elements_per_token", macro.kv_nbytes_per_context_token / BYTES_PER_ELEMENT)
+    model = replace(model, kv_elements_per_token=cached, tied_parameters=max(0.0, read - stored), layered=False)
+    model = replace(model, scales=scales_of(model, stated, aggregates))
+    if model.scales is not None and model.scales.decode.weights < 1.0:
+        model = replace(model, warnings=(*model.warnings, FEW_EXPERTS.format(model.name)))
+    return model
 
 
 def _layer_entry(block: Block, repeat: int) -> dict[str, Any]:
@@ -124,7 +148,7 @@ def _layer_entry(block: Block, repeat: int) -> dict[str, Any]:
         | {
             "operators": [
                 {"name": o.name, "kind": o.kind.value, "split": o.split.value}
-                | _changed(o, skip=("name", "kind", "split"))
+                | _changed(o, skip=("name", "kind", "split", "scales"))
                 for o in block.operators
             ]
         }
@@ -155,7 +179,7 @@ def _read_layer(entry: Fields) -> tuple[Block, ...]:
 
 
 def _read_operator(entry: Fields) -> Operator:
-    entry.reject_unknown(spec.name for spec in fields(Operator))
+    entry.reject_unknown(OPERATOR_KEYS)
     values: dict[str, Any] = {}
     for spec in fields(Operator):
         if isinstance(spec.default, bool):

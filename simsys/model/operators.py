@@ -8,9 +8,11 @@ so one evaluation per pass is O(operators), whatever the batch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import exp, inf, lgamma
+
+from simsys.model.scales import PLAIN, Scale, Scales
 
 POPULARITY = 1.5
 """How evenly experts are chosen: the shape of the distribution of their shares; endless if all are alike. Set on the
@@ -83,6 +85,7 @@ class Operator:
             of a decoder that stands beside an encoder.
         lookup: True if the parameters are a table of which a pass reads only the rows it looks up; those rows
             stand in `elements_per_token`, so the parameters count as stored but never as read.
+        scales: Ratios of its cost to these amounts, from macro operations; what is stored is not scaled.
     """
 
     name: str
@@ -113,6 +116,32 @@ class Operator:
     launches: int = 1
     per_logit: bool = False
     lookup: bool = False
+    scales: Scales | None = None
+
+    def scale(self, *, prompts: bool) -> Scale:
+        """Return the ratios of its cost to its amounts in a pass with or without prompts."""
+        if self.scales is None:
+            return PLAIN
+        decodes = self.per_logit or self.kind is OperatorKind.DECODE_ATTENTION or not prompts
+        return self.scales.decode if decodes else self.scales.prompts
+
+    def costed(self, *, prompts: bool) -> Operator:
+        """Return the operator with the amounts that it costs in a pass with or without prompts."""
+        scale = self.scale(prompts=prompts)
+        if scale == PLAIN:
+            return self if self.scales is None else replace(self, scales=None)
+        flop, elements, weights, pairs, context, factor = scale
+        return replace(
+            self,
+            parameters=self.parameters * weights * factor,
+            flop_per_token=self.flop_per_token * flop * factor,
+            elements_per_token=self.elements_per_token * elements * factor,
+            flop_per_pair=self.flop_per_pair * pairs * factor,
+            elements_per_pair=self.elements_per_pair * factor,
+            elements_per_key_token=self.elements_per_key_token * elements * factor,
+            elements_per_context_token=self.elements_per_context_token * context * factor,
+            scales=None,
+        )
 
     @property
     def stored_only(self) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -38,7 +40,7 @@ class Speculation:
         """
         return ordered_sum(self.acceptance_rate**accepted for accepted in range(self.draft_tokens + 1))
 
-    def draws(self, seed: int) -> list[int]:
+    def draws(self, seed: int) -> Draws:
         """Tokens of a sequence and step, in random order: each number as often as it is probable, up to rounding.
 
         Args:
@@ -112,12 +114,55 @@ def own_layers(model: Model, layers: int) -> Model:
     )
 
 
+class Draws:
+    """How many tokens steps yield: a ring of random numbers, of which each says how far to go to the next one.
+
+    Args:
+        tokens: The numbers, at least 1 each.
+    """
+
+    def __init__(self, tokens: Sequence[int]) -> None:
+        self._after = [array("q", tokens)]
+        """By power of two and place, the tokens that so many steps from this place on yield together."""
+
+    @property
+    def ring(self) -> Sequence[int]:
+        """The numbers."""
+        return self._after[0]
+
+    def steps(self, place: int, tokens: int) -> int:
+        """The number of steps from a place on that yield at least so many tokens together."""
+        steps = found = 0
+        for power, after in self._powers(tokens):
+            more = after[(place + found) % len(after)]
+            if found + more < tokens:
+                found += more
+                steps += 1 << power
+        return steps + 1
+
+    def tokens(self, place: int, steps: int) -> int:
+        """How many tokens so many steps from a place on yield together."""
+        found = 0
+        for power, after in self._powers(steps + 1):
+            if steps >> power & 1:
+                found += after[(place + found) % len(after)]
+        return found
+
+    def _powers(self, steps: int) -> Iterator[tuple[int, array[int]]]:
+        """The powers of two below a number of steps, the greatest first, and what so many steps yield."""
+        import numpy as np
+
+        while 1 << len(self._after) < steps:
+            once = np.asarray(self._after[-1])
+            self._after.append(array("q", (once + once[(np.arange(once.size) + once) % once.size]).tobytes()))
+        return reversed(list(enumerate(self._after)))
+
+
 @lru_cache(maxsize=8)
-def _draws(speculation: Speculation, seed: int) -> list[int]:
+def _draws(speculation: Speculation, seed: int) -> Draws:
     import numpy as np
 
     accepted = np.arange(speculation.draft_tokens + 1)
     at_least = np.round(DRAWS * speculation.acceptance_rate**accepted).astype(int)
     numbers = np.repeat(accepted + 1, at_least - np.append(at_least[1:], 0))
-    draws: list[int] = stream(seed, "speculation").permutation(numbers).tolist()
-    return draws
+    return Draws(stream(seed, "speculation").permutation(numbers).tolist())

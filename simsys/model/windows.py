@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from simsys.model.model import Block, Model
+from simsys.model.model import Model
 from simsys.model.operators import Operator, OperatorKind, Split
 from simsys.model.transformer_operators import memory
 
@@ -66,7 +66,7 @@ def in_training(model: Model, sequence_length: int, *, fused: bool) -> Model:
         share = pairs_in_window(sequence_length, seen) / pairs_in_window(sequence_length, sequence_length)
         return _scaled(operator, share)
 
-    return _changed(model, trained)
+    return model.with_operators(trained)
 
 
 def in_serving(model: Model, use: Callable[[int], WindowUse | None], kv_element_ratio: float = 1.0) -> Model:
@@ -94,9 +94,9 @@ def in_serving(model: Model, use: Callable[[int], WindowUse | None], kv_element_
             )
         cached = operator.elements_per_context_token * kv_element_ratio
         read = memory("window_cache", cached * found.tokens_held, Split.HEADS, per_logit=True)
-        return replace(read, elements_per_sequence=cached * found.tokens_held)
+        return replace(read, elements_per_sequence=cached * found.tokens_held, scales=operator.scales)
 
-    return _changed(model, served)
+    return model.with_operators(served)
 
 
 def whole(window: int) -> WindowUse:
@@ -112,13 +112,3 @@ def _scaled(operator: Operator, share: float) -> Operator:
         kept_elements_per_pair=operator.kept_elements_per_pair * share,
         window=0,
     )
-
-
-def _changed(model: Model, change: Callable[[Operator], Operator]) -> Model:
-    """The model with its operators changed; equal layers stay one object."""
-    made: dict[int, Block] = {}
-    for block in model.blocks:
-        if id(block) not in made:
-            operators = tuple(map(change, block.operators))
-            made[id(block)] = block if operators == block.operators else replace(block, operators=operators)
-    return replace(model, blocks=tuple(made[id(block)] for block in model.blocks))

@@ -71,16 +71,23 @@ class Work:
 
 
 def kernel_of(operator: Operator, batch: Batch, precision: Precision) -> Kernel:
-    """The kernel that `operator` launches for one forward pass over `batch`."""
+    """The kernel that `operator` launches for one forward pass over `batch`.
+
+    A critical-path factor lengthens the kernel, but adds no FLOP to it.
+    """
+    prompts = batch.attention_pairs > 0.0
+    factor = operator.scale(prompts=prompts).factor
+    operator = operator.costed(prompts=prompts)
     flop, nbytes, rows = amounts(operator, batch, precision, precision.bytes_per_weight(operator))
     return Kernel(
         kind=operator.kind,
-        flop=flop,
+        flop=flop / factor,
         nbytes=nbytes,
         rows=rows,
         columns=operator.columns,
         inner=operator.inner,
         dtype=precision.dtype(operator),
+        effort=factor,
         grouped=operator.grouped,
     )
 

@@ -58,7 +58,7 @@ def varied_roles(layout: Layout, kinds: Sequence[int] = (), runs: Iterable[int] 
     if not one_group(layout, runs):
         return alone(layout)
     size = layout.world_size
-    others = _members(_numbered([kinds[rank] if kinds else 0 for rank in range(1, size)])) if size > 1 else []
+    others = _members(numbered([kinds[rank] if kinds else 0 for rank in range(1, size)])) if size > 1 else []
     return ((0,), *(tuple(rank + 1 for rank in ranks) for ranks in others))
 
 
@@ -71,7 +71,7 @@ def _places(layout: Layout, nodes: Sequence[int]) -> list[object]:
         for over in GROUPS:
             group = layout.group(rank, over)
             if group not in lie:
-                lie[group] = tuple(_numbered([nodes[member] for member in group.ranks]))
+                lie[group] = tuple(numbered([nodes[member] for member in group.ranks]))
     return [tuple(lie[layout.group(rank, over)] for over in GROUPS) for rank in range(layout.world_size)]
 
 
@@ -88,14 +88,14 @@ def _groups(layout: Layout, runs: Iterable[int]) -> list[list[Group]]:
 
 def _refined(colours: Sequence[object], groups: Sequence[Sequence[Group]]) -> list[int]:
     """Tell ranks apart as long as their groups do."""
-    numbers = _numbered(colours)
+    numbers = numbered(colours)
     while True:
         seen: dict[Group, tuple[int, ...]] = {}
         for own in groups:
             for group in own:
                 if group not in seen:  # in their order, as it may matter where on the links a group lies
                     seen[group] = tuple(numbers[rank] for rank in group.ranks)
-        refined = _numbered(
+        refined = numbered(
             [(number, *(seen[group] for group in own)) for number, own in zip(numbers, groups, strict=True)]
         )
         if max(refined) == max(numbers):
@@ -103,7 +103,7 @@ def _refined(colours: Sequence[object], groups: Sequence[Sequence[Group]]) -> li
         numbers = refined
 
 
-def _numbered(values: Sequence[object]) -> list[int]:
+def numbered(values: Sequence[object]) -> list[int]:
     """Equal values as equal numbers from 0, in order of appearance."""
     numbers: dict[object, int] = {}
     return [numbers.setdefault(value, len(numbers)) for value in values]

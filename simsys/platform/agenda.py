@@ -43,6 +43,7 @@ class Agenda:
     def __init__(self, env: Environment) -> None:
         self._env = env
         self._entries: list[Due] = []
+        self._happens: list[Callable[[], None]] = []
         self._number_of: dict[int, int] = {}
         self._heap: list[tuple[float, int, int]] = []  # when, its priority, and whose; stale where `due_s` differs
         self._tick = Event(env)
@@ -59,6 +60,7 @@ class Agenda:
         """
         number = len(self._entries)
         self._entries.append(entry)
+        self._happens.append(entry.happen)
 
         def moved() -> None:
             if entry.due_s < inf:
@@ -78,7 +80,7 @@ class Agenda:
 
     def _live(self) -> Generator[Event, Any, None]:
         env, entries, heap, tick = self._env, self._entries, self._heap, self._tick
-        queue = env._queue
+        queue, happens = env._queue, self._happens
         while True:
             if heap:
                 key = heap[0]
@@ -89,7 +91,7 @@ class Agenda:
                     continue
                 if not queue or queue[0][:2] > key[:2]:
                     env._now, env.priority = time_s, priority
-                    entry.happen()
+                    happens[number]()
                     if heap[0] is not key:
                         if entry.due_s < inf:
                             heappush(heap, (entry.due_s, entry.priority, number))

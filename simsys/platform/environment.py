@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any
 
@@ -94,6 +93,7 @@ class Environment(simpy.Environment):
         super().__init__(initial_time)
         self.priority: int = URGENT
         """That of the event under way."""
+        self._agenda: Agenda | None = None
         self.done = Event(self)
         """A processed event: yield it to go on at once."""
         self.done.callbacks = None  # type: ignore[assignment]
@@ -113,10 +113,13 @@ class Environment(simpy.Environment):
         self._queue[:] = [entry for entry in self._queue if entry[3] is not event]
         heapify(self._queue)
 
-    @cached_property
+    @property
     def agenda(self) -> Agenda:
         """What is due at known times, carried out by one process, which starts when it is first asked for."""
-        return Agenda(self)
+        # No `cached_property`: it would look into the instance's dictionary, which makes all attributes slower.
+        if self._agenda is None:
+            self._agenda = Agenda(self)
+        return self._agenda
 
     @property
     def events_scheduled(self) -> int:

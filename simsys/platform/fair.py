@@ -44,6 +44,7 @@ class FairNetwork(FluidNetwork):
         super().__init__(env, topology, timelines)
         self._users: dict[int, list[FlowSet]] = {}  # by link
         self._claims: dict[frozenset[int], FairClaim] = {}
+        self._joint: dict[FlowSet, FlowSet] = {}
         self._quiet: list[QuietSchedule[FlowSet]] = []
         self._alone: dict[tuple[int, int], list[_Stretch]] = {}
 
@@ -59,7 +60,10 @@ class FairNetwork(FluidNetwork):
 
     def _prepare(self, pairs: Pairs) -> FlowSet:
         ways: list[Way] = [way for way in (self.way(src, dst) for src, dst in pairs) if way]
-        made = FlowSet(ways)
+        return self._known_to_others(FlowSet(ways))
+
+    def _known_to_others(self, made: FlowSet) -> FlowSet:
+        """A set of flows whose links others may use."""
         self._sets.append(made)
         links = made.links
         near: dict[FlowSet, None] = {}
@@ -75,9 +79,25 @@ class FairNetwork(FluidNetwork):
             claim.users.append(made)
         return made
 
-    def schedule(self, steps: Iterable[LockStep]) -> QuietSchedule[FlowSet]:
-        """Prepare steps in lockstep; while their links are uncontended, they are not carried out one by one."""
-        return QuietSchedule(self, self._steps(steps))
+    def schedule(self, steps: Iterable[LockStep], *, joined: bool = False) -> QuietSchedule[FlowSet]:
+        """Prepare steps in lockstep; while their links are uncontended, they are not carried out one by one.
+
+        Where links change, the pauses change with them, so steps stay as they are.
+        """
+        if not joined or self.changes_s:
+            return QuietSchedule(self, self._steps(steps))
+        return QuietSchedule(self, [self._as_one(step) for step in self._steps(steps)])
+
+    def _as_one(self, step: Step[FlowSet]) -> Step[FlowSet]:
+        """Equal steps that follow one another as one (`FlowSet.joint`); the same time alone."""
+        if step.repeat == 1 or not step.transfers.count:
+            return step
+        joint = self._joint.get(step.transfers)
+        if joint is None:
+            joint = self._joint[step.transfers] = self._known_to_others(FlowSet(step.transfers.ways, joint=True))
+        nbytes = step.repeat * step.nbytes
+        alone_s = step.repeat * (self.step_seconds(step.transfers, step.nbytes) + step.pause_s)
+        return Step(joint, nbytes, 1, max(0.0, alone_s - self.step_seconds(joint, nbytes)))
 
     def claim(self, steps: Sequence[Step[FlowSet]]) -> FairClaim:
         """As `QuietNetwork.claim`."""
@@ -191,10 +211,16 @@ class FairClaim(Claim):
         """Claims on any of the same links."""
 
     def _acquire(self) -> bool:
+        if self._in_use():
+            return False
         for other in self.near:
             if other.held:
-                other.give_way()
-        return not any(user.streams for user in self.users)
+                other.give_way()  # which may leave streams
+        return not self._in_use()
+
+    def _in_use(self) -> bool:
+        """Whether anything is on its way over the links."""
+        return any(user.streams for user in self.users)
 
     def _release(self) -> None:
         """Nothing else knows of it."""

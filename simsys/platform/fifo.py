@@ -87,7 +87,7 @@ class FifoNetwork(Network[CalendarLink, Routes]):
     def _prepare(self, pairs: Pairs) -> Routes:
         return tuple(route for route in (self.route(src, dst) for src, dst in pairs) if route)
 
-    def schedule(self, steps: Iterable[LockStep]) -> QuietSchedule[Routes]:
+    def schedule(self, steps: Iterable[LockStep], *, joined: bool = False) -> QuietSchedule[Routes]:
         """Prepare steps in lockstep; while their links are uncontended, they are not carried out one by one."""
         return QuietSchedule(self, self._steps(steps))
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from simsys.platform.routing import Way, link_loads
+
 if TYPE_CHECKING:
     from simsys.platform.fair import FairClaim
-    from simsys.platform.routing import Way
     from simsys.platform.stream import Stream
 
 Indexes = npt.NDArray[np.intp]
@@ -27,6 +28,7 @@ class FlowSet:
     Args:
         ways: The way of each flow.
         whole: The set that this is a subset of; None if it is whole.
+        joint: Whether all keep step with the slowest of them, as one flow over the links of all.
     """
 
     __slots__ = (
@@ -35,6 +37,7 @@ class FlowSet:
         "claims",
         "count",
         "flow_of",
+        "joint",
         "latency",
         "link_of",
         "near",
@@ -49,12 +52,17 @@ class FlowSet:
 
     _numbers = count()
 
-    def __init__(self, ways: Sequence[Way], whole: FlowSet | None = None) -> None:
+    def __init__(self, ways: Sequence[Way], whole: FlowSet | None = None, *, joint: bool = False) -> None:
         self.number = next(self._numbers)
         self.ways = ways
         self.whole = whole if whole is not None else self
-        self.count = len(ways)
+        self.joint = joint
+        self.count = min(1, len(ways)) if joint else len(ways)
+        """Flows that may have different rates."""
         entries = [(flow, *part) for flow, way in enumerate(ways) for hop in way for part in hop]
+        if joint:
+            load = link_loads(ways)
+            entries = [(0, link, share) for link, share in load.items()]
         self.flow_of: Indexes = np.array([flow for flow, _, _ in entries], dtype=np.intp)
         self.link_of: Indexes = np.array([link for _, link, _ in entries], dtype=np.intp)
         self.share_of: Floats = np.array([share for _, _, share in entries], dtype=np.float64)

@@ -5,9 +5,8 @@ been sent. Whenever flows start or end, rates are found anew, as in SimGrid (Cas
 scalable, and accurate simulation of distributed applications and platforms", J. Parallel Distrib. Comput. 74(10)). All
 that starts and ends at one moment is one change. Between changes nothing happens, so the next end is one event.
 
-The transfers of a collective's step are one set of flows. Which sets are being sent together recurs again and again,
-so the rates of such a combination are found once. When links change, the flows under way get new rates too; the
-latency of a way is that of the moment when the last byte is sent.
+The transfers of a collective's step are one set of flows. When links change, the flows under way get new rates too;
+the latency of a way is that of the moment when the last byte is sent.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 from simpy.events import Event, EventPriority
 
+from simsys.platform.combinations import Combinations
 from simsys.platform.environment import LATE, At, Environment
 from simsys.platform.flow_set import Floats, FlowSet
 from simsys.platform.link import Link
@@ -32,7 +32,6 @@ SAME_MOMENT = 1e-14
 """Ends that differ by no more, relative to the clock, are one."""
 _STALE_ENDS = 1000  # so many outdated entries are kept before they are thrown away
 _SETTLING = EventPriority(LATE + 1)  # after all that starts at a moment
-_COMBINATIONS = 1 << 14  # of sets of flows, whose rates are kept
 
 
 class FairLink(Link):
@@ -61,7 +60,7 @@ class FluidNetwork(Network[FairLink, FlowSet]):
         self._serial = self._active = 0
         self._wake_s = float("inf")
         self._sets: list[FlowSet] = []
-        self._known: dict[tuple[int, ...], list[list[Portion]]] = {}
+        self._known = Combinations(lambda sets: self._solve(sets, self._epoch), self._forget)
         self._portions: dict[Portion, None] = {}  # those whose time may not have been counted
         self._bandwidths: dict[int, Floats] = {}
         self._begun_bytes, self._busy_s, self._queued_s = (np.zeros(len(self._links)) for _ in range(3))
@@ -123,15 +122,8 @@ class FluidNetwork(Network[FairLink, FlowSet]):
 
     def _share(self, together: Iterable[Stream]) -> None:
         """Find the rates of all streams that share links."""
-        now = self.env._now
-        streams = sorted(together, key=_number)
-        key = tuple([stream.flows.number for stream in streams])
-        found = self._known.get(key)
-        if found is None:
-            if len(self._known) == _COMBINATIONS:
-                self._forget()
-            found = self._known[key] = self._solve([stream.flows for stream in streams], self._epoch)
-        for stream, parts in zip(streams, found, strict=True):
+        now, streams = self.env._now, list(together)
+        for stream, parts in zip(streams, self._known.rates(streams), strict=True):
             if len(parts) == 1 and parts[0] is stream.portion:
                 continue
             stream.settle(now)
@@ -267,7 +259,10 @@ class FluidNetwork(Network[FairLink, FlowSet]):
         flows = portion.flows
         if flows.alone is None or flows.alone[0] != epoch:
             flows.alone = epoch, alone_bytes_per_s(flows, self._bytes_per_s(epoch))
-        np.add.at(self._queued_s, portion.limits, seconds * (1.0 - portion.bytes_per_s / flows.alone[1]))
+        lost_s = seconds * (1.0 - portion.bytes_per_s / flows.alone[1])
+        if flows.joint:  # the limiting link is that of some of its transfers
+            lost_s *= flows.share_of[flows.link_of == portion.limits]
+        np.add.at(self._queued_s, portion.limits, lost_s)
 
     def _carried(self, flows: FlowSet, started_bytes: float, sent_bytes: float, epoch: int) -> None:
         """Put down to the links what has been begun and sent by each flow of a set."""
@@ -285,7 +280,3 @@ class FluidNetwork(Network[FairLink, FlowSet]):
             link.queued_s += float(self._queued_s[number])
         for each in figures:
             each.fill(0.0)
-
-
-def _number(stream: Stream) -> tuple[int, float]:
-    return stream.flows.number, stream.since_s

@@ -55,7 +55,10 @@ def portions(sets: Sequence[FlowSet], bytes_per_s: Floats) -> list[list[Portion]
 
 
 def alone_bytes_per_s(flows: FlowSet, bytes_per_s: Floats) -> Floats:
-    """The rate of each flow if it were the only one."""
+    """The rate of each flow if it were the only one; of a joint set, that of its slowest transfer."""
+    if flows.joint:
+        alone = [bytes_per_s[link] / share for way in flows.ways for hop in way for link, share in hop]
+        return np.array([min(alone)])
     rates = np.full(flows.count, np.inf)
     np.minimum.at(rates, flows.flow_of, bytes_per_s[flows.link_of] / flows.share_of)
     return rates

@@ -133,8 +133,13 @@ class Network(ABC, Generic[LinkT, Prepared]):
             return At(self.env, now + self.steady(now).idle_path(pairs)[0])
         return self.begin(self.prepare(pairs), nbytes)
 
-    def schedule(self, steps: Iterable[LockStep]) -> Schedule[Prepared]:
-        """Prepare steps in lockstep."""
+    def schedule(self, steps: Iterable[LockStep], *, joined: bool = False) -> Schedule[Prepared]:
+        """Prepare steps in lockstep.
+
+        Args:
+            steps: In order.
+            joined: Whether equal steps that follow one another may be carried out as one, where that is as good.
+        """
         return Schedule(self.env, self._steps(steps), self.begin)
 
     def _steps(self, steps: Iterable[LockStep]) -> list[Step[Prepared]]:
@@ -247,6 +252,16 @@ class Network(ABC, Generic[LinkT, Prepared]):
         ways = [self.way(src, dst) for src, dst in pairs]
         load = link_loads(ways)
         return {(self.latency_s(way), self._slowest([way], load)) for way in dict.fromkeys(ways)}
+
+    def idle_shares(self, pairs: Pairs) -> tuple[float, dict[int, float]]:
+        """Bytes/s of the slowest transfer of `idle_path`, and what all `pairs` need of each link until it is through.
+
+        The need is a mean share of the bandwidth of the link, for transfers of equal size that start together.
+        """
+        load = link_loads([self.way(src, dst) for src, dst in pairs])
+        bytes_per_s = {link: self._links[link].spec.bytes_per_s for link in load}
+        slowest = min([bytes_per_s[link] / share for link, share in load.items()], default=float("inf"))
+        return slowest, {link: min(1.0, slowest * share / bytes_per_s[link]) for link, share in load.items()}
 
     def latency_s(self, way: Way) -> float:
         """Time that the first byte takes over a way at the beginning, by the slowest of parallel links."""

@@ -93,6 +93,10 @@ class NetworkPart:
         """As `Network.idle_path`."""
         return self._whole.idle_path(self._placed(pairs))
 
+    def idle_shares(self, pairs: Pairs) -> tuple[float, dict[int, float]]:
+        """As `Network.idle_shares`."""
+        return self._whole.idle_shares(self._placed(pairs))
+
     def idle_paths(self, pairs: Iterable[tuple[int, int]]) -> set[tuple[float, float]]:
         """As `Network.idle_paths`."""
         return self._whole.idle_paths(self._placed(pairs))
@@ -110,9 +114,9 @@ class NetworkPart:
         """As `Network.carry`."""
         return self._whole.carry(self._placed(pairs), nbytes)
 
-    def schedule(self, steps: Iterable[LockStep]) -> Schedule[Any]:
+    def schedule(self, steps: Iterable[LockStep], *, joined: bool = False) -> Schedule[Any]:
         """As `Network.schedule`."""
-        return self._whole.schedule(self._placed_steps(steps))
+        return self._whole.schedule(self._placed_steps(steps), joined=joined)
 
     def _placed_steps(self, steps: Iterable[LockStep]) -> list[LockStep]:
         return [(self._placed(pairs), nbytes, repeat, pause_s) for pairs, nbytes, repeat, pause_s in steps]

@@ -179,8 +179,9 @@ class VirtualHardwarePlatform:
         """
         sent, received = [0.0] * len(self.devices), [0.0] * len(self.devices)
         used = any(nbytes or busy_s for _, nbytes, busy_s, _ in self._links())
+        links = self.network.links  # once: each time, what is on its way is put down to them
         for number, nbytes in (self._payload(traffic) if used else {}).items():
-            spec = self.network.links[number].spec
+            spec = links[number].spec
             if spec.src < len(sent):
                 sent[spec.src] += nbytes
             if spec.dst < len(received):

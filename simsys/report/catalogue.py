@@ -22,7 +22,7 @@ from simsys.errors import UnknownNameError
 from simsys.framework import FRAMEWORKS
 from simsys.input_files import path_from
 from simsys.metrics.definitions import metrics_by_name
-from simsys.model.aggregates import BYTES_PER_ELEMENT, aggregated_ops
+from simsys.model.aggregates import BYTES_PER_ELEMENT, stated_ops
 from simsys.model.description import (
     elements_per_sequence,
     experts_per_token,
@@ -111,7 +111,7 @@ def _model_facts(name: str) -> Facts:
         "bf16_weight_bytes": model.parameters * BYTES_PER_ELEMENT,
         "bf16_kv_cache_per_token_bytes": model.kv_elements_per_token * BYTES_PER_ELEMENT,
         **({"bf16_cache_per_sequence_bytes": of_sequence * BYTES_PER_ELEMENT} if of_sequence else {}),
-        "aggregated_ops": aggregated_ops(model),
+        "aggregated_ops": stated_ops(model),
         "blocks": dict(Counter(block.name for block in model.blocks)),
         "source": model.source,
     }

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from simsys.build.job import Job, build_job, build_jobs
+from simsys.build.resolved_serving import ResolvedServing, defaults_dict, defaults_text
 from simsys.build.training import TrainingJob
 from simsys.check import check_file
 from simsys.check.advice import advice, memory_fixes, training_fixes
@@ -39,6 +40,7 @@ class MemoryAnswer:
         strategies: In data-parallel training, the job with each strategy.
         host_bytes: In training, model states per GPU that live in the memory of its host.
         warnings: What makes the answer doubtful, for people.
+        settings: In serving, the settings with what the engine sets where they are left out.
     """
 
     name: str
@@ -51,6 +53,7 @@ class MemoryAnswer:
     strategies: Sequence[StrategyFigures] = ()
     host_bytes: float = 0.0
     warnings: Sequence[str] = ()
+    settings: ResolvedServing | None = None
 
     @property
     def fullest(self) -> int:
@@ -79,6 +82,7 @@ class MemoryAnswer:
             "strategies": [figures.as_dict() for figures in self.strategies],
             "strategy_advice": self.strategy_advice,
             "warnings": list(self.warnings),
+            **({"defaults": defaults_dict(self.settings)} if self.settings is not None and self.settings.used else {}),
         }
 
     def text(self) -> str:
@@ -99,6 +103,8 @@ class MemoryAnswer:
             lines += ["", f"  by stage: {sizes}{' …' if len(self.stages) > 8 else ''}"]
         if self.host_bytes:
             lines += ["", f"  in the memory of the host, per GPU: {pretty_memory(self.host_bytes)}"]
+        if self.settings is not None:
+            lines += [line for text in defaults_text(self.settings) for line in ("", *_wrapped(text))]
         if self.problem:
             lines += ["", *_wrapped(self.advice)]
         if self.levers:
@@ -156,6 +162,8 @@ def memory_answer(job: Job, *, levers: bool | None = None, trials: Trials | None
     answer = MemoryAnswer(job.config.name, spec.name, spec.memory_bytes, stages, problem, warnings=warnings)
     if isinstance(job, TrainingJob):
         answer = replace(answer, host_bytes=job.host_bytes)
+    else:
+        answer = replace(answer, settings=job.settings)
     if isinstance(job, TrainingJob) and levers is not False:
         return _compared(answer, job, trials, levers=bool(levers))
     return replace(answer, advice=advice(memory_fixes(job, trials))) if problem else answer

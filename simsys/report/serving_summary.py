@@ -100,6 +100,8 @@ def _batch(metrics: Mapping[str, Any]) -> str:
 
 
 def _prefix_cache(metrics: Mapping[str, Any]) -> str:
+    if not metrics["prefixes_known"]:
+        return "on, but the workload gives no prefixes (prefixes, sessions, hash_ids in a trace), so it finds nothing"
     queries, hits = metrics["prefix_cache_queries"], metrics["prefix_cache_hits"]
     return f"{percent(hits / queries)} of {queries:,} prompt tokens found"
 

@@ -17,7 +17,7 @@ from sys import maxsize
 from typing import TYPE_CHECKING
 
 from simsys.errors import UsageError
-from simsys.model.batch import Batch
+from simsys.model.batch import NOTHING
 from simsys.platform.environment import Environment, waking
 from simsys.probes import Probes, as_one
 from simsys.rank import Team
@@ -25,6 +25,7 @@ from simsys.serving.host_costs import HostCosts
 from simsys.serving.phases import Chunk
 from simsys.serving.run_length import blocks_of_chunks, steps_that_fit, steps_until_prefix_eviction
 from simsys.serving.scheduler import Scheduler
+from simsys.sums import ordered_sum
 
 if TYPE_CHECKING:
     from simsys.serving.intake import Intake
@@ -57,10 +58,12 @@ class Engine:
         "_first_token",
         "_intake",
         "_max_context_tokens",
+        "_mixes",
         "_moved",
         "_notes",
         "_per_sequence_s",
         "_per_step_s",
+        "_plain",
         "_prefill",
         "_prefilling",
         "_probes",
@@ -110,6 +113,8 @@ class Engine:
         self._finished = as_one(probes.request_finished)
         self._per_step_s, self._per_sequence_s = host.per_step_s, host.per_sequence_s
         self._prefill, self._decode = scheduler.prefill, scheduler.decode
+        # Looked up once, as attributes of classes are slow to find.
+        self._mixes, self._plain = scheduler.mixes, scheduler.decode.plain
         self._running, self._prefilling = scheduler.running, scheduler.prefilling
         self._block_size, self._notes = self.kv.block_size, self.kv.fresh_notes
         self._capacity_tokens = self.kv.capacity_tokens if decode_tokens is None else decode_tokens
@@ -226,8 +231,8 @@ class Engine:
         else:
             self.busy = True
             self.left = 0
-            self.due_s = self._env._now
-            self._moved()
+            self.due_s, moved = self._env._now, self._moved
+            moved()
 
     def happen(self) -> None:
         """Wake, after all else of this moment."""
@@ -269,21 +274,28 @@ class Engine:
 
     def boundary(self, steps: int) -> None:
         """A run of steps has ended: book what it has done, last tokens first, then prompts; and begin the next one."""
+        chunks = self.chunks
         self.left = 0
-        chunks, now_s = self.chunks, self._env._now
         if self._intake is not None:
             self._intake.ran(steps, prompts=bool(chunks))
         if chunks and steps > 1:
             self._hold(chunks, steps)
         if self.decoding:
-            for request in self._decode.finish(steps):
-                del self._running[request]
-                self._finished(request, now_s)
-                if self.on_end is not None:
-                    self.on_end(request)
+            ended = self._decode.finish(steps)
+            if ended:
+                self._end(ended)
         if chunks:
-            self._advance(chunks, steps, now_s)
+            self._advance(chunks, steps)
         self.begin_next()
+
+    def _end(self, ended: Sequence[int]) -> None:
+        """Requests have their last token."""
+        running, finished, now_s, on_end = self._running, self._finished, self._env._now, self.on_end
+        for request in ended:
+            del running[request]
+            finished(request, now_s)
+            if on_end is not None:
+                on_end(request)
 
     def _hold(self, chunks: Sequence[Chunk], steps: int) -> None:
         """Take the blocks of the chunks of a run; those of the first step were taken when it was scheduled."""
@@ -295,23 +307,21 @@ class Engine:
                 kv.chunks.extend((self._began_s, self._env._now, steps, computed, tokens, kv.held[request]))
             kv.grow(request, computed + tokens * steps)
 
-    def _advance(self, chunks: Sequence[Chunk], steps: int, now_s: float) -> None:
+    def _advance(self, chunks: Sequence[Chunk], steps: int) -> None:
         """Let requests whose prompt is complete decode, or end."""
-        sequences, running = self.sequences, self._running
+        sequences, now_s = self.sequences, self._env._now
         for request in self._prefill.finish(chunks, steps):
             del self._prefilling[request]
             generated = sequences.generated_tokens[request]
-            (self._first_token if generated == 1 else self._resumed)(request, now_s)
+            tell = self._first_token if generated == 1 else self._resumed
+            tell(request, now_s)
             if generated == sequences.output_tokens[request]:
                 self.kv.release(request, sequences.computed_tokens[request])
-                del running[request]
-                self._finished(request, now_s)
-                if self.on_end is not None:
-                    self.on_end(request)
+                self._end((request,))
             elif self.hand_over is None:
                 self._decode.add(request)
             else:
-                del running[request]
+                del self._running[request]
                 self.hand_over(request)
 
     # -- the next run begins --------------------------------------------------------------------------------------
@@ -351,7 +361,7 @@ class Engine:
         scheduler, fruitless = self.scheduler, 0
         while True:
             scheduler.preempted = False
-            if scheduler.mixes:
+            if self._mixes:
                 scheduler.make_room()
                 chunks = scheduler.schedule()
             else:
@@ -404,30 +414,32 @@ class Engine:
         if steps > 1:
             if self.scheduler.preempted:
                 steps = 1
-            elif size * (steps // self._block_size + 1) > kv.free_blocks:
+            elif size * (steps * decode.queries // self._block_size + decode.queries) > kv.free_blocks:
                 steps = steps_that_fit(self, steps)
             if steps > 1 and kv.shares and self.scheduler.waiting:
                 steps = steps_until_prefix_eviction(self, steps)
         self.left, self.tokens = steps, size
         host_s = self._per_step_s + self._per_sequence_s * size
-        if decode.plain:
+        if self._plain:
             self.stepper.decode(size, decode.cached_tokens + size, steps, host_s)
         else:
-            self.stepper.run(decode.beside(Batch()), steps, host_s)
+            self.stepper.run(decode.beside(NOTHING), steps, host_s, decode.growth())
 
     def _begin_prompts(self, chunks: list[Chunk]) -> None:
         """Begin a run that lasts until a sequence ends, a prompt is complete or memory runs out."""
         scheduler, decode, kv = self.scheduler, self._decode, self.kv
-        decoding = decode.size if scheduler.mixes else 0
+        decoding = decode.size if self._mixes else 0
         self.chunks, self.decoding, self._began_s = chunks, decoding, self._env._now
         if self._notes is not None:
             self._notes += (self._began_s, kv.free_blocks, kv.taken_blocks, decoding or -decode.size)
         batch = self._prefill.work(chunks)
-        steps, more_pairs = 1, 0.0
+        steps, more = 1, NOTHING
         if not batch.logits and not (self._intake and self._intake.held):  # no prompt is complete after one step
             steps = scheduler.repeats(chunks)
-            for _, tokens in chunks:
-                more_pairs += tokens * tokens
+            more = (decode.growth() if decoding else NOTHING)._replace(
+                attention_pairs=ordered_sum(float(tokens * tokens) for _, tokens in chunks),
+                prompt_context_tokens=batch.tokens,
+            )
         if decoding:
             batch = decode.beside(batch)
             if steps > 1:
@@ -435,7 +447,7 @@ class Engine:
         if steps > 1:
             steps = 1 if scheduler.preempted else steps_that_fit(self, steps)
         self.left, self.tokens = steps, int(batch.tokens)
-        self.stepper.run(batch, steps, self._per_step_s + self._per_sequence_s * batch.logits, more_pairs)
+        self.stepper.run(batch, steps, self._per_step_s + self._per_sequence_s * batch.logits, more)
         if steps > 1 and kv.shares:  # what a chunk leaves in the cache may help others
             self.left = 1
             self.stepper.cut()

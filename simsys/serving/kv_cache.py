@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from simsys.errors import InternalError
 
@@ -48,6 +48,7 @@ class PagedKVCache:
         "fresh_notes",
         "growth",
         "held",
+        "looks_up",
         "num_blocks",
         "peak_blocks",
         "reserved_blocks",
@@ -55,12 +56,11 @@ class PagedKVCache:
         "taken_blocks",
     )
 
-    looks_up: ClassVar[bool] = False
-    """Whether requests that are admitted are looked for."""
-
     def __init__(self, num_blocks: int, block_size: int) -> None:
         self.num_blocks = num_blocks
         self.block_size = block_size
+        self.looks_up = False
+        """Whether requests that are admitted are looked for."""
         self.shares = False
         """Whether a request may find blocks here now."""
         self.free_blocks = num_blocks
@@ -126,18 +126,15 @@ class PagedKVCache:
 
     def grow(self, request: int, tokens: int) -> bool:
         """Let `request` hold `tokens` tokens; False, and no change, if the unreserved free blocks do not suffice."""
-        held = self.held.get(request, 0)
-        blocks = -(-tokens // self.block_size)
-        missing = blocks - held
+        blocks, free, held = -(-tokens // self.block_size), self.free_blocks, self.held
+        missing = blocks - held[request] if request in held else blocks
         if missing > 0:
-            free = self.free_blocks
             if missing > free - self.reserved_blocks:
                 return False
-            self.held[request] = blocks
+            held[request] = blocks
             self.free_blocks = free = free - missing
-            used = self.num_blocks - free
-            if used > self.peak_blocks:
-                self.peak_blocks = used
+            if self.num_blocks - free > self.peak_blocks:
+                self.peak_blocks = self.num_blocks - free
         return True
 
     def cached_tokens(self, request: int) -> int:
@@ -175,14 +172,16 @@ class PagedKVCache:
 
     def take_for_decode(self, blocks: int) -> None:
         """Take blocks for decoding sequences; they are attributed when the sequence is released."""
-        free = self.free_blocks - blocks
-        if free < 0:
-            raise InternalError(f"decode takes {blocks} KV blocks, {self.free_blocks} are free")
-        self.free_blocks = free
+        self.free_blocks = free = self.free_blocks - blocks
         self.taken_blocks += blocks
-        used = self.num_blocks - free
-        if used > self.peak_blocks:
-            self.peak_blocks = used
+        if self.num_blocks - free > self.peak_blocks:
+            self.peak_blocks = self.num_blocks - free
+            if free < 0:
+                raise InternalError(f"decode takes {blocks} KV blocks, {free + blocks} are free")
+
+    def give_back(self, blocks: int) -> None:
+        """Give back blocks that were taken for decoding sequences, and that none of them needs."""
+        self.free_blocks += blocks
 
     def release(self, request: int, tokens: int) -> None:
         """Give back the blocks of a request that holds `tokens` tokens, and what it took beyond them in this step."""

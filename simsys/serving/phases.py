@@ -52,15 +52,15 @@ class DecodePhase(ABC):
 
     plain: ClassVar[bool] = True
     """Whether every step has one token of each sequence; if not, `beside` says what it has."""
-    queries: int = 1
-    """Tokens of each sequence that a step processes."""
 
     def __init__(self, sequences: Sequences, kv: PagedKVCache) -> None:
         self.sequences = sequences
         self.kv = kv
+        self.queries = 1
+        """Tokens of each sequence that a step processes."""
         self.size = 0
         """Sequences that decode."""
-        self.cached_tokens = 0
+        self.cached_tokens: float = 0
         """Tokens whose keys and values they have in the cache; each step adds one for every sequence."""
 
     @abstractmethod
@@ -89,6 +89,10 @@ class DecodePhase(ABC):
         return batch_of(
             (tokens + size, logits + size, pairs, context, self.cached_tokens + size, size, 0.0, 0.0, 0.0, False)
         )
+
+    def growth(self) -> Batch:
+        """Context and pairs that a step in which all sequences decode adds to the next one's."""
+        return Batch(decode_context_tokens=self.size)
 
     @abstractmethod
     def finish(self, steps: int = 1) -> list[int]:

@@ -8,7 +8,6 @@ uses that one and gives its own back (as in SGLang).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from simsys.errors import InternalError
 from simsys.serving.kv_cache import PagedKVCache
@@ -60,8 +59,6 @@ class PrefixCache(PagedKVCache):
 
     __slots__ = ("_chains", "_id_tokens", "_longer", "_nodes", "_returning", "_sequences", "tree")
 
-    looks_up: ClassVar[bool] = True
-
     def __init__(
         self, num_blocks: int, block_size: int, sequences: Sequences, chains: Sequence[Chain], id_tokens: int
     ) -> None:
@@ -71,7 +68,7 @@ class PrefixCache(PagedKVCache):
         self._returning = -1
         self._nodes: dict[int, Node | None] = {}  # by request, the end of what it shares
         self.tree = PrefixTree(num_blocks, block_size, id_tokens)
-        self.shares = any(chains)
+        self.looks_up, self.shares = True, any(chains)
 
     def _begin_to_share(self) -> None:
         """From now on something can be found; so far blocks were counted, and nothing more."""
@@ -128,6 +125,12 @@ class PrefixCache(PagedKVCache):
         PagedKVCache.take_for_decode(self, blocks)
         if self.shares:
             self.tree.unused -= blocks
+
+    def give_back(self, blocks: int) -> None:
+        """Give back blocks that were taken for decoding sequences, and that none of them needs."""
+        self.free_blocks += blocks
+        if self.shares:
+            self.tree.unused += blocks
 
     def holds(self, request: int, tokens: int) -> bool:
         """Whether somebody uses the first tokens of a waiting request that are found here, so that they stay."""

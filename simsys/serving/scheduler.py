@@ -151,8 +151,8 @@ class Scheduler(Configurable, ABC):
         else:
             waiting.remove(request)
         self.running[request] = self.prefilling[request] = None
-        now_s = self._env._now
-        self._admitted(request, now_s)
+        now_s, admitted = self._env._now, self._admitted
+        admitted(request, now_s)
         if swapped:
             self._swap_in(request, found)
         elif kv.looks_up:

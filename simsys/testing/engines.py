@@ -8,7 +8,7 @@ from typing import Any
 
 from simsys.executors.base import Executor
 from simsys.framework import FRAMEWORKS, DecodePhase, PrefillPhase, Router, Scheduler, Sequences, Team
-from simsys.model.batch import Batch
+from simsys.model.batch import NOTHING, Batch
 from simsys.serving.engine import Engine
 from simsys.serving.host_costs import HostCosts
 from simsys.serving.intake import Intake
@@ -177,12 +177,12 @@ class _WatchedSteps:
         self._stepper, self._done, self._team = make(self._ended), done, team
         self.cut, self.passed, self.stop = self._stepper.cut, self._stepper.passed, self._stepper.stop
 
-    def run(self, batch: Batch, steps: int, host_s: float, more_pairs: float = 0.0) -> None:
+    def run(self, batch: Batch, steps: int, host_s: float, more: Batch = NOTHING) -> None:
         """As `Stepper.run`."""
         self._team.began(batch)
-        self._stepper.run(batch, steps, host_s, more_pairs)
+        self._stepper.run(batch, steps, host_s, more)
 
-    def decode(self, sequences: int, context_tokens: int, steps: int, host_s: float) -> None:
+    def decode(self, sequences: int, context_tokens: float, steps: int, host_s: float) -> None:
         """As `Stepper.decode`."""
         self._team.began(Batch(sequences, sequences, 0.0, 0, context_tokens, sequences))
         self._stepper.decode(sequences, context_tokens, steps, host_s)

@@ -35,6 +35,8 @@ class Stretch:
                 self._slack_s = min(self._slack_s, self._times.seconds - launched_s)
         self.launching_s = launched_s
         """How long the host launches its kernels."""
+        self.computes = any(not isinstance(op, Collective) for op in self._ops)
+        """Whether it has any computation."""
         sent: dict[Account, float] = {}
         for each in self._collectives():
             sent[account(each)] = sent.get(account(each), 0.0) + each.nbytes

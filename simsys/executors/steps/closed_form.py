@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from simsys.executors.steps.passes import NAME
 from simsys.executors.steps.step_log import NUMBERS, StepLog
 from simsys.executors.steps.step_times import StepTimes
-from simsys.model.batch import Batch
+from simsys.model.batch import NOTHING, Batch
 from simsys.ops import Forward
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
@@ -56,7 +56,7 @@ class ClosedFormRuns:
         "_host_s",
         "_log",
         "_longest",
-        "_more_pairs",
+        "_more",
         "_moved",
         "_op",
         "_plainly",
@@ -93,10 +93,10 @@ class ClosedFormRuns:
         self._device = executor.platform.devices[team.ranks[0]]
         self._collective_s = executor.communicator(team).seconds
         self._batch: Batch | None = None
-        self._more_pairs = self._host_s = 0.0
+        self._more, self._host_s = NOTHING, 0.0
         self._tokens: float = 0  # of each step
         self._sequences: float = 0  # that decode
-        self._context = 0  # of the first step, where there are no prompts
+        self._context: float = 0  # of the first step, where there are no prompts
         self._decode_costs: dict[int, tuple[float, float, float, float]] = {}
         self._even = self._times = StepTimes(0.0, 0.0, 0.0)  # the former of all runs whose durations grow evenly
         self._log = StepLog(executor, team.ranks[0])
@@ -110,43 +110,46 @@ class ClosedFormRuns:
         self.due_s, self.priority = inf, int(boundary(team.ranks[0]))
         self._moved = executor.env.agenda.add(self)
 
-    def run(self, batch: Batch, steps: int, host_s: float, more_pairs: float = 0.0) -> None:
+    def run(self, batch: Batch, steps: int, host_s: float, more: Batch = NOTHING) -> None:
         """Start a run of at most so many steps."""
         if (
             host_s == self._host_s
             and batch[0] == self._tokens
-            and more_pairs == self._more_pairs
+            and more == self._more
             and self._ended_s == self._env._now
             and batch == self._after(self._from)
         ):
             self._go_on(steps)
             return
-        self._batch, self._more_pairs = batch, more_pairs
+        self._batch, self._more = batch, more
         self._tokens, self._sequences, self._context = batch[0], batch[5], 0
+        self._host_s = host_s if steps > 1 else NEVER_AGAIN  # since how it would grow is not known
         before_s, least_s = (0.0, host_s) if self._beside else (host_s, 0.0)
-        if steps > 1:
-            self._host_s = host_s
-            times = self._cost.step_times(batch, more_pairs, before_s, self._collective_s)
-        else:
-            self._host_s = NEVER_AGAIN  # since how it would grow is not known
-            compute_s, exchange_s = self._cost.step_seconds(batch, self._collective_s)
-            times = self._even
-            times.idle_s = idle_s = exchange_s + before_s
-            times.first_s, times.growth_s = compute_s + idle_s, 0.0
+        times = self._durations(batch, steps, before_s)
         self._begin(times if times.first_s >= least_s else times.at_least(least_s), steps)
 
-    def decode(self, sequences: int, context_tokens: int, steps: int, host_s: float) -> None:
+    def _durations(self, batch: Batch, steps: int, before_s: float) -> StepTimes:
+        """How long steps take that begin with a batch."""
+        if steps > 1:
+            return self._cost.step_times(batch, self._more, before_s, self._collective_s)
+        compute_s, exchange_s = self._cost.step_seconds(batch, self._collective_s)
+        times = self._even
+        times.idle_s = idle_s = exchange_s + before_s
+        times.first_s, times.growth_s = compute_s + idle_s, 0.0
+        return times
+
+    def decode(self, sequences: int, context_tokens: float, steps: int, host_s: float) -> None:
         """Start a run of at most so many steps without prompts."""
         if (
             sequences == self._tokens
             and context_tokens == self._context + self._from * sequences
             and self._ended_s == self._env._now
             and host_s == self._host_s
-            and self._more_pairs == 0.0
+            and self._batch is None
         ):
             self._go_on(steps)
             return
-        self._batch, self._more_pairs, self._host_s = None, 0.0, host_s
+        self._batch, self._host_s = None, host_s
         self._tokens = self._sequences = sequences
         self._context = context_tokens
         costs = self._decode_costs
@@ -162,7 +165,8 @@ class ClosedFormRuns:
             times.first_s = first_s = fixed_s + per_token_s * context_tokens + before_s
             times.growth_s, times.idle_s = per_token_s * sequences, exchange_s + before_s
         else:
-            times = self._cost.step_times(self._after(0), 0.0, before_s, self._collective_s)
+            more = Batch(decode_context_tokens=sequences)
+            times = self._cost.step_times(self._after(0), more, before_s, self._collective_s)
             first_s = times.first_s
         self._begin(times if first_s >= least_s else times.at_least(least_s), steps)
 
@@ -192,7 +196,8 @@ class ClosedFormRuns:
         else:
             self.due_s = started_s + (steps * times.first_s + times.growth_s * (steps * (steps - 1) * 0.5))
         if not self._ending:
-            self._moved()
+            moved = self._moved
+            moved()
 
     def _go_on(self, steps: int) -> None:
         self._started_s = self._ended_s
@@ -203,7 +208,8 @@ class ClosedFormRuns:
         """The run under way ends at another time than was said."""
         self.due_s = time_s
         if not self._ending:
-            self._moved()
+            moved = self._moved
+            moved()
 
     def cut(self) -> None:
         """End the run at the first boundary that is not before now."""
@@ -239,7 +245,7 @@ class ClosedFormRuns:
             return
         self._device.busy_s += work.computing_s(step, step + 1, work.duration(step))
         if self._tally is not None:
-            self._tally.passed(self._op, self._after(0))
+            self._count(self._tally, 1)
 
     def _boundary_s(self, steps: int) -> float:
         """When so many steps since the anchor have ended."""
@@ -251,11 +257,7 @@ class ClosedFormRuns:
         if first is None:
             size = self._sequences
             return Batch(size, size, 0.0, 0, self._context + steps * size, size)
-        return first._replace(
-            attention_pairs=first.attention_pairs + steps * self._more_pairs,
-            prompt_context_tokens=first.prompt_context_tokens + steps * (first.tokens - first.decode_sequences),
-            decode_context_tokens=first.decode_context_tokens + steps * first.decode_sequences,
-        )
+        return first.grown(steps, self._more)
 
     def happen(self) -> None:
         """The run under way ends now."""
@@ -263,7 +265,8 @@ class ClosedFormRuns:
         self._from, self._ended_s, self.due_s = end, ended_s, inf
         self._book(first, end, ended_s)
         self._ending = True
-        self._done(end - first)
+        done = self._done
+        done(end - first)
         self._ending = False
 
     def _book(self, first: int, end: int, ended_s: float) -> None:
@@ -279,11 +282,15 @@ class ClosedFormRuns:
             return
         device.busy_s += times.computing_s(first, end, ended_s - started_s)
         if self._tally is not None:
-            self._tally.passed(self._op, self._after(0), steps)
+            self._count(self._tally, steps)
         if self._probes.operation:
             self._tell_passes(first, end)
         if self._probes.steps:
             self._log.add(self._tokens, self._sequences, started_s, first, steps, times)
+
+    def _count(self, tally: Tally, steps: int) -> None:
+        """Count what so many steps like the first since the anchor send."""
+        tally.passed(self._op, self._after(0), steps)
 
     def _tell_passes(self, first: int, end: int) -> None:
         started_s = self._started_s

@@ -147,7 +147,8 @@ class OccupiedRuns(ClosedFormRuns):
         if end == self._last:
             self._host_s = NEVER_AGAIN  # what comes next begins at a new anchor
         self._ending = True
-        self._done(end - first)
+        done = self._done
+        done(end - first)
         self._ending = False
         if self._from == self._to:
             self._leave()
@@ -164,7 +165,7 @@ class OccupiedRuns(ClosedFormRuns):
         for footprint, nbytes in self._parts:
             footprint.account.nbytes += steps * nbytes
         if self._tally is not None:
-            self._tally.passed(self._op, self._after(0), steps)
+            self._count(self._tally, steps)
         if self._probes.operation:
             self._tell_passes(first, end)
         if self._probes.steps:

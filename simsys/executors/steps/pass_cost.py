@@ -140,33 +140,36 @@ class PassCost:
             seconds += by_bytes_s if by_bytes_s > by_flop_s else by_flop_s
         return seconds, exchange_s + head_exchange_s
 
-    def step_times(self, batch: Batch, more_pairs: float, host_s: float, collective_s: CollectiveSeconds) -> StepTimes:
+    def step_times(self, batch: Batch, more: Batch, host_s: float, collective_s: CollectiveSeconds) -> StepTimes:
         """Durations of consecutive passes, of which each finds the context that those before have added.
 
         Args:
-            batch: What the first pass processes. From pass to pass, the context of decoding sequences grows by one
-                token each, and that of prompts by the other tokens of the batch.
-            more_pairs: By how much the attention pairs of prompts grow.
+            batch: What the first pass processes.
+            more: Context and pairs that each pass adds to the next one's.
             host_s: Host time before each pass.
             collective_s: As in `seconds`.
         """
-        tokens, logits, pairs, prompt_context, context, decoding, *_ = batch
+        tokens, logits, pairs, prompt_context, context, decoding, _, _, verified, _ = batch
         costs = self.step_costs(tokens, logits, pairs > 0.0, collective_s, alone=decoding == 1)
         idle_s = costs.exchange_s + host_s
         times = StepTimes(costs.compute_s + idle_s, 0.0, idle_s)
-        if decoding:
-            if context >= costs.steepest_from:
-                times.first_s += costs.steepest_s + costs.per_token_s * context
-                times.growth_s = costs.per_token_s * decoding
-            else:
-                for kernel in costs.decode:
-                    times.add([(fixed_s + token_s * context, token_s * decoding) for fixed_s, token_s in kernel])
+        if decoding and context >= costs.steepest_from and not verified:
+            times.first_s += costs.steepest_s + costs.per_token_s * context
+            times.growth_s = costs.per_token_s * more.decode_context_tokens
+        elif decoding:
+            # What is read is context; what is computed, also pairs with the tokens of drafts.
+            computed, more_computed = context + verified, more.decode_context_tokens + more.verified_pairs
+            for (byte_fixed_s, byte_s), (flop_fixed_s, flop_s) in costs.decode:
+                by_bytes = byte_fixed_s + byte_s * context, byte_s * more.decode_context_tokens
+                times.add([by_bytes, (flop_fixed_s + flop_s * computed, flop_s * more_computed)])
         if pairs > 0.0:
-            added = tokens - decoding
             for bounds in costs.prompt:
                 times.add(
                     [
-                        (fixed_s + pair_s * pairs + token_s * prompt_context, pair_s * more_pairs + token_s * added)
+                        (
+                            fixed_s + pair_s * pairs + token_s * prompt_context,
+                            pair_s * more.attention_pairs + token_s * more.prompt_context_tokens,
+                        )
                         for fixed_s, pair_s, token_s in bounds
                     ]
                 )

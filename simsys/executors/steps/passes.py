@@ -9,7 +9,7 @@ from simpy.events import Event
 
 from simsys.executors.steps.step_log import StepLog
 from simsys.executors.steps.step_times import StepTimes
-from simsys.model.batch import Batch
+from simsys.model.batch import NOTHING, Batch
 from simsys.platform.environment import At
 
 if TYPE_CHECKING:
@@ -44,11 +44,11 @@ class Passes:
         self._stopped = False
         self._log = StepLog(executor, rank)
 
-    def decode(self, sequences: int, context_tokens: int, steps: int, host_s: float) -> None:
+    def decode(self, sequences: int, context_tokens: float, steps: int, host_s: float) -> None:
         """The same without prompts."""
         self.run(Batch(sequences, sequences, 0.0, 0, context_tokens, sequences), steps, host_s)
 
-    def run(self, batch: Batch, steps: int, host_s: float, more_pairs: float = 0.0) -> None:
+    def run(self, batch: Batch, steps: int, host_s: float, more: Batch = NOTHING) -> None:
         """Start the first of at most so many steps."""
         self._batch, self._started_s = batch, self._env._now
         self._host_ends_s = self._started_s + host_s if self._beside else 0.0

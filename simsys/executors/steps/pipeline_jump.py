@@ -19,7 +19,7 @@ from simpy.events import Event
 from simsys.executors.steps.passes import NAME
 from simsys.executors.steps.pipeline_cost import Lines, StageLine, Stages, woven
 from simsys.executors.steps.step_log import StepLog
-from simsys.model.batch import Batch
+from simsys.model.batch import NOTHING, Batch
 from simsys.ops import Forward
 from simsys.platform.environment import Recurring, boundary
 from simsys.sums import ordered_sum
@@ -228,7 +228,7 @@ class PipelineJump:
     def __init__(self, pipeline: Pipeline, done: Callable[[int], None], longest: int, log: StepLog | None) -> None:
         self._pipeline, self._stages, self._done, self._longest = pipeline, pipeline.stages, done, longest
         self._log = log
-        self._batch, self._more_pairs = Batch(), 0.0
+        self._batch = self._more = NOTHING
         self._first = 0
         self._exchange_s: Sequence[float] = ()  # of each stage and channel
         self._known = -1  # the step that the lines are of which are kept
@@ -245,17 +245,18 @@ class PipelineJump:
         self.ends_s: list[float] = []
         """When those have ended of which it has noted it."""
 
-    def decode(self, sequences: int, context_tokens: int, steps: int, host_s: float) -> None:
+    def decode(self, sequences: int, context_tokens: float, steps: int, host_s: float) -> None:
         """Start a run of at most so many steps without prompts."""
         found = self._stages.decoding(sequences)
-        self._batch, self._more_pairs = Batch(sequences, sequences, 0.0, 0, context_tokens, sequences), 0.0
-        self._first, self.growth = context_tokens, sequences
+        self._batch = Batch(sequences, sequences, 0.0, 0, context_tokens, sequences)
+        self._more = Batch(decode_context_tokens=sequences)
+        self._first, self.growth = int(context_tokens), sequences
         self.lines_at, self._exchange_s = found.at, found.exchange_s
         self._begin(steps, host_s)
 
-    def run(self, batch: Batch, steps: int, host_s: float, more_pairs: float = 0.0) -> None:
+    def run(self, batch: Batch, steps: int, host_s: float, more: Batch = NOTHING) -> None:
         """Start a run of at most so many steps."""
-        self._batch, self._more_pairs = batch, more_pairs
+        self._batch, self._more = batch, more
         self._first, self.growth = 0, 1
         self.lines_at, self._known = self._exactly, -1
         self.lines_at(0)
@@ -292,12 +293,7 @@ class PipelineJump:
 
     def after(self, steps: int) -> Batch:
         """The batch of a step."""
-        first = self._batch
-        return first._replace(
-            attention_pairs=first.attention_pairs + steps * self._more_pairs,
-            prompt_context_tokens=first.prompt_context_tokens + steps * (first.tokens - first.decode_sequences),
-            decode_context_tokens=first.decode_context_tokens + steps * first.decode_sequences,
-        )
+        return self._batch.grown(steps, self._more)
 
     def compute_s(self, step: int) -> list[float]:
         """For how long a step keeps each stage and channel busy."""

@@ -55,13 +55,21 @@ class SegmentCost:
         launches: Launches = NO_LAUNCHES,
     ) -> None:
         rates: dict[tuple[OperatorKind, str, float, bool], KernelRates] = {}
-        costs = [_OperatorCost(operator, spec, precision, rates) for operator in segment.operators]
-        self._prompt = [cost for cost in costs if cost.operator.kind is ATTENTION]
-        self._decode = [cost for cost in costs if cost.operator.kind is DECODE_ATTENTION]
+
+        def costs(prompts: bool) -> list[_OperatorCost]:
+            costed = (operator.costed(prompts=prompts) for operator in segment.operators)
+            return [_OperatorCost(operator, spec, precision, rates) for operator in costed]
+
+        with_prompts = costs(True)
+        # Where macro operations say nothing else, an operator costs the same in both kinds of passes.
+        without = with_prompts if all(each.scales is None for each in segment.operators) else costs(False)
+        self._prompt = [cost for cost in with_prompts if cost.operator.kind is ATTENTION]
+        self._decode = [cost for cost in with_prompts if cost.operator.kind is DECODE_ATTENTION]
         self._attending = self._prompt + self._decode
-        others = [cost for cost in costs if cost.operator.kind not in (ATTENTION, DECODE_ATTENTION)]
+        others = [cost for cost in with_prompts if cost.operator.kind not in (ATTENTION, DECODE_ATTENTION)]
         # Without prompts, what prompt attention does depends on the token counts too.
-        found = {True: others, False: others + self._prompt}
+        plain = [cost for cost in without if cost.operator.kind not in (ATTENTION, DECODE_ATTENTION)]
+        found = {True: others, False: plain + [cost for cost in without if cost.operator.kind is ATTENTION]}
         self._by_tokens = {key: _Kernels([each for each in found[key] if not each.per_logit]) for key in found}
         self._by_logits = {key: _Kernels([each for each in found[key] if each.per_logit]) for key in found}
         self._activation_bytes = precision.activation_bytes

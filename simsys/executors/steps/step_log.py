@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
+from struct import pack
 from typing import TYPE_CHECKING
 
 from simsys.executors.steps.step_times import StepTimes
@@ -51,7 +52,7 @@ class StepLog:
 
     def tell(self) -> None:
         """Tell what has been noted."""
-        runs = array("d", self.runs)
+        runs = array("d", pack(f"{len(self.runs)}d", *self.runs))  # faster than from a list
         self.runs.clear()
         if runs:
             for hook in self._executor.probes.steps:

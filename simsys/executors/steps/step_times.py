@@ -43,6 +43,13 @@ class StepTimes:
                 self._add_kinks(bounds, current)
                 break
 
+    def follow(self, other: StepTimes) -> None:
+        """Let each step be followed by one of the others, which last as long as what they compute."""
+        self.first_s += other.first_s
+        self.growth_s += other.growth_s
+        self.idle_s += other.idle_s
+        self.kinks += other.kinks
+
     def _add_kinks(self, bounds: Sequence[Line], current: Line) -> None:
         """Find the steps at which steeper bounds take over."""
         while steeper := [bound for bound in bounds if bound[1] > current[1]]:

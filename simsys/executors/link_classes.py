@@ -1,0 +1,134 @@
+"""Which ranks stay alike where their transfers share links with others.
+
+Ranks of one role do the same work, but others may be on the links of some of them only. So ranks, what they exchange,
+and links are told apart by each other until nothing changes: ranks by their groups, groups by their ranks and by the
+links of each of their transfers, links by the transfers on them. That is the coarsest equitable partition (colour
+refinement). Max-min fair rates, and so all that happens, are the same for all of one class: whoever is treated
+differently has been told apart before.
+
+A class is a number of 64 bits that depends on all that it is told apart by; two are confused once in 2⁶⁴ pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from simsys.platform.flow_set import Indexes
+from simsys.platform.routing import Way
+
+Hashes = npt.NDArray[np.uint64]
+
+
+class Exchange(NamedTuple):
+    """What some ranks of a job send each other, again and again.
+
+    Args:
+        job: The number of the job.
+        kind: Equal for mirrors of each other.
+        ranks: Who exchanges, in any order.
+        steps: For transfers that start together, their ways on links that others may be on; none if the time of idle
+            links counts.
+    """
+
+    job: int
+    kind: int
+    ranks: tuple[int, ...]
+    steps: Sequence[Sequence[Way]]
+
+
+def rank_classes(
+    roles: Mapping[int, Sequence[int]], exchanges: Sequence[Exchange], figures: Callable[[int], Hashable]
+) -> dict[int, tuple[int, ...]]:
+    """Tell ranks apart.
+
+    Args:
+        roles: By job, for each of its ranks a number that is the same for ranks that do the same work.
+        exchanges: All that they exchange, mirrors included.
+        figures: Says what distinguishes a link from others.
+
+    Returns:
+        By job, for each rank a number that is the same for ranks that do the same work at the same time.
+    """
+    graph = _Graph(roles, exchanges, figures)
+    distinct = 0
+    while (found := graph.distinct()) > distinct:
+        distinct = found
+        graph.refine()
+    numbers = np.unique(graph.ranks, return_inverse=True)[1].tolist()
+    return {job: tuple(numbers[first : first + len(roles[job])]) for job, first in graph.first.items()}
+
+
+class _Graph:
+    """Ranks, exchanges and links, each with its class; the arguments are those of `rank_classes`."""
+
+    def __init__(
+        self, roles: Mapping[int, Sequence[int]], exchanges: Sequence[Exchange], figures: Callable[[int], Hashable]
+    ) -> None:
+        starts = np.cumsum([0, *map(len, roles.values())]).tolist()
+        self.first = dict(zip(roles, starts, strict=False))
+        """By job, the place of its first rank."""
+        self.ranks = _numbered([(job, role) for job, each in roles.items() for role in each])
+        self._exchanges = _numbered([(each.job, each.kind, bool(each.steps)) for each in exchanges])
+        members = [(place, self.first[each.job] + rank) for place, each in enumerate(exchanges) for rank in each.ranks]
+        self._member_of, self._member = _columns(members, 2)
+        flows = [
+            (place, step, way)
+            for place, each in enumerate(exchanges)
+            for step, ways in enumerate(each.steps)
+            for way in ways
+        ]
+        self._flow_of, steps = _columns([(place, step) for place, step, _ in flows], 2)
+        self._flows = _salt(steps)
+        parts = [(flow, link, share) for flow, (_, _, way) in enumerate(flows) for hop in way for link, share in hop]
+        self._part_of, links = _columns([(flow, link) for flow, link, _ in parts], 2)
+        self._part = _numbered([share for _, _, share in parts])
+        used, self._link = np.unique(links, return_inverse=True)
+        self._links = _numbered([figures(link) for link in used.tolist()])
+
+    def distinct(self) -> int:
+        """How many classes there are."""
+        return sum(len(np.unique(each)) for each in (self.ranks, self._exchanges, self._flows, self._links))
+
+    def refine(self) -> None:
+        """Tell all apart by what they have to do with."""
+        links = _summed(self._links[self._link] + self._part, self._part_of, len(self._flows))
+        self._flows = _mixed(self._flows + self._exchanges[self._flow_of] + _mixed(links))
+        members = _summed(self.ranks[self._member], self._member_of, len(self._exchanges))
+        flows = _summed(self._flows, self._flow_of, len(self._exchanges))
+        self._exchanges = _mixed(self._exchanges + _mixed(members) + flows)
+        parts = _summed(self._flows[self._part_of] + self._part, self._link, len(self._links))
+        self._links = _mixed(self._links + parts)
+        self.ranks = _mixed(self.ranks + _summed(self._exchanges[self._member_of], self._member, len(self.ranks)))
+
+
+def _columns(rows: Sequence[tuple[int, ...]], count: int) -> Indexes:
+    return np.array(rows, dtype=np.intp).reshape(-1, count).T
+
+
+def _numbered(values: Sequence[Hashable]) -> Hashes:
+    """Equal values as equal numbers."""
+    numbers: dict[Hashable, int] = {}
+    return _salt(np.array([numbers.setdefault(value, len(numbers)) for value in values], dtype=np.intp))
+
+
+def _salt(numbers: Indexes) -> Hashes:
+    return _mixed(numbers.astype(np.uint64) + np.uint64(1))
+
+
+def _summed(values: Hashes, place: Indexes, count: int) -> Hashes:
+    """The sum of what has the same place, whatever its order."""
+    found = np.zeros(count, dtype=np.uint64)
+    np.add.at(found, place, _mixed(values))
+    return found
+
+
+def _mixed(values: Hashes) -> Hashes:
+    """Every bit of a number depends on every bit of the one before (SplitMix64, Steele et al. 2014, OOPSLA)."""
+    values = values + np.uint64(0x9E3779B97F4A7C15)
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))

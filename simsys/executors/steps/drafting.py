@@ -1,0 +1,73 @@
+"""Runs of steps in which tokens are drafted and verified: each is several passes, whose durations add up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from simsys.executors.steps.closed_form import ClosedFormRuns
+from simsys.executors.steps.step_times import StepTimes
+from simsys.model.batch import Batch
+from simsys.ops import Forward
+from simsys.parallel.layout import Group
+from simsys.starter import Drafting
+
+if TYPE_CHECKING:
+    from simsys.executors.base import Executor
+    from simsys.executors.tally import Tally
+
+
+class DraftingRuns(ClosedFormRuns):
+    """Runs of steps of a team that drafts tokens; the other arguments are those of `ClosedFormRuns`.
+
+    Args:
+        drafting: How it drafts.
+    """
+
+    __slots__ = ("_draft", "_draft_cost", "_drafting")
+
+    def __init__(
+        self,
+        executor: Executor,
+        team: Group,
+        drafting: Drafting,
+        done: Callable[[int], None],
+        tally: Tally,
+        longest: int,
+    ) -> None:
+        super().__init__(executor, team, drafting.plan, done, tally, longest)
+        self._drafting = drafting
+        if drafting.draft is not None:
+            self._draft = Forward(team, drafting.draft, Batch(), 0.0, "draft")
+            self._draft_cost = executor.pass_cost(self._draft)
+
+    def _durations(self, batch: Batch, steps: int, before_s: float) -> StepTimes:
+        """The passes of a step, one after another."""
+        more, collective_s = self._more, self._collective_s
+        times = self._cost.step_times(batch, more, before_s + self._drafting.host_s(batch), collective_s)
+        for each in self._drafting.drafts(batch):
+            times.follow(self._draft_cost.step_times(each, more, 0.0, collective_s))
+        return times
+
+    def _passes(self, batch: Batch) -> Iterator[tuple[Forward, float]]:
+        """The passes of a step, and how long each takes without host time."""
+        for each in self._drafting.drafts(batch):
+            yield replace(self._draft, batch=each), sum(self._draft_cost.seconds(each, self._collective_s))
+        yield replace(self._op, batch=batch), sum(self._cost.seconds(batch, self._collective_s))
+
+    def _count(self, tally: Tally, steps: int) -> None:
+        for op, _ in self._passes(self._after(0)):
+            tally.passed(op, op.batch, steps)
+
+    def _tell_passes(self, first: int, end: int) -> None:
+        started_s = self._started_s
+        for step in range(first, end):
+            ended_s = self._boundary_s(step + 1)
+            passes = list(self._passes(self._after(step)))
+            host_s = max(0.0, ended_s - started_s - sum(seconds for _, seconds in passes))
+            for op, seconds in passes:
+                until_s = ended_s if op is passes[-1][0] else started_s + host_s + seconds
+                for hook in self._probes.operation:
+                    hook(op, started_s, until_s)
+                started_s, host_s = until_s, 0.0

@@ -1,0 +1,55 @@
+"""Which sets of flows are being sent together recurs again and again, so the rates of a combination are found once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from simsys.platform.flow_set import FlowSet
+from simsys.platform.max_min import Portion
+from simsys.platform.stream import Stream
+
+_MOST = 1 << 14  # whose rates are kept
+
+Rates = list[list[Portion]]
+"""For each stream its flows by rate."""
+
+
+class Combinations:
+    """The rates of combinations of streams.
+
+    Args:
+        solve: Finds those of some sets of flows.
+        forget: Called before all of them are forgotten, when there are too many.
+    """
+
+    def __init__(self, solve: Callable[[Sequence[FlowSet]], Rates], forget: Callable[[], None]) -> None:
+        self._solve, self._forget = solve, forget
+        self._known: dict[tuple[int, ...], Rates] = {}
+
+    def rates(self, streams: Sequence[Stream]) -> Rates:
+        """The rates of streams; the same objects in whatever order they come."""
+        key = tuple([stream.flows.number for stream in streams])
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= _MOST:
+                self._forget()
+            in_order = sorted(streams, key=_number)
+            solved = self._in_order(in_order)
+            rates = dict(zip(in_order, solved, strict=True))
+            found = self._known[key] = [rates[stream] for stream in streams]
+        return found
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._known.clear()
+
+    def _in_order(self, streams: Sequence[Stream]) -> Rates:
+        key = tuple([stream.flows.number for stream in streams])
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._solve([stream.flows for stream in streams])
+        return found
+
+
+def _number(stream: Stream) -> tuple[int, float]:
+    return stream.flows.number, stream.since_s

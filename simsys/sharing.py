@@ -1,0 +1,145 @@
+"""What becomes of the transfers of training jobs that meet on links: who is on shared links, and who is told apart.
+
+One process stands for all ranks of a role. Where transfers meet on links, they may meet those of some ranks of a role
+only. Then ranks are told apart by what they meet (`simsys.executors.link_classes`). If that would need too many
+processes, roles stay as they are, and a warning says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from simsys.build.training import TrainingJob
+from simsys.executors import MediumDetail
+from simsys.executors.link_classes import rank_classes
+from simsys.executors.meets import Meets
+from simsys.executors.other_jobs import Users, able_beside, exchanges, mirrored, most_loaded, sharing_mirrors
+from simsys.shared_links import MOST_APART, SLIGHT, UNEVEN_DOUBT, hindered
+
+
+class Sharing(NamedTuple):
+    """What a job has on links that are shared.
+
+    Args:
+        carried: Whose transfers are carried out there (`OnLinksDetail.carried`); None stands for all.
+        alone: Whether none of them meet those of other jobs.
+        told_apart: As in `TrainingJob`.
+        doubt: A warning, if other jobs on its links make its times doubtful; else empty.
+    """
+
+    carried: Users | None
+    alone: bool
+    told_apart: tuple[int, ...] = ()
+    doubt: str = ""
+
+
+class IdleJob(NamedTuple):
+    """A training job that was simulated on idle links.
+
+    Args:
+        job: What it did.
+        executor: What carried it out.
+    """
+
+    job: TrainingJob
+    executor: MediumDetail
+
+    @property
+    def meets(self) -> Meets:
+        """What its transfers need of links."""
+        return self.executor.meets
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """Every rank."""
+        return tuple(range(self.job.layout.world_size))
+
+    def roles(self) -> tuple[int, ...]:
+        """For each rank, the one that ran a process for it."""
+        leader = {rank: first for first, ranks in self.executor.stands_for.items() for rank in ranks}
+        return tuple(leader[rank] for rank in self.ranks)
+
+
+def shared_by(jobs: Mapping[int, IdleJob], near: Mapping[int, Collection[int]]) -> dict[int, Sharing]:
+    """Jobs whose transfers would lose time to others on links.
+
+    Args:
+        jobs: All jobs, by their numbers.
+        near: For each job, others that may be under way at the same time.
+    """
+    others = {index: [jobs[other].meets for other in near[index]] for index in jobs}
+    beside = {index: able_beside(each.meets, others[index]) for index, each in jobs.items()}
+    shared = {index: each for index, each in jobs.items() if beside[index] or hindered(each.meets)}
+    carried: dict[int, Users] = {
+        index: beside[index] | each.meets.able(SLIGHT * each.meets.noted_s) for index, each in shared.items()
+    }
+    apart = told_apart(shared, carried)
+    if any(apart.values()):  # mirrors that are told apart can slow each other, too
+        carried = {
+            index: {*carried[index], *(sharing_mirrors(each.meets) if apart[index] else ())}
+            for index, each in shared.items()
+        }
+        apart = told_apart(shared, carried)
+    found = {}
+    for index, each in shared.items():
+        users = _with_stand_ins(each.meets, carried[index])
+        fits = affordable(each.job, apart[index])
+        found[index] = Sharing(
+            carried=None if each.meets.in_turn else users,
+            alone=not beside[index],
+            told_apart=apart[index] if fits else (),
+            doubt=_doubt(each.meets, others[index], fits=fits) if beside[index] or not fits else "",
+        )
+    return found
+
+
+def told_apart(jobs: Mapping[int, IdleJob], carried: Mapping[int, Users]) -> dict[int, tuple[int, ...]]:
+    """For each job, numbers that tell ranks of the same role apart (`TrainingJob.told_apart`); none if nothing does.
+
+    Where links serve in turn, those that do the same at the same time are not alike: one of them is first. So all
+    ranks are told apart there.
+
+    Args:
+        jobs: The jobs, by their numbers.
+        carried: Whose transfers are on shared links, mirrors one by one.
+    """
+    if any(each.meets.in_turn for each in jobs.values()):
+        return {index: each.ranks if mirrored(each.meets, carried[index]) else () for index, each in jobs.items()}
+    if not any(mirrored(each.meets, carried[index]) for index, each in jobs.items()):
+        return dict.fromkeys(jobs, ())
+    roles = {index: each.roles() for index, each in jobs.items()}
+    sent = [found for index, each in jobs.items() for found in exchanges(each.meets, index, carried[index])]
+    figures = next(iter(jobs.values())).executor.platform.network.figures
+    classes = rank_classes(roles, sent, figures)
+    return {index: own if len(set(own)) > len(set(roles[index])) else () for index, own in classes.items()}
+
+
+def affordable(job: TrainingJob, apart: tuple[int, ...]) -> bool:
+    """Whether a job may be simulated with ranks told apart."""
+    return not apart or len(replace(job, told_apart=apart).roles()) <= MOST_APART
+
+
+def _with_stand_ins(meets: Meets, carried: Users) -> Users:
+    """Users, and the simulated one of each that is carried for a mirror."""
+    stand_ins = {use.user for use in meets.uses if any(user in carried for _, user in use.mirrored())}
+    return {*carried, *stand_ins}
+
+
+def _doubt(meets: Meets, others: Sequence[Meets], *, fits: bool) -> str:
+    """The warning that times on links which other jobs use too are in doubt; empty if they are not."""
+    link = most_loaded(meets, others)
+    if not fits:
+        return (
+            f"other jobs share links with some of its groups only, most of all {link}; there are more than "
+            f"{MOST_APART} kinds of ranks, so lod: medium simulates one group for all, and iteration times may be off "
+            f"by up to {UNEVEN_DOUBT:.0%}; lod: high simulates every rank"
+        )
+    if meets.in_turn:
+        return (
+            f"other jobs share links, most of all {link}, which serve whole messages in turn (contention: fifo); who "
+            f"waits for whom depends on the very moments, so single iterations may be off by up to {UNEVEN_DOUBT:.0%}"
+            "; lod: high carries out every transfer"
+        )
+    return ""
