@@ -154,14 +154,13 @@ class FairNetwork(FluidNetwork):
         if self._next_change_s <= now:
             self._renew_links(now)
         batch = Batch(self.env, step.transfers.count, step.pause_s)
-        self._carried(step.transfers, nbytes, 0.0, epoch)
+        self._begun(step.transfers, nbytes, epoch)
         for stretch in self._sent_alone(step.transfers, epoch):
             start_s, seconds = started_s + stretch.start * nbytes, stretch.seconds * nbytes
             over = start_s + seconds <= now * (1.0 + SAME_MOMENT)
             passed_s = seconds if over else now - start_s
             for portion, left in stretch.portions:
-                self._carried(portion.flows, 0.0, passed_s * portion.bytes_per_s, epoch)
-                self._lost(portion, passed_s, epoch)
+                self._sent(portion, passed_s, epoch)
                 if not over:
                     left_bytes = max(0.0, left * nbytes - passed_s * portion.bytes_per_s)
                     stream = Stream(portion.flows, left_bytes, batch, now)
@@ -178,12 +177,27 @@ class FairNetwork(FluidNetwork):
         """As `QuietNetwork.count`."""
         epoch = self.epoch(time_s)
         if times:
-            self._carried(step.transfers, times * step.nbytes, 0.0, epoch)
+            self._begun(step.transfers, times * step.nbytes, epoch)
             for stretch in self._sent_alone(step.transfers, epoch):
-                seconds = times * step.nbytes * stretch.seconds
                 for portion, _ in stretch.portions:
-                    self._carried(portion.flows, 0.0, seconds * portion.bytes_per_s, epoch)
-                    self._lost(portion, seconds, epoch)
+                    self._sent(portion, times * step.nbytes * stretch.seconds, epoch)
+
+    def _begun(self, flows: FlowSet, nbytes: float, epoch: int) -> None:
+        """Put down that so many bytes per flow have begun; the links are told later, if they are as they were then."""
+        if epoch == self._epoch:
+            flows.started_bytes += nbytes
+        else:
+            self._carried(flows, nbytes, 0.0, epoch)
+
+    def _sent(self, portion: Portion, seconds: float, epoch: int) -> None:
+        """Put down that a portion has been sent for so long; as `_begun`."""
+        if epoch == self._epoch:
+            portion.flows.sent_bytes += seconds * portion.bytes_per_s
+            portion.elapsed_s += seconds
+            self._portions[portion] = None
+        else:
+            self._carried(portion.flows, 0.0, seconds * portion.bytes_per_s, epoch)
+            self._lost(portion, seconds, epoch)
 
     def remember(self, schedule: QuietSchedule[FlowSet]) -> None:
         """As `QuietNetwork.remember`."""
