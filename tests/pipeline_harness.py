@@ -12,7 +12,8 @@ from serving_harness import Served, parts
 from frameworks.chunked_prefill import ChunkedPrefill
 from frameworks.round_robin import RoundRobin
 from simsys.collectives.choose import cheapest
-from simsys.executors.base import ExecutionModel, Executor
+from simsys.executors.base import Executor
+from simsys.executors.execution_model import ExecutionModel
 from simsys.executors.high import HighDetail
 from simsys.executors.medium import MediumDetail
 from simsys.framework import Router, Scheduler

@@ -16,7 +16,7 @@ from frameworks.least_kv import LeastKV
 from frameworks.round_robin import RoundRobin
 from simsys.collectives.choose import cheapest
 from simsys.executors import Links, executor_class
-from simsys.executors.base import ExecutionModel
+from simsys.executors.execution_model import ExecutionModel
 from simsys.framework import Router, Scheduler
 from simsys.model.work import Precision
 from simsys.parallel.layout import Layout

@@ -13,7 +13,7 @@ from frameworks.chunked_prefill import ChunkedPrefill
 from frameworks.round_robin import RoundRobin
 from simsys.collectives.choose import cheapest
 from simsys.executors import LEVELS
-from simsys.executors.base import ExecutionModel
+from simsys.executors.execution_model import ExecutionModel
 from simsys.framework import Router, Scheduler, Team
 from simsys.model.batch import Batch
 from simsys.model.work import Precision

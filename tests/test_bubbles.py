@@ -11,7 +11,7 @@ from training_toys import block_of
 
 from simsys.collectives.choose import named
 from simsys.executors import LEVELS
-from simsys.executors.base import ExecutionModel
+from simsys.executors.execution_model import ExecutionModel
 from simsys.executors.iterations.training_loop import Phase, TrainingLoop
 from simsys.framework import FRAMEWORKS, DataParallel, Schedule, TrainingFramework
 from simsys.metrics.collector import TrainingMetrics

@@ -61,6 +61,7 @@ def figures(result: RunResult) -> dict[str, float]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_run_ends_alike_at_all_levels(name: str) -> None:
+    """Of drafts, blocks in use within a run of steps are a mean."""
     medium, stepping, high = (
         simulate(config(**CASES[name], lod=lod, stepping=stepping))
         for lod, stepping in (("medium", False), ("medium", True), ("high", False))
@@ -72,7 +73,10 @@ def test_a_run_ends_alike_at_all_levels(name: str) -> None:
         assert other.requests is not None
         assert medium.requests is not None
         assert other.requests.generated_tokens == medium.requests.generated_tokens
-        assert figures(other) == pytest.approx(figures(medium), rel=1e-9)
+        expected, within = figures(medium), {"mean_kv_cache_usage": 0.01} if name == "drafts" else {}
+        assert figures(other) == {
+            key: pytest.approx(each, rel=within.get(key, 1e-9)) for key, each in expected.items()
+        }
 
 
 def test_what_has_ended_by_then_is_what_a_longer_run_has_by_then() -> None:

@@ -10,7 +10,7 @@ from toys import TOY
 
 from simsys.collectives.choose import cheapest
 from simsys.executors import LEVELS
-from simsys.executors.base import ExecutionModel
+from simsys.executors.execution_model import ExecutionModel
 from simsys.executors.steps.launches import Launches
 from simsys.executors.steps.pass_cost import PassCost
 from simsys.model.batch import Batch

@@ -10,7 +10,7 @@ import pytest
 from simsys.collectives import CollectiveKind
 from simsys.collectives.choose import cheapest
 from simsys.errors import DeadlockError, UsageError
-from simsys.executors.base import ExecutionModel
+from simsys.executors.execution_model import ExecutionModel
 from simsys.framework import Rank, Team
 from simsys.model.batch import Batch
 from simsys.model.operators import OperatorKind

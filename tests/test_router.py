@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from reference_serving import Limits
 from serving_harness import serve
 
@@ -16,6 +18,7 @@ from frameworks.least_outstanding import LeastOutstanding
 from frameworks.random import Random
 from frameworks.round_robin import RoundRobin
 from simsys.framework import Router
+from simsys.serving.kv_cache import PagedKVCache
 from simsys.serving.requests import RequestTable
 from simsys.testing import toy_requests
 
@@ -29,10 +32,18 @@ class Busy:
 
     outstanding: int = 0
     free: int = 0
+    grown: int = 0
     got: list[int] = field(default_factory=list)
 
     def free_blocks(self) -> int:
         return self.free
+
+    @property
+    def kv(self) -> PagedKVCache:
+        """Of which it had some more free when its run of steps began."""
+        cache = PagedKVCache(1000, 16)
+        cache.free_blocks = self.free + self.grown
+        return cache
 
 
 def routed(router: type[Router], replicas: list[Any], count: int, seed: int = 0) -> list[int]:
@@ -78,6 +89,14 @@ def test_the_fewest_requests_win(outstanding: list[int], chosen: int) -> None:
 def test_the_emptiest_cache_wins_and_of_equal_ones_the_shortest_queue(free: list[int], chosen: int) -> None:
     replicas = [Busy(outstanding, blocks) for outstanding, blocks in zip([5, 4, 3], free, strict=True)]
     assert routed(LeastKV, replicas, 1) == [chosen]
+
+
+@given(
+    st.lists(st.builds(Busy, st.integers(0, 3), st.integers(0, 4), grown=st.integers(0, 4)), min_size=1, max_size=8)
+)
+def test_looking_at_few_replicas_finds_the_emptiest_of_all(replicas: list[Busy]) -> None:
+    best = max(replicas, key=lambda replica: (replica.free_blocks(), -replica.outstanding))
+    assert LeastKV(cast("list[Any]", replicas), 0).route(0) is best
 
 
 def test_a_request_goes_to_the_replica_that_is_free() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from simsys.collectives.choose import cheapest
 from simsys.executors import LEVELS, Executor
-from simsys.executors.base import ExecutionModel
+from simsys.executors.execution_model import ExecutionModel
 from simsys.executors.recording import Recording
 from simsys.model.batch import Batch
 from simsys.model.speculation import Speculation

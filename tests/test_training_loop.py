@@ -13,7 +13,7 @@ from toys import TOY, work_of
 from simsys.collectives.choose import named
 from simsys.config.experiment import SimulationConfig
 from simsys.executors import LEVELS
-from simsys.executors.base import ExecutionModel
+from simsys.executors.execution_model import ExecutionModel
 from simsys.executors.iterations.checkpoints import Checkpoints
 from simsys.executors.iterations.training_loop import Phase, TrainingLoop
 from simsys.framework import FRAMEWORKS, DataParallel, Rank, Schedule, TrainingFramework, TrainingPlan

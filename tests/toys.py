@@ -8,7 +8,7 @@ from typing import Any
 
 from simsys.collectives.choose import named
 from simsys.executors import LEVELS, Executor
-from simsys.executors.base import ExecutionModel
+from simsys.executors.execution_model import ExecutionModel
 from simsys.model.operators import OperatorKind
 from simsys.model.work import Kernel, Precision, Work
 from simsys.ops import Operation

@@ -22,7 +22,8 @@ from simsys.config.experiment import SimulationConfig
 from simsys.config.hardware import load_engine
 from simsys.config.training import TrainingConfig
 from simsys.errors import Problem, UsageError
-from simsys.executors.base import ExecutionModel, Executor
+from simsys.executors.base import Executor
+from simsys.executors.execution_model import ExecutionModel
 from simsys.executors.iterations.checkpoints import Checkpoints
 from simsys.executors.iterations.training_loop import Phase, TrainingLoop
 from simsys.executors.steps.launches import Launches

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from simpy.events import Event, Process
 
-from simsys.collectives.choose import Choose
 from simsys.executors.clocks import Clocks
 from simsys.executors.communicator import Communicator
 from simsys.executors.conditions import Conditions
 from simsys.executors.deadlock import Processes, deadlock, ranks_shown
+from simsys.executors.execution_model import ExecutionModel
 from simsys.executors.host import Hosts
 from simsys.executors.images import Images
-from simsys.executors.jitter import Jitter
 from simsys.executors.mail import Mail
 from simsys.executors.meeting import Meeting, check_group
-from simsys.executors.steps.launches import NO_LAUNCHES, Launches
 from simsys.executors.steps.pass_cost import PassCost
 from simsys.executors.steps.passes import NAME as STEP
 from simsys.executors.steps.passes import Passes, PassOn
 from simsys.executors.streams import Stream
-from simsys.model.work import Precision
 from simsys.ops import (
     Allocate,
     Collective,
@@ -47,31 +43,6 @@ from simsys.platform.collisions import Collision
 from simsys.platform.part import Hardware
 from simsys.probes import Probes
 from simsys.starter import Drafting, Stepper
-
-
-@dataclass(frozen=True)
-class ExecutionModel:
-    """What decides durations besides the hardware: the software stack.
-
-    Args:
-        algorithm: Says how a group can carry out a kind of collective; the cheapest way is taken for each size.
-        precision: Bytes per element and compute dtype of serving passes.
-        per_layer_s: Host overhead per layer of every forward pass (and per layer of work in training).
-        jitter: How computations vary, if they do.
-        launches: How passes reach the GPU.
-        stepping: Whether every run of serving steps is one step long.
-        async_scheduling: Whether the host of a serving team works beside its steps, and not before each.
-        communication_share: What share of a GPU collectives take from computations that go on beside them.
-    """
-
-    algorithm: Choose
-    precision: Precision
-    per_layer_s: float = 0.0
-    jitter: Jitter | None = None
-    launches: Launches = NO_LAUNCHES
-    stepping: bool = False
-    async_scheduling: bool = False
-    communication_share: float = 0.0
 
 
 class Executor(Clocks, ABC):

@@ -11,7 +11,8 @@ from typing import Any
 from simpy.events import Event
 
 from simsys.errors import UsageError
-from simsys.executors.base import ExecutionModel, Executor
+from simsys.executors.base import Executor
+from simsys.executors.execution_model import ExecutionModel
 from simsys.executors.meeting import Meeting
 from simsys.ops import (
     Allocate,

@@ -13,17 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import inf
-from sys import maxsize
 from typing import TYPE_CHECKING
 
-from simsys.errors import UsageError
 from simsys.model.batch import NOTHING
 from simsys.platform.environment import Environment, waking
 from simsys.probes import Probes, as_one
 from simsys.rank import Team
 from simsys.serving.host_costs import HostCosts
+from simsys.serving.limits import Limits
 from simsys.serving.phases import Chunk
-from simsys.serving.run_length import blocks_of_chunks, steps_that_fit, steps_until_prefix_eviction
+from simsys.serving.run_length import grown_blocks, steps_that_fit, steps_until_prefix_eviction
 from simsys.serving.scheduler import Scheduler
 from simsys.sums import ordered_sum
 
@@ -50,14 +49,13 @@ class Engine:
         "_asked_while_copying",
         "_began_s",
         "_block_size",
-        "_capacity_tokens",
         "_copying",
         "_decode",
         "_env",
         "_finished",
         "_first_token",
         "_intake",
-        "_max_context_tokens",
+        "_limits",
         "_mixes",
         "_moved",
         "_notes",
@@ -67,7 +65,6 @@ class Engine:
         "_prefill",
         "_prefilling",
         "_probes",
-        "_refuses",
         "_resumed",
         "_running",
         "_stopped",
@@ -113,16 +110,12 @@ class Engine:
         self._finished = as_one(probes.request_finished)
         self._per_step_s, self._per_sequence_s = host.per_step_s, host.per_sequence_s
         self._prefill, self._decode = scheduler.prefill, scheduler.decode
-        # Looked up once, as attributes of classes are slow to find.
-        self._mixes, self._plain = scheduler.mixes, scheduler.decode.plain
+        self._mixes, self._plain = scheduler.mixes, scheduler.decode.plain  # of classes, which are slow to look up
         self._running, self._prefilling = scheduler.running, scheduler.prefilling
         self._block_size, self._notes = self.kv.block_size, self.kv.fresh_notes
-        self._capacity_tokens = self.kv.capacity_tokens if decode_tokens is None else decode_tokens
-        self._max_context_tokens = max_context_tokens
-        self._refuses = None if type(scheduler).refusal is Scheduler.refusal else scheduler.refusal
-        self._surely_served = -1  # a request of so many tokens is
-        if self._refuses is None:
-            self._surely_served = min(self._capacity_tokens, self.kv.capacity_tokens, max_context_tokens or maxsize)
+        capacity_tokens = self.kv.capacity_tokens if decode_tokens is None else decode_tokens
+        self._limits = Limits(scheduler, capacity_tokens, max_context_tokens)
+        self._surely_served = self._limits.surely_served
         self.busy = self._stopped = False
         self._copying = self._asked_while_copying = False  # copies to or from hosts come before the next run
         self.left, self.tokens = 0, 0  # steps of the run under way, none while it changes; and tokens of each
@@ -149,23 +142,15 @@ class Engine:
 
     def free_blocks(self) -> int:
         """KV blocks that are free now, in the middle of a run too."""
-        return self.kv.free_blocks - self._grown_blocks()
+        return self.kv.free_blocks - grown_blocks(self)
 
     def cached_tokens(self, request: int) -> int:
         """Tokens at the beginning of a request that are in the KV cache now, in the middle of a run too."""
         found = self.kv.cached_tokens(request)
         if not found or self.kv.holds(request, found):
             return found
-        self.kv.foresee(self._grown_blocks())
+        self.kv.foresee(grown_blocks(self))
         return self.kv.cached_tokens(request)
-
-    def _grown_blocks(self) -> int:
-        """Blocks that the steps of the run under way that have ended have taken."""
-        if not self.left:
-            return 0
-        passed = self.stepper.passed()
-        grown = blocks_of_chunks(self, passed + 1) if self.chunks else 0
-        return grown + self._decode.missing_blocks(passed) if self.decoding else grown
 
     def check_finished(self) -> None:
         """A policy that never admits a request must not end as if all were well.
@@ -173,11 +158,8 @@ class Engine:
         Raises:
             UsageError: If requests wait although nothing will happen any more.
         """
-        if self.scheduler.waiting and not self._stopped:
-            raise UsageError(
-                f"scheduler {type(self.scheduler).__name__} leaves {len(self.scheduler.waiting)} requests waiting "
-                "although nothing runs"
-            )
+        if not self._stopped:
+            self.scheduler.check_served()
 
     # -- what comes from outside ----------------------------------------------------------------------------------
 
@@ -196,25 +178,13 @@ class Engine:
 
     def accepts(self, request: int) -> bool:
         """Whether a request can be served; if it cannot, that is its end."""
-        reason = self._refusal(request)
+        reason = self._limits.refusal(request)
         if reason:
             for hook in self._probes.request_rejected:
                 hook(request, reason, self._env._now)
             if self.on_end is not None:
                 self.on_end(request)
         return not reason
-
-    def _refusal(self, request: int) -> str:
-        """Why a request can never be served; empty if it can."""
-        sequences, context, capacity = self.sequences, self._max_context_tokens, self._capacity_tokens
-        total = sequences.prompt_tokens[request] + sequences.output_tokens[request]
-        if total > context > 0:
-            return f"longer than the model's context of {context} tokens"
-        if total - 1 > capacity:
-            return f"longer than the KV cache of {capacity} tokens"
-        if sequences.prompt_tokens[request] > self.kv.capacity_tokens:
-            return f"its prompt is longer than the KV cache of {self.kv.capacity_tokens} tokens"
-        return self._refuses(request) if self._refuses is not None else ""
 
     def notice(self, request: int) -> None:
         """A request has joined the queue: begin, or end the run at the next step if that may change it."""
@@ -332,7 +302,7 @@ class Engine:
         if self.joining:
             self._join()
         if scheduler.waiting or self._prefilling or decode.size * decode.queries > self.kv.free_blocks:
-            chunks = self._ask()
+            chunks = scheduler.choose()
             if scheduler.swap is not None:
                 copies = scheduler.swap.copies()
                 if copies is not None:
@@ -355,27 +325,6 @@ class Engine:
             for hook in self._probes.request_joined:
                 hook(request, self.rank, self._env._now)
         self.joining.clear()
-
-    def _ask(self) -> list[Chunk]:
-        """What the policy chooses, and room for the sequences that decode."""
-        scheduler, fruitless = self.scheduler, 0
-        while True:
-            scheduler.preempted = False
-            if self._mixes:
-                scheduler.make_room()
-                chunks = scheduler.schedule()
-            else:
-                self.kv.reserved_blocks = 0
-                chunks = scheduler.schedule()
-                if not chunks:
-                    scheduler.make_room()
-            if chunks or self._decode.size or not scheduler.preempted:
-                return chunks
-            fruitless += 1
-            if fruitless > len(scheduler.waiting) + 1:
-                raise UsageError(
-                    f"scheduler {type(scheduler).__name__} preempts every request that it admits, so none is served"
-                )
 
     def _copied(self, chunks: list[Chunk]) -> None:
         """Begin the run that has waited for copies; the policy has not seen who has come meanwhile."""

@@ -172,12 +172,13 @@ class PagedKVCache:
 
     def take_for_decode(self, blocks: int) -> None:
         """Take blocks for decoding sequences; they are attributed when the sequence is released."""
-        self.free_blocks = free = self.free_blocks - blocks
+        free = self.free_blocks - blocks
+        if free < 0:
+            raise InternalError(f"decode takes {blocks} KV blocks, {self.free_blocks} are free")
+        self.free_blocks = free
         self.taken_blocks += blocks
         if self.num_blocks - free > self.peak_blocks:
             self.peak_blocks = self.num_blocks - free
-            if free < 0:
-                raise InternalError(f"decode takes {blocks} KV blocks, {free + blocks} are free")
 
     def give_back(self, blocks: int) -> None:
         """Give back blocks that were taken for decoding sequences, and that none of them needs."""

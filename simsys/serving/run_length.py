@@ -25,6 +25,15 @@ def blocks_of_chunks(engine: Engine, steps: int) -> int:
     return sum(kv.missing_blocks(request, computed[request] + tokens * steps) for request, tokens in engine.chunks)
 
 
+def grown_blocks(engine: Engine) -> int:
+    """Blocks that the steps of the run under way that have ended have taken."""
+    if not engine.left:
+        return 0
+    passed = engine.stepper.passed()
+    grown = blocks_of_chunks(engine, passed + 1) if engine.chunks else 0
+    return grown + engine.scheduler.decode.missing_blocks(passed) if engine.decoding else grown
+
+
 def steps_until_prefix_eviction(engine: Engine, steps: int) -> int:
     """Decode steps until the cached prefix of a waiting request starts to be evicted.
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from simsys.config.base import Configurable
+from simsys.errors import UsageError
 from simsys.probes import Probes, as_one
 from simsys.serving.kv_cache import PagedKVCache
 from simsys.serving.phases import Chunk, DecodePhase, PrefillPhase, chunk_of
@@ -74,6 +75,42 @@ class Scheduler(Configurable, ABC):
     @abstractmethod
     def schedule(self) -> list[Chunk]:
         """Choose the prompt chunks of the next step with `admit` and `extend`; all decoding sequences run too."""
+
+    def choose(self) -> list[Chunk]:
+        """What `schedule` answers, with room made for the sequences that decode.
+
+        Raises:
+            UsageError: If the policy preempts whatever it admits.
+        """
+        fruitless = 0
+        while True:
+            self.preempted = False
+            if self.mixes:
+                self.make_room()
+                chunks = self.schedule()
+            else:
+                self.kv.reserved_blocks = 0
+                chunks = self.schedule()
+                if not chunks:
+                    self.make_room()
+            if chunks or self.decode.size or not self.preempted:
+                return chunks
+            fruitless += 1
+            if fruitless > len(self.waiting) + 1:
+                raise UsageError(
+                    f"scheduler {type(self).__name__} preempts every request that it admits, so none is served"
+                )
+
+    def check_served(self) -> None:
+        """Nothing happens any more, so none may wait.
+
+        Raises:
+            UsageError: If requests do.
+        """
+        if self.waiting:
+            raise UsageError(
+                f"scheduler {type(self).__name__} leaves {len(self.waiting)} requests waiting although nothing runs"
+            )
 
     def make_queue(self) -> Queue:
         """Where requests wait; by default, first come first served."""

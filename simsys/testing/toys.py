@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from simsys.collectives.choose import cheapest
 from simsys.executors import LEVELS
-from simsys.executors.base import ExecutionModel, Executor
+from simsys.executors.base import Executor
+from simsys.executors.execution_model import ExecutionModel
 from simsys.executors.recording import Recording
 from simsys.model.model import Model
 from simsys.model.operators import OperatorKind

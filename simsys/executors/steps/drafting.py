@@ -12,6 +12,7 @@ from simsys.model.batch import Batch
 from simsys.ops import Forward
 from simsys.parallel.layout import Group
 from simsys.starter import Drafting
+from simsys.sums import ordered_sum
 
 if TYPE_CHECKING:
     from simsys.executors.base import Executor
@@ -53,8 +54,10 @@ class DraftingRuns(ClosedFormRuns):
     def _passes(self, batch: Batch) -> Iterator[tuple[Forward, float]]:
         """The passes of a step, and how long each takes without host time."""
         for each in self._drafting.drafts(batch):
-            yield replace(self._draft, batch=each), sum(self._draft_cost.seconds(each, self._collective_s))
-        yield replace(self._op, batch=batch), sum(self._cost.seconds(batch, self._collective_s))
+            compute_s, exchange_s = self._draft_cost.seconds(each, self._collective_s)
+            yield replace(self._draft, batch=each), compute_s + exchange_s
+        compute_s, exchange_s = self._cost.seconds(batch, self._collective_s)
+        yield replace(self._op, batch=batch), compute_s + exchange_s
 
     def _count(self, tally: Tally, steps: int) -> None:
         for op, _ in self._passes(self._after(0)):
@@ -65,7 +68,7 @@ class DraftingRuns(ClosedFormRuns):
         for step in range(first, end):
             ended_s = self._boundary_s(step + 1)
             passes = list(self._passes(self._after(step)))
-            host_s = max(0.0, ended_s - started_s - sum(seconds for _, seconds in passes))
+            host_s = max(0.0, ended_s - started_s - ordered_sum(seconds for _, seconds in passes))
             for op, seconds in passes:
                 until_s = ended_s if op is passes[-1][0] else started_s + host_s + seconds
                 for hook in self._probes.operation:
