@@ -74,6 +74,8 @@ def _build(config: SimulationConfig, workload: WorkloadConfig, found: Findings) 
 def _place(config: SimulationConfig, workload: WorkloadConfig, error: UsageError) -> KeyPath:
     """Which setting an error of the requests is about."""
     message = str(error)
+    if "that may be shared" in message:
+        return ("workload", "prefixes" if workload.prefixes is not None else "sessions")
     if not isinstance(error, TraceError):
         if workload.duration is None:
             return ("workload", "arrivals")
