@@ -179,7 +179,7 @@ class VirtualHardwarePlatform:
         """
         sent, received = [0.0] * len(self.devices), [0.0] * len(self.devices)
         used = any(nbytes or busy_s for _, nbytes, busy_s, _ in self._links())
-        links = self.network.links  # once: each time, what is on its way is put down to them
+        links = self.network.links  # once, as they are brought up to this moment each time
         for number, nbytes in (self._payload(traffic) if used else {}).items():
             spec = links[number].spec
             if spec.src < len(sent):
