@@ -148,6 +148,7 @@ def test_links_are_brought_up_to_date_once_for_the_figures_of_all_gpus(
     kind, asked = type(platform.network), list[Any]()
     links = kind.links.fget
     monkeypatch.setattr(kind, "links", property(lambda network: asked.append(network) or links(network)))
-    figures = platform.gpu_statistics({"src": list(range(39)), "dst": list(range(1, 40)), "nbytes": [1e6] * 39})
+    traffic = {"src": list(range(39)), "dst": list(range(1, 40)), "nbytes": [1e6] * 39}
+    figures = platform.gpu_statistics(platform.payload(traffic))
     assert sum(figures["sent_bytes"]) == 39e6
     assert len(asked) <= 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -44,6 +45,15 @@ def _thresholds(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> 
     callback=_thresholds,
     help="Exit with 1 if it holds, such as 'p99_ttft_ms>200'; 'simsys list metrics' names them. Repeatable.",
 )
+@click.option(
+    "--limit",
+    "limit_s",
+    type=click.FloatRange(1.0),
+    default=15.0,
+    show_default=True,
+    help="Seconds of processor time that a scenario may take, as estimated.",
+)
+@click.option("--yes", is_flag=True, help="Simulate also what takes longer than the limit.")
 @common
 def run(
     file: Path,
@@ -55,13 +65,15 @@ def run(
     as_json: bool,
     quiet: bool,
     thresholds: Sequence[Threshold],
+    limit_s: float,
+    yes: bool,
 ) -> int:
     """Simulate the scenarios of FILE; print the answers and write the results."""
     from simsys.report.outcome import plan_scenarios, run_scenario
     from simsys.report.threshold import check_thresholds, failures
 
     assignments = [*assignments, *([f"simulation.lod={lod}"] if lod else [])]
-    plans = plan_scenarios(file, assignments, names)
+    plans = plan_scenarios(file, assignments, names, math.inf if yes else limit_s)
     check_thresholds(thresholds, [kind for plan in plans for kind in plan.kinds])
     outcomes: list[Outcome] = []
     interrupted = False
