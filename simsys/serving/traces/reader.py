@@ -185,7 +185,7 @@ def _lines(path: Path, file: TextIO) -> Iterator[Line]:
 def _first(path: Path, lines: Iterator[Line]) -> Line:
     first = next(lines, None)
     if first is None:
-        raise TraceError(f"{path}: the file is empty")
+        raise TraceError(f"{path}:1: the file is empty")
     return first
 
 
