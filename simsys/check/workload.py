@@ -14,7 +14,8 @@ from simsys.config.workload import WorkloadConfig
 from simsys.errors import SimsysError, TraceError, UsageError
 from simsys.framework import FRAMEWORKS, Scheduler
 from simsys.model.model import Model
-from simsys.serving.requests import LONGEST_S, RequestTable
+from simsys.serving.requests import RequestTable
+from simsys.units import LONGEST_S
 
 
 def check_workload(
