@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from simsys.report.threshold import Threshold
 
 THRESHOLD_FAILED = 1
+LIMIT_S = 15.0
+"""Processor time that a scenario may take if nothing else is said."""
 
 
 def _thresholds(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> list[Threshold]:
@@ -49,7 +51,7 @@ def _thresholds(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> 
     "--limit",
     "limit_s",
     type=click.FloatRange(1.0),
-    default=15.0,
+    default=LIMIT_S,
     show_default=True,
     help="Seconds of processor time that a scenario may take, as estimated.",
 )
@@ -85,7 +87,9 @@ def run(
                 _print(outcome, as_json=as_json, quiet=quiet, last=plan is plans[-1])
     except KeyboardInterrupt:
         interrupted = True
-        options = [*_repeated("--set", assignments), *(["--no-files"] if no_files else ["--out", str(out)])]
+        longest = ["--yes"] if yes else ["--limit", f"{limit_s:g}"] if limit_s != LIMIT_S else []
+        files = ["--no-files"] if no_files else ["--out", str(out)]
+        options = [*_repeated("--set", assignments), *files, *longest]
         _say_what_is_left(file, options, [done.name for done in outcomes], [plan.name for plan in plans])
     if as_json:
         paths = [str(path) for outcome in outcomes for path in outcome.files]
