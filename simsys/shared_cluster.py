@@ -14,7 +14,7 @@ from simsys.build.job import Job, gpus_of, resolve
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
 from simsys.config.experiment import JobConfig, SchedulingConfig, SimulationConfig
-from simsys.errors import DeadlockError, InfeasibleError
+from simsys.errors import DeadlockError, InfeasibleError, UsageError
 from simsys.executors import Links, MediumDetail
 from simsys.jobs.manager import JobManager, Stay
 from simsys.jobs.placement import PLACEMENTS
@@ -26,6 +26,7 @@ from simsys.rng import stream
 from simsys.sharing import IdleJob, Sharing, shared_by
 from simsys.simulation import NONE_MET, JobRun, hardware_columns, warned
 from simsys.sums import ordered_sum
+from simsys.units import LONGEST_S
 
 
 def simulate_jobs(config: SimulationConfig, probes: Iterable[Probe] = ()) -> RunResult:
@@ -124,6 +125,9 @@ class SharedCluster:
         return Waiting(index, gpus, job.arrival, job.priority, walltime_s)
 
     def _start(self, index: int, gpus: tuple[int, ...]) -> Event:
+        if self.platform.env.now > LONGEST_S:
+            begins = f"job {self._given[index].name} would start after {self.platform.env.now:.3g} s"
+            raise UsageError(f"{begins}; at most {LONGEST_S:g} s (300 years) are simulated")
         job = self._resolved.get((index, gpus))
         if job is None:
             job = self._resolved[index, gpus] = resolve(self.config, self._given[index], self._cluster, gpus)

@@ -306,7 +306,8 @@ def hardware_columns(
         platform: The cluster.
         traffic: Who sent how much to whom, if jobs count for themselves.
     """
-    return {"gpus": platform.gpu_statistics(traffic), "links": platform.link_statistics(traffic)}
+    payload = platform.payload(traffic)
+    return {"gpus": platform.gpu_statistics(payload), "links": platform.link_statistics(payload)}
 
 
 def _fullest(executor: Executor) -> DeviceMemory:

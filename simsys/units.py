@@ -25,6 +25,9 @@ KIB, MIB, GIB = 2**10, 2**20, 2**30
 LARGEST = 1e60
 """The largest quantity in base units, and one over the smallest above 0: products of several are finite floats."""
 
+LONGEST_S = 1e10
+"""Nothing begins later in a simulation: at 300 years, times are exact to microseconds."""
+
 _SMALL = {"n": Decimal("1e-9"), "u": Decimal("1e-6"), "µ": Decimal("1e-6"), "μ": Decimal("1e-6"), "m": Decimal("1e-3")}
 _LARGE = {prefix: Decimal(10) ** power for prefix, power in zip("kKMGTPE", (3, 3, 6, 9, 12, 15, 18), strict=True)}
 _BINARY = {"Ki": Decimal(KIB), "Mi": Decimal(MIB), "Gi": Decimal(GIB), "Ti": Decimal(2**40)}

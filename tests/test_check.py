@@ -271,6 +271,16 @@ TRAINING_MISTAKES = [
         "model: {huggingface: none.json}",
         "2:22: model.huggingface: cannot read model configuration",
     ),
+    (
+        "model: {name: GPT2-Medium}",
+        'model: {huggingface: "a\\nb"}',
+        r"2:22: model.huggingface: cannot read model configuration '",
+    ),
+    (
+        "model: {name: GPT2-Medium}",
+        "model: {name: GPT2-Medium}\nnetwork: {topology_type: custom, edges_file: none.csv}",
+        "3:46: network.edges_file: '",
+    ),
     ("GPT2-Medium", "GPT2-Medium, num_layers: 4", "2:28: model.num_layers: num_layers has no effect beside name"),
     (
         "GPT2-Medium",

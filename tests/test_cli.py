@@ -344,7 +344,8 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_says_what_is_finished_and_how_to_go_on(number: int) -> None:
-    command = [sys.executable, "-m", "simsys", "run", write(TRAINING, ENDLESS, SERVING), "--set", "simulation.seed=1"]
+    file, seed = write(TRAINING, ENDLESS, SERVING), "simulation.seed=1"
+    command = [sys.executable, "-m", "simsys", "run", file, "--set", seed, "--yes"]
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -359,7 +360,8 @@ def test_an_interrupted_run_says_what_is_finished_and_how_to_go_on(number: int) 
     assert running.returncode == 130
     assert errors.splitlines() == [
         "interrupted; finished: gpt2",
-        "to run the rest: simsys run e.yaml --scenario endless --scenario llama --set simulation.seed=1 --out results",
+        "to run the rest: simsys run e.yaml --scenario endless --scenario llama --set simulation.seed=1 --out results "
+        "--yes",
     ]
     assert {name.partition("/")[0] for name in files()} == {"gpt2"}
     assert len(files()) == 5

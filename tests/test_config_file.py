@@ -49,7 +49,7 @@ def test_what_is_no_configuration_is_refused(tmp_path: Path, text: str, message:
 
 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"cannot read model configuration .*config.json: No such file"):
+    with pytest.raises(UsageError, match=r"cannot read model configuration '.*config.json': No such file"):
         read_checkpoint(tmp_path)
     (tmp_path / "config.json").write_bytes(b'{"a": "\xff"}')
     with pytest.raises(UsageError, match=r":1:\d+: this is not UTF-8 text"):

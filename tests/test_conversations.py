@@ -1,10 +1,16 @@
 from __future__ import annotations
 
 from itertools import accumulate
+from pathlib import Path
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simsys.build.workload import build_requests
+from simsys.config.workload import WorkloadConfig
+from simsys.errors import UsageError
 from simsys.serving.conversations import block_ids, turn_columns, whole_prompts
 
 TURNS = st.lists(st.integers(1, 5), min_size=1, max_size=8)
@@ -53,3 +59,16 @@ def test_turns_wait_for_the_one_before(turns: list[int]) -> None:
     assert [request for request, before in enumerate(after) if before < 0] == first
     assert [session[request] for request in first] == list(range(len(turns)))
     assert all(turn[request] == turn[before] + 1 for request, before in enumerate(after) if before >= 0)
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        {"prefixes": {"tokens": 1_000_000_000}},
+        {"sessions": {"turns": 3, "think_time": "1 s"}, "prompt_tokens": 900_000_000},
+    ],
+)
+def test_ids_that_no_memory_holds_are_refused_before_they_are_made(workload: dict[str, Any]) -> None:
+    plain = {"arrivals": {"kind": "all_at_once"}, "prompt_tokens": 9, "output_tokens": 9, "num_requests": 6}
+    with pytest.raises(UsageError, match=r"have [\d,]+ blocks in all, at most 20,000,000"):
+        build_requests(WorkloadConfig.model_validate({**plain, **workload}), 0, Path())

@@ -157,14 +157,11 @@ FILES = {
         ("h.csv", [(5, "edges[3].from")]),
         ("i.csv", [(0, "")]),
         ("j.csv", [(0, "")]),
-        ("k.csv", [(0, "edges")]),
+        ("k.csv", [(1, "edges")]),
         ("l.csv", [(0, "")]),
         ("g.yaml", [(3, "edges[1]"), (4, "edges[2].bandwidth")]),
         ("h.yaml", [(4, "edges[2].from")]),
         ("i.yaml", [(0, "")]),
-        ("missing.csv", [(0, "")]),
-        ("missing.yaml", [(0, "")]),
-        (".", [(0, "")]),
     ],
 )
 def test_problems_of_a_file_stand_in_the_file(tmp_path: Path, name: str, expected: list[tuple[int, str]]) -> None:
@@ -173,6 +170,14 @@ def test_problems_of_a_file_stand_in_the_file(tmp_path: Path, name: str, expecte
     found = problems(tmp_path, f"  edges_file: {name}\n")
     assert [(problem.line if problem.path else 0, problem.path) for problem in found] == expected
     assert {Path(problem.file) for problem in found} == {tmp_path / name}
+    assert all(problem.line for problem in found)
+
+
+@pytest.mark.parametrize("name", ["missing.csv", "missing.yaml", "."])
+def test_a_file_that_is_missing_is_a_problem_of_the_setting(tmp_path: Path, name: str) -> None:
+    (found,) = problems(tmp_path, f"  edges_file: {name}\n")
+    assert (found.line, found.path) == (6, "network.edges_file")
+    assert found.message.startswith(repr(str(tmp_path / name)))
 
 
 def test_files_that_are_no_text_or_too_large_are_refused(tmp_path: Path) -> None:

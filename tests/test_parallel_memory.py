@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from simsys.model.architectures import ARCHITECTURES
+from simsys.model.cnn import build_resnet50
 from simsys.model.model import Model
 from simsys.model.transformer import build_transformer, gpt_architecture
 from simsys.model.work import Precision
-from simsys.parallel.activations import Recompute, chunk_memory
+from simsys.parallel.activations import Recompute, block_memories, chunk_memory
 from simsys.parallel.memory import training_memory
 from simsys.parallel.passes import forward_pass
 
@@ -120,3 +121,13 @@ def test_states_take_16_bytes_a_parameter_with_adam(optimizer: str, nbytes: floa
     parts = memory(model, optimizer=optimizer)
     states = sum(parts[name] for name in ("parameters", "gradients", "optimizer"))
     assert states == pytest.approx(nbytes * model.parameters)
+
+
+@pytest.mark.parametrize("recompute", list(Recompute))
+def test_a_block_that_keeps_less_than_its_input_makes_nothing_again(recompute: Recompute) -> None:
+    """ResNet's last block keeps a thousand values; its input, which a checkpoint would keep, has more."""
+    model = build_resnet50()
+    batch = model.training_batch(256, 1)
+    for stretch in forward_pass(model).stretches:
+        for block in block_memories(stretch, batch, Precision(), recompute=recompute):
+            assert block.recomputed >= 0

@@ -136,3 +136,19 @@ def test_the_model_of_contention_is_the_users_choice(network: type[Network[Any]]
     (queued_s,) = hardware.link_statistics()["queued_s"]
     # First come, first served: the second waits for the first. Fair: both at half speed, until the smaller is through.
     assert queued_s == pytest.approx(2e6 / BANDWIDTH)
+
+
+@pytest.mark.parametrize("contention", NETWORKS)
+def test_links_are_brought_up_to_date_once_for_the_figures_of_all_gpus(
+    contention: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    platform = VirtualHardwarePlatform([TOY] * 40, ring(40, BANDWIDTH, LATENCY), network=NETWORKS[contention])
+    for gpu in range(39):
+        platform.env.run(platform.network.transfer(gpu, gpu + 1, 1e6))
+    kind, asked = type(platform.network), list[Any]()
+    links = kind.links.fget
+    monkeypatch.setattr(kind, "links", property(lambda network: asked.append(network) or links(network)))
+    traffic = {"src": list(range(39)), "dst": list(range(1, 40)), "nbytes": [1e6] * 39}
+    figures = platform.gpu_statistics(platform.payload(traffic))
+    assert sum(figures["sent_bytes"]) == 39e6
+    assert len(asked) <= 2

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from simsys.errors import UsageError
-from simsys.serving.requests import LONGEST_S, OPTIONAL_COLUMNS, RequestTable
+from simsys.serving.requests import OPTIONAL_COLUMNS, RequestTable
+from simsys.units import LONGEST_S
 
 
 def test_figures_of_a_table() -> None:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from simsys import shared_cluster
 from simsys.cli import cli
 from simsys.config.experiment import SimulationConfig
-from simsys.errors import InfeasibleError
+from simsys.errors import InfeasibleError, UsageError
 from simsys.metrics.result import RunResult
 from simsys.probes import Probe
 from simsys.simulation import NONE_MET, simulate
@@ -358,3 +358,15 @@ def test_a_job_has_what_its_kind_needs(sections: dict[str, Any], message: str) -
             jobs=[{"name": "a", "gpus": 4, **sections}],
         )
     assert caught.value.errors()[0]["loc"] == ("jobs", 0)
+
+
+def test_no_job_begins_where_the_clock_has_no_room_for_its_steps() -> None:
+    """At 1e15 s, a float has no parts of a second left, and iterations would take no time."""
+    with pytest.raises(ValidationError, match=r"at most 1e\+10 s \(300 years\) are simulated, not 1e\+15 s"):
+        cluster({"name": "late", "gpus": 8, "arrival": "1e15 s"})
+    endless = {"batch_size_per_gpu": 1, "num_iterations": 1, "data_loading": {"time": "1e14 s"}}
+    waits = cluster(
+        {"name": "endless", "gpus": 32, "training": endless}, {"name": "waits", "gpus": 32, "arrival": "1 s"}
+    )
+    with pytest.raises(UsageError, match=r"job waits would start after 1e\+14 s"):
+        simulate(waits)

@@ -235,9 +235,9 @@ def test_an_unknown_column_is_refused_and_a_near_one_suggested(trace: Path) -> N
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
-        (b"", "the file is empty"),
-        (b"\xef\xbb\xbf", "the file is empty"),
-        (b"\n\n", "the file is empty"),
+        (b"", "chat.csv:1: the file is empty"),
+        (b"\xef\xbb\xbf", "chat.csv:1: the file is empty"),
+        (b"\n\n", "chat.csv:1: the file is empty"),
         (HEADER.encode(), "a trace of format azure without requests"),
         (b"[", "chat.csv:1:2: not valid JSON: "),
         (b"[]", "chat.csv:1: unknown kind of JSON (an empty list)"),

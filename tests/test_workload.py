@@ -250,6 +250,13 @@ def test_a_time_without_requests_is_refused() -> None:
         build(DRAWN | {"arrivals": {"kind": "poisson", "rate": "0.001 req/s"}, "duration": "1 ms"})
 
 
+def test_far_too_many_requests_are_not_drawn_before_they_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simsys.build.workload, "draw_arrivals", lambda *_: pytest.fail("requests are drawn"))
+    timed = {key: value for key, value in DRAWN.items() if key != "num_requests"} | {"duration": "1 h"}
+    with pytest.raises(UsageError, match="requests or more arrive within 1 h"):
+        build(timed | {"arrivals": {"kind": "poisson", "rate": "1e16 req/s"}})
+
+
 def test_a_time_with_too_many_requests_is_refused(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setattr(simsys.build.workload, "MOST_REQUESTS", 1000)
     timed = {key: value for key, value in DRAWN.items() if key != "num_requests"} | {"duration": "1 h"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -84,12 +85,27 @@ def _placed(build: Callable[[], T]) -> T:
         raise ConfigError([Problem(str(error), f"network.{error.setting}")]) from None
 
 
+def _edges_of(path: Path) -> tuple[Sequence[EdgeConfig], Document | EdgeTable]:
+    """The edges of a file; if there is none, that is a problem of the setting.
+
+    Raises:
+        ConfigError: With every problem.
+    """
+    try:
+        return read_edges(path)
+    except ConfigError as error:
+        if os.path.isfile(path):  # unlike Path.is_file, false for names that no system has
+            raise
+        at = dotted(("network", "edges_file"))
+        raise ConfigError([Problem(f"{each.file!r}: {each.message}", at) for each in error.problems]) from None
+
+
 def _edges(network: NetworkConfig, num_nodes: int, gpus_per_node: int, folder: Path) -> list[Edge]:
     """The edges of a graph that fits the cluster."""
     given: Sequence[EdgeConfig]
     source: Document | EdgeTable | None = None
     if network.edges_file is not None:
-        given, source = read_edges(path_from(folder, network.edges_file))
+        given, source = _edges_of(path_from(folder, network.edges_file))
     else:
         given = network.edges or ()
     edges = [Edge(each.src, each.dst, each.bandwidth, each.latency, each.bidirectional, each.kind) for each in given]

@@ -48,6 +48,8 @@ def build_requests(workload: WorkloadConfig, seed: int, base_folder: Path) -> Re
 def _drawn(workload: WorkloadConfig, seed: int, folder: Path) -> RequestTable:
     """Requests without a trace; `arrival_s` of later turns is that of the first."""
     most = workload.num_requests or MOST_REQUESTS
+    if workload.num_requests is None and workload.duration and _expected(workload) > 2 * MOST_REQUESTS:
+        raise _too_many(workload.duration)
     starts = _in_time(workload, draw_arrivals(workload.arrivals, most, workload.duration or math.inf, seed))
     sessions = workload.sessions
     turns = [1] * len(starts)
@@ -77,12 +79,21 @@ def _drawn(workload: WorkloadConfig, seed: int, folder: Path) -> RequestTable:
 def _in_time(workload: WorkloadConfig, starts: list[float]) -> list[float]:
     """Arrivals within the duration, if there are any and not too many."""
     if workload.duration is not None and (not starts or (len(starts) == MOST_REQUESTS and not workload.num_requests)):
-        within = f"within {pretty(workload.duration, Dimension.SECONDS)}"
         if not starts:
-            raise UsageError(f"no request arrives {within}")
-        advice = "that are as many as can be simulated, so lower the rate or the duration, or give num_requests"
-        raise UsageError(f"{MOST_REQUESTS} requests or more arrive {within}; {advice}")
+            raise UsageError(f"no request arrives within {pretty(workload.duration, Dimension.SECONDS)}")
+        raise _too_many(workload.duration)
     return starts
+
+
+def _expected(workload: WorkloadConfig) -> float:
+    """How many requests are likely to arrive within the duration; 0 if that is not known before they are drawn."""
+    return float(getattr(workload.arrivals, "rate", 0.0)) * (workload.duration or 0.0)
+
+
+def _too_many(duration_s: float) -> UsageError:
+    within = f"within {pretty(duration_s, Dimension.SECONDS)}"
+    advice = "that are as many as can be simulated, so lower the rate or the duration, or give num_requests"
+    return UsageError(f"{MOST_REQUESTS} requests or more arrive {within}; {advice}")
 
 
 def _cut(turns: list[int], most: int) -> list[int]:

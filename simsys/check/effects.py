@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from simsys.build.training import TrainingJob
+from simsys.check.effort import block_events, cluster_s
 from simsys.check.findings import Lever
 from simsys.check.levers import lever_text, memory_problem, pulled
 from simsys.check.training_levers import Variant, lever_combinations, lever_pairs, single_levers
@@ -19,10 +20,6 @@ MAX_SIMULATIONS = 20
 """Of one job; levers that come later have no time."""
 MAX_WORK = 36_000
 """Events of all simulations of one job, about, beyond which levers have no time: a second of computation."""
-BLOCK_EVENTS = {"plain": 4, "sharded": 6, "tensor": 16, "context": 40}
-"""Of a block's passes with a micro-batch, as counted in runs of 24 blocks, for each way in which it is divided."""
-BUCKET_BYTES = 25e6
-"""Of gradients that are exchanged at once, as `MAX_WORK` counts them."""
 MAX_PAIRS = 6
 ITERATIONS = 10
 """At most, of a data-parallel module whose iterations differ."""
@@ -121,15 +118,15 @@ class Stopwatch:
 
 
 def simulation_work(job: TrainingJob) -> float:
-    """Events that `iteration_seconds` simulates, about: those of passes through blocks, and buckets of gradients."""
-    layout, micro_batches = job.layout, job.settings.gradient_accumulation_steps
-    few = max(4, 2 * layout.pipeline)
+    """Events that `iteration_seconds` simulates, about: those of passes through blocks, and buckets of gradients.
+
+    What a large cluster costs counts as so many events.
+    """
+    micro_batches = job.settings.gradient_accumulation_steps
+    few = max(4, 2 * job.layout.pipeline)
     runs = [micro_batches] if micro_batches <= 2 * few else [few, 2 * few]
-    sharded = any(part in job.config.parallelism.parts for part in ("FSDP", "HSDP"))
-    divided = {"plain": True, "sharded": sharded, "tensor": layout.tensor > 1, "context": layout.context > 1}
-    each = sum(count for name, count in BLOCK_EVENTS.items() if divided[name])
-    buckets = 4 * job.model.parameters / layout.tensor / BUCKET_BYTES
-    return float(ordered_sum(count * each * max(1, job.model.num_layers) + buckets for count in runs))
+    clusters = len(runs) * cluster_s(job) * MAX_WORK
+    return float(clusters + ordered_sum(block_events(job, count) for count in runs))
 
 
 def iteration_seconds(job: TrainingJob) -> float:

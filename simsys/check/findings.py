@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
@@ -102,6 +103,7 @@ class Findings:
         infeasible: What does not fit although nothing is wrong.
         warnings: What may have been meant otherwise than it was understood.
         suggestions: What is proposed beside errors, by their path and message.
+        limit_s: Processor time that its simulation may take.
     """
 
     source: ScenarioSource
@@ -109,6 +111,7 @@ class Findings:
     infeasible: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
     suggestions: dict[tuple[str, str], Suggestion] = field(default_factory=dict)
+    limit_s: float = math.inf
 
     def written(self, path: KeyPath) -> bool:
         """Whether the user wrote this setting, under its name or an alias."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from simsys.config.document import KeyPath, Mark
-from simsys.config.experiment import JOB_SECTIONS, JobConfig, SimulationConfig
+from simsys.config.experiment import JOB_SECTIONS, JobConfig, SchedulingConfig, SimulationConfig
 from simsys.config.loader import ScenarioSource
 from simsys.errors import Problem
 
@@ -46,13 +46,15 @@ class OneJob:
 
 
 def jobs_of(source: ScenarioSource, config: SimulationConfig) -> Iterator[OneJob]:
-    """Each job of a scenario.
+    """Each job of a scenario, with the placement that holds for it.
 
     Args:
         source: Where the scenario's settings were written.
         config: The scenario.
     """
-    for index, job in enumerate(config.jobs or ()):
+    scheduling = config.scheduling or SchedulingConfig()
+    for index, given_job in enumerate(config.jobs or ()):
+        job = given_job.model_copy(update={"placement": given_job.placement or scheduling.placement})
         given = source.data["jobs"][index]
         data = {**source.data, **(given if isinstance(given, dict) else {})}
         yield OneJob(index, job, config.job(job), ScenarioSource(job.name, data, _Locate(source, index, set(given))))

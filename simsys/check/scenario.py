@@ -5,6 +5,7 @@ The schema says what a file may hold; this says what fits together, at the line 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
 from simsys.check.advice import advice, memory_fixes
 from simsys.check.clusters import Clusters
+from simsys.check.effort import check_effort
 from simsys.check.engines import check_engine, check_support
 from simsys.check.exceptions import check_exceptions
 from simsys.check.failures import check_failures
@@ -60,6 +62,7 @@ def check_file(
     names: Sequence[str] = (),
     *,
     memory: bool = True,
+    limit_s: float = math.inf,
     warn: Callable[[Problem], None] = lambda _: None,
 ) -> list[SimulationConfig]:
     """Read, validate and check all scenarios of a file.
@@ -69,6 +72,7 @@ def check_file(
         assignments: Settings from the command line, such as ``"parallelism.tp_degree=4"``.
         names: Which scenarios; all if empty.
         memory: Whether they have to fit into device memory too.
+        limit_s: Processor time that the simulation of one of them may take, as estimated.
         warn: Called with what is doubtful about them, each problem once.
 
     Returns:
@@ -91,7 +95,7 @@ def check_file(
             errors |= dict.fromkeys(_check_the_rest(source, path.resolve().parent))
             continue
         scenarios.append(config)
-        verdict = check_scenario(source, config, memory=memory)
+        verdict = check_scenario(source, config, memory=memory, limit_s=limit_s)
         errors |= dict.fromkeys(verdict.errors)
         infeasible |= dict.fromkeys(verdict.infeasible)
         doubtful |= dict.fromkeys(verdict.warnings)
@@ -128,21 +132,24 @@ def _verdict(config: SimulationConfig) -> Verdict:
     return check_scenario(unlocated(config.model_dump(exclude_unset=True)), config)
 
 
-def check_scenario(source: ScenarioSource, config: SimulationConfig, *, memory: bool = True) -> Verdict:
+def check_scenario(
+    source: ScenarioSource, config: SimulationConfig, *, memory: bool = True, limit_s: float = math.inf
+) -> Verdict:
     """Check one valid scenario, or each of its jobs.
 
     Args:
         source: Where its settings were written.
         config: The scenario.
         memory: Whether it has to fit into device memory too.
+        limit_s: Processor time that its simulation may take, as estimated.
     """
     if config.jobs is None:
-        return _check_one(source, config, memory=memory)
+        return _check_one(source, config, memory=memory, limit_s=limit_s)
     errors: dict[Problem, None] = {}  # what is wrong with the cluster is met once per job
     infeasible: dict[Problem, None] = {}
     warnings: dict[Problem, None] = {}
     for each in jobs_of(source, config):
-        verdict = _check_one(each.source, each.config, each.job, memory=memory)
+        verdict = _check_one(each.source, each.config, each.job, memory=memory, limit_s=limit_s / len(config.jobs))
         errors |= dict.fromkeys(each.in_the_file(verdict.errors))
         infeasible |= dict.fromkeys(each.in_the_file(verdict.infeasible))
         warnings |= dict.fromkeys(each.in_the_file(verdict.warnings))
@@ -150,10 +157,10 @@ def check_scenario(source: ScenarioSource, config: SimulationConfig, *, memory: 
 
 
 def _check_one(
-    source: ScenarioSource, config: SimulationConfig, job: JobConfig | None = None, *, memory: bool
+    source: ScenarioSource, config: SimulationConfig, job: JobConfig | None = None, *, memory: bool, limit_s: float
 ) -> Verdict:
     """Check a scenario that is one job: `job` of several, or all."""
-    found, clusters = Findings(with_aliases(source)), Clusters()
+    found, clusters = Findings(with_aliases(source), limit_s=limit_s), Clusters()
     unfit = _look_into(config, job, found, clusters, memory=memory)
     trials = trials_of(config, job, source, clusters, memory=memory)
     if unfit is not None:
@@ -253,6 +260,8 @@ def _look_into(
         sound = isinstance(resolved, ServingJob) or _can_shard(resolved, found)
         if sound and memory and (lack := memory_problem(resolved, shortest)):
             return _Unfit(resolved, lack, shortest)
+        if sound:
+            check_effort(resolved, found, job)
     return None
 
 

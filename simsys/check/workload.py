@@ -14,7 +14,8 @@ from simsys.config.workload import WorkloadConfig
 from simsys.errors import SimsysError, TraceError, UsageError
 from simsys.framework import FRAMEWORKS, Scheduler
 from simsys.model.model import Model
-from simsys.serving.requests import LONGEST_S, RequestTable
+from simsys.serving.requests import RequestTable
+from simsys.units import LONGEST_S
 
 
 def check_workload(
@@ -74,6 +75,8 @@ def _build(config: SimulationConfig, workload: WorkloadConfig, found: Findings) 
 def _place(config: SimulationConfig, workload: WorkloadConfig, error: UsageError) -> KeyPath:
     """Which setting an error of the requests is about."""
     message = str(error)
+    if "that may be shared" in message:
+        return ("workload", "prefixes" if workload.prefixes is not None else "sessions")
     if not isinstance(error, TraceError):
         if workload.duration is None:
             return ("workload", "arrivals")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from simsys.report.threshold import Threshold
 
 THRESHOLD_FAILED = 1
+LIMIT_S = 15.0
+"""Processor time that a scenario may take if nothing else is said."""
 
 
 def _thresholds(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> list[Threshold]:
@@ -44,6 +47,15 @@ def _thresholds(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> 
     callback=_thresholds,
     help="Exit with 1 if it holds, such as 'p99_ttft_ms>200'; 'simsys list metrics' names them. Repeatable.",
 )
+@click.option(
+    "--limit",
+    "limit_s",
+    type=click.FloatRange(1.0),
+    default=LIMIT_S,
+    show_default=True,
+    help="Seconds of processor time that a scenario may take, as estimated.",
+)
+@click.option("--yes", is_flag=True, help="Simulate also what takes longer than the limit.")
 @common
 def run(
     file: Path,
@@ -55,13 +67,15 @@ def run(
     as_json: bool,
     quiet: bool,
     thresholds: Sequence[Threshold],
+    limit_s: float,
+    yes: bool,
 ) -> int:
     """Simulate the scenarios of FILE; print the answers and write the results."""
     from simsys.report.outcome import plan_scenarios, run_scenario
     from simsys.report.threshold import check_thresholds, failures
 
     assignments = [*assignments, *([f"simulation.lod={lod}"] if lod else [])]
-    plans = plan_scenarios(file, assignments, names)
+    plans = plan_scenarios(file, assignments, names, math.inf if yes else limit_s)
     check_thresholds(thresholds, [kind for plan in plans for kind in plan.kinds])
     outcomes: list[Outcome] = []
     interrupted = False
@@ -73,7 +87,9 @@ def run(
                 _print(outcome, as_json=as_json, quiet=quiet, last=plan is plans[-1])
     except KeyboardInterrupt:
         interrupted = True
-        options = [*_repeated("--set", assignments), *(["--no-files"] if no_files else ["--out", str(out)])]
+        longest = ["--yes"] if yes else ["--limit", f"{limit_s:g}"] if limit_s != LIMIT_S else []
+        files = ["--no-files"] if no_files else ["--out", str(out)]
+        options = [*_repeated("--set", assignments), *files, *longest]
         _say_what_is_left(file, options, [done.name for done in outcomes], [plan.name for plan in plans])
     if as_json:
         paths = [str(path) for outcome in outcomes for path in outcome.files]

@@ -144,7 +144,7 @@ def parse_document(text: str, name: str) -> Document:
     node = builder.compose()
     data = None if node is None else builder.build(node, ())
     if data is None:
-        builder.fail("the file is empty", Mark(name))
+        builder.fail("the file is empty", Mark(name, 1, 1))
     if not isinstance(data, dict):
         kind = "a list" if isinstance(data, list) else "a single value"
         builder.fail(f"the file must hold a mapping ('key: value' lines), not {kind}", builder.mark(node))
@@ -220,7 +220,7 @@ class _Builder:
         depth = documents = 0
         for number, event in enumerate(yaml.parse(self.text, Loader=_Loader)):
             if number > 4 * MAX_NODES:  # a value has at most four events: its key, itself, a begin and an end
-                self.fail(f"more than {MAX_NODES:,} values", Mark(self.name))
+                self.fail(f"more than {MAX_NODES:,} values", self.mark(event))
             if isinstance(event, yaml.CollectionStartEvent):
                 depth += 1
                 if depth > MAX_DEPTH:
@@ -234,7 +234,7 @@ class _Builder:
 
     def build(self, node: Any, path: KeyPath, key: Any = None) -> Any:
         """Return the data of a node and note where it stands."""
-        self._count()
+        self._count(node)
         if len(path) > MAX_DEPTH:
             self.fail(f"nested deeper than {MAX_DEPTH} levels once its anchors are expanded", self.mark(node))
         if id(node) in self._open:
@@ -252,11 +252,11 @@ class _Builder:
         self._open.discard(id(node))
         return data
 
-    def _count(self, values: int = 1) -> None:
+    def _count(self, node: Any, values: int = 1) -> None:
         """Limit what anchors can blow up a small file to."""
         self._built += values
         if self._built > MAX_NODES:
-            self.fail(f"more than {MAX_NODES:,} values once its anchors are expanded", Mark(self.name))
+            self.fail(f"more than {MAX_NODES:,} values once its anchors are expanded", self.mark(node))
 
     def _check_tag(self, node: Any) -> None:
         if node.tag not in _ALLOWED_TAGS:
@@ -289,7 +289,7 @@ class _Builder:
                 self.fail("'<<' merges a mapping or a list of mappings", self.mark(source))
             if id(source) in self._open:
                 self.fail("an anchor is used inside itself", self.mark(source))
-            self._count(len(source.value))
+            self._count(source, len(source.value))
             self._open.add(id(source))
             pairs = self._pairs(source) | pairs
             self._open.discard(id(source))

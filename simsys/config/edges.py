@@ -117,10 +117,10 @@ class EdgeTable:
     lines: tuple[int, ...]
 
     def locate(self, path: KeyPath, *, key: bool = False) -> Mark | None:
-        """The line of an edge; the file for everything else."""
+        """The line of an edge; that of the headings for everything else."""
         if len(path) > 1 and isinstance(path[1], int):
             return Mark(self.name, self.lines[path[1]])
-        return Mark(self.name)
+        return Mark(self.name, 1)
 
 
 def read_edges(path: Path) -> tuple[tuple[EdgeConfig, ...], Document | EdgeTable]:
@@ -150,7 +150,7 @@ def _read_table(path: Path) -> EdgeTable:
     try:
         rows, lines = _rows(text)
     except csv.Error as error:
-        raise ConfigError([whole.problem(f"not a table of comma-separated values: {error}")]) from None
+        raise ConfigError([Mark(whole.file, 1).problem(f"not a table of comma-separated values: {error}")]) from None
     return EdgeTable(str(path), {"edges": rows}, lines)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveInt, PrivateAttr, model_validator
+from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, PrivateAttr, model_validator
 
 from simsys.config.base import FrozenModel, invalid, invalid_at
 from simsys.config.cluster import HardwareConfig, NetworkConfig
@@ -21,7 +21,7 @@ from simsys.config.parallelism import ParallelismConfig
 from simsys.config.serving import ServingConfig
 from simsys.config.training import TrainingConfig
 from simsys.config.workload import WorkloadConfig
-from simsys.units import NonNegativeSeconds, Seconds
+from simsys.units import LONGEST_S, NonNegativeSeconds, Seconds
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
 
@@ -99,6 +99,12 @@ JOB_SECTIONS = ("model", "parallelism", "training", *SERVING_SECTIONS)
 """What a job may give instead of its scenario."""
 
 
+def _in_time(arrival_s: float) -> float:
+    if arrival_s > LONGEST_S:
+        raise invalid(f"at most {LONGEST_S:g} s (300 years) are simulated, not {arrival_s:g} s")
+    return arrival_s
+
+
 class JobConfig(FrozenModel):
     """One of several jobs. It is the scenario's training or serving, but for the sections that it gives itself.
 
@@ -109,7 +115,7 @@ class JobConfig(FrozenModel):
 
     name: Name
     gpus: PositiveInt | None = None
-    arrival: NonNegativeSeconds = 0.0
+    arrival: Annotated[NonNegativeSeconds, AfterValidator(_in_time)] = 0.0
     priority: Annotated[int, Field(strict=True, ge=-1000, le=1000)] = 0
     walltime: Seconds | None = None
     placement: Placement | None = None

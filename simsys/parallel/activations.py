@@ -93,7 +93,7 @@ def block_memories(
     `chunk_memory`.
     """
     held = activation_elements(stretch, batch, recompute)
-    more = activation_elements(stretch, batch) - held
+    more = max(0.0, activation_elements(stretch, batch) - held)  # a small block may keep less than its input
     logits = vocab_size * batch.logits if any(operator.is_head for operator in stretch.operators) else 0.0
     made = []
     for index, (half, _) in enumerate(apart(stretch)):

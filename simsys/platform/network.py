@@ -266,7 +266,14 @@ class Network(ABC, Generic[LinkT, Prepared]):
     def latency_s(self, way: Way) -> float:
         """Time that the first byte takes over a way at the beginning, by the slowest of parallel links."""
         links = self._links
-        return ordered_sum([max([links[link].spec.latency_s for link, _ in hop]) for hop in way])
+        return ordered_sum(
+            [
+                links[hop[0][0]].spec.latency_s
+                if len(hop) == 1  # as most are, of millions
+                else max([links[link].spec.latency_s for link, _ in hop])
+                for hop in way
+            ]
+        )
 
     def _slowest(self, ways: Sequence[Way], load: Mapping[int, float]) -> float:
         """Bytes/s of the slowest of some transfers, where each link has to carry so many bytes per byte of each."""

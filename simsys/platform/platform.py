@@ -120,7 +120,7 @@ class VirtualHardwarePlatform:
         now = self.env.now  # not below 0: medium detail also holds a GPU while a pass communicates
         return [max(0.0, device.busy_before(now)) / now if now else 0.0 for device in self.devices]
 
-    def link_statistics(self, traffic: Mapping[str, Sequence[Any]] | None = None) -> dict[str, list[Any]]:
+    def link_statistics(self, payload: Mapping[int, float] | None = None) -> dict[str, list[Any]]:
         """The links that have carried anything, as columns.
 
         They are source and destination vertex, their names, kind, bandwidth, latency, payload bytes, the same with
@@ -128,14 +128,14 @@ class VirtualHardwarePlatform:
         (it may exceed the time of the run; 0 where transfers only occupy links, since it is not known).
 
         Args:
-            traffic: The communication graph whose bytes are the payload; that of the whole network if left out.
+            payload: Bytes that GPUs sent over each link; as `payload` has them if left out.
 
         Returns:
             One list for each column, with one entry for each link.
         """
         now, name = self.env.now, self.network.topology.vertex_name
         entries = list(self._links())
-        payload = self._payload(traffic) if any(nbytes or busy_s for _, nbytes, busy_s, _ in entries) else {}
+        payload = self.payload() if payload is None else payload
         used = [entry for entry in entries if entry[0] in payload or entry[1] or entry[2]]
         links = [link for _, _, _, link in used]
         return {
@@ -159,28 +159,34 @@ class VirtualHardwarePlatform:
             nbytes, busy_s = occupying.get(number, (0.0, 0.0))
             yield number, link.nbytes + nbytes, busy_s, link
 
-    def _payload(self, traffic: Mapping[str, Sequence[Any]] | None) -> dict[int, float]:
+    def payload(self, traffic: Mapping[str, Sequence[Any]] | None = None) -> dict[int, float]:
+        """Bytes that GPUs sent over each link, without what protocols add; empty if no link has carried anything.
+
+        Args:
+            traffic: A communication graph; that of the whole network if left out.
+        """
+        if not any(nbytes or busy_s for _, nbytes, busy_s, _ in self._links()):
+            return {}
         return payload_bytes(self.traffic() if traffic is None else traffic, self.network.way)
 
     def traffic(self) -> dict[str, list[Any]]:
         """The communication graph: bytes sent from GPU to GPU, as columns, one row per pair that sent anything."""
         return self.network.traffic.columns()
 
-    def gpu_statistics(self, traffic: Mapping[str, Sequence[Any]] | None = None) -> dict[str, list[Any]]:
+    def gpu_statistics(self, payload: Mapping[int, float] | None = None) -> dict[str, list[Any]]:
         """Every GPU: busy share, payload bytes sent and received over its links, peak memory, as columns.
 
         Bytes that a GPU forwards for others count as sent and received. They are 0 if no link has carried anything.
 
         Args:
-            traffic: As for `link_statistics`.
+            payload: As for `link_statistics`.
 
         Returns:
             One list for each column, with one entry for each GPU.
         """
         sent, received = [0.0] * len(self.devices), [0.0] * len(self.devices)
-        used = any(nbytes or busy_s for _, nbytes, busy_s, _ in self._links())
-        links = self.network.links  # once: each time, what is on its way is put down to them
-        for number, nbytes in (self._payload(traffic) if used else {}).items():
+        links = self.network.links  # once, as they are brought up to this moment each time
+        for number, nbytes in (self.payload() if payload is None else payload).items():
             spec = links[number].spec
             if spec.src < len(sent):
                 sent[spec.src] += nbytes

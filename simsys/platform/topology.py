@@ -16,7 +16,7 @@ from simsys.errors import InfeasibleError, UsageError
 from simsys.platform.routes import FlatRoutes, NodeRoutes, NodeRouting, Routes
 from simsys.platform.routing import SHORTEST, Routing, Way
 
-_CACHED_ROUTES = 1 << 16  # bounds the memory of a topology whatever the number of pairs asked for
+_CACHED_ROUTES = 1 << 18  # bounds the memory of a topology whatever the number of pairs asked for
 
 
 class TopologyError(UsageError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -84,20 +85,23 @@ class Plan:
         return [config.kind, *(config.job(job).kind for job in config.jobs or ())]
 
 
-def plan_scenarios(path: Path, assignments: Sequence[str], names: Sequence[str]) -> list[Plan]:
+def plan_scenarios(
+    path: Path, assignments: Sequence[str], names: Sequence[str], limit_s: float = math.inf
+) -> list[Plan]:
     """Check a file and say what is to be run.
 
     Args:
         path: The experiment file.
         assignments: Settings from the command line.
         names: The scenarios to run; all if empty.
+        limit_s: Processor time that one of them may take, as estimated.
 
     Raises:
         ConfigError: With every problem of the scenarios that are to be run.
         UsageError: If there is no scenario of such a name, or several have the same.
     """
     try:
-        plans = [Plan(config) for config in check_file(path, assignments, names)]
+        plans = [Plan(config) for config in check_file(path, assignments, names, limit_s=limit_s)]
     except InfeasibleConfigError:
         plans = [Plan(config, _shortage(config)) for config in read_scenarios(path, assignments, names)]
     twice = [name for name, count in Counter(plan.name for plan in plans).items() if count > 1]

@@ -7,6 +7,12 @@ turns is a plain request.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
+
+from simsys.errors import UsageError
+
+MAX_BLOCKS = 20_000_000
+"""Ids of all prompts together, each of which takes some 40 bytes."""
 
 
 def turn_columns(turns: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
@@ -59,7 +65,15 @@ def block_ids(
         groups: Whose system prompt each conversation begins with, an index of `group_tokens`.
         group_tokens: The system prompts.
         block_tokens: Tokens of a block.
+
+    Raises:
+        UsageError: If they are more than `MAX_BLOCKS` in all.
     """
+    several = (prompt_tokens[first : first + count] for first, count in _spans(turns) if count > 1)
+    blocks = sum(tokens // block_tokens for tokens in chain(group_tokens, *several))
+    if blocks > MAX_BLOCKS:
+        reason = "shorten prompts, or give a larger workload.hash_block_size"
+        raise UsageError(f"prompts that may be shared have {blocks:,} blocks in all, at most {MAX_BLOCKS:,}; {reason}")
     shared: list[tuple[int, ...]] = []
     unused = 0
     for tokens in group_tokens:

@@ -9,13 +9,10 @@ from operator import le
 
 from simsys.errors import UsageError
 from simsys.sums import ordered_sum
+from simsys.units import LONGEST_S
 
 OPTIONAL_COLUMNS = ("priority", "tenant", "session", "turn", "after", "think_s", "hash_ids")
 """Columns of a `RequestTable` that may be empty."""
-
-
-LONGEST_S = 1e10
-"""The last arrival is no later: at 300 years, times are exact to microseconds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

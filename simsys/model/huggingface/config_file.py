@@ -75,10 +75,10 @@ def _parsed(path: Path) -> object:
             if isinstance(error, FileNotFoundError)
             else ""
         )
-        raise UsageError(f"cannot read model configuration {path}: {reason}{hint}") from error
+        raise UsageError(f"cannot read model configuration {str(path)!r}: {reason}{hint}") from error
     except ValueError as error:
         if "\0" in str(path):
-            raise UsageError(f"cannot read model configuration {path}: {error}") from error
+            raise UsageError(f"cannot read model configuration {str(path)!r}: {error}") from error
         raise UsageError(f"{path}: {error}") from error
     try:
         return parse_json(text_of(content))

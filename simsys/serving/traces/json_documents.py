@@ -130,11 +130,11 @@ def _read_vllm(path: str, found: Mapping[str, Any], limit: int | None, _: bool) 
     columns = {key: found[key] for key in ("input_lens", "output_lens", "start_times", "errors") if key in found}
     strange = [key for key, column in columns.items() if not isinstance(column, list)]
     if strange:
-        raise TraceError(f"{path}: {strange[0]} must be a list, not {brief(columns[strange[0]])}")
+        raise TraceError(f"{path}:1: {strange[0]} must be a list, not {brief(columns[strange[0]])}")
     lengths = {key: len(column) for key, column in columns.items()}
     if len(set(lengths.values())) != 1:
         listed = ", ".join(f"{count} {key}" for key, count in lengths.items())
-        raise TraceError(f"{path}: the lists of a vLLM result must be equally long, not {listed}")
+        raise TraceError(f"{path}:1: the lists of a vLLM result must be equally long, not {listed}")
     rows = Rows(timed="start_times" in columns)
     if not rows.timed:
         rows.notes.append("the result holds no start_times, so all requests arrive at once")

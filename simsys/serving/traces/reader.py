@@ -14,11 +14,12 @@ from typing import Any, TextIO
 
 from simsys.errors import TraceError, UsageError, did_you_mean
 from simsys.input_files import not_text, open_text, unreadable
-from simsys.serving.requests import LONGEST_S, RequestTable
+from simsys.serving.requests import RequestTable
 from simsys.serving.traces.csv_formats import Line, read_column, read_csv
 from simsys.serving.traces.json_documents import parse_document, read_document
 from simsys.serving.traces.json_lines import keys_like, read_lines, recognise
 from simsys.serving.traces.rows import Rows, Skipped
+from simsys.units import LONGEST_S
 
 _MAX_LINE = 65_536  # characters; keeps a file without line ends from being read into memory whole
 _JSON = ("{", "[")  # how it begins
@@ -185,7 +186,7 @@ def _lines(path: Path, file: TextIO) -> Iterator[Line]:
 def _first(path: Path, lines: Iterator[Line]) -> Line:
     first = next(lines, None)
     if first is None:
-        raise TraceError(f"{path}: the file is empty")
+        raise TraceError(f"{path}:1: the file is empty")
     return first
 
 

@@ -1,0 +1,173 @@
+"""How much processor time a simulation takes, about, before it begins: so that nobody waits for hours unawares.
+
+The times of a rank's part of a block, of a step and so on were measured on a core of a shared x86 machine, and so an
+estimate may be off by a factor of two or three. It is the same on every machine.
+"""
+
+from __future__ import annotations
+
+from simsys.build.serving import ServingJob
+from simsys.build.training import TrainingJob
+from simsys.check.findings import Findings
+from simsys.config.document import KeyPath
+from simsys.config.experiment import JobConfig
+from simsys.sums import ordered_sum
+
+GPUS: KeyPath = ("hardware",)
+LEVEL: KeyPath = ("simulation", "lod")
+TRAINING: KeyPath = ("training",)
+WORKLOAD: KeyPath = ("workload",)
+GPU_S = 120e-6
+"""To build and to report of each GPU of a cluster, with its links."""
+TRAINING_GPU_S, MEMBER_S = 0.4e-3, 0.8e-3
+"""The same for each GPU that trains on several nodes, with its mirrors; and of each member of a data-parallel group,
+whose ways are looked up for every step of every algorithm."""
+BLOCK_EVENTS = {"plain": 4, "sharded": 6, "tensor": 16, "context": 40}
+"""Of a block's passes with a micro-batch at medium, as counted in runs of 24 blocks, for each way of dividing it."""
+EVENT_S = 15e-6
+MEETING_S = 50e-6
+"""Instead, where the transfers of several jobs meet on links."""
+BUCKET_BYTES = 25e6
+"""Of gradients that are exchanged at once."""
+STAGE_S = {"inside": 20e-6, "over nodes": 2e-3}
+"""Of a micro-batch in a pipeline stage at medium, if its transfers may meet others on links between nodes or not."""
+ITERATION_S = 10e-6
+"""To report of an iteration."""
+RANK_BLOCK_S = {"plain": 20e-6, "sharded": 35e-6, "tensor": 60e-6, "context": 100e-6}
+"""Of a block's passes with a micro-batch on one rank at high."""
+REQUEST_S = {"plain": 12e-6, "replicas": 30e-6, "split": 80e-6, "pipeline": 300e-6}
+"""Of a request at medium, for each thing that a deployment has."""
+LAYER_S = {"plain": 0.8e-6, "tensor": 4e-6, "nodes": 60e-6}
+"""Of a layer of a serving step at high: alone, with tensor parallelism inside a node, and over several."""
+STEP_S = 20e-6
+"""Of a serving step that is simulated by itself."""
+
+
+def check_effort(job: TrainingJob | ServingJob, found: Findings, given: JobConfig | None = None) -> None:
+    """Book that a sound job takes more processor time than it may.
+
+    Args:
+        job: The job.
+        found: Where it is booked.
+        given: Which of several jobs it is, with its placement; None if it is alone.
+    """
+    parts = cpu_parts(job, meets=given is not None and given.placement != "packed")
+    total_s = ordered_sum(parts.values())
+    if total_s > found.limit_s:
+        dearest = max(parts, key=lambda path: parts[path])
+        what = "a simulation of so many GPUs" if dearest == GPUS else f"at {job.config.simulation.lod} detail, this"
+        more = f"takes some {_about(total_s)} of processor time, more than --limit allows ({found.limit_s:.3g} s)"
+        found.error(dearest, f"{what} {more}; --yes simulates it anyway")
+
+
+def cpu_parts(job: TrainingJob | ServingJob, *, meets: bool = False) -> dict[KeyPath, float]:
+    """Processor time of a simulation (s), about, by the setting that it depends on most.
+
+    Args:
+        job: The job.
+        meets: Whether other jobs may use the same links.
+    """
+    high = job.config.simulation.lod == "high"
+    if isinstance(job, ServingJob):
+        place = WORKLOAD
+        work_s = _steps_s(job) if high else _requests_s(job)
+    else:
+        place = TRAINING
+        work_s = _high_s(job) if high else _medium_s(job, meets=meets)
+    return {GPUS: cluster_s(job), LEVEL if high else place: work_s}
+
+
+def cluster_s(job: TrainingJob | ServingJob) -> float:
+    """Processor time that the size of a cluster costs (s), about, however little is done on it."""
+    built_s, layout = GPU_S * job.cluster.num_gpus, job.layout
+    if isinstance(job, ServingJob) or layout.world_size <= job.cluster.gpus_per_node:
+        return built_s
+    return built_s + TRAINING_GPU_S * layout.world_size + MEMBER_S * layout.data
+
+
+def block_events(job: TrainingJob, micro_batches: int) -> float:
+    """Events of an iteration at medium, about: those of passes through blocks, and buckets of gradients."""
+    each = ordered_sum(BLOCK_EVENTS[name] for name in _division(job))
+    buckets = 4 * job.model.parameters / job.layout.tensor / BUCKET_BYTES
+    return micro_batches * each * max(1, job.model.num_layers) + buckets
+
+
+def _division(job: TrainingJob) -> list[str]:
+    """The ways in which blocks are divided."""
+    sharded = any(part in job.config.parallelism.parts for part in ("FSDP", "HSDP"))
+    divided = {"plain": True, "sharded": sharded, "tensor": job.layout.tensor > 1, "context": job.layout.context > 1}
+    return [name for name, is_so in divided.items() if is_so]
+
+
+def _high_s(job: TrainingJob) -> float:
+    """Of all iterations at high: every rank computes every block."""
+    ranks = job.layout.world_size / job.layout.pipeline
+    each_s = ordered_sum(RANK_BLOCK_S[name] for name in _division(job)) * max(1, job.model.num_layers)
+    return ordered_sum(phase.iterations * ranks * phase.micro_batches * each_s for phase in job.phases)
+
+
+def _medium_s(job: TrainingJob, *, meets: bool) -> float:
+    """Of all iterations at medium: of those of a phase that are alike only one is simulated."""
+    layout, settings = job.layout, job.config.simulation
+    varied = job.config.hardware.jitter is not None or settings.collect_events or meets
+    alike = job.data_parallel[0].same_every_step and not varied
+    over_nodes = layout.tensor * layout.context * layout.expert > job.cluster.gpus_per_node
+    stage_s = layout.pipeline * STAGE_S["over nodes" if over_nodes else "inside"]
+    total_s = ITERATION_S * job.settings.num_iterations
+    for phase in job.phases:
+        once_s = block_events(job, 1) * EVENT_S + phase.micro_batches * stage_s
+        each_s = block_events(job, phase.micro_batches) * (MEETING_S if meets else EVENT_S)
+        total_s += once_s if alike else phase.iterations * each_s
+    return total_s
+
+
+def _requests_s(job: ServingJob) -> float:
+    """Of all requests at medium, where the steps between two of their arrivals and ends are one event."""
+    settings, layout = job.settings, job.layout
+    has = {
+        "plain": True,
+        "replicas": layout.data > 1,
+        "split": settings.disaggregated is not None,
+        "pipeline": layout.pipeline > 1,
+    }
+    each_s = ordered_sum(seconds for name, seconds in REQUEST_S.items() if has[name])
+    chunks = job.requests.mean_prompt_tokens / settings.max_num_batched_tokens
+    steps = _steps(job) if settings.stepping else _served(job) * chunks
+    return _served(job) * each_s + steps * STEP_S
+
+
+def _steps_s(job: ServingJob) -> float:
+    """Of all steps at high."""
+    layout = job.layout
+    apart = layout.tensor > 1 and layout.tensor > job.cluster.gpus_per_node
+    layer_s = LAYER_S["nodes" if apart else "tensor" if layout.tensor > 1 else "plain"]
+    return _requests_s(job) + _steps(job) * max(1, job.model.num_layers) * layer_s
+
+
+def _steps(job: ServingJob) -> float:
+    """Steps of all replicas: those for whole chunks of prompts, and those for tokens with as many requests at once."""
+    requests, replicas = job.requests, max(1, job.layout.data)
+    spec = job.cluster.spec
+    weights_bytes = job.model.parameters * 2.0 / job.layout.tensor
+    step_s = weights_bytes / spec.memory_bytes_per_s + job.model.num_layers * (job.engine.per_layer or 0.0)
+    rate_per_s = requests.mean_rate_per_s or 1e9  # all at once
+    together = rate_per_s * requests.mean_output_tokens * step_s / replicas
+    together = min(max(1.0, together), job.settings.max_num_seqs, max(1.0, len(requests) / replicas))
+    chunks = job.requests.mean_prompt_tokens / job.settings.max_num_batched_tokens
+    return _served(job) * (requests.mean_output_tokens / together + max(1.0, chunks))
+
+
+def _served(job: ServingJob) -> float:
+    """Requests that arrive before the run ends."""
+    requests, duration_s = job.requests, job.config.simulation.duration
+    if duration_s is None or requests.span_s <= duration_s:
+        return float(len(requests))
+    return len(requests) * duration_s / requests.span_s
+
+
+def _about(seconds: float) -> str:
+    """A time with one digit, such as ``40 s`` or ``3 h``."""
+    for unit, length_s in (("days", 86_400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= 1.5 * length_s:
+            return f"{float(f'{seconds / length_s:.1g}'):,.0f} {unit}"
+    return f"{float(f'{seconds:.1g}'):.0f} s"
