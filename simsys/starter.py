@@ -120,6 +120,9 @@ class Stepper(Protocol):
     def cut(self) -> None:
         """End the run at the first end of a step that is not before now."""
 
+    def next_s(self) -> float | None:
+        """When the step under way ends; None if that may change."""
+
     def passed(self) -> int:
         """How many steps of the run have ended before now; their end has not been told yet."""
 

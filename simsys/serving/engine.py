@@ -78,6 +78,7 @@ class Engine:
         "kv",
         "left",
         "on_end",
+        "passed_on",
         "priority",
         "rank",
         "scheduler",
@@ -105,6 +106,8 @@ class Engine:
         """Called with every request that has ended or was refused."""
         self.hand_over: Callable[[int], None] | None = None
         """Called with every request that has its first token, if it is to get the others elsewhere."""
+        self.passed_on: Callable[[Engine], None] | None = None
+        """Called after the policy has chosen, if requests wait all the same."""
         self.team, self._env, self._probes = team, env, probes
         self._first_token, self._resumed = as_one(probes.request_first_token), as_one(probes.request_resumed)
         self._finished = as_one(probes.request_finished)
@@ -139,6 +142,11 @@ class Engine:
         """Requests that wait or run here."""
         held = 0 if self._intake is None else self._intake.held
         return len(self.scheduler.waiting) + len(self._running) + held
+
+    @property
+    def now_s(self) -> float:
+        """The time."""
+        return self._env._now
 
     def free_blocks(self) -> int:
         """KV blocks that are free now, in the middle of a run too."""
@@ -303,6 +311,8 @@ class Engine:
             self._join()
         if scheduler.waiting or self._prefilling or decode.size * decode.queries > self.kv.free_blocks:
             chunks = scheduler.choose()
+            if self.passed_on is not None and scheduler.waiting:
+                self.passed_on(self)
             if scheduler.swap is not None:
                 copies = scheduler.swap.copies()
                 if copies is not None:

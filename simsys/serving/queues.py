@@ -66,11 +66,11 @@ class OrderedQueue:
 
 
 class SharedQueue:
-    """One queue of several replicas, which are told when another request has become the next one.
+    """One queue of several replicas.
 
     Args:
         queue: Keeps the order.
-        tell: Called with the next request, and with every request that comes in.
+        tell: Called with every request that comes in.
     """
 
     def __init__(self, queue: Queue, tell: Callable[[int], None]) -> None:
@@ -88,14 +88,11 @@ class SharedQueue:
 
     def popleft(self) -> int:
         """Take the next one."""
-        request = self._queue.popleft()
-        self._tell_next()
-        return request
+        return self._queue.popleft()
 
     def remove(self, request: int) -> None:
         """Take any of them."""
         self._queue.remove(request)
-        self._tell_next()
 
     def __getitem__(self, place: Any) -> int:
         return self._queue[place]
@@ -105,7 +102,3 @@ class SharedQueue:
 
     def __len__(self) -> int:
         return len(self._queue)
-
-    def _tell_next(self) -> None:
-        if self._queue:
-            self._tell(self._queue[0])

@@ -176,6 +176,7 @@ class _WatchedSteps:
     ) -> None:
         self._stepper, self._done, self._team = make(self._ended), done, team
         self.cut, self.passed, self.stop = self._stepper.cut, self._stepper.passed, self._stepper.stop
+        self.next_s = self._stepper.next_s
 
     def run(self, batch: Batch, steps: int, host_s: float, more: Batch = NOTHING) -> None:
         """As `Stepper.run`."""

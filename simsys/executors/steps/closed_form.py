@@ -213,15 +213,24 @@ class ClosedFormRuns:
 
     def cut(self) -> None:
         """End the run at the first boundary that is not before now."""
-        env, times, anchor_s, to = self._env, self._times, self._anchor_s, self._to
-        first = times.boundary(anchor_s, env._now, self._from + 1, to)
-        end_s = anchor_s + times.elapsed(first)
-        if first < to and end_s == env._now and env.priority >= self.priority:  # that one has ended already
-            first += 1
-            end_s = anchor_s + times.elapsed(first)
-        if first < to:
+        first, end_s = self._next_boundary()
+        if first < self._to:
             self._to = first
             self._end_at(end_s)
+
+    def next_s(self) -> float | None:
+        """When the step under way ends."""
+        return self._next_boundary()[1]
+
+    def _next_boundary(self) -> tuple[int, float]:
+        """The first boundary that is not before now: its number since the anchor, and when it is."""
+        env, times, anchor_s = self._env, self._times, self._anchor_s
+        first = times.boundary(anchor_s, env._now, self._from + 1, self._to)
+        end_s = anchor_s + times.elapsed(first)
+        if end_s == env._now and first < self._to and env.priority >= self.priority:  # that one has ended already
+            first += 1
+            end_s = anchor_s + times.elapsed(first)
+        return first, end_s
 
     def passed(self) -> int:
         """How many steps of the run have ended before what happens now."""

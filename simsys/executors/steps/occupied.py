@@ -68,6 +68,10 @@ class OccupiedRuns(ClosedFormRuns):
         self._leave()
         return end - first
 
+    def next_s(self) -> float | None:
+        """That depends on who else comes to the links."""
+        return None
+
     def cut(self) -> None:
         """End the run at the first boundary that is not before now."""
         to = self._from + 1 + self.passed()

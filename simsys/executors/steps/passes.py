@@ -60,6 +60,10 @@ class Passes:
     def cut(self) -> None:
         """The team is asked after every step anyway."""
 
+    def next_s(self) -> float | None:
+        """The end of a pass is not foreseen."""
+        return None
+
     def passed(self) -> int:
         """Nothing has passed that has not been told."""
         return 0

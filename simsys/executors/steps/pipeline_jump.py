@@ -272,6 +272,10 @@ class PipelineJump:
         """End the run at the first boundary that is not before now."""
         self._pipeline.cut(self)
 
+    def next_s(self) -> float | None:
+        """That depends on the engines that share the stages."""
+        return None
+
     def passed(self) -> int:
         """How many steps of the run have ended before what happens now."""
         return self._pipeline.passed(self)
