@@ -81,9 +81,7 @@ class BusySeconds(Places):
         self._begin = begin[np.append(True, idle_before)]
         length = end[np.append(idle_before, True)] - self._begin
         if (total_s := float(length.sum())) > MOST_SECONDS:
-            message = (
-                f"requests are under way for {total_s:.3g} s, at most {MOST_SECONDS:.3g} s (a year) are measured"
-            )
+            message = f"requests are under way for {total_s:.3g} s, at most {MOST_SECONDS:.3g} s (a year) are measured"
             raise UsageError(f"{message}; give fewer requests, or faster GPUs and links")
         self._end, self._place = self._begin + length, np.cumsum(length) - length
         super().__init__(int(total_s))
