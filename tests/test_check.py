@@ -13,6 +13,7 @@ from simsys.config.document import MAX_BYTES
 from simsys.config.experiment import ModelConfig, SimulationConfig
 from simsys.config.training import TrainingConfig
 from simsys.errors import ConfigError, InfeasibleConfigError, UsageError
+from simsys.serving import conversations
 from simsys.simulator import DistributedAISimulator
 
 TRAINING = """\
@@ -1048,3 +1049,15 @@ def test_a_path_that_no_system_has_is_an_error_of_the_file(file: Path, path: str
     text = TRAINING.replace("name: GPT2-Medium", "") if "model.huggingface" in settings else TRAINING
     found = problems(file, text, *(f"{key}={value.format(path)}" for key, value in settings.items()))
     assert len(found) == 1
+
+
+def test_prompts_that_share_too_many_blocks_are_refused_at_their_line(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversations, "MAX_BLOCKS", 10)
+    workload = (
+        "workload: {arrivals: {kind: poisson, rate: 9 req/s}, prompt_tokens: 9, output_tokens: 9, num_requests: 9,"
+    )
+    scenario = "hardware: {gpu: H100-SXM}\nmodel: {name: GPT2-Medium}\nserving: {}\n"
+    (found,) = problems(file, f"{scenario}{workload}\n  prefixes: {{tokens: 320}}}}\n")
+    assert found.startswith("5:13: workload.prefixes: prompts that may be shared have 20 blocks in all, at most 10")

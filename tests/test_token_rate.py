@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from played_serving import play
 
+from simsys.errors import UsageError
 from simsys.metrics.serving_log import ServingLog
 from simsys.metrics.token_rate import BusySeconds, max_per_second, tokens_per_interval
 from simsys.serving.requests import RequestTable
@@ -63,3 +64,9 @@ def test_the_busiest_second_is_that_of_all_seconds(seed: int) -> None:
     seconds = BusySeconds(arrival_s[done], finished_s[done], origin_s)
     dense = tokens_per_interval(log, 1.0, int(finished_s.max() - origin_s) + 2, origin_s=origin_s)
     assert max_per_second(log, seconds) == int(dense.max())
+
+
+def test_years_of_seconds_are_refused_and_no_memory_error() -> None:
+    with pytest.raises(UsageError, match=r"under way for 1.6e\+09 s, at most 3.2e\+07 s \(a year\) are measured"):
+        BusySeconds(np.array([0.0]), np.array([1.6e9]), 0.0)
+    assert BusySeconds(np.array([0.0, 1e12]), np.array([9.0, 1e12 + 9.0]), 0.0).count == 22

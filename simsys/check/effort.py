@@ -6,6 +6,8 @@ estimate may be off by a factor of two or three. It is the same on every machine
 
 from __future__ import annotations
 
+import math
+
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
 from simsys.check.findings import Findings
@@ -51,6 +53,8 @@ def check_effort(job: TrainingJob | ServingJob, found: Findings, given: JobConfi
         found: Where it is booked.
         given: Which of several jobs it is, with its placement; None if it is alone.
     """
+    if found.limit_s == math.inf:
+        return
     parts = cpu_parts(job, meets=given is not None and given.placement != "packed")
     total_s = ordered_sum(parts.values())
     if total_s > found.limit_s:

@@ -40,7 +40,8 @@ def check_workload(
         return 1
     if _takes_ages(workload, found):
         return 1
-    uncertain = workload.trace is not None or workload.duration is not None
+    shared = workload.sessions is not None or workload.prefixes is not None  # whose blocks may be too many
+    uncertain = workload.trace is not None or workload.duration is not None or shared or _lasts_long(workload)
     requests = _build(config, workload, found) if uncertain or _files(workload) else None
     shortest = _shortest_request(workload, requests)
     if settled is not None:
@@ -48,6 +49,12 @@ def check_workload(
     if model is not None:
         _check_context(config, model, shortest, found)
     return shortest
+
+
+def _lasts_long(workload: WorkloadConfig) -> bool:
+    """Whether requests may arrive for longer than can be simulated, by chance."""
+    rate = getattr(workload.arrivals, "rate", None)
+    return rate is not None and (workload.num_requests or 1) / rate > LONGEST_S / 1000
 
 
 def _takes_ages(workload: WorkloadConfig, found: Findings) -> bool:

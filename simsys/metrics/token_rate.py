@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simsys.errors import UsageError
 from simsys.metrics.step_log import BLOCK, StepRuns
 
 if TYPE_CHECKING:
     import numpy as np
 
     from simsys.metrics.serving_log import ServingLog
+
+MOST_SECONDS = 32_000_000
+"""In which requests are under way, each of which takes some bytes."""
 
 
 def tokens_per_interval(log: ServingLog, width_s: float, count: int, *, origin_s: float = 0.0) -> np.ndarray:
@@ -61,6 +65,9 @@ class BusySeconds(Places):
         arrival_s: When requests came, not before `origin_s`.
         ended_s: When each ended.
         origin_s: Where the first second begins.
+
+    Raises:
+        UsageError: They are more than `MOST_SECONDS`.
     """
 
     def __init__(self, arrival_s: np.ndarray, ended_s: np.ndarray, origin_s: float) -> None:
@@ -73,8 +80,11 @@ class BusySeconds(Places):
         idle_before = begin[1:] > end[:-1]
         self._begin = begin[np.append(True, idle_before)]
         length = end[np.append(idle_before, True)] - self._begin
+        if (total_s := float(length.sum())) > MOST_SECONDS:
+            message = f"requests are under way for {total_s:.3g} s, at most {MOST_SECONDS:.3g} s (a year) are measured"
+            raise UsageError(f"{message}; give fewer requests, or faster GPUs and links")
         self._end, self._place = self._begin + length, np.cumsum(length) - length
-        super().__init__(int(length.sum()))
+        super().__init__(int(total_s))
 
     def of(self, interval: np.ndarray) -> np.ndarray:
         """Where a second is, once the idle ones are left out; -1 for an idle one."""
