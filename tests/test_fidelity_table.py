@@ -9,7 +9,7 @@ import pytest
 from simsys.errors import ConfigError, UsageError
 from simsys.fidelity.readers import read_measurements
 from simsys.fidelity.reading import check
-from simsys.fidelity.table import read_table
+from simsys.fidelity.table import Row, read_table
 
 
 def written(tmp_path: Path, text: str, name: str = "t.csv") -> Path:
@@ -113,6 +113,19 @@ def test_what_is_no_length_is_refused(tmp_path: Path, text: str) -> None:
 
 COLLECTIVES = "id,system,gpus,nodes,collective,bytes,time_us"
 GOOD = "a,DGX A100,8,1,all_reduce,1048576,60"
+
+
+@pytest.mark.parametrize("gpus", ["1e308", "9007199254740993", "inf", "nan"])
+def test_numbers_that_no_amount_can_be_are_refused(tmp_path: Path, gpus: str) -> None:
+    text = f"{COLLECTIVES}\n{GOOD}\nb,DGX A100,{gpus},1,all_reduce,1,2\n"
+    reading = read_measurements(written(tmp_path, text))
+    assert [(problem.line, problem.path) for problem in reading.problems] == [(3, "gpus")]
+
+
+def test_lengths_that_no_text_has_are_refused() -> None:
+    row = Row({"seq_len": "1e308"}, "t.csv", 2)
+    row.length("seq_len")
+    assert [problem.path for problem in row.problems] == ["seq_len"]
 
 
 def test_rows_that_cannot_be_read_are_left_out_and_the_others_are_not(tmp_path: Path) -> None:

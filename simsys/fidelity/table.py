@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +17,9 @@ T = TypeVar("T")
 
 DESCRIBING = frozenset({"id", "source", "source_key", "group", "notes", "engine_version", "quality"})
 """Columns that say where a row comes from, and may be read or not."""
+
+MOST = 2**53
+"""The greatest whole number that a table may hold; up to it, floats are exact."""
 
 
 @dataclass(frozen=True)
@@ -202,12 +204,10 @@ def _whole(text: str) -> int:
     """A whole number.
 
     Raises:
-        ValueError: If it is none.
+        ValueError: If it is none, or one that no amount in a table can be.
     """
-    if text.isdecimal():
-        return int(text)
-    number = float(text)
-    if not number.is_integer():
+    number = int(text) if text.isdecimal() else float(text)
+    if abs(number) > MOST or number != int(number):
         raise ValueError(text)
     return int(number)
 
@@ -215,4 +215,4 @@ def _whole(text: str) -> int:
 def _nearest(text: str) -> int:
     """The nearest whole number to one that is positive, at least 1; 0 for others."""
     number = float(text)
-    return max(1, round(number)) if 0 < number < math.inf else 0
+    return max(1, round(number)) if 0 < number <= MOST else 0

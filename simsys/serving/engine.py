@@ -161,11 +161,7 @@ class Engine:
         return self.kv.cached_tokens(request)
 
     def check_finished(self) -> None:
-        """A policy that never admits a request must not end as if all were well.
-
-        Raises:
-            UsageError: If requests wait although nothing will happen any more.
-        """
+        """A policy that never admits a request must not end as if all were well: `Scheduler.check_served`."""
         if not self._stopped:
             self.scheduler.check_served()
 
