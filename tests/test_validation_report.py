@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -107,3 +108,13 @@ def test_warnings_come_first_and_what_is_left_out_last(found: Validation) -> Non
     assert text.startswith("warning: the file is of another model\n\ntraining: ")
     assert "\n\nleft out, as it cannot be read\n  t.csv:2:3: n: 'x' is no number\n" in text
     assert text.endswith("  and 8 more; --strict lists all")
+
+
+def test_a_row_without_a_measured_value_has_no_number_for_it(tmp_path: Path) -> None:
+    found = Validation(predict([replace(case("none", 1.0, math.nan), run=None, reason="nothing was measured")]))
+    assert "nan" not in found.text().lower()
+    assert found.as_dict()["training"]["values"][0]["measured"] is None
+    found.write(tmp_path / "v.csv")
+    with (tmp_path / "v.csv").open(encoding="utf-8", newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert row["measured"] == ""

@@ -157,6 +157,19 @@ def test_what_does_not_fit_is_unsupported(tmp_path: Path) -> None:
     assert all(each.reason.startswith("does not fit: Llama3-70B") for each in predict(cases))
 
 
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"total_input_tokens": 10**10, "completed": 3}, "workload.prompt_tokens.tokens: must be at most 1000000000"),
+        ({"completed": 10**9, "total_input_tokens": 10**10}, "workload.num_requests: "),
+    ],
+)
+def test_totals_that_no_workload_has_are_not_predicted(tmp_path: Path, changes: dict[str, Any], reason: str) -> None:
+    details = ("input_lens", "output_lens", "ttfts", "itls", "start_times", "errors")
+    found = without(own_result(), *details) | {"max_concurrency": None, "request_rate": 4.0, **changes}
+    assert all(each.reason.startswith(reason) for each in predict(vllm_cases(saved(tmp_path, found), SCENARIO)))
+
+
 def test_what_is_measured_of_failed_requests_does_not_matter(tmp_path: Path) -> None:
     found = DETAILED | {"ttfts": [0.1, "x"], "itls": [[], 3], "errors": ["", "refused"]}
     assert len(vllm_cases(saved(tmp_path, found), SCENARIO)) == 2

@@ -51,7 +51,7 @@ class Case:
         group: The source, or part of one, whose errors are averaged before those of groups are.
         metric: What was measured, such as ``iteration_s`` or ``tpot_ms``.
         unit: Its unit as in the table.
-        measured: The value in that unit.
+        measured: The value in that unit; NaN if the table has none.
         tags: What the summary tells cases apart by: ``strategy``, ``gpu``, ``engine``, ``model``, ``quality`` …
         fold: What is not divided between a fit and its test; by default the group.
         layouts: The same for cases that differ in nothing but their layout; empty if no others do.

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from simsys.config.experiment import SimulationConfig
+from simsys.config.validation import validate
 from simsys.errors import ConfigError, InfeasibleError, UsageError
 from simsys.fidelity.case import Case, Figures, Unsupported
 from simsys.fidelity.vllm_content import DETAILS, RATES, TIMES, read_content
@@ -41,7 +42,7 @@ class BenchRun:
             Unsupported: If it cannot be built, or does not fit.
         """
         try:
-            result = simulate(SimulationConfig.model_validate(json.loads(self.scenario)))
+            result = simulate(validate(json.loads(self.scenario), SimulationConfig))
         except InfeasibleError as error:
             raise Unsupported(f"does not fit: {error}") from None
         except (ConfigError, UsageError) as error:

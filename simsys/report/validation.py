@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from simsys.errors import Problem
-from simsys.fidelity.case import Prediction
+from simsys.fidelity.case import Case, Prediction
 from simsys.fidelity.errors import Errors, by_tag, errors_of, split, unsupported
 from simsys.fidelity.ranking import Ranking, ranking_of
 from simsys.report.csv_table import write_csv
@@ -101,11 +102,16 @@ class Validation:
         return "\n".join(lines)
 
 
+def _measured(case: Case) -> float | None:
+    """The measured value; None if the table has none."""
+    return None if math.isnan(case.measured) else case.measured
+
+
 def _row(each: Prediction) -> Sequence[Any]:
     """A measured value in the table."""
     case, ok = each.case, each.predicted is not None
-    figures = (each.predicted, case.measured, 100.0 * each.error) if ok else ("", case.measured, "")
-    shown = [f"{figure:.6g}" if isinstance(figure, float) else figure for figure in figures]
+    figures = (each.predicted, case.measured, 100.0 * each.error) if ok else ("", _measured(case), "")
+    shown = [f"{figure:.6g}" if isinstance(figure, float) else figure or "" for figure in figures]
     return [case.id, case.group, each.status, *shown, each.reason]
 
 
@@ -121,7 +127,7 @@ def _side_by_side(found: Sequence[Prediction]) -> list[str]:
     for each in found:
         case = each.case
         name = _cut(case.metric if case.id.endswith(f":{case.metric}") else f"{case.id} {case.metric}", NAME + 1)
-        start = f"  {name:<{NAME + 1}}{case.unit:>5}{number(case.measured):>12}"
+        start = f"  {name:<{NAME + 1}}{case.unit:>5}{number(_measured(case)):>12}"
         shown = f"{number(each.predicted):>12}"
         lines.append(f"{start}{shown}{each.error:>+9.1%}" if each.predicted is not None else f"{start}{shown}{'-':>9}")
     return lines
@@ -133,7 +139,7 @@ def _value_dict(each: Prediction) -> dict[str, Any]:
         "id": case.id,
         "metric": case.metric,
         "unit": case.unit,
-        "measured": case.measured,
+        "measured": _measured(case),
         "predicted": each.predicted,
         "error": None if each.predicted is None else each.error,
         "reason": each.reason,
