@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         create_small_scale_config,
     )
     from simsys.errors import ConfigError, InfeasibleError, OutOfMemoryError, SimsysError, UsageError
-    from simsys.platform.platform import VirtualHardwarePlatform
+    from simsys.hardware import VirtualHardwarePlatform
     from simsys.simulator import DistributedAISimulator, load_config
 
 __version__ = "0.1.0"
@@ -29,7 +29,7 @@ _LAZY = {
     "SimsysError": "simsys.errors",
     "SimulationConfig": "simsys.config.experiment",
     "UsageError": "simsys.errors",
-    "VirtualHardwarePlatform": "simsys.platform.platform",
+    "VirtualHardwarePlatform": "simsys.hardware",
     "create_large_scale_config": "simsys.config.presets",
     "create_medium_scale_config": "simsys.config.presets",
     "create_small_scale_config": "simsys.config.presets",

@@ -20,6 +20,7 @@ from simsys.jobs.manager import JobManager, Stay
 from simsys.jobs.placement import PLACEMENTS
 from simsys.jobs.queue import QUEUES, Waiting
 from simsys.metrics.result import RunResult
+from simsys.platform.environment import executors_clock
 from simsys.platform.part import PlatformPart
 from simsys.probes import Probe
 from simsys.rng import stream
@@ -104,7 +105,7 @@ class SharedCluster:
         self._results: dict[int, RunResult] = {}
         scheduling = config.scheduling or SchedulingConfig()
         self._manager = JobManager(
-            self.platform.env,
+            executors_clock(self.platform.env),
             self._cluster.num_gpus,
             self._cluster.gpus_per_node,
             [self._waiting(index, walltimes=scheduling.queue == "backfill") for index in range(len(self._given))],
@@ -198,7 +199,7 @@ class SharedCluster:
         if len(self._results) < len(self._given):
             names = [job.name for index, job in enumerate(self._given) if index not in self._results]
             raise DeadlockError(f"nothing can happen any more, but these jobs have not ended: {', '.join(names)}")
-        stays, env = self._manager.stays, self.platform.env
+        stays, env = self._manager.stays, executors_clock(self.platform.env)
         end_s = max(stay.ended_s for stay in stays.values())
         contention = self._results[0].contention
         if self._sharing is not None:

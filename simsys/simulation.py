@@ -23,7 +23,7 @@ from simsys.metrics.offered_load import load_warnings
 from simsys.metrics.result import RunResult
 from simsys.platform.memory import DeviceMemory
 from simsys.platform.part import Hardware
-from simsys.platform.platform import VirtualHardwarePlatform
+from simsys.platform.platform import Platform
 from simsys.probes import Probe, Probes
 from simsys.shared_links import (
     SHIFTED,
@@ -224,7 +224,7 @@ class JobRun:
     def whole_result(self) -> RunResult:
         """What it found out, and the hardware, which it has for itself."""
         platform = self.executor.platform
-        assert isinstance(platform, VirtualHardwarePlatform)
+        assert isinstance(platform, Platform)
         traffic = platform.traffic() if self.job.config.simulation.collect_events else {}
         return replace(self.result(), **hardware_columns(platform), traffic=traffic)
 
@@ -297,9 +297,7 @@ def defaults_of(job: Job) -> dict[str, dict[str, Any]]:
     return defaults_dict(job.settings) if isinstance(job, ServingJob) else {}
 
 
-def hardware_columns(
-    platform: VirtualHardwarePlatform, traffic: Mapping[str, Sequence[Any]] | None = None
-) -> dict[str, Any]:
+def hardware_columns(platform: Platform, traffic: Mapping[str, Sequence[Any]] | None = None) -> dict[str, Any]:
     """The GPUs and links of a whole cluster, as a result has them.
 
     Args:

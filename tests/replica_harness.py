@@ -23,7 +23,7 @@ from simsys.parallel.layout import Layout
 from simsys.parallel.passes import forward_pass
 from simsys.parallel.serving_memory import kv_bytes_per_token
 from simsys.platform.contention import NETWORKS
-from simsys.platform.platform import VirtualHardwarePlatform
+from simsys.platform.platform import Platform
 from simsys.platform.topology import Topology, full_mesh
 from simsys.probes import Probe, Probes
 from simsys.serving.autoscaler import Autoscaler, ScalingRule
@@ -77,9 +77,7 @@ class Toy:
         self.layout = Layout(tensor=tensor, data=replicas)
         gpus = replicas * tensor
         links = topology or full_mesh(gpus, TOY_LINK_BYTES_PER_S, TOY_LINK_LATENCY_S)
-        self.platform = VirtualHardwarePlatform(
-            [toy_device()] * gpus, links, network=NETWORKS[contention, "cut_through"]
-        )
+        self.platform = Platform([toy_device()] * gpus, links, network=NETWORKS[contention, "cut_through"])
         model = ExecutionModel(
             cheapest, Precision(), per_layer_s=1e-6, stepping="stepping" in level, async_scheduling=beside
         )

@@ -18,7 +18,7 @@ from simsys.metrics.collector import TrainingMetrics
 from simsys.model.work import Precision
 from simsys.parallel.layout import Layout
 from simsys.parallel.plan import TrainingPlan
-from simsys.platform.platform import VirtualHardwarePlatform
+from simsys.platform.platform import Platform
 from simsys.platform.topology import full_mesh
 from simsys.probes import Probes
 from simsys.rank import Rank
@@ -43,7 +43,7 @@ def ranks(
 ) -> Mapping[str, Sequence[Any]]:
     """What the time of every stage is spent on; a micro-batch takes as long on each, messages of 0 bytes take none."""
     topology = full_mesh(stages, BANDWIDTH, LATENCY if nbytes else 0.0)
-    platform, layout = VirtualHardwarePlatform([toy_device()] * stages, topology), Layout(pipeline=stages)
+    platform, layout = Platform([toy_device()] * stages, topology), Layout(pipeline=stages)
     collector = TrainingMetrics(
         0,
         stages={rank: rank for rank in range(stages)},

@@ -21,7 +21,7 @@ from simsys.metrics.result import RunResult
 from simsys.ops import Compute
 from simsys.parallel.layout import Layout
 from simsys.platform.device_spec import DeviceSpec
-from simsys.platform.platform import VirtualHardwarePlatform
+from simsys.platform.platform import Platform
 from simsys.platform.timeline import Period, timeline
 from simsys.platform.topology import full_mesh
 from simsys.simulation import simulate
@@ -34,7 +34,7 @@ def halved(spec: DeviceSpec, start_s: float, end_s: float) -> Any:
 
 
 def test_a_computation_keeps_the_speed_that_it_begins_with() -> None:
-    platform = VirtualHardwarePlatform([TOY] * 2, full_mesh(2, 1e9, 0.0), speeds={1: halved(TOY, 10.0, 20.0)})
+    platform = Platform([TOY] * 2, full_mesh(2, 1e9, 0.0), speeds={1: halved(TOY, 10.0, 20.0)})
     conditions = Conditions(platform, 0.0, 0.0, None, {0: [0], 1: [1]})
     op = Compute(1, work_of(4.0), "work")
     seconds = [conditions.seconds(op, start_s) for start_s in (0.0, 9.0, 10.0, 19.0, 20.0)]
@@ -43,7 +43,7 @@ def test_a_computation_keeps_the_speed_that_it_begins_with() -> None:
 
 
 def test_a_team_is_as_fast_as_its_slowest_device_at_the_time() -> None:
-    platform = VirtualHardwarePlatform([TOY] * 2, full_mesh(2, 1e9, 0.0), speeds={1: halved(TOY, 10.0, 20.0)})
+    platform = Platform([TOY] * 2, full_mesh(2, 1e9, 0.0), speeds={1: halved(TOY, 10.0, 20.0)})
     conditions = Conditions(platform, 0.0, 0.0, None, {0: [0], 1: [1]})
     team = Layout(tensor=2).group(0, "tensor")
     assert [conditions.team_spec(team, time_s).speed for time_s in (0.0, 15.0, 25.0)] == [1.0, 0.5, 1.0]
@@ -253,7 +253,7 @@ def test_a_serving_team_across_weak_links_waits_for_them() -> None:
 
 
 def test_a_computation_ends_when_it_is_done_and_launched() -> None:
-    platform = VirtualHardwarePlatform([TOY], full_mesh(1, 1e9, 0.0))
+    platform = Platform([TOY], full_mesh(1, 1e9, 0.0))
     conditions = Conditions(platform, 0.25, 1.0, None, {0: [0]})
     short, long = (Compute(0, work_of(seconds, layers=1.0), "work") for seconds in (0.5, 4.0))
     assert conditions.seconds(short, 0.0) == 1.25, "what the host needs for a layer"

@@ -12,17 +12,17 @@ from simsys.errors import InfeasibleError, UsageError
 from simsys.platform.contention import NETWORKS
 from simsys.platform.environment import Environment
 from simsys.platform.network import Network
-from simsys.platform.platform import VirtualHardwarePlatform
+from simsys.platform.platform import Platform
 from simsys.platform.topology import ring
 
 
-def toy_platform(gpus: int = 2) -> VirtualHardwarePlatform:
-    return VirtualHardwarePlatform([TOY] * gpus, ring(gpus, BANDWIDTH, LATENCY))
+def toy_platform(gpus: int = 2) -> Platform:
+    return Platform([TOY] * gpus, ring(gpus, BANDWIDTH, LATENCY))
 
 
 def test_a_platform_has_one_device_per_gpu_of_its_topology_and_one_clock() -> None:
     env = Environment(4.0)
-    platform = VirtualHardwarePlatform([TOY] * 3, ring(3, BANDWIDTH, LATENCY), env)
+    platform = Platform([TOY] * 3, ring(3, BANDWIDTH, LATENCY), env)
     assert platform.env is platform.network.env is env
     assert [device.index for device in platform.devices] == [0, 1, 2]
     assert all(device.memory.capacity_bytes == TOY.memory_bytes for device in platform.devices)
@@ -31,7 +31,7 @@ def test_a_platform_has_one_device_per_gpu_of_its_topology_and_one_clock() -> No
 
 def test_devices_and_topology_must_fit() -> None:
     with pytest.raises(UsageError, match="2 devices do not fit a topology of 3 GPUs"):
-        VirtualHardwarePlatform([TOY] * 2, ring(3, BANDWIDTH, LATENCY))
+        Platform([TOY] * 2, ring(3, BANDWIDTH, LATENCY))
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_links_and_gpus_say_what_they_carried() -> None:
 
 @pytest.mark.parametrize("network", NETWORKS.values(), ids=lambda network: network.contention)
 def test_the_model_of_contention_is_the_users_choice(network: type[Network[Any]]) -> None:
-    hardware = VirtualHardwarePlatform([TOY] * 3, ring(3, BANDWIDTH, LATENCY), network=network)
+    hardware = Platform([TOY] * 3, ring(3, BANDWIDTH, LATENCY), network=network)
     for nbytes in (2e6, 1e6):
         hardware.submit_network_transfer_task(0, 1, nbytes)
     hardware.env.run()

@@ -17,7 +17,7 @@ from simsys.platform.fabrics import TOPOLOGY_TYPES
 from simsys.platform.fat_tree import fat_tree
 from simsys.platform.insides import INSIDE_KINDS
 from simsys.platform.nodes import Fabric, Nics, NodeInside, PcieTree, nodes_on_fabric
-from simsys.platform.platform import VirtualHardwarePlatform
+from simsys.platform.platform import Platform
 from simsys.platform.routing import Routing
 from simsys.platform.topology import LinkSpec, Topology, ring, torus_2d
 from simsys.testing.toys import toy_device
@@ -164,7 +164,7 @@ def test_names_say_where_a_vertex_is() -> None:
 
 def test_the_platform_says_which_way_a_transfer_takes() -> None:
     graph = cluster("nvswitch", "fat_tree")
-    platform = VirtualHardwarePlatform([toy_device()] * 24, graph)
+    platform = Platform([toy_device()] * 24, graph)
     assert platform.get_route(0, 23) == graph.get_route(0, 23)
     assert [graph.vertex_name(vertex) for vertex in platform.get_route(1, 2)][1] == "nvswitch of node 0"
     for pair in ((0, 24), (-1, 0), (24, 0)):
@@ -173,7 +173,7 @@ def test_the_platform_says_which_way_a_transfer_takes() -> None:
 
 
 def test_links_of_a_run_have_names_and_figures() -> None:
-    platform = VirtualHardwarePlatform([toy_device()] * 24, cluster("nvswitch", "fat_tree"))
+    platform = Platform([toy_device()] * 24, cluster("nvswitch", "fat_tree"))
     platform.submit_network_transfer_task(0, 23, 1e6)
     platform.env.run()
     links = platform.link_statistics()

@@ -22,7 +22,7 @@ from simsys.metrics.history import EventHistory
 from simsys.metrics.result import RunResult
 from simsys.model.work import Precision
 from simsys.parallel.layout import Layout
-from simsys.platform.platform import VirtualHardwarePlatform
+from simsys.platform.platform import Platform
 from simsys.platform.topology import full_mesh
 from simsys.probes import Probe, Probes
 from simsys.simulation import simulate
@@ -237,7 +237,7 @@ def loop_rows(
     steps_s: list[tuple[int, float, float]], prefetch: bool, checkpoint: tuple[int, float, float], *, repeatable: bool
 ) -> dict[str, list[float]]:
     """Rows of 60 iterations of a toy GPU; phases are given as start, computation and loading."""
-    platform = VirtualHardwarePlatform([TOY], full_mesh(1, 1e9, 0.0))
+    platform = Platform([TOY], full_mesh(1, 1e9, 0.0))
     collector = TrainingMetrics(0, samples_per_iteration=1.0)
     executor = LEVELS["medium"](platform, ExecutionModel(named("ring"), Precision()), [[0]], Probes([collector]))
     phases = [Phase(start, (TrainingPlan((), 1, work_of(step_s)),), load_s) for start, step_s, load_s in steps_s]

@@ -13,7 +13,7 @@ from simsys.model.operators import OperatorKind
 from simsys.model.work import Kernel, Precision, Work
 from simsys.ops import Operation
 from simsys.parallel.layout import Layout
-from simsys.platform.platform import VirtualHardwarePlatform
+from simsys.platform.platform import Platform
 from simsys.platform.topology import Topology, full_mesh
 from simsys.probes import Probe, Probes
 from simsys.rank import Rank
@@ -62,7 +62,7 @@ class Run:
 
     ends_s: dict[int, float]
     log: Log
-    platform: VirtualHardwarePlatform
+    platform: Platform
     executor: Executor
 
     @property
@@ -85,7 +85,7 @@ def simulate(
     """Run `program` on every rank that the level of detail simulates; a full mesh unless told otherwise."""
     if topology is None:
         topology = full_mesh(layout.world_size, BANDWIDTH, LATENCY)
-    platform = VirtualHardwarePlatform([TOY] * topology.num_gpus, topology)
+    platform = Platform([TOY] * topology.num_gpus, topology)
     log, ends_s = Log(), dict[int, float]()
     executor = LEVELS[level](
         platform,

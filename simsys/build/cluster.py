@@ -1,4 +1,4 @@
-"""From the description of hardware and network to a `VirtualHardwarePlatform`."""
+"""From the description of hardware and network to a `Platform`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from simsys.errors import ConfigError, InfeasibleError, Problem
 from simsys.platform.contention import NETWORKS
 from simsys.platform.device_spec import DeviceSpec
 from simsys.platform.network import Network
-from simsys.platform.platform import VirtualHardwarePlatform
+from simsys.platform.platform import Platform
 from simsys.platform.timeline import Timeline
 from simsys.platform.topology import LinkSpec, Topology
 from simsys.sums import ordered_sum
@@ -87,11 +87,9 @@ class Cluster:
         """GPUs in all."""
         return self.num_nodes * self.gpus_per_node
 
-    def platform(self) -> VirtualHardwarePlatform:
+    def platform(self) -> Platform:
         """A platform with a clock at zero."""
-        return VirtualHardwarePlatform(
-            self.specs, self.topology, network=self.network, speeds=self.speeds, links=self.links
-        )
+        return Platform(self.specs, self.topology, network=self.network, speeds=self.speeds, links=self.links)
 
     @property
     def specs(self) -> list[DeviceSpec]:

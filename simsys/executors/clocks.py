@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from simpy.events import Event
 
-from simsys.platform.environment import At
+from simsys.platform.environment import At, executors_clock
 from simsys.platform.part import Hardware
 from simsys.probes import Probes
 
@@ -20,7 +20,7 @@ class Clocks:
     """
 
     def __init__(self, platform: Hardware, probes: Probes) -> None:
-        self.platform, self.env, self.probes = platform, platform.env, probes
+        self.platform, self.env, self.probes = platform, executors_clock(platform.env), probes
 
     def now(self, rank: int) -> float:
         """When `rank` would start its next operation: once the computation issued before it has ended.

@@ -6,7 +6,7 @@ from simpy.events import Event
 
 from simsys.executors.streams import Stream
 from simsys.ops import HostChannel, HostWork
-from simsys.platform.environment import At
+from simsys.platform.environment import At, executors_clock
 from simsys.platform.part import Hardware
 from simsys.probes import Probes
 
@@ -35,7 +35,7 @@ class Hosts:
         Returns:
             An event that fires at its end.
         """
-        env = self._platform.env
+        env = executors_clock(self._platform.env)
         if not op.nbytes:
             return env.done if after is None else after
         key = op.rank, op.channel

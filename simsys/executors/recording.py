@@ -29,7 +29,7 @@ from simsys.ops import (
     Send,
     Transfer,
 )
-from simsys.platform.platform import VirtualHardwarePlatform
+from simsys.platform.platform import Platform
 from simsys.probes import Probes
 
 
@@ -48,7 +48,7 @@ class Recording(Executor):
 
     def __init__(
         self,
-        platform: VirtualHardwarePlatform,
+        platform: Platform,
         model: ExecutionModel,
         roles: Sequence[Sequence[int]],
         probes: Probes | None = None,

@@ -14,6 +14,7 @@ from simsys.config.cluster import HardwareConfig, NetworkConfig
 from simsys.executors.communicator import Communicator
 from simsys.fidelity.case import Figures, Unsupported
 from simsys.parallel.layout import Group
+from simsys.platform.environment import executors_clock
 
 KINDS = {
     "all_reduce": CollectiveKind.ALL_REDUCE,
@@ -64,5 +65,5 @@ class CollectiveRun:
         platform = cluster.platform()
         choose = named(self.algorithm, cluster.tuning)
         group = Group(tuple(range(cluster.num_gpus)), "all")
-        communicator = Communicator(group, cluster.num_gpus, platform.network, choose, platform.env)
+        communicator = Communicator(group, cluster.num_gpus, platform.network, choose, executors_clock(platform.env))
         return {"time_s": CALL_S + communicator.seconds(KINDS[self.collective], self.nbytes)}

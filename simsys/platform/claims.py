@@ -7,7 +7,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Protocol
 
-from simsys.platform.environment import Environment
+import simpy
+
 
 _MOST_PATIENCE = 1 << 10  # undisturbed steps that are waited for at most before links are claimed again
 
@@ -31,7 +32,7 @@ class Claim(ABC):
 
     __slots__ = ("_calm", "_env", "_patience", "held", "run", "starts_s")
 
-    def __init__(self, env: Environment, changes_s: Sequence[float]) -> None:
+    def __init__(self, env: simpy.Environment, changes_s: Sequence[float]) -> None:
         self._env = env
         self.starts_s = sorted({0.0, *changes_s})
         """When the links become what they are in each epoch."""

@@ -1,16 +1,28 @@
-"""A GPU: a FIFO compute server, a memory and its channels to the host, described by a `DeviceSpec`."""
+"""A GPU: a FIFO compute server that can be requested, a memory and its channels to the host, described by a `DeviceSpec`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import simpy
+from simpy.events import Event
+
 from simsys.platform.device_spec import DeviceSpec
+from simsys.platform.environment import At, fire_at
 from simsys.platform.host import host_lanes
 from simsys.platform.memory import DeviceMemory
-from simsys.platform.server import CalendarServer
 from simsys.platform.timeline import Timeline
+from simsys.platform.turns import TurnServer
+
+Seconds = Callable[[float], float]
+"""The duration of a computation that starts at a time, both in seconds."""
+
+Begun = Callable[[float, float], None]
+"""Called with when a computation starts and ends, in seconds."""
 
 
-class Device(CalendarServer):
-    """One GPU.
+class Device(TurnServer):
+    """One GPU; processes of SimPy can request it.
 
     Args:
         index: Its number in the cluster, which is also its vertex in the topology.
@@ -38,3 +50,22 @@ class Device(CalendarServer):
     def spec_at(self, time_s: float) -> DeviceSpec:
         """What it can do for an operation that begins at a time."""
         return self.spec if self.timeline is None else self.timeline.at(time_s)
+
+    def compute(self, now_s: float, seconds: Seconds, begun: Begun | None = None) -> float:
+        """Reserve it for a computation, which no request may precede; return when that ends."""
+        start_s = self.free_at_s
+        if start_s < now_s:
+            start_s = now_s
+        end_s = self.reserve(now_s, seconds(start_s))
+        if begun is not None:
+            begun(start_s, end_s)
+        return end_s
+
+
+def compute(env: simpy.Environment, device: Device, seconds: Seconds, begun: Begun | None = None) -> Event:
+    """Queue a computation on a GPU, behind the requests that have come before; see `submit_computation_task`."""
+    if not device.turns:
+        return At(env, device.compute(env._now, seconds, begun))
+    event = Event(env)
+    device.queue(lambda: fire_at(env, device.compute(env._now, seconds, begun), event))
+    return event

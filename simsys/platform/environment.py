@@ -10,6 +10,7 @@ import simpy
 from simpy.core import BoundClass, StopSimulation
 from simpy.events import NORMAL, URGENT, AllOf, AnyOf, Event, EventPriority, Process, Timeout
 
+from simsys.errors import UsageError
 from simsys.platform.agenda import Agenda
 
 Callback = Callable[[Event], None]
@@ -32,6 +33,42 @@ def waking(rank: int) -> EventPriority:
     return EventPriority(AFTERWARDS + 1 + rank)
 
 
+def fire_at(
+    env: simpy.Environment, time_s: float, event: Event, value: Any = None, priority: EventPriority = NORMAL
+) -> None:
+    """Let an untriggered `event` of any SimPy environment succeed with a value at the absolute `time_s`."""
+    event._ok, event._value = True, value
+    heappush(env._queue, (time_s, priority, next(env._eid), event))
+
+
+def withdraw(env: simpy.Environment, event: Event) -> None:
+    """Let a scheduled event not happen, so that the clock does not go on for its sake; takes a look at all."""
+    env._queue[:] = [entry for entry in env._queue if entry[3] is not event]
+    heapify(env._queue)
+
+
+def processed(env: simpy.Environment) -> Event:
+    """An event that has happened: whoever yields it goes on at once."""
+    event = Event(env)
+    event.callbacks = None  # type: ignore[assignment]
+    event._ok, event._value = True, None
+    return event
+
+
+def executors_clock(env: simpy.Environment) -> Environment:
+    """The environment of a platform that executors drive.
+
+    Raises:
+        UsageError: If it is not the `Environment` of simsys, whose events executors schedule at absolute times.
+    """
+    if not isinstance(env, Environment):
+        raise UsageError(
+            "executors need simsys.platform.environment.Environment; a plain simpy.Environment serves tasks, transfers "
+            "and requests alone"
+        )
+    return env
+
+
 class At(Event):
     """An event that succeeds at an absolute time.
 
@@ -44,7 +81,7 @@ class At(Event):
         callback: Called when it fires, before any process that waits for it.
     """
 
-    def __init__(self, env: Environment, time_s: float, callback: Callback | None = None) -> None:
+    def __init__(self, env: simpy.Environment, time_s: float, callback: Callback | None = None) -> None:
         # Written out instead of Event.__init__ + schedule: this runs once per simulated operation.
         self.env = env
         self.callbacks = [] if callback is None else [callback]
@@ -89,29 +126,19 @@ class Environment(simpy.Environment):
         all_of = BoundClass(AllOf)
         any_of = BoundClass(AnyOf)
 
+    fire_at, withdraw = fire_at, withdraw
+
     def __init__(self, initial_time: float = 0.0) -> None:
         super().__init__(initial_time)
         self.priority: int = URGENT
         """That of the event under way."""
         self._agenda: Agenda | None = None
-        self.done = Event(self)
+        self.done = processed(self)
         """A processed event: yield it to go on at once."""
-        self.done.callbacks = None  # type: ignore[assignment]
-        self.done._ok, self.done._value = True, None
 
     def at(self, time_s: float, callback: Callback | None = None) -> At:
         """Return an event that fires at the absolute `time_s`."""
         return At(self, time_s, callback)
-
-    def fire_at(self, time_s: float, event: Event, value: Any = None, priority: EventPriority = NORMAL) -> None:
-        """Let an untriggered `event` succeed with a value at the absolute `time_s`."""
-        event._ok, event._value = True, value
-        heappush(self._queue, (time_s, priority, next(self._eid), event))
-
-    def withdraw(self, event: Event) -> None:
-        """Let a scheduled event not happen, so that the clock does not go on for its sake; takes a look at all."""
-        self._queue[:] = [entry for entry in self._queue if entry[3] is not event]
-        heapify(self._queue)
 
     @property
     def agenda(self) -> Agenda:

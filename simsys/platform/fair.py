@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+import simpy
 from simpy.events import Event
 
 from simsys.platform.claims import Claim
-from simsys.platform.environment import Environment
 from simsys.platform.flow_set import FlowSet
 from simsys.platform.fluid import SAME_MOMENT, FairLink, FluidNetwork
 from simsys.platform.max_min import Portion
@@ -39,7 +39,7 @@ class FairNetwork(FluidNetwork):
     """Links that are shared max-min fairly, and that schedules may claim while they are idle."""
 
     def __init__(
-        self, env: Environment, topology: Topology, timelines: Mapping[int, Timeline[LinkSpec]] | None = None
+        self, env: simpy.Environment, topology: Topology, timelines: Mapping[int, Timeline[LinkSpec]] | None = None
     ) -> None:
         super().__init__(env, topology, timelines)
         self._users: dict[int, list[FlowSet]] = {}  # by link
@@ -217,7 +217,7 @@ class FairClaim(Claim):
     __slots__ = ("links", "near", "users")
 
     def __init__(
-        self, env: Environment, changes_s: Sequence[float], links: frozenset[int], users: list[FlowSet]
+        self, env: simpy.Environment, changes_s: Sequence[float], links: frozenset[int], users: list[FlowSet]
     ) -> None:
         super().__init__(env, changes_s)
         self.links, self.users = links, users

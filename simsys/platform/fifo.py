@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import simpy
 from simpy.events import Event
 
 from simsys.platform.claims import Claim
@@ -44,7 +45,7 @@ class FifoNetwork(Network[CalendarLink, Routes]):
     """Links with calendars; uncontended collectives take one event."""
 
     def __init__(
-        self, env: Environment, topology: Topology, timelines: Mapping[int, Timeline[LinkSpec]] | None = None
+        self, env: simpy.Environment, topology: Topology, timelines: Mapping[int, Timeline[LinkSpec]] | None = None
     ) -> None:
         super().__init__(env, topology, timelines)
         self._hops: dict[Links, Hop] = {}
@@ -140,7 +141,7 @@ class CalendarClaim(Claim):
 
     __slots__ = ("_links",)
 
-    def __init__(self, env: Environment, links: Sequence[CalendarLink]) -> None:
+    def __init__(self, env: simpy.Environment, links: Sequence[CalendarLink]) -> None:
         timelines = [link.timeline for link in links if link.timeline is not None]
         super().__init__(env, [time_s for each in timelines for time_s in each.changes_s])
         self._links = links
@@ -150,7 +151,7 @@ class CalendarClaim(Claim):
         for link in self._links:
             if link.holder is not None:
                 link.holder.give_way()
-            if link.free_at_s > now or link.awaited:
+            if link.free_at_s > now or link.awaited or link.turns:
                 return False
         for link in self._links:
             link.holder = self

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Protocol
 
+import simpy
 from simpy.events import Event
 
-from simsys.platform.environment import LATE, At, Callback, Environment
+from simsys.platform.environment import LATE, At, Callback, fire_at
 from simsys.platform.link import Link
-from simsys.platform.server import CalendarServer
 from simsys.platform.topology import LinkSpec
+from simsys.platform.turns import TurnServer
+
+
+Entered = Callable[[float, float], None]
+"""Called with when the next hop may have a transfer and when its tail reaches the far end, once that is known."""
 
 
 class Holder(Protocol):
@@ -33,6 +38,15 @@ class Hop(Protocol):
     def members(self) -> Sequence[CalendarLink]:
         """Its links."""
 
+    @property
+    @abstractmethod
+    def turns(self) -> object:
+        """True, or not empty, while a process has requested one of its links, so that transfers wait for their turn."""
+
+    @abstractmethod
+    def enter_in_turn(self, head_s: float, tail_s: float, nbytes: float, entered: Entered) -> None:
+        """As `enter`, behind the requests that have come before; calls `entered` with the result."""
+
     @abstractmethod
     def enter(self, head_s: float, tail_s: float, nbytes: float) -> tuple[float, float]:
         """Reserve it for a transfer whose head is here at `head_s` and whose tail comes in at `tail_s`.
@@ -46,11 +60,11 @@ class Hop(Protocol):
         """The same hop made of copies of its links."""
 
 
-class CalendarLink(CalendarServer, Link):
-    """A link with a calendar: it is reserved when a transfer has reached it."""
+class CalendarLink(TurnServer, Link):
+    """A link with a calendar: it is reserved when a transfer has reached it; processes of SimPy can request it."""
 
     def __init__(self, spec: LinkSpec) -> None:
-        CalendarServer.__init__(self)
+        TurnServer.__init__(self)
         Link.__init__(self, spec)
         self.expected = 0
         """Transfers that are on their way to this link."""
@@ -67,6 +81,15 @@ class CalendarLink(CalendarServer, Link):
     def awaited(self) -> bool:
         """Whether a transfer is on its way to this link."""
         return self.expected > 0 or any(bundle.expected for bundle in self.bundles)
+
+    def _settle(self) -> None:
+        """A collective that has the link for itself goes on step by step, from where it is."""
+        if self.holder is not None:
+            self.holder.give_way()
+
+    def enter_in_turn(self, head_s: float, tail_s: float, nbytes: float, entered: Entered) -> None:
+        """As `Hop.enter_in_turn`."""
+        self.queue(lambda: entered(*self.enter(head_s, tail_s, nbytes)))
 
     def of(self, copies: Mapping[CalendarLink, CalendarLink]) -> Hop:
         """Its copy."""
@@ -137,6 +160,23 @@ class Parallel:
         ends = [link.enter(head_s, tail_s, nbytes * share) for link, share in self._parts]
         return max([head for head, _ in ends]), max([tail for _, tail in ends])
 
+    @property
+    def turns(self) -> bool:
+        """As `Hop.turns`."""
+        return any(link.turns for link in self.members)
+
+    def enter_in_turn(self, head_s: float, tail_s: float, nbytes: float, entered: Entered) -> None:
+        """As `Hop.enter_in_turn`: each link carries its share in its own turn."""
+        ends: list[tuple[float, float]] = []
+
+        def one_entered(*end: float) -> None:
+            ends.append((end[0], end[1]))
+            if len(ends) == len(self._parts):
+                entered(max([head for head, _ in ends]), max([tail for _, tail in ends]))
+
+        for link, share in self._parts:
+            link.enter_in_turn(head_s, tail_s, nbytes * share, one_entered)
+
     def of(self, copies: Mapping[CalendarLink, CalendarLink]) -> Parallel:
         """The same shares of copies."""
         return Parallel([(copies[link], share) for link, share in self._parts])
@@ -163,7 +203,7 @@ class Flight:
 
     __slots__ = ("_end_s", "_env", "_in_flight", "_nbytes", "_pause_s", "event")
 
-    def __init__(self, env: Environment, nbytes: float, pause_s: float = 0.0) -> None:
+    def __init__(self, env: simpy.Environment, nbytes: float, pause_s: float = 0.0) -> None:
         self.event = Event(env)
         """Fires when every transfer has arrived, and the pause after that is over."""
         self._env, self._nbytes, self._pause_s = env, nbytes, pause_s
@@ -236,6 +276,9 @@ class Flight:
                 hop = route[place]
                 if place:
                     hop.expected -= 1
+                if hop.turns:
+                    self._wait(route, place, tail_s)
+                    continue
                 head_s, tail_s = hop.enter(now, tail_s, nbytes)
                 place += 1
                 if place == len(route):
@@ -249,6 +292,24 @@ class Flight:
                     onward[head_s] = [(route, place, tail_s)]
             arrivals = at_once
         return onward
+
+    def _wait(self, route: Route, place: int, tail_s: float) -> None:
+        """Let a transfer wait for its turn on a hop that was requested.
+
+        Replays never come here: a request ends the claim on the links before it queues.
+        """
+        self._in_flight += 1
+
+        def entered(head_s: float, tail_s: float) -> None:
+            self._in_flight -= 1
+            after = place + 1
+            if after == len(route):
+                self._end_s = max(self._end_s, tail_s)
+                self._expect({})
+            else:
+                self._expect({max(head_s, self._env._now): [(route, after, tail_s)]})
+
+        route[place].enter_in_turn(self._env._now, tail_s, self._nbytes, entered)
 
     def _expect(self, onward: dict[float, list[_Arrival]]) -> None:
         """Schedule what comes next."""
@@ -272,4 +333,4 @@ class Flight:
         That is not rare: the head of the next transfer on a link is right behind this one's tail.
         """
         end_s = max(self._end_s + self._pause_s, self._env._now)  # replays may differ from closed forms by a rounding
-        self._env.fire_at(end_s, self.event, priority=LATE)
+        fire_at(self._env, end_s, self.event, priority=LATE)

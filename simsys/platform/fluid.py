@@ -16,10 +16,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
 import numpy as np
+import simpy
 from simpy.events import Event, EventPriority
 
+from simsys.errors import UsageError
 from simsys.platform.combinations import Combinations
-from simsys.platform.environment import LATE, At, Environment
+from simsys.platform.environment import LATE, At, fire_at
 from simsys.platform.flow_set import Floats, FlowSet
 from simsys.platform.link import Link
 from simsys.platform.max_min import Portion, alone_bytes_per_s, portions
@@ -27,6 +29,7 @@ from simsys.platform.network import Network
 from simsys.platform.stream import Batch, Stream
 from simsys.platform.timeline import Timeline
 from simsys.platform.topology import LinkSpec, Topology
+from simsys.platform.turns import Request, Sharing
 
 SAME_MOMENT = 1e-14
 """Ends that differ by no more, relative to the clock, are one."""
@@ -36,6 +39,15 @@ _SETTLING = EventPriority(LATE + 1)  # after all that starts at a moment
 
 class FairLink(Link):
     """A link whose counters are brought up to date by the network."""
+
+    sharing: Sharing | None = None
+
+    def request(self) -> Request:
+        """Refused: transfers share the bandwidth, and none has the link for itself."""
+        raise UsageError(
+            "links with contention: fair share their bandwidth and have no turns to request; send traffic with "
+            "submit_network_transfer_task, or build the platform with contention: fifo"
+        )
 
     def busy_before(self, now_s: float) -> float:
         """As `Link.busy_before`, up to the moment when the network was asked for its links."""
@@ -49,7 +61,7 @@ class FluidNetwork(Network[FairLink, FlowSet]):
     in_turn = False
 
     def __init__(
-        self, env: Environment, topology: Topology, timelines: Mapping[int, Timeline[LinkSpec]] | None = None
+        self, env: simpy.Environment, topology: Topology, timelines: Mapping[int, Timeline[LinkSpec]] | None = None
     ) -> None:
         super().__init__(env, topology, timelines)
         self._due_s = deque(self.changes_s)  # when links change that are still as they were before
@@ -95,7 +107,7 @@ class FluidNetwork(Network[FairLink, FlowSet]):
         if not self._changed:
             event = Event(self.env)
             event.callbacks.append(self._change)
-            self.env.fire_at(self.env._now, event, priority=_SETTLING)
+            fire_at(self.env, self.env._now, event, priority=_SETTLING)
         self._changed[whole] = None
 
     def _change(self, _: Event) -> None:

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 
 from simsys.platform.timeline import Timeline
 from simsys.platform.topology import LinkSpec
+from simsys.platform.turns import Request, Sharing
 
 
 class Link(ABC):
@@ -27,6 +28,17 @@ class Link(ABC):
         """Service time handed out so far; with fair sharing, the time at full rate of the bytes sent so far."""
         self.queued_s = 0.0
         """Time that transfers have lost here to others, added up over the transfers."""
+
+    sharing: Sharing | None
+    """That of its platform."""
+
+    @abstractmethod
+    def request(self) -> Request:
+        """Queue for the link as a whole; see `TurnServer.request`.
+
+        Raises:
+            UsageError: If the link has no turns, or what uses it runs ahead of the clock.
+        """
 
     @abstractmethod
     def busy_before(self, now_s: float) -> float:

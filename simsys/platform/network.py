@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import ClassVar, Generic, Self, TypeVar
 
+import simpy
 from simpy.events import Event
 
 from simsys.platform.collisions import Collision, collision
@@ -19,6 +20,7 @@ from simsys.platform.schedule import Prepared, Schedule, Step
 from simsys.platform.timeline import Timeline
 from simsys.platform.topology import LinkSpec, Topology
 from simsys.platform.traffic import Traffic
+from simsys.platform.turns import Sharing
 from simsys.sums import ordered_sum
 
 LinkT = TypeVar("LinkT", bound=Link)
@@ -45,7 +47,7 @@ class Network(ABC, Generic[LinkT, Prepared]):
     """Whether links serve transfers in turn; else they share their bandwidth."""
 
     def __init__(
-        self, env: Environment, topology: Topology, timelines: Mapping[int, Timeline[LinkSpec]] | None = None
+        self, env: simpy.Environment, topology: Topology, timelines: Mapping[int, Timeline[LinkSpec]] | None = None
     ) -> None:
         self.env = env
         self.topology = topology
@@ -54,6 +56,10 @@ class Network(ABC, Generic[LinkT, Prepared]):
         self.occupancy = Occupancy(env, self._rate_of, in_turn=self.in_turn)
         """How transfers that are not simulated step by step slow each other."""
         self._links = [self._make_link(spec) for spec in topology.links]
+        self.sharing = Sharing(env)
+        """Whether processes of the user's own may request links."""
+        for link in self._links:
+            link.sharing = self.sharing
         self._timelines = timelines or {}
         for index, each in self._timelines.items():
             self._links[index].timeline = each
@@ -90,6 +96,10 @@ class Network(ABC, Generic[LinkT, Prepared]):
     def links(self) -> Sequence[LinkT]:
         """All links, in the order of the topology, with what they carried up to now."""
         return self._links
+
+    def link(self, number: int) -> LinkT:
+        """A link by its number, without what collectives in progress have carried."""
+        return self._links[number]
 
     def counters(self) -> list[float]:
         """What every link has carried so far, in bytes and busy seconds, and how long transfers have waited there."""

@@ -16,10 +16,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING
 
+import simpy
 from simpy.events import Event
 
 from simsys.platform.colliding import losses
-from simsys.platform.environment import At, Callback, Environment
+from simsys.platform.environment import At, Callback, withdraw
 from simsys.platform.routing import Way
 from simsys.platform.taking_turns import waiting
 from simsys.platform.traffic import Account, Traffic
@@ -106,7 +107,7 @@ class Transfers(Occupant):
 
     __slots__ = ("_arrived", "_end", "_end_s", "_env", "_left_s", "_since_s")
 
-    def __init__(self, env: Environment, seconds: float, arrived: Callable[[Transfers, Event], None]) -> None:
+    def __init__(self, env: simpy.Environment, seconds: float, arrived: Callable[[Transfers, Event], None]) -> None:
         super().__init__()
         self._env, self._left_s, self._arrived = env, seconds, arrived
         self._since_s = self._end_s = 0.0
@@ -119,7 +120,7 @@ class Transfers(Occupant):
         self.rate, self._since_s = rate, now
         end_s = now + self._left_s / rate
         if self._end is not None and end_s < self._end_s:
-            self._env.withdraw(self._end)  # else it is passed over on the way
+            withdraw(self._env, self._end)  # else it is passed over on the way
         self._end, self._end_s = At(self._env, end_s, self._ends), end_s
 
     def _ends(self, event: Event) -> None:
@@ -136,7 +137,7 @@ class Occupancy:
         in_turn: Whether links serve transfers in turn, or share their bandwidth.
     """
 
-    def __init__(self, env: Environment, bytes_per_s: Callable[[int], float], *, in_turn: bool) -> None:
+    def __init__(self, env: simpy.Environment, bytes_per_s: Callable[[int], float], *, in_turn: bool) -> None:
         self._env, self._bytes_per_s, self._in_turn = env, bytes_per_s, in_turn
         self._footprints: list[Footprint] = []
         self._under_way: dict[Occupant, None] = {}

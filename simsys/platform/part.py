@@ -10,7 +10,7 @@ from simpy.events import Event
 from simsys.platform.collisions import Collision
 from simsys.platform.device import Device
 from simsys.platform.network import LockStep, Network, Pairs
-from simsys.platform.platform import VirtualHardwarePlatform
+from simsys.platform.platform import Platform
 from simsys.platform.routing import Way
 from simsys.platform.schedule import Schedule
 from simsys.platform.traffic import Traffic
@@ -140,11 +140,11 @@ class PlatformPart:
         gpus: Numbers of the GPUs in it, in the order of the ranks.
     """
 
-    def __init__(self, whole: VirtualHardwarePlatform, gpus: Sequence[int]) -> None:
+    def __init__(self, whole: Platform, gpus: Sequence[int]) -> None:
         self.env, self.epoch, self.next_change_s = whole.env, whole.epoch, whole.next_change_s
         self.devices: list[Device] = [whole.devices[gpu] for gpu in gpus]
         self.network = NetworkPart(whole.network, gpus)
 
 
-Hardware = VirtualHardwarePlatform | PlatformPart
+Hardware = Platform | PlatformPart
 """What executors drive."""

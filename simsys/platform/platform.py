@@ -7,14 +7,15 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import simpy
 from simpy.events import Event
 
 from simsys.errors import UsageError
 from simsys.model.operators import OperatorKind
 from simsys.model.work import Kernel
-from simsys.platform.device import Device
+from simsys.platform.device import Begun, Device, Seconds, compute
 from simsys.platform.device_spec import DeviceSpec, kernel_seconds
-from simsys.platform.environment import At, Environment
+from simsys.platform.environment import Environment
 from simsys.platform.fifo import CutThroughNetwork
 from simsys.platform.link import Link
 from simsys.platform.network import Network
@@ -23,7 +24,7 @@ from simsys.platform.topology import LinkSpec, Topology
 from simsys.platform.traffic import payload_bytes
 
 
-class VirtualHardwarePlatform:
+class Platform:
     """A cluster of GPUs joined by links, in a SimPy environment.
 
     Args:
@@ -42,7 +43,7 @@ class VirtualHardwarePlatform:
         self,
         specs: Sequence[DeviceSpec],
         topology: Topology,
-        env: Environment | None = None,
+        env: simpy.Environment | None = None,
         network: type[Network[Any, Any]] = CutThroughNetwork,
         *,
         speeds: Mapping[int, Timeline[DeviceSpec]] | None = None,
@@ -54,6 +55,8 @@ class VirtualHardwarePlatform:
         timelines = speeds or {}
         self.devices = [Device(index, spec, timelines.get(index)) for index, spec in enumerate(specs)]
         self.network = network(self.env, topology, links)
+        for device in self.devices:
+            device.sharing = self.network.sharing
         slowed_s = (time_s for each in timelines.values() for time_s in each.changes_s)
         self._changes_s = sorted({*slowed_s, *self.network.changes_s})
 
@@ -67,15 +70,24 @@ class VirtualHardwarePlatform:
         return self._changes_s[place] if place < len(self._changes_s) else math.inf
 
     def submit_computation_task(
-        self, gpu: int, *, flop: float = 0.0, nbytes: float = 0.0, dtype: str = "bf16"
+        self,
+        gpu: int,
+        *,
+        flop: float = 0.0,
+        nbytes: float = 0.0,
+        dtype: str = "bf16",
+        seconds: Seconds | None = None,
+        begun: Begun | None = None,
     ) -> Event:
-        """Queue a computation on a GPU.
+        """Queue a computation on a GPU, behind the tasks and requests that have come before.
 
         Args:
             gpu: Index of the GPU.
             flop: Floating-point operations.
             nbytes: Bytes read and written in device memory.
             dtype: Data type it computes in.
+            seconds: In place of `flop`, `nbytes` and `dtype`: the duration in seconds for a start at the given time.
+            begun: Called with start and end (s) as soon as these are known.
 
         Returns:
             An event that fires when it is done.
@@ -85,13 +97,15 @@ class VirtualHardwarePlatform:
             InfeasibleError: If the GPU cannot compute in `dtype`.
         """
         self._check_gpu(gpu)
-        _check_amount("flop", flop)
-        _check_amount("nbytes", nbytes)
         device = self.devices[gpu]
-        kind = OperatorKind.GEMM if flop else OperatorKind.MEMORY
-        kernel = Kernel(kind=kind, flop=flop, nbytes=nbytes, rows=_SATURATED_ROWS, dtype=dtype)
-        now = self.env.now
-        return At(self.env, device.reserve(now, kernel_seconds(device.spec_at(max(now, device.free_at_s)), kernel)))
+        if seconds is None:
+            _check_amount("flop", flop)
+            _check_amount("nbytes", nbytes)
+            kind = OperatorKind.GEMM if flop else OperatorKind.MEMORY
+            kernel = Kernel(kind=kind, flop=flop, nbytes=nbytes, rows=_SATURATED_ROWS, dtype=dtype)
+            kernel_seconds(device.spec, kernel)  # refuses a data type before the task waits for its turn
+            return compute(self.env, device, lambda start_s: kernel_seconds(device.spec_at(start_s), kernel), begun)
+        return compute(self.env, device, seconds, begun)
 
     def submit_network_transfer_task(self, src: int, dst: int, nbytes: float) -> Event:
         """Send `nbytes` from GPU `src` to GPU `dst`; the returned event fires when the last byte has arrived.
@@ -103,6 +117,25 @@ class VirtualHardwarePlatform:
         self._check_gpu(dst)
         _check_amount("nbytes", nbytes)
         return self.network.transfer(src, dst, nbytes)
+
+    def share(self) -> None:
+        """Declare that processes of the user's own request GPUs and links; before an executor is built.
+
+        Executors then keep to the clock at every level of detail: every rank is a process, computations are tasks on
+        their GPU, and transfers are carried out on the links. Without this, they refuse requests.
+        """
+        self.network.sharing.declared = True
+
+    def get_links(self, src: int, dst: int) -> list[Link]:
+        """The links on the way from GPU `src` to GPU `dst`, in order; parallel ones next to each other.
+
+        Raises:
+            UsageError: If there is no such GPU.
+            InfeasibleError: If no path leads there.
+        """
+        self._check_gpu(src)
+        self._check_gpu(dst)
+        return [self.network.link(number) for hop in self.network.way(src, dst) for number, _ in hop]
 
     def get_route(self, src: int, dst: int) -> list[int]:
         """Vertices on the way from GPU `src` to GPU `dst`, both included.

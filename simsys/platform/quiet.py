@@ -20,10 +20,11 @@ from collections.abc import Iterable, Sequence
 from heapq import heappush
 from typing import Generic, Protocol
 
+import simpy
 from simpy.events import Event
 
 from simsys.platform.claims import Claim
-from simsys.platform.environment import LATE, At, Callback, Environment
+from simsys.platform.environment import LATE, At, Callback
 from simsys.platform.schedule import Prepared, Schedule, Step, SteppedRun
 from simsys.sums import ordered_sum
 
@@ -31,7 +32,7 @@ from simsys.sums import ordered_sum
 class QuietNetwork(Protocol[Prepared]):
     """What a network has to know for uncontended collectives."""
 
-    env: Environment
+    env: simpy.Environment
 
     @abstractmethod
     def begin(self, transfers: Prepared, nbytes: float, pause_s: float = 0.0) -> Event:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+import simpy
 from simpy.events import Event
 
-from simsys.platform.environment import Callback, Environment
+from simsys.platform.environment import Callback, processed
 
 Prepared = TypeVar("Prepared")
 """Transfers of equal size that start together, as a network prepares them: routes (first come, first served) or a set
@@ -45,14 +46,14 @@ class Schedule(Generic[Prepared]):
         carry: Starts the transfers of a step.
     """
 
-    def __init__(self, env: Environment, steps: Iterable[Step[Prepared]], carry: Carry[Prepared]) -> None:
+    def __init__(self, env: simpy.Environment, steps: Iterable[Step[Prepared]], carry: Carry[Prepared]) -> None:
         self.env = env
         self.steps = tuple(steps)
         self.carry = carry
 
     def start(self, done: Callback) -> None:
         """Carry it out from now on; `done` is called at the end, at once if there is nothing to do."""
-        self.go_on(SteppedRun(self, done), self.env.done)
+        self.go_on(SteppedRun(self, done), processed(self.env))
 
     def go_on(self, run: SteppedRun[Prepared], ended: Event) -> None:
         """The step before has `ended`: start the next one of a run, or end it."""

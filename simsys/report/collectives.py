@@ -14,6 +14,7 @@ from simsys.collectives.choose import Choose, named
 from simsys.errors import UnknownNameError, UsageError
 from simsys.executors.communicator import Communicator
 from simsys.parallel.layout import Group
+from simsys.platform.environment import executors_clock
 from simsys.report.listing import table
 from simsys.report.text import wrap
 from simsys.units import KIB, Dimension, parse
@@ -143,7 +144,7 @@ def collective_rows(
     """
     platform = cluster.platform()
     group = Group(tuple(range(gpus)), "all")
-    communicator = Communicator(group, gpus, platform.network, choose, platform.env)
+    communicator = Communicator(group, gpus, platform.network, choose, executors_clock(platform.env))
     rows = []
     for nbytes in sizes:
         plan, seconds = communicator.plan(kind, nbytes), communicator.seconds(kind, nbytes)

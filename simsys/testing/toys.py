@@ -17,7 +17,7 @@ from simsys.model.work import Precision
 from simsys.parallel.layout import Layout
 from simsys.platform.device_spec import DeviceSpec, EfficiencyCurve
 from simsys.platform.environment import Environment
-from simsys.platform.platform import VirtualHardwarePlatform
+from simsys.platform.platform import Platform
 from simsys.platform.topology import Topology, full_mesh
 from simsys.probes import Probe, Probes
 from simsys.rng import stream
@@ -57,7 +57,7 @@ def toy_device() -> DeviceSpec:
     )
 
 
-def toy_platform(num_gpus: int = 1, topology: Topology | None = None) -> VirtualHardwarePlatform:
+def toy_platform(num_gpus: int = 1, topology: Topology | None = None) -> Platform:
     """Several of `toy_device`, joined by `topology`.
 
     Args:
@@ -65,7 +65,7 @@ def toy_platform(num_gpus: int = 1, topology: Topology | None = None) -> Virtual
         topology: Links; by default each pair has its own of 1 GB/s and 1 us, so that nothing contends.
     """
     links = topology if topology is not None else full_mesh(num_gpus, TOY_LINK_BYTES_PER_S, TOY_LINK_LATENCY_S)
-    return VirtualHardwarePlatform([toy_device()] * num_gpus, links)
+    return Platform([toy_device()] * num_gpus, links)
 
 
 def toy_executor(level: str, layout: Layout, roles: Sequence[Sequence[int]], probes: Iterable[Probe] = ()) -> Executor:
