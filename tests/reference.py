@@ -53,6 +53,15 @@ class Rounds:
     steps: Sequence[tuple[Sequence[tuple[int, int]], float, int, float]]
 
 
+@dataclass(frozen=True)
+class Visit:
+    """A process that has a server for itself: from when it queues, which one, and for how long it keeps it."""
+
+    start_s: float
+    server: int
+    seconds: float
+
+
 class NaiveNetwork(ABC):
     """A `simpy.Resource` per link and a process per hop; collectives are rounds of transfers, in lockstep."""
 
@@ -67,16 +76,22 @@ class NaiveNetwork(ABC):
         timeline = self.timelines.get(index)
         return self.topology.links[index] if timeline is None else timeline.at(self.env.now)
 
-    def arrivals(self, plan: Sequence[Message | Rounds]) -> list[float]:
-        """When the last byte of each message, and each collective, has arrived."""
+    def arrivals(self, plan: Sequence[Message | Rounds | Visit]) -> list[float]:
+        """When the last byte of each message, and each collective, has arrived, and when each visit of a link ends."""
         ends: dict[int, float] = {}
         for index, entry in enumerate(plan):
             self.env.process(self._entry(index, entry, ends))
         self.env.run()
         return [ends[index] for index in range(len(plan))]
 
-    def _entry(self, index: int, entry: Message | Rounds, ends: dict[int, float]) -> Iterator[Any]:
+    def _entry(self, index: int, entry: Message | Rounds | Visit, ends: dict[int, float]) -> Iterator[Any]:
         yield self.env.timeout(entry.start_s)
+        if isinstance(entry, Visit):
+            with self.resources[entry.server].request() as turn:
+                yield turn
+                yield self.env.timeout(entry.seconds)
+            ends[index] = self.env.now
+            return
         rounds = entry.steps if isinstance(entry, Rounds) else [([(entry.src, entry.dst)], entry.nbytes, 1, 0.0)]
         for pairs, nbytes, repeat, pause_s in rounds:
             for _ in range(repeat):

@@ -41,7 +41,7 @@ class Hop(Protocol):
     @property
     @abstractmethod
     def turns(self) -> object:
-        """True, or not empty, while a process has requested one of its links, so that transfers wait for their turn."""
+        """True, or not empty, while a process has requested one of its links: transfers then wait for their turn."""
 
     @abstractmethod
     def enter_in_turn(self, head_s: float, tail_s: float, nbytes: float, entered: Entered) -> None:
