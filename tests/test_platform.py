@@ -142,7 +142,7 @@ def test_the_model_of_contention_is_the_users_choice(network: type[Network[Any]]
 def test_links_are_brought_up_to_date_once_for_the_figures_of_all_gpus(
     contention: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    platform = VirtualHardwarePlatform([TOY] * 40, ring(40, BANDWIDTH, LATENCY), network=NETWORKS[contention])
+    platform = Platform([TOY] * 40, ring(40, BANDWIDTH, LATENCY), network=NETWORKS[contention])
     for gpu in range(39):
         platform.env.run(platform.network.transfer(gpu, gpu + 1, 1e6))
     kind, asked = type(platform.network), list[Any]()

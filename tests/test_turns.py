@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -88,31 +89,36 @@ def test_links_serve_requests_transfers_and_collectives_as_resources_do(shape: s
         assert busy_s == pytest.approx(kept_s, abs=1e-6), "links are busy with what they carry and with requests"
 
 
+def gpu_ends(env: simpy.Environment, plan: Sequence[tuple[float, float]], tasks: Sequence[bool]) -> list[float]:
+    """When services (arrival, duration) of one GPU end, some of which are tasks and the others requests."""
+    platform, ends = platform_of(ring(2, BANDWIDTH, LATENCY), env=env), dict[int, float]()
+
+    def customer(index: int, arrival_s: float, service_s: float) -> Iterator[Any]:
+        yield env.timeout(arrival_s)
+        if tasks[index]:
+            yield platform.submit_computation_task(0, seconds=lambda _: service_s)
+        else:
+            yield from visit(env, platform.devices[0], service_s)
+        ends[index] = env.now
+
+    for index, (arrival_s, service_s) in enumerate(plan):
+        env.process(customer(index, arrival_s, service_s))
+    env.run()
+    assert platform.devices[0].busy_s == pytest.approx(sum(service_s for _, service_s in plan))
+    return [ends[index] for index in range(len(plan))]
+
+
 @pytest.mark.parametrize("clock", ENVIRONMENTS)
 def test_gpus_serve_requests_and_tasks_as_resources_do(clock: str) -> None:
     for seed in range(cases(2000)):
         rng = random.Random(seed)
-        whole = rng.random() < 0.3  # for ties: then who queues first at a moment is served first
-        draw: Callable[[float], float] = lambda most, rng=rng, whole=whole: (
-            float(rng.randint(0, int(most))) if whole else rng.uniform(0.0, most)
-        )
-        plan = sorted([(draw(30.0), draw(4.0)) for _ in range(rng.randint(1, 20))], key=lambda entry: entry[0])
-        platform = platform_of(ring(2, BANDWIDTH, LATENCY), env=ENVIRONMENTS[clock]())
-        env, ends = platform.env, dict[int, float]()
-
-        def customer(index: int, arrival_s: float, service_s: float, *, task: bool) -> Iterator[Any]:
-            yield env.timeout(arrival_s)
-            if task:
-                yield platform.submit_computation_task(0, seconds=lambda _: service_s)
-            else:
-                yield from visit(env, platform.devices[0], service_s)
-            ends[index] = env.now
-
-        for index, (arrival_s, service_s) in enumerate(plan):
-            env.process(customer(index, arrival_s, service_s, task=rng.random() < 0.5))
-        env.run()
-        assert [ends[index] for index in range(len(plan))] == pytest.approx(queue_ends(plan), rel=1e-12), seed
-        assert platform.devices[0].busy_s == pytest.approx(sum(service_s for _, service_s in plan))
+        plan = [(rng.uniform(0.0, 30.0), rng.uniform(0.0, 4.0)) for _ in range(rng.randint(1, 20))]
+        if rng.random() < 0.3:  # ties: who queues first at a moment is served first
+            plan = [(float(round(arrival_s)), float(round(service_s))) for arrival_s, service_s in plan]
+        plan.sort(key=lambda entry: entry[0])
+        tasks = [rng.random() < 0.5 for _ in plan]
+        ends = gpu_ends(ENVIRONMENTS[clock](), plan, tasks)
+        assert ends == pytest.approx(queue_ends(plan), rel=1e-12), seed
 
 
 def test_a_request_waits_for_a_collective_under_way_and_holds_up_the_next_steps() -> None:
@@ -181,10 +187,8 @@ def test_a_turn_is_given_back_once_and_an_interrupt_gives_it_back_too() -> None:
     env, gpu = platform.env, platform.devices[0]
 
     def interrupted() -> Iterator[Any]:
-        try:
+        with suppress(simpy.Interrupt):
             yield from visit(env, gpu, 10.0)
-        except simpy.Interrupt:
-            pass
 
     process = env.process(interrupted())
     env.run(3.0)

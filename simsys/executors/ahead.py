@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from simpy.events import Event
 
 from simsys.executors.base import Executor
@@ -18,10 +20,8 @@ class ComputeAhead(Executor):
     aggregates = True
 
     def compute(self, op: Compute) -> Event:
-        """Advance the rank's GPU; the event has already happened."""
-        device = self.platform.devices[op.rank]
-        seconds = self.conditions.seconds(op, self.now(op.rank))
-        end_s = device.reserve(self.env._now, seconds)
-        for hook in self.probes.operation:
-            hook(op, end_s - seconds, end_s)
+        """Advance the rank's GPU; the event has already happened, unless others request the GPU too."""
+        if self.own is not None:
+            return self.submit(op)
+        self.platform.reserve_computation(op.rank, partial(self.conditions.seconds, op), partial(self.begun, op))
         return self.env.done

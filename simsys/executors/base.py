@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 from simpy.events import Event, Process
 
-from simsys.executors.clocks import Clocks
 from simsys.executors.communicator import Communicator
 from simsys.executors.conditions import Conditions
 from simsys.executors.deadlock import Processes, deadlock, ranks_shown
@@ -21,6 +20,7 @@ from simsys.executors.steps.pass_cost import PassCost
 from simsys.executors.steps.passes import NAME as STEP
 from simsys.executors.steps.passes import Passes, PassOn
 from simsys.executors.streams import Stream
+from simsys.executors.tasks import Tasks
 from simsys.ops import (
     Allocate,
     Collective,
@@ -45,7 +45,7 @@ from simsys.probes import Probes
 from simsys.starter import Drafting, Stepper
 
 
-class Executor(Clocks, ABC):
+class Executor(Tasks, ABC):
     """Carries out operations on a platform; one subclass per level of detail.
 
     Args:
@@ -64,6 +64,8 @@ class Executor(Clocks, ABC):
     ) -> None:
         super().__init__(platform, probes if probes is not None else Probes())
         self.model = model
+        if self.own is not None:  # processes of the user's own may request the GPU of any rank
+            roles, self.may_repeat = [[rank] for role in roles for rank in role], False
         self._stand_in = {rank: self.stand_in(role, rank) for role in roles for rank in role}
         self.images = Images(self._stand_in)
         """The groups that the simulated ones stand for."""
@@ -97,11 +99,13 @@ class Executor(Clocks, ABC):
             Release: self.release,
             Program: self.program,
         }
+        if self.own is not None:
+            self._handlers = self.own.ordered(self._handlers)
 
     aggregates: ClassVar[bool] = False
     """Whether operators cost what the macro operations of a model say (`Model.aggregated`), or what its layers say."""
 
-    may_repeat: ClassVar[bool] = False
+    may_repeat: bool = False
     """Whether identical training iterations may be told instead of simulated."""
 
     firsts_alike: bool | None = None
@@ -119,7 +123,9 @@ class Executor(Clocks, ABC):
         A computation of C seconds beside a collective of T then takes C + share · T, if that is longer than T; if not,
         the collective is what is waited for. T is the time of the group alone on idle links.
         """
-        if self.model.communication_share:
+        if self.own is not None and self.own.waits(op.rank):
+            self.own.do_after(op.rank, lambda: self.share(op))
+        elif self.model.communication_share:
             lost_s = self._shares.get(op)
             if lost_s is None:
                 seconds = self.communicator(op.group).plan(op.kind, op.nbytes).seconds(op.nbytes)
@@ -169,6 +175,7 @@ class Executor(Clocks, ABC):
             forward: Carries out a step.
             done: Called after each, with 1.
         """
+        self.serves()
         return Passes(self, rank, forward, done, beside=self.model.async_scheduling)
 
     def drafting(self, team: Group, drafting: Drafting, forward: PassOn, done: Callable[[int], None]) -> Stepper:
@@ -192,6 +199,7 @@ class Executor(Clocks, ABC):
             forward: Carries out a step.
             done: Called after a run of steps, with their number.
         """
+        self.serves()
         return Passes(self, rank, forward, done)
 
     def program(self, op: Program) -> Event:
@@ -228,6 +236,8 @@ class Executor(Clocks, ABC):
 
     def start_after(self, op: Collective | HostWork, event: Event) -> Event:
         """Join a collective or let the host work when `event` has fired, as on a stream that waits for another one."""
+        if self.own is not None and self.own.waits(op.rank):
+            return self.own.after(op.rank, lambda: self.start_after(op, event))
         if isinstance(op, HostWork):
             return self.host_work(op, event)
         if self.communicator(op.group).trivial(op.nbytes):
@@ -334,7 +344,7 @@ class Executor(Clocks, ABC):
 
     def run(self, rank: int, steps: Generator[Any, Any, None]) -> Process:
         """Run the process of a rank."""
-        return self._processes.start(rank, steps)
+        return self._processes.start(rank, self.with_own_work(rank, steps))
 
     def stop(self) -> None:
         """Serving passes that are under way do not go on: GPUs are free, and were busy with those that have ended."""

@@ -43,7 +43,7 @@ class CarriedTransfers(QueuedCollectives):
         def depart(_: Event | None = None) -> None:
             self.carry(op).callbacks.append(arrived)
 
-        if self.platform.devices[op.rank].free_at_s < self.env._now:
+        if self._fronts[op.rank].free_at_s < self.env._now:
             depart()
         else:  # also at the very moment the computation ends, when an earlier message may be about to depart
             At(self.env, start_s, depart)

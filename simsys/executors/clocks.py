@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from simpy.events import Event
 
+from simsys.executors.own_work import own_work
 from simsys.platform.environment import At, executors_clock
 from simsys.platform.part import Hardware
+from simsys.platform.server import CalendarServer
 from simsys.probes import Probes
 
 
@@ -19,32 +22,42 @@ class Clocks:
         probes: Observers.
     """
 
+    stepwise: ClassVar[bool] = False
+    """Whether all computations queue for their GPU and all transfers for their links, if a platform is shared."""
+
     def __init__(self, platform: Hardware, probes: Probes) -> None:
         self.platform, self.env, self.probes = platform, executors_clock(platform.env), probes
+        sharing, ranks = platform.network.sharing, len(platform.devices)
+        self.own = own_work(platform.env, sharing, ranks, stepwise=self.stepwise)
+        """What keeps the operations of ranks in order where processes of the user's own request GPUs."""
+        self._fronts: Sequence[CalendarServer] = platform.devices if self.own is None else self.own.fronts
 
     def now(self, rank: int) -> float:
         """When `rank` would start its next operation: once the computation issued before it has ended.
 
         So a collective that follows a computation nobody waited for starts after it, as on a CUDA stream.
         """
-        now_s, free_at_s = self.env._now, self.platform.devices[rank].free_at_s
+        now_s, free_at_s = self.env._now, self._fronts[rank].free_at_s
         return free_at_s if free_at_s > now_s else now_s  # `max` written out: this runs for every operation
 
     def synchronize(self, rank: int) -> None:
         """Let the host of `rank` wait for its GPU: what comes next is launched from then on."""
+        if self.own is not None and self.own.waits(rank):
+            self.own.do_after(rank, lambda: self.synchronize(rank))
+            return
         self.platform.devices[rank].launched_s = self.now(rank)
 
     def align(self, ranks: Sequence[int]) -> float:
         """Let all `ranks` go on when the last of them can; return that time."""
         now_s = max(self.now(rank) for rank in ranks)
         for rank in ranks:
-            self.platform.devices[rank].free_at_s = now_s
+            self._fronts[rank].free_at_s = now_s
         return now_s
 
     def pause(self, ranks: Sequence[int], until_s: float) -> Event:
         """Let all `ranks` do nothing until a time that they have not reached yet."""
         for rank in ranks:
-            self.platform.devices[rank].free_at_s = until_s
+            self._fronts[rank].free_at_s = until_s
         return At(self.env, until_s)
 
     def busy_seconds(self, ranks: Sequence[int]) -> list[float]:
@@ -91,5 +104,8 @@ class Clocks:
 
     def mark(self, rank: int, name: str) -> None:
         """Tell the probes the name of a phase."""
+        if self.own is not None and self.own.waits(rank):
+            self.own.do_after(rank, lambda: self.mark(rank, name))
+            return
         for hook in self.probes.mark:
             hook(rank, name, self.now(rank))

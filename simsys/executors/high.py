@@ -12,12 +12,14 @@ from simsys.executors.steps.pass_queue import Line, PassQueue, PipelineRun
 from simsys.executors.steps.pass_run import PassRuns
 from simsys.ops import Compute, Forward, Pipelined, Send
 from simsys.parallel.layout import Group
-from simsys.platform.environment import At, Callback
+from simsys.platform.environment import Callback
 from simsys.platform.schedule import Schedule
 
 
 class HighDetail(CarriedTransfers):
     """Layers, ranks and transfers one by one; takes the arguments of `Executor`."""
+
+    stepwise = True
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -32,12 +34,7 @@ class HighDetail(CarriedTransfers):
 
     def compute(self, op: Compute) -> Event:
         """One event at the end of the work on the rank's GPU."""
-        device = self.platform.devices[op.rank]
-        seconds = self.conditions.seconds(op, self.now(op.rank))
-        end_s = device.reserve(self.env._now, seconds)
-        for hook in self.probes.operation:
-            hook(op, end_s - seconds, end_s)
-        return At(self.env, end_s)
+        return self.submit(op)
 
     def forward(self, op: Forward) -> Event:
         """A chain of events through the layers, each on every rank of the team."""
@@ -78,4 +75,4 @@ class HighDetail(CarriedTransfers):
 
     def carry(self, op: Send) -> Event:
         """Its own message; every rank sends for itself."""
-        return self.platform.network.transfer(op.rank, op.dst, op.nbytes)
+        return self.platform.submit_network_transfer_task(op.rank, op.dst, op.nbytes)

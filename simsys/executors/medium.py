@@ -15,6 +15,7 @@ from simsys.executors.closed_forms import ClosedForms
 from simsys.executors.iterations.memory_use import MemoryUse, memory_use
 from simsys.executors.iterations.pass_times import PassTimes
 from simsys.executors.iterations.programs import Course, Messages, Outcome, ProgramMeeting, StuckError, longest_paths
+from simsys.executors.own_work import SERVING_AHEAD
 from simsys.executors.steps.closed_form import ClosedFormRuns
 from simsys.executors.steps.drafting import DraftingRuns
 from simsys.executors.steps.passes import PassOn
@@ -28,6 +29,7 @@ from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
 from simsys.platform.device import Device
 from simsys.platform.environment import At
+from simsys.platform.turns import TurnServer
 from simsys.starter import Drafting, Stepper
 
 MOST_UNDER_WAY = 1 << 16
@@ -107,8 +109,14 @@ class MediumDetail(ComputeAhead, ClosedForms):
             hook(op, start_s, end_s)
         return end_s
 
+    def serves(self) -> None:
+        """A serving team begins: GPUs and links cannot be requested, since its steps are carried out ahead."""
+        if self.own is not None:
+            self.own.refuse(TurnServer, SERVING_AHEAD)
+
     def stepper(self, team: Group, plan: ForwardPass, done: Callable[[int], None]) -> Stepper:
         """Runs of steps in closed form, if the hardware stays as it is."""
+        self.serves()
         if self.conditions.iterations_vary or self.platform.next_change_s(0.0) < math.inf:
             return super().stepper(team, plan, done)
         return self._jump(team)(self, team, plan, done, self.tally, 1 if self.model.stepping else sys.maxsize)
@@ -119,6 +127,7 @@ class MediumDetail(ComputeAhead, ClosedForms):
 
     def drafting(self, team: Group, drafting: Drafting, forward: PassOn, done: Callable[[int], None]) -> Stepper:
         """A run of steps as one event, if the hardware stays as it is."""
+        self.serves()
         if self.conditions.iterations_vary or self.platform.next_change_s(0.0) < math.inf:
             return super().drafting(team, drafting, forward, done)
         return DraftingRuns(self, team, drafting, done, self.tally, 1 if self.model.stepping else sys.maxsize)
@@ -132,6 +141,7 @@ class MediumDetail(ComputeAhead, ClosedForms):
         done: Callable[[int], None],
     ) -> Stepper:
         """Runs of steps in closed form, if the hardware stays as it is."""
+        self.serves()
         if self.conditions.iterations_vary or self.platform.next_change_s(0.0) < math.inf:
             return super().pipeline(stages, parts, rank, forward, done)
         pipeline = self._pipelines.get(stages[0][0].ranks[0])

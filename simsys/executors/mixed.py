@@ -44,6 +44,8 @@ class Phase(NamedTuple):
 class MixedDetail(HighDetail):
     """Every rank a process, as at high; passes of serving teams consist of other phases."""
 
+    stepwise = False
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.ends_s: dict[Group, float] = {}

@@ -28,6 +28,7 @@ class OnLinksDetail(CarriedTransfers, MediumDetail):
     """
 
     joins_steps = True
+    stepwise = True
     carried: Collection[tuple[int, ...]] | None = None
     """Whose transfers are on the links: ranks of groups, source and destination of messages; None stands for all."""
 
@@ -89,7 +90,8 @@ class OnLinksDetail(CarriedTransfers, MediumDetail):
 
     def carry_out(self, each: Pass) -> Generator[Event, Any, None]:
         """What is on no links at once, if the hardware stays as it is; the rest one by one."""
-        if self.conditions.iterations_vary or self.platform.next_change_s(0.0) < math.inf:
+        changes = self.conditions.iterations_vary or self.platform.next_change_s(0.0) < math.inf
+        if changes or self.own is not None:
             yield from super().carry_out(each)
             return
         found = self._divided.get(each)

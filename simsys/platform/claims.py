@@ -9,7 +9,6 @@ from typing import Protocol
 
 import simpy
 
-
 _MOST_PATIENCE = 1 << 10  # undisturbed steps that are waited for at most before links are claimed again
 
 

@@ -1,4 +1,4 @@
-"""A GPU: a FIFO compute server that can be requested, a memory and its channels to the host, described by a `DeviceSpec`."""
+"""A GPU: a FIFO server that can be requested, a memory and its channels to the host, described by a `DeviceSpec`."""
 
 from __future__ import annotations
 
@@ -56,9 +56,10 @@ class Device(TurnServer):
         start_s = self.free_at_s
         if start_s < now_s:
             start_s = now_s
-        end_s = self.reserve(now_s, seconds(start_s))
+        service_s = seconds(start_s)
+        end_s = self.reserve(now_s, service_s)
         if begun is not None:
-            begun(start_s, end_s)
+            begun(end_s - service_s, end_s)
         return end_s
 
 

@@ -63,8 +63,8 @@ def executors_clock(env: simpy.Environment) -> Environment:
     """
     if not isinstance(env, Environment):
         raise UsageError(
-            "executors need simsys.platform.environment.Environment; a plain simpy.Environment serves tasks, transfers "
-            "and requests alone"
+            "executors need simsys.platform.environment.Environment; a plain simpy.Environment serves tasks, "
+            "transfers and requests alone"
         )
     return env
 

@@ -15,7 +15,6 @@ from simsys.platform.link import Link
 from simsys.platform.topology import LinkSpec
 from simsys.platform.turns import TurnServer
 
-
 Entered = Callable[[float, float], None]
 """Called with when the next hop may have a transfer and when its tail reaches the far end, once that is known."""
 

@@ -8,7 +8,7 @@ from typing import Any
 from simpy.events import Event
 
 from simsys.platform.collisions import Collision
-from simsys.platform.device import Device
+from simsys.platform.device import Begun, Device, Seconds
 from simsys.platform.network import LockStep, Network, Pairs
 from simsys.platform.platform import Platform
 from simsys.platform.routing import Way
@@ -27,7 +27,7 @@ class NetworkPart:
     def __init__(self, whole: Network[Any, Any], gpus: Sequence[int]) -> None:
         self._whole, self._gpus = whole, gpus
         self.env, self.contention, self.occupancy = whole.env, whole.contention, whole.occupancy
-        self.in_turn = whole.in_turn
+        self.in_turn, self.sharing = whole.in_turn, whole.sharing
         self.traffic = Traffic()
         """Bytes from GPU to GPU of this part."""
 
@@ -141,9 +141,22 @@ class PlatformPart:
     """
 
     def __init__(self, whole: Platform, gpus: Sequence[int]) -> None:
+        self._whole, self._gpus = whole, gpus
         self.env, self.epoch, self.next_change_s = whole.env, whole.epoch, whole.next_change_s
         self.devices: list[Device] = [whole.devices[gpu] for gpu in gpus]
         self.network = NetworkPart(whole.network, gpus)
+
+    def submit_computation_task(self, gpu: int, *, seconds: Seconds, begun: Begun | None = None) -> Event:
+        """As `Platform.submit_computation_task`, by the number of the GPU in this part."""
+        return self._whole.submit_computation_task(self._gpus[gpu], seconds=seconds, begun=begun)
+
+    def reserve_computation(self, gpu: int, seconds: Seconds, begun: Begun | None = None) -> None:
+        """As `Platform.reserve_computation`, by the number of the GPU in this part."""
+        self._whole.reserve_computation(self._gpus[gpu], seconds, begun)
+
+    def submit_network_transfer_task(self, src: int, dst: int, nbytes: float) -> Event:
+        """As `Platform.submit_network_transfer_task`, by the numbers of the GPUs in this part."""
+        return self.network.transfer(src, dst, nbytes)
 
 
 Hardware = Platform | PlatformPart

@@ -107,6 +107,16 @@ class Platform:
             return compute(self.env, device, lambda start_s: kernel_seconds(device.spec_at(start_s), kernel), begun)
         return compute(self.env, device, seconds, begun)
 
+    def reserve_computation(self, gpu: int, seconds: Seconds, begun: Begun | None = None) -> None:
+        """As `submit_computation_task`, without an event: for work that nothing but the calendar of its GPU awaits.
+
+        Args:
+            gpu: Index of the GPU, which no process of the user's own requests.
+            seconds: The duration in seconds for a start at the given time.
+            begun: Called with start and end (s).
+        """
+        self.devices[gpu].compute(self.env._now, seconds, begun)
+
     def submit_network_transfer_task(self, src: int, dst: int, nbytes: float) -> Event:
         """Send `nbytes` from GPU `src` to GPU `dst`; the returned event fires when the last byte has arrived.
 

@@ -1,8 +1,8 @@
 """Servers that any SimPy process can request: a turn in the same queue as the work that simsys schedules.
 
 Work whose duration is known goes on a calendar (`CalendarServer`). A request has no known duration: it is held until
-its release. So a request waits for what is on the calendar, and what comes after it waits in a queue until the release.
-Times equal those of a `simpy.Resource` of capacity 1 on which everything queues.
+its release. So a request waits for what is on the calendar, and what comes after it queues until the release. Times
+equal those of a `simpy.Resource` of capacity 1 on which everything queues.
 """
 
 from __future__ import annotations
