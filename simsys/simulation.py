@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 from simpy.events import Event
@@ -17,6 +18,7 @@ from simsys.build.training import TrainingJob
 from simsys.config.expected_errors import Subject, expected_errors
 from simsys.config.experiment import SimulationConfig
 from simsys.config.hardware import profile_digest, profiles_read
+from simsys.errors import UsageError
 from simsys.executors import Executor, Links, MediumDetail, OnLinksDetail, executor_class
 from simsys.metrics.memory import MemoryTimeline
 from simsys.metrics.offered_load import load_warnings
@@ -43,19 +45,28 @@ NONE_MET = "none met"
 """How the contention of a result at medium ends whose transfers did not hinder each other."""
 
 
-def simulate(config: SimulationConfig, probes: Iterable[Probe] = ()) -> RunResult:
+Processes = Callable[[Platform], Iterable[Generator[Event, Any, Any]]]
+"""Makes SimPy processes of the user's own, which request GPUs and links of a platform beside a scenario."""
+
+
+def simulate(config: SimulationConfig, probes: Iterable[Probe] = (), processes: Processes | None = None) -> RunResult:
     """Simulate a scenario, or several jobs on one cluster.
 
     Args:
         config: The scenario.
         probes: Further observers.
+        processes: Makes SimPy processes that go on beside the scenario, on the same platform; not with several jobs.
 
     Raises:
         SimsysError: If it cannot be built or cannot be carried out.
     """
     started, started_cpu = time.perf_counter(), time.process_time()
     with profiles_read() as read:
-        if config.jobs is None:
+        if processes is not None:
+            if config.jobs is not None:
+                raise UsageError("processes go on beside one scenario, not beside jobs that share a cluster")
+            result = _beside_processes(build_job(config), list(probes), processes)
+        elif config.jobs is None:
             result = simulate_job(build_job(config), probes)
         else:
             from simsys.shared_cluster import simulate_jobs
@@ -110,6 +121,25 @@ def _run(
     run.executor.env.run(until=run.ended if job.config.simulation.duration is not None else None)
     run.executor.check_finished()
     return run
+
+
+def _beside_processes(job: Job, probes: Sequence[Probe], processes: Processes) -> RunResult:
+    """Carry a job out on hardware that processes of the user's own request too; ends with the job."""
+    platform = job.cluster.platform()
+    platform.share()
+    run = JobRun(job, platform, probes, links=Links.STEPS)
+    env = run.executor.env
+    for each in processes(platform):
+        env.process(each)
+    try:
+        env.run(until=run.ended)
+    except RuntimeError:
+        if env.peek() < inf:
+            raise
+        run.executor.check_finished()  # raises if ranks wait for each other
+        raise UsageError("the scenario does not end: a process keeps a GPU or a link for ever") from None
+    run.executor.check_finished()
+    return run.whole_result()
 
 
 def _stages_meet(job: ServingJob) -> bool:

@@ -12,7 +12,7 @@ from simsys.config.experiment import SimulationConfig
 from simsys.metrics.history import EventHistory
 from simsys.metrics.result import RunResult
 from simsys.probes import Probe
-from simsys.simulation import simulate
+from simsys.simulation import Processes, simulate
 
 
 class DistributedAISimulator:
@@ -21,6 +21,8 @@ class DistributedAISimulator:
     Args:
         config: The scenario.
         probes: Further observers.
+        processes: Makes SimPy processes of your own that go on beside the scenario, given its `Platform`: they may
+            request its GPUs and links and submit tasks and transfers. The run ends with the scenario.
 
     Example:
         >>> from simsys import DistributedAISimulator, SimulationConfig
@@ -33,9 +35,12 @@ class DistributedAISimulator:
         2
     """
 
-    def __init__(self, config: SimulationConfig, probes: Iterable[Probe] = ()) -> None:
+    def __init__(
+        self, config: SimulationConfig, probes: Iterable[Probe] = (), processes: Processes | None = None
+    ) -> None:
         self.config = config
         self.probes = list(probes)
+        self.processes = processes
         self.engine = EventHistory()
         """The event history, filled if ``simulation.collect_events`` is set."""
         self.result: RunResult | None = None
@@ -51,7 +56,7 @@ class DistributedAISimulator:
         require_sound(self.config)
         self.engine = EventHistory()
         history = [self.engine] if self.config.simulation.collect_events else []
-        self.result = simulate(self.config, [*history, *self.probes])
+        self.result = simulate(self.config, [*history, *self.probes], self.processes)
         return self.result
 
     def get_summary(self) -> str:

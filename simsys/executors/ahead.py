@@ -23,5 +23,6 @@ class ComputeAhead(Executor):
         """Advance the rank's GPU; the event has already happened, unless others request the GPU too."""
         if self.own is not None:
             return self.submit(op)
-        self.platform.reserve_computation(op.rank, partial(self.conditions.seconds, op), partial(self.begun, op))
+        begun = partial(self.begun, op) if self.probes.operation else None
+        self.platform.reserve_computation(op.rank, partial(self.conditions.seconds, op), begun)
         return self.env.done

@@ -25,8 +25,8 @@ class Tasks(Clocks):
         """Run kernels on one GPU as a task of the platform, which ends with the work."""
         if self.own is not None:
             self.own.submitted(op.rank)
-        seconds, begun = partial(self.conditions.seconds, op), partial(self.begun, op)
-        return self.platform.submit_computation_task(op.rank, seconds=seconds, begun=begun)
+        begun = partial(self.begun, op) if self.probes.operation or self.own is not None else None
+        return self.platform.submit_computation_task(op.rank, partial(self.conditions.seconds, op), begun)
 
     def begun(self, op: Compute, start_s: float, end_s: float) -> None:
         """The times of a computation are known."""

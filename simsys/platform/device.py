@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import simpy
-from simpy.events import Event
-
 from simsys.platform.device_spec import DeviceSpec
-from simsys.platform.environment import At, fire_at
 from simsys.platform.host import host_lanes
 from simsys.platform.memory import DeviceMemory
 from simsys.platform.timeline import Timeline
@@ -57,16 +53,8 @@ class Device(TurnServer):
         if start_s < now_s:
             start_s = now_s
         service_s = seconds(start_s)
-        end_s = self.reserve(now_s, service_s)
+        self.busy_s += service_s  # `reserve` written out: this runs for every computation
+        self.free_at_s = end_s = start_s + service_s
         if begun is not None:
             begun(end_s - service_s, end_s)
         return end_s
-
-
-def compute(env: simpy.Environment, device: Device, seconds: Seconds, begun: Begun | None = None) -> Event:
-    """Queue a computation on a GPU, behind the requests that have come before; see `submit_computation_task`."""
-    if not device.turns:
-        return At(env, device.compute(env._now, seconds, begun))
-    event = Event(env)
-    device.queue(lambda: fire_at(env, device.compute(env._now, seconds, begun), event))
-    return event

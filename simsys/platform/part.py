@@ -146,9 +146,9 @@ class PlatformPart:
         self.devices: list[Device] = [whole.devices[gpu] for gpu in gpus]
         self.network = NetworkPart(whole.network, gpus)
 
-    def submit_computation_task(self, gpu: int, *, seconds: Seconds, begun: Begun | None = None) -> Event:
+    def submit_computation_task(self, gpu: int, seconds: Seconds, begun: Begun | None = None) -> Event:
         """As `Platform.submit_computation_task`, by the number of the GPU in this part."""
-        return self._whole.submit_computation_task(self._gpus[gpu], seconds=seconds, begun=begun)
+        return self._whole.submit_computation_task(self._gpus[gpu], seconds, begun)
 
     def reserve_computation(self, gpu: int, seconds: Seconds, begun: Begun | None = None) -> None:
         """As `Platform.reserve_computation`, by the number of the GPU in this part."""

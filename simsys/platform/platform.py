@@ -13,9 +13,9 @@ from simpy.events import Event
 from simsys.errors import UsageError
 from simsys.model.operators import OperatorKind
 from simsys.model.work import Kernel
-from simsys.platform.device import Begun, Device, Seconds, compute
+from simsys.platform.device import Begun, Device, Seconds
 from simsys.platform.device_spec import DeviceSpec, kernel_seconds
-from simsys.platform.environment import Environment
+from simsys.platform.environment import At, Environment, fire_at
 from simsys.platform.fifo import CutThroughNetwork
 from simsys.platform.link import Link
 from simsys.platform.network import Network
@@ -72,22 +72,22 @@ class Platform:
     def submit_computation_task(
         self,
         gpu: int,
+        seconds: Seconds | None = None,
+        begun: Begun | None = None,
         *,
         flop: float = 0.0,
         nbytes: float = 0.0,
         dtype: str = "bf16",
-        seconds: Seconds | None = None,
-        begun: Begun | None = None,
     ) -> Event:
         """Queue a computation on a GPU, behind the tasks and requests that have come before.
 
         Args:
             gpu: Index of the GPU.
+            seconds: The duration in seconds for a start at the given time, in place of `flop`, `nbytes` and `dtype`.
+            begun: Called with start and end (s) as soon as these are known.
             flop: Floating-point operations.
             nbytes: Bytes read and written in device memory.
             dtype: Data type it computes in.
-            seconds: In place of `flop`, `nbytes` and `dtype`: the duration in seconds for a start at the given time.
-            begun: Called with start and end (s) as soon as these are known.
 
         Returns:
             An event that fires when it is done.
@@ -96,16 +96,30 @@ class Platform:
             UsageError: If there is no such GPU, or an amount is negative or not finite.
             InfeasibleError: If the GPU cannot compute in `dtype`.
         """
-        self._check_gpu(gpu)
+        if not 0 <= gpu < len(self.devices):  # `_check_gpu` written out: this runs for every computation
+            raise self._no_such_gpu(gpu)
         device = self.devices[gpu]
         if seconds is None:
-            _check_amount("flop", flop)
-            _check_amount("nbytes", nbytes)
-            kind = OperatorKind.GEMM if flop else OperatorKind.MEMORY
-            kernel = Kernel(kind=kind, flop=flop, nbytes=nbytes, rows=_SATURATED_ROWS, dtype=dtype)
-            kernel_seconds(device.spec, kernel)  # refuses a data type before the task waits for its turn
-            return compute(self.env, device, lambda start_s: kernel_seconds(device.spec_at(start_s), kernel), begun)
-        return compute(self.env, device, seconds, begun)
+            seconds = self._kernel_seconds(device, flop, nbytes, dtype)
+        if not device.turns:
+            return At(self.env, device.compute(self.env._now, seconds, begun))
+        return self._queue_computation(device, seconds, begun)
+
+    def _queue_computation(self, device: Device, seconds: Seconds, begun: Begun | None) -> Event:
+        """Let a computation wait behind the requests of a GPU."""
+        event = Event(self.env)
+        device.queue(lambda: fire_at(self.env, device.compute(self.env._now, seconds, begun), event))
+        return event
+
+    @staticmethod
+    def _kernel_seconds(device: Device, flop: float, nbytes: float, dtype: str) -> Seconds:
+        """The duration of a kernel on a device."""
+        _check_amount("flop", flop)
+        _check_amount("nbytes", nbytes)
+        kind = OperatorKind.GEMM if flop else OperatorKind.MEMORY
+        kernel = Kernel(kind=kind, flop=flop, nbytes=nbytes, rows=_SATURATED_ROWS, dtype=dtype)
+        kernel_seconds(device.spec, kernel)  # refuses a data type at once, and not when its turn comes
+        return lambda start_s: kernel_seconds(device.spec_at(start_s), kernel)
 
     def reserve_computation(self, gpu: int, seconds: Seconds, begun: Begun | None = None) -> None:
         """As `submit_computation_task`, without an event: for work that nothing but the calendar of its GPU awaits.
@@ -245,7 +259,10 @@ class Platform:
 
     def _check_gpu(self, gpu: int) -> None:
         if not 0 <= gpu < len(self.devices):
-            raise UsageError(f"the platform has GPUs 0 to {len(self.devices) - 1}, not {gpu!r}")
+            raise self._no_such_gpu(gpu)
+
+    def _no_such_gpu(self, gpu: int) -> UsageError:
+        return UsageError(f"the platform has GPUs 0 to {len(self.devices) - 1}, not {gpu!r}")
 
 
 def _check_amount(what: str, amount: float) -> None:
