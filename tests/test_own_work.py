@@ -19,6 +19,7 @@ from simsys.errors import UsageError
 from simsys.executors import Executor, HighDetail, MediumDetail, OccupyingDetail, OnLinksDetail
 from simsys.executors.base import ExecutionModel
 from simsys.model.work import Precision
+from simsys.ops import CollectiveKind
 from simsys.parallel.layout import Layout
 from simsys.platform.fifo import CutThroughNetwork
 from simsys.platform.platform import Platform
@@ -264,3 +265,64 @@ def test_executors_need_the_environment_of_simsys() -> None:
     platform = Platform([TOY] * 2, full_mesh(2, BANDWIDTH, LATENCY), simpy.Environment())
     with pytest.raises(UsageError, match=r"a plain simpy\.Environment serves tasks"):
         HighDetail(platform, ExecutionModel(named("ring"), Precision()), Layout(data=2).roles())
+
+
+def held_up(steps: Callable[[Rank], Iterator[Any]], share: float = 0.0) -> tuple[Executor, Log]:
+    """Two ranks run a program; the GPU of rank 0 is taken until 10 s, where a computation of 2 s waits from 1 s on."""
+    log, layout = Log(), Layout(data=2)
+    platform = Platform([TOY] * 2, full_mesh(2, BANDWIDTH, LATENCY), network=CutThroughNetwork)
+    platform.share()
+    model = ExecutionModel(named("ring"), Precision(), communication_share=share)
+    executor = HighDetail(platform, model, layout.roles(), Probes([log]))
+    env = executor.env
+
+    def program(rank: Rank) -> Generator[Any, Any, None]:
+        yield env.timeout(1.0)
+        rank.compute(work_of(2.0), name="held up")
+        yield from steps(rank)
+
+    ends = [executor.run(index, program(Rank(index, layout, executor))) for index in range(2)]
+    env.process(visit(env, platform.devices[0], 10.0))
+    env.run(env.all_of(ends))
+    return executor, log
+
+
+def test_a_rank_has_not_ended_before_its_computations_have_begun() -> None:
+    executor, _ = held_up(lambda rank: iter(()))
+    assert executor.env.now == 10.0
+    assert executor.align([0, 1]) == 12.0
+
+
+def test_marks_and_launches_come_after_the_computation_that_waits() -> None:
+    def steps(rank: Rank) -> Iterator[Any]:
+        rank.synchronize()
+        rank.mark("then")
+        yield rank.compute(work_of(1.0), name="next")
+
+    executor, log = held_up(steps)
+    assert sorted(log.marks) == [(0, "then", 12.0), (1, "then", 3.0)]
+    assert [device.launched_s for device in executor.platform.devices] == [12.0, 3.0]
+    assert log.spans(0, "next") == [(12.0, 13.0)]
+
+
+def test_a_collective_that_waits_for_an_event_waits_for_the_computation_too() -> None:
+    def steps(rank: Rank) -> Iterator[Any]:
+        yield rank.all_reduce(1.0, over="data", name="later", after=executor_timeout(rank))
+
+    def executor_timeout(rank: Rank) -> Any:
+        return rank._executor.env.timeout(1.0)  # type: ignore[attr-defined]
+
+    _, log = held_up(steps)
+    assert [start_s for op, start_s, _ in log.operations if getattr(op, "name", "") == "later"] == [12.0]
+
+
+def test_the_share_of_a_collective_is_lost_by_the_computation_beside_it() -> None:
+    nbytes = BANDWIDTH
+
+    def steps(rank: Rank) -> Iterator[Any]:
+        rank._executor.share(rank.plan_collective(CollectiveKind.ALL_REDUCE, nbytes, over="data", name="beside"))
+        yield rank.compute(work_of(1.0), name="next")
+
+    _, log = held_up(steps, share=0.5)
+    assert log.spans(0, "held up") == [(10.0, 12.0)]
+    assert log.spans(0, "next") == [(12.0, pytest.approx(13.5, rel=1e-5))]

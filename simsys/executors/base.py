@@ -123,14 +123,15 @@ class Executor(Tasks, ABC):
         A computation of C seconds beside a collective of T then takes C + share · T, if that is longer than T; if not,
         the collective is what is waited for. T is the time of the group alone on idle links.
         """
-        if self.own is not None and self.own.waits(op.rank):
-            self.own.do_after(op.rank, lambda: self.share(op))
-        elif self.model.communication_share:
-            lost_s = self._shares.get(op)
-            if lost_s is None:
-                seconds = self.communicator(op.group).plan(op.kind, op.nbytes).seconds(op.nbytes)
-                lost_s = self._shares[op] = self.model.communication_share * seconds
-            self.platform.devices[op.rank].lost_s += lost_s
+        if self.model.communication_share:
+            self.in_order(op.rank, lambda: self._share(op))
+
+    def _share(self, op: Collective) -> None:
+        lost_s = self._shares.get(op)
+        if lost_s is None:
+            seconds = self.communicator(op.group).plan(op.kind, op.nbytes).seconds(op.nbytes)
+            lost_s = self._shares[op] = self.model.communication_share * seconds
+        self.platform.devices[op.rank].lost_s += lost_s
 
     @staticmethod
     @abstractmethod
@@ -236,8 +237,11 @@ class Executor(Tasks, ABC):
 
     def start_after(self, op: Collective | HostWork, event: Event) -> Event:
         """Join a collective or let the host work when `event` has fired, as on a stream that waits for another one."""
-        if self.own is not None and self.own.waits(op.rank):
-            return self.own.after(op.rank, lambda: self.start_after(op, event))
+        if self.own is not None:
+            return self.own.after(op.rank, lambda: self._start_after(op, event))
+        return self._start_after(op, event)
+
+    def _start_after(self, op: Collective | HostWork, event: Event) -> Event:
         if isinstance(op, HostWork):
             return self.host_work(op, event)
         if self.communicator(op.group).trivial(op.nbytes):

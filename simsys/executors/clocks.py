@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from simpy.events import Event
@@ -42,10 +42,18 @@ class Clocks:
 
     def synchronize(self, rank: int) -> None:
         """Let the host of `rank` wait for its GPU: what comes next is launched from then on."""
-        if self.own is not None and self.own.waits(rank):
-            self.own.do_after(rank, lambda: self.synchronize(rank))
-            return
-        self.platform.devices[rank].launched_s = self.now(rank)
+
+        def wait() -> None:
+            self.platform.devices[rank].launched_s = self.now(rank)
+
+        self.in_order(rank, wait)
+
+    def in_order(self, rank: int, action: Callable[[], None]) -> None:
+        """Do something that takes no time once it is known when the computations of `rank` issued so far end."""
+        if self.own is None:
+            action()
+        else:
+            self.own.do_after(rank, action)
 
     def align(self, ranks: Sequence[int]) -> float:
         """Let all `ranks` go on when the last of them can; return that time."""
@@ -104,8 +112,9 @@ class Clocks:
 
     def mark(self, rank: int, name: str) -> None:
         """Tell the probes the name of a phase."""
-        if self.own is not None and self.own.waits(rank):
-            self.own.do_after(rank, lambda: self.mark(rank, name))
-            return
-        for hook in self.probes.mark:
-            hook(rank, name, self.now(rank))
+
+        def tell() -> None:
+            for hook in self.probes.mark:
+                hook(rank, name, self.now(rank))
+
+        self.in_order(rank, tell)
