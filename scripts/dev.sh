@@ -104,6 +104,7 @@ lint)
     "$bin/python" -m ruff format --check .
     "$bin/python" -m mypy
     "$bin/lint-imports"
+    "$bin/python" scripts/check_layout.py
     ;;
 venv) ;;
 clean) rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .benchmarks ;;

@@ -5,6 +5,8 @@ The public names are imported when they are first used, so that ``import simsys`
 
 from __future__ import annotations
 
+from simsys.version import __version__
+
 TYPE_CHECKING = False  # as `typing` has it, whose import would cost more than all of this file
 if TYPE_CHECKING:
     from simsys.analysis.scaling import ScalingStudyRunner
@@ -17,8 +19,6 @@ if TYPE_CHECKING:
     from simsys.errors import ConfigError, InfeasibleError, OutOfMemoryError, SimsysError, UsageError
     from simsys.hardware import VirtualHardwarePlatform
     from simsys.simulator import DistributedAISimulator, load_config
-
-__version__ = "0.1.0"
 
 _LAZY = {
     "ConfigError": "simsys.errors",

@@ -6,7 +6,6 @@ import sys
 
 import click
 
-from simsys import __version__
 from simsys.commands import (
     calibrate,
     catalogue,
@@ -20,6 +19,7 @@ from simsys.commands import (
     validate,
 )
 from simsys.report.console import Group, answer
+from simsys.version import __version__
 
 START = """\
 simsys simulates distributed AI training and LLM serving. For example:

@@ -16,6 +16,7 @@ from simsys.build.training import TrainingJob
 from simsys.config.experiment import JobConfig, SchedulingConfig, SimulationConfig
 from simsys.errors import DeadlockError, InfeasibleError, UsageError
 from simsys.executors import Links, MediumDetail
+from simsys.job_run import NONE_MET, JobRun, hardware_columns, warned
 from simsys.jobs.manager import JobManager, Stay
 from simsys.jobs.placement import PLACEMENTS
 from simsys.jobs.queue import QUEUES, Waiting
@@ -25,7 +26,6 @@ from simsys.platform.part import PlatformPart
 from simsys.probes import Probe
 from simsys.rng import stream
 from simsys.sharing import IdleJob, Sharing, shared_by
-from simsys.simulation import NONE_MET, JobRun, hardware_columns, warned
 from simsys.sums import ordered_sum
 from simsys.units import LONGEST_S
 

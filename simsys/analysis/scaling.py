@@ -72,14 +72,17 @@ class ScalingStudyRunner:
         return self.result
 
     def visualize(self, folder: str | Path = "results") -> list[Path]:
-        """Draw the last study; see `ScalingResult.visualize`.
+        """Draw throughput and efficiency of the last study as ``folder/scaling_efficiency.png``; return the image.
 
         Raises:
-            UsageError: If there is none yet.
+            UsageError: If there is no study yet.
+            OutputError: If the image could not be written.
         """
+        from simsys.report.plots import plot_scaling
+
         if self.result is None:
             raise UsageError("there is no scaling study to draw; call run_scaling_study first")
-        return self.result.visualize(folder)
+        return [plot_scaling(self.result, Path(folder) / "scaling_efficiency.png")]
 
     def _gpus_per_node(self) -> int:
         one_node = changed(self.base_config, {"hardware.num_nodes": 1})

@@ -6,7 +6,6 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from simsys.sums import ordered_sum
@@ -157,16 +156,6 @@ class ScalingResult:
             limit = f"; the speed-up stays below {self.speedup_limit:.1f}" if self.speedup_limit else ""
             lines.append(f"serial fraction {fraction:.2g} (fit of {law}'s law){limit}")
         return lines
-
-    def visualize(self, folder: str | Path = "results") -> list[Path]:
-        """Draw throughput and efficiency as ``folder/scaling_efficiency.png``; return the image.
-
-        Raises:
-            OutputError: If it could not be written.
-        """
-        from simsys.report.plots import plot_scaling
-
-        return [plot_scaling(self, Path(folder) / "scaling_efficiency.png")]
 
 
 def _nodes(count: int) -> str:

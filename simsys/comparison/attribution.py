@@ -11,7 +11,7 @@ from simsys.comparison.estimate import Estimate, estimate
 from simsys.comparison.measurement import Measurement, differences, measure
 from simsys.comparison.variants import JUMPS, OCCUPIED, attribution_variants
 from simsys.config.experiment import SimulationConfig
-from simsys.simulation import NONE_MET
+from simsys.job_run import NONE_MET
 
 SECONDS = 3.0
 """CPU time of high in an attribution, about; a part of the scenario shows the same shares as all of it."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from simsys.build.job import build_job
 from simsys.comparison.variants import HIGH, as_variant
 from simsys.config.experiment import SimulationConfig
-from simsys.simulation import JobRun
+from simsys.job_run import JobRun
 
 TRIAL_S = 1.0
 """CPU time that a trial may take."""

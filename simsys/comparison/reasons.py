@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from simsys.job_run import NONE_MET
 from simsys.report.text import number, percent, time
-from simsys.simulation import NONE_MET
 
 EXACT = 1e-6
 """Figures that differ by less are called equal: what is left is rounding."""

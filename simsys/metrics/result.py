@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from simsys import __version__
 from simsys.metrics.iteration_log import COMMUNICATION
+from simsys.version import __version__
 
 if TYPE_CHECKING:
     import pandas

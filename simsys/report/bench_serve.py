@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from simsys import __version__
 from simsys.config.experiment import SimulationConfig
 from simsys.metrics.result import RunResult
 from simsys.metrics.serving import PERCENTILES
 from simsys.metrics.serving_log import IN_FLIGHT, ServingLog
 from simsys.metrics.token_times import gaps_by_request
+from simsys.version import __version__
 
 _LATENCIES = ("ttft", "tpot", "itl", "e2el")
 _FIGURES = (

@@ -8,6 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from simsys.analysis.bottlenecks import COMMUNICATION_HIGH, COMPUTE_BUSY, MEMORY_RISK, MEMORY_WARNING
+from simsys.analysis.scaling_result import ACCEPTABLE_EFFICIENCY, ScalingResult
 from simsys.errors import UsageError
 from simsys.metrics.result import RunResult
 from simsys.report.drawing import (
@@ -29,8 +31,6 @@ from simsys.units import GIB
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from simsys.analysis.scaling_result import ScalingResult
 
 
 def plot_run(result: RunResult, folder: Path) -> list[Path]:
@@ -126,8 +126,6 @@ def plot_scaling(study: ScalingResult, path: Path) -> Path:
         UsageError: If the file's ending is unknown.
         OutputError: If the file could not be written.
     """
-    from simsys.analysis.scaling_result import ACCEPTABLE_EFFICIENCY
-
     points = [point for point in study.points if not point.problem]
     gpus = [point.gpus for point in points]
     base = study.base
@@ -149,8 +147,6 @@ def plot_scaling(study: ScalingResult, path: Path) -> Path:
 
 def _draw_shares(axes: Axes, result: RunResult) -> None:
     """Busy shares of the whole run as bars."""
-    from simsys.analysis.bottlenecks import COMMUNICATION_HIGH, COMPUTE_BUSY
-
     metrics = result.metrics
     bars: list[tuple[str, float, str, float | None]] = [("GPUs computing", metrics["gpu_utilization"], COMPUTE, None)]
     if result.kind == "training":
@@ -173,8 +169,6 @@ def _draw_shares(axes: Axes, result: RunResult) -> None:
 
 def _draw_memory(axes: Axes, result: RunResult) -> None:
     """What a GPU holds as one stacked bar, up to what it has."""
-    from simsys.analysis.bottlenecks import MEMORY_RISK, MEMORY_WARNING
-
     capacity = result.metrics["memory_capacity_bytes"] / GIB
     start = 0.0
     for name, nbytes in result.memory_bytes.items():

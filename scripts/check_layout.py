@@ -1,0 +1,166 @@
+"""Check the sizes of files and functions, and that no modules import each other in a circle.
+
+A circle counts even if it is closed by imports within functions or for type checkers only: whoever reads one of its
+files has to read them all. Run by `make lint` on simsys and frameworks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import grimp
+import networkx as nx
+
+ROOT = Path(__file__).resolve().parents[1]
+FILE_LINES = 300
+"""The longest that a file may be."""
+FUNCTION_LINES = 50
+"""The longest that a function may be, from `def` to its last line, with its docstring."""
+
+
+@dataclass(frozen=True)
+class Exceptions:
+    """What is past a limit and known to be. An entry that is not needed any more is an error: the list only shrinks.
+
+    Args:
+        files: Paths of files, relative to the folder of the packages.
+        functions: Names of functions, as `path:name`.
+        circles: Modules that may import each other in a circle.
+    """
+
+    files: Collection[str] = ()
+    functions: Collection[str] = ()
+    circles: Sequence[frozenset[str]] = field(default_factory=list)
+
+
+KNOWN = Exceptions(
+    files={
+        "simsys/build/serving_setup.py",
+        "simsys/config/cluster.py",
+        "simsys/config/validation.py",
+        "simsys/executors/base.py",
+        "simsys/executors/communicator.py",
+        "simsys/executors/medium.py",
+        "simsys/executors/steps/closed_form.py",
+        "simsys/executors/steps/pipeline_jump.py",
+        "simsys/metrics/collector.py",
+        "simsys/model/architectures.py",
+        "simsys/platform/flight.py",
+        "simsys/platform/occupancy.py",
+        "simsys/rank.py",
+        "simsys/report/catalogue.py",
+        "simsys/serving/engine.py",
+        "simsys/serving/traces/csv_formats.py",
+    },
+    functions={
+        "simsys/commands/calibrate.py:calibrate",
+        "simsys/executors/steps/pass_run.py:_play",
+        "simsys/metrics/training.py:training_metrics",
+        "simsys/parallel/training.py:training_plan",
+        "simsys/platform/dragonfly.py:dragonfly",
+        "simsys/platform/nodes.py:nodes_on_fabric",
+        "simsys/serving/traces/reader.py:read_trace",
+    },
+    circles=[
+        frozenset({"simsys.build.campaign", "simsys.build.training"}),
+        frozenset({"simsys.build.cluster", "simsys.build.exceptions"}),
+        frozenset(f"simsys.build.{name}" for name in ("serving", "serving_cache", "serving_replicas", "serving_text")),
+        frozenset({"simsys.config.experiment", "simsys.config.scenarios"}),
+        frozenset({"simsys.executors.base", "simsys.executors.steps.passes", "simsys.executors.steps.step_log"}),
+        frozenset({"simsys.executors.high", "simsys.executors.steps.pass_run"}),
+        frozenset(f"simsys.executors.{name}" for name in ("medium", "steps.pipeline_cost", "steps.pipeline_jump")),
+        frozenset(f"simsys.metrics.{name}definitions" for name in ("", "serving_", "training_")),
+        frozenset({"simsys.platform.agenda", "simsys.platform.environment"}),
+        frozenset(
+            f"simsys.platform.{name}" for name in ("combinations", "fair", "flow_set", "fluid", "max_min", "stream")
+        ),
+        frozenset({"simsys.platform.routes", "simsys.platform.topology"}),
+        frozenset(f"simsys.serving.{name}" for name in ("engine", "intake", "run_length")),
+    ],
+)
+"""What is still past the limits; nothing may be added."""
+
+
+def python_files(root: Path, packages: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Path relative to the root, and text, of each file of the packages."""
+    for package in packages:
+        for file in sorted((root / package).rglob("*.py")):
+            yield file.relative_to(root).as_posix(), file.read_text(encoding="utf-8")
+
+
+def long_files(root: Path, packages: Sequence[str]) -> dict[str, int]:
+    """Lines of the files that are too long, by path."""
+    lines = {path: len(text.splitlines()) for path, text in python_files(root, packages)}
+    return {path: count for path, count in lines.items() if count > FILE_LINES}
+
+
+def long_functions(root: Path, packages: Sequence[str]) -> dict[str, int]:
+    """Lines of the functions that are too long, by `path:name`."""
+    found: dict[str, int] = {}
+    for path, text in python_files(root, packages):
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if lines > FUNCTION_LINES:
+                    found[f"{path}:{node.name}"] = lines
+    return found
+
+
+def circles(packages: Sequence[str]) -> list[frozenset[str]]:
+    """Sets of modules each of which imports all others, on the way or itself.
+
+    Args:
+        packages: Names of packages that can be imported; the files are read, not run.
+    """
+    graph = grimp.build_graph(*packages, cache_dir=None, exclude_type_checking_imports=False)
+    imports = nx.DiGraph()
+    for module in graph.modules:
+        imports.add_edges_from((module, imported) for imported in graph.find_modules_directly_imported_by(module))
+    found = [frozenset(modules) for modules in nx.strongly_connected_components(imports) if len(modules) > 1]
+    return sorted(found, key=sorted)
+
+
+def problems(root: Path, packages: Sequence[str], known: Exceptions) -> list[str]:
+    """What is past a limit without being known, and what is known without being past it."""
+    files, functions, rings = long_files(root, packages), long_functions(root, packages), circles(packages)
+    found = [
+        f"{path}: {lines} lines, at most {FILE_LINES} are allowed"
+        for path, lines in files.items()
+        if path not in known.files
+    ]
+    found += [
+        f"{name}: {lines} lines, at most {FUNCTION_LINES} are allowed in a function"
+        for name, lines in functions.items()
+        if name not in known.functions
+    ]
+    found += [
+        f"modules import each other in a circle: {', '.join(sorted(ring))}"
+        for ring in rings
+        if not any(ring <= allowed for allowed in known.circles)
+    ]
+    unneeded = [
+        *sorted(set(known.files) - files.keys()),
+        *sorted(set(known.functions) - functions.keys()),
+        *(", ".join(sorted(allowed)) for allowed in known.circles if not any(ring <= allowed for ring in rings)),
+    ]
+    return found + [f"{name}: within the limits now; remove it from the exceptions" for name in unneeded]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print what is wrong; the exit code is 1 if something is."""
+    parser = argparse.ArgumentParser(description="Check sizes of files and functions, and circles of imports.")
+    parser.add_argument("packages", nargs="*", default=["simsys", "frameworks"], help="packages to check")
+    packages = parser.parse_args(arguments).packages
+    found = problems(ROOT, packages, KNOWN)
+    for line in found:
+        print(line, file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

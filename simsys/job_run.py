@@ -1,0 +1,167 @@
+"""One job under way on given hardware: its executor, its observers and its result."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from simpy.events import Event
+
+from simsys.build.job import Job
+from simsys.build.regimes import regimes_of
+from simsys.build.resolved_serving import defaults_dict
+from simsys.build.serving import ServingJob
+from simsys.build.training import TrainingJob
+from simsys.config.expected_errors import Subject, expected_errors
+from simsys.executors import Executor, Links, OnLinksDetail, executor_class
+from simsys.metrics.memory import MemoryTimeline
+from simsys.metrics.offered_load import load_warnings
+from simsys.metrics.result import RunResult
+from simsys.platform.memory import DeviceMemory
+from simsys.platform.part import Hardware
+from simsys.platform.platform import Platform
+from simsys.probes import Probe, Probes
+from simsys.sums import ordered_sum
+
+NONE_MET = "none met"
+"""How the contention of a result at medium ends whose transfers did not hinder each other."""
+
+
+class JobRun:
+    """A job that is under way, from now on.
+
+    Args:
+        job: What is to be done.
+        hardware: The GPUs that do it.
+        probes: Further observers.
+        links: What becomes of transfers at medium.
+        carried: Whose transfers these are, at `Links.STEPS` (`OnLinksDetail.carried`).
+        alone: False if others use the same links, so that equal iterations may take different times.
+        alike: Whether the first iteration of each kind is known to be like later ones; None if it is not known.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        hardware: Hardware,
+        probes: Iterable[Probe] = (),
+        *,
+        links: Links = Links.IDLE,
+        carried: Collection[tuple[int, ...]] | None = None,
+        alone: bool = True,
+        alike: bool | None = None,
+    ) -> None:
+        self.job, self._shares = job, not alone or links is Links.LOADS
+        settings, probes = job.config.simulation, list(probes)
+        self._collector = job.collector()
+        self._timelines = [MemoryTimeline()] if settings.collect_events else []
+        observers = [self._collector, *probes, *self._timelines]
+        level = executor_class(settings.lod, links)
+        self.executor: Executor = level(hardware, job.execution_model(), job.roles(), Probes(observers))
+        if isinstance(self.executor, OnLinksDetail):
+            self.executor.carried = carried
+        self.executor.firsts_alike = alike
+        watched = any(not probe.counts_only for probe in (*probes, *self._timelines))
+        self._started_s = hardware.env.now
+        self._busy_s = self.executor.busy_seconds(self.executor.ranks())
+        self.ended: Event = job.start(self.executor, observed=watched or not alone)
+        """Fires when it is done."""
+
+    def whole_result(self) -> RunResult:
+        """What it found out, and the hardware, which it has for itself."""
+        platform = self.executor.platform
+        assert isinstance(platform, Platform)
+        traffic = platform.traffic() if self.job.config.simulation.collect_events else {}
+        return replace(self.result(), **hardware_columns(platform), traffic=traffic)
+
+    def result(self) -> RunResult:
+        """What it found out, without what is known of the cluster as a whole."""
+        job, collector, executor = self.job, self._collector, self.executor
+        executor.tell_all()
+        seconds = collector.end_s - self._started_s
+        metrics = self._figures(seconds)
+        return RunResult(
+            name=job.config.name,
+            kind=job.config.kind,
+            lod=job.config.simulation.lod,
+            contention=executor.contention,
+            metrics=metrics,
+            rows=collector.rows(),
+            memory_bytes=_fullest(executor).held_at_peak,
+            ranks=collector.ranks(),
+            replica_changes=collector.replica_changes(),
+            memory_timeline=self._timelines[0].columns() if self._timelines else {},
+            timeline=collector.over_time(),
+            requests=collector.requests,
+            assumptions=[*job.assumptions(), *expected_errors(self._subject(), metrics)],
+            defaults=defaults_of(job),
+            warnings=[*map(str, job.warnings()), *executor.warnings(), *load_warnings(metrics)],
+            simulated_s=seconds,
+            world_size=job.layout.world_size,
+            simulated_ranks=len(executor.ranks()),
+            events=executor.env.events_scheduled,
+        )
+
+    def _subject(self) -> Subject:
+        """What measurements of runs like this one are looked for by."""
+        job = self.job
+        workload = job.config.workload
+        return Subject(
+            job.config.kind,
+            job.cluster.gpu.name,
+            job.engine.name,
+            regimes_of(job, shared=self._shares),
+            at_once=workload is not None and workload.arrivals.kind == "all_at_once",
+        )
+
+    def _figures(self, seconds: float) -> dict[str, Any]:
+        """What was measured, with what failures would leave of it, or what it costs."""
+        measured, hardware, job = self._collector.metrics(), self._hardware_figures(seconds), self.job
+        more: Mapping[str, Any]
+        if isinstance(job, TrainingJob):
+            more = job.campaign(measured["steady_iteration_s"])
+        else:
+            more = job.economics(measured, hardware["gpu_utilization"])
+        return {**measured, **more, **hardware}
+
+    def _hardware_figures(self, seconds: float) -> dict[str, float]:
+        """Busy share and peak memory of the GPUs that were simulated."""
+        ranks = self.executor.ranks()
+        like = [len(self.executor.stands_for[rank]) for rank in ranks]
+        spans_s = zip(self.executor.busy_seconds(ranks), self._busy_s, like, strict=True)
+        busy_s = ordered_sum((after_s - before_s) * many for after_s, before_s, many in spans_s)
+        memories = [self.executor.platform.devices[rank].memory for rank in ranks]
+        return {
+            "gpu_utilization": busy_s / sum(like) / seconds if seconds else 0.0,
+            "peak_memory_bytes": _fullest(self.executor).peak_bytes,
+            "memory_capacity_bytes": max(memory.capacity_bytes for memory in memories),
+        }
+
+
+def defaults_of(job: Job) -> dict[str, dict[str, Any]]:
+    """What the engine has set, ready for JSON; nothing in training."""
+    return defaults_dict(job.settings) if isinstance(job, ServingJob) else {}
+
+
+def hardware_columns(platform: Platform, traffic: Mapping[str, Sequence[Any]] | None = None) -> dict[str, Any]:
+    """The GPUs and links of a whole cluster, as a result has them.
+
+    Args:
+        platform: The cluster.
+        traffic: Who sent how much to whom, if jobs count for themselves.
+    """
+    payload = platform.payload(traffic)
+    return {"gpus": platform.gpu_statistics(payload), "links": platform.link_statistics(payload)}
+
+
+def _fullest(executor: Executor) -> DeviceMemory:
+    """The memory of the GPU, of those that were simulated, that held most."""
+    return max(
+        (executor.platform.devices[rank].memory for rank in executor.ranks()), key=lambda memory: memory.peak_bytes
+    )
+
+
+def warned(result: RunResult, text: str) -> RunResult:
+    """A result with a further warning, if there is one."""
+    return replace(result, warnings=[*result.warnings, text]) if text else result
