@@ -50,7 +50,6 @@ KNOWN = Exceptions(
         "simsys/executors/steps/pipeline_jump.py",
         "simsys/metrics/collector.py",
         "simsys/model/architectures.py",
-        "simsys/platform/flight.py",
         "simsys/platform/occupancy.py",
         "simsys/rank.py",
         "simsys/report/catalogue.py",
@@ -62,8 +61,6 @@ KNOWN = Exceptions(
         "simsys/executors/steps/pass_run.py:_play",
         "simsys/metrics/training.py:training_metrics",
         "simsys/parallel/training.py:training_plan",
-        "simsys/platform/dragonfly.py:dragonfly",
-        "simsys/platform/nodes.py:nodes_on_fabric",
         "simsys/serving/traces/reader.py:read_trace",
     },
     circles=[
@@ -76,10 +73,6 @@ KNOWN = Exceptions(
         frozenset(f"simsys.executors.{name}" for name in ("medium", "steps.pipeline_cost", "steps.pipeline_jump")),
         frozenset(f"simsys.metrics.{name}definitions" for name in ("", "serving_", "training_")),
         frozenset({"simsys.platform.agenda", "simsys.platform.environment"}),
-        frozenset(
-            f"simsys.platform.{name}" for name in ("combinations", "fair", "flow_set", "fluid", "max_min", "stream")
-        ),
-        frozenset({"simsys.platform.routes", "simsys.platform.topology"}),
         frozenset(f"simsys.serving.{name}" for name in ("engine", "intake", "run_length")),
     ],
 )

@@ -14,10 +14,11 @@ from test_quiet import SHAPES, random_plan, with_speeds_of_their_own
 from toys import BANDWIDTH, LATENCY, TOY
 
 from simsys.errors import UsageError
+from simsys.platform.calendar_link import CutThroughLink, Parallel
 from simsys.platform.environment import Environment
 from simsys.platform.fair import FairNetwork
 from simsys.platform.fifo import CutThroughNetwork, FifoNetwork, StoreAndForwardNetwork
-from simsys.platform.flight import CutThroughLink, Flight, Parallel
+from simsys.platform.flight import Flight
 from simsys.platform.platform import Platform
 from simsys.platform.schedule import Schedule
 from simsys.platform.topology import LinkSpec, Topology, full_mesh, ring

@@ -23,10 +23,11 @@ from simsys.config.hardware import FabricProfile, GpuProfile, load_fabric, load_
 from simsys.errors import ConfigError, InfeasibleError, Problem
 from simsys.platform.contention import NETWORKS
 from simsys.platform.device_spec import DeviceSpec
+from simsys.platform.link_spec import LinkSpec
 from simsys.platform.network import Network
 from simsys.platform.platform import Platform
 from simsys.platform.timeline import Timeline
-from simsys.platform.topology import LinkSpec, Topology
+from simsys.platform.topology import Topology
 from simsys.sums import ordered_sum
 
 CUSTOM = "custom"

@@ -9,8 +9,9 @@ from math import inf, prod
 
 from simsys.config.imperfections import Degradation, LinkSelector
 from simsys.errors import ConfigError, Problem, did_you_mean
+from simsys.platform.link_spec import LinkSpec
 from simsys.platform.timeline import Period, Timeline, timeline
-from simsys.platform.topology import LinkSpec, Topology
+from simsys.platform.topology import Topology
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from simsys.platform.flow_set import FlowSet
-from simsys.platform.max_min import Portion
-from simsys.platform.stream import Stream
+from simsys.platform.flow_set import FlowSet, Portion, Stream
 
 _MOST = 1 << 14  # whose rates are kept
 

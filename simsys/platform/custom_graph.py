@@ -10,9 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from simsys.platform.link_spec import LinkSpec
 from simsys.platform.routes import FlatRoutes
 from simsys.platform.routing import Routing
-from simsys.platform.topology import LinkSpec, Topology, TopologyError, check_count
+from simsys.platform.topology import Topology, TopologyError, check_count
 
 Ends: TypeAlias = Literal["gpu", "node"]
 """What the graph joins: all GPUs, or nodes with insides and NICs of their own."""

@@ -8,11 +8,13 @@ minimal: a route passes at most one global link, from its source's group straigh
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from simsys.platform.link_spec import LinkSpec, check_link
 from simsys.platform.routing import Routing
-from simsys.platform.topology import LinkSpec, Topology, TopologyError, both_ways, check_count, check_link
+from simsys.platform.topology import Topology, TopologyError, both_ways, check_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +57,9 @@ def dragonfly(
     check_link(bytes_per_s, latency_s)
     shape = _shape(n, per_node, nodes_per_router, routers_per_group, global_links_per_router)
     routers = shape.groups * shape.routers
-    cables = [(gpu, n + gpu // shape.terminals, 1, "terminal") for gpu in range(n)]
-    for first in range(n, n + routers, shape.routers):
-        group = range(first, first + shape.routers)
-        cables += [(low, high, 1, "local") for low in group for high in group if low < high]
-    trunks: dict[tuple[int, int], int] = {}
-    for low, high in _global_cables(shape, n):
-        trunks[low, high] = trunks.get((low, high), 0) + 1
-    cables += [(low, high, count, "global") for (low, high), count in trunks.items()]
     links = [
         LinkSpec(src, dst, count * bytes_per_s, latency_s, kind)
-        for low, high, count, kind in cables
+        for low, high, count, kind in _cables(n, shape)
         for src, dst in both_ways(low, high)
     ]
     group_of = [gpu // shape.terminals // shape.routers for gpu in range(n)]
@@ -109,6 +103,16 @@ def _shape(
         nodes += 1
         shape = with_nodes(nodes)
     return shape
+
+
+def _cables(n: int, shape: _Shape) -> Iterator[tuple[int, int, int, str]]:
+    """All cables, as two vertices, how many join these, and the kind; parallel global cables count as one."""
+    yield from ((gpu, n + gpu // shape.terminals, 1, "terminal") for gpu in range(n))
+    for first in range(n, n + shape.groups * shape.routers, shape.routers):
+        group = range(first, first + shape.routers)
+        yield from ((low, high, 1, "local") for low in group for high in group if low < high)
+    for (low, high), count in Counter(_global_cables(shape, n)).items():
+        yield low, high, count, "global"
 
 
 def _global_cables(shape: _Shape, first_router: int) -> Iterator[tuple[int, int]]:

@@ -8,17 +8,17 @@ from typing import NamedTuple
 import simpy
 from simpy.events import Event
 
+from simsys.platform.batch import Batch
 from simsys.platform.claims import Claim
-from simsys.platform.flow_set import FlowSet
+from simsys.platform.flow_set import FlowSet, Portion, Stream
 from simsys.platform.fluid import SAME_MOMENT, FairLink, FluidNetwork
-from simsys.platform.max_min import Portion
+from simsys.platform.link_spec import LinkSpec
 from simsys.platform.network import LockStep, Pairs
 from simsys.platform.quiet import QuietSchedule
 from simsys.platform.routing import Way
 from simsys.platform.schedule import Step
-from simsys.platform.stream import Batch, Stream
 from simsys.platform.timeline import Timeline
-from simsys.platform.topology import LinkSpec, Topology
+from simsys.platform.topology import Topology
 
 
 class _Stretch(NamedTuple):
@@ -74,9 +74,10 @@ class FairNetwork(FluidNetwork):
         made.near = list(near)
         for other in near:
             other.near.append(made)
-        made.claims = [claim for claim in self._claims.values() if not claim.links.isdisjoint(links)]
-        for claim in made.claims:
-            claim.users.append(made)
+        for claim in self._claims.values():
+            if not claim.links.isdisjoint(links):
+                made.claims.append(claim)
+                claim.users.append(made)
         return made
 
     def schedule(self, steps: Iterable[LockStep], *, joined: bool = False) -> QuietSchedule[FlowSet]:

@@ -13,8 +13,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from simsys.platform.link_spec import LinkSpec, check_link
 from simsys.platform.routing import Routing
-from simsys.platform.topology import LinkSpec, Topology, TopologyError, both_ways, check_count, check_link
+from simsys.platform.topology import Topology, TopologyError, both_ways, check_count
 
 DEFAULT_RADIX = 64
 """Ports of a current switch, such as NVIDIA's QM9700."""

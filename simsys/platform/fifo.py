@@ -22,16 +22,18 @@ from collections.abc import Iterable, Mapping, Sequence
 import simpy
 from simpy.events import Event
 
+from simsys.platform.calendar_link import CalendarLink, CutThroughLink, Hop, Parallel, Route, StoreAndForwardLink
 from simsys.platform.claims import Claim
 from simsys.platform.environment import Environment
-from simsys.platform.flight import CalendarLink, CutThroughLink, Flight, Hop, Parallel, Route, StoreAndForwardLink
+from simsys.platform.flight import Flight
+from simsys.platform.link_spec import LinkSpec
 from simsys.platform.network import LockStep, Network, Pairs
 from simsys.platform.quiet import QuietSchedule
 from simsys.platform.routing import Hop as Links
 from simsys.platform.routing import Way
 from simsys.platform.schedule import Step
 from simsys.platform.timeline import Timeline
-from simsys.platform.topology import LinkSpec, Topology
+from simsys.platform.topology import Topology
 from simsys.sums import ordered_sum
 
 Routes = Sequence[Route]

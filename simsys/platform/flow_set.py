@@ -1,19 +1,21 @@
-"""Sets of flows: transfers of equal size that start together, and which links they use."""
+"""Sets of flows, transfers of equal size that start together, and what of them is being sent at which rate.
+
+A `FlowSet` knows the links of its flows, a `Portion` is the flows of a set that have the same rate, and a `Stream` is
+what is left to send of such flows.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from simsys.platform.batch import Batch
+from simsys.platform.claims import Claim
 from simsys.platform.routing import Way, link_loads
-
-if TYPE_CHECKING:
-    from simsys.platform.fair import FairClaim
-    from simsys.platform.stream import Stream
 
 Indexes = npt.NDArray[np.intp]
 Floats = npt.NDArray[np.float64]
@@ -77,7 +79,7 @@ class FlowSet:
         self._subsets: dict[bytes, FlowSet] = {}
         self.near: list[FlowSet] = []
         """Of a whole set, the other whole sets with which it shares links."""
-        self.claims: list[FairClaim] = []
+        self.claims: list[Claim] = []
         """Of a whole set, claims on any of its links."""
         self.streams: dict[Stream, None] = {}
         """Of a whole set, what is being sent."""
@@ -103,3 +105,60 @@ class FlowSet:
         if found is None:
             found = self._subsets[key] = FlowSet([self.ways[flow] for flow in flows], self.whole)
         return found
+
+
+@dataclass(slots=True, eq=False)
+class Portion:
+    """Flows of one set that have the same rate while certain other sets are being sent.
+
+    Args:
+        flows: These flows.
+        bytes_per_s: The rate of each.
+        limits: For each flow the link that decides its rate.
+        elapsed_s: For how long they have had this rate, not yet counted by the links.
+    """
+
+    flows: FlowSet
+    bytes_per_s: float
+    limits: Indexes
+    elapsed_s: float = 0.0
+
+
+class Stream:
+    """Flows that are being sent at the same rate.
+
+    Args:
+        flows: The flows.
+        left_bytes: What is left of each.
+        batch: What they are part of.
+        since_s: As of when.
+    """
+
+    __slots__ = ("batch", "bytes_per_s", "end_s", "flows", "left_bytes", "portion", "since_s")
+
+    def __init__(self, flows: FlowSet, left_bytes: float, batch: Batch, since_s: float) -> None:
+        self.flows, self.left_bytes, self.batch, self.since_s = flows, left_bytes, batch, since_s
+        self.portion: Portion | None = None
+        """What decides the rate; none before it is found."""
+        self.bytes_per_s = 0.0
+        self.end_s = float("inf")
+        """When the last bytes are sent, if nothing changes."""
+
+    def settle(self, now_s: float) -> None:
+        """Account for what has been sent up to now."""
+        elapsed_s = now_s - self.since_s
+        if elapsed_s > 0.0 and self.portion is not None:
+            sent_bytes = min(self.bytes_per_s * elapsed_s, self.left_bytes)
+            self.left_bytes -= sent_bytes
+            self.flows.sent_bytes += sent_bytes
+            self.portion.elapsed_s += elapsed_s
+        self.since_s = now_s
+
+    def go_on(self, portion: Portion) -> bool:
+        """Go on as part of a portion; say whether it ends at another time than before."""
+        self.portion = portion
+        if portion.bytes_per_s == self.bytes_per_s:
+            return False
+        self.bytes_per_s = portion.bytes_per_s
+        self.end_s = self.since_s + self.left_bytes / self.bytes_per_s
+        return True

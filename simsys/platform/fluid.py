@@ -20,15 +20,16 @@ import simpy
 from simpy.events import Event, EventPriority
 
 from simsys.errors import UsageError
+from simsys.platform.batch import Batch
 from simsys.platform.combinations import Combinations
 from simsys.platform.environment import LATE, At, fire_at
-from simsys.platform.flow_set import Floats, FlowSet
+from simsys.platform.flow_set import Floats, FlowSet, Portion, Stream
 from simsys.platform.link import Link
-from simsys.platform.max_min import Portion, alone_bytes_per_s, portions
+from simsys.platform.link_spec import LinkSpec
+from simsys.platform.max_min import alone_bytes_per_s, portions
 from simsys.platform.network import Network
-from simsys.platform.stream import Batch, Stream
 from simsys.platform.timeline import Timeline
-from simsys.platform.topology import LinkSpec, Topology
+from simsys.platform.topology import Topology
 from simsys.platform.turns import Request, Sharing
 
 SAME_MOMENT = 1e-14

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from simsys.errors import UnknownNameError, UsageError
-from simsys.platform.topology import LinkSpec, both_ways, check_count
+from simsys.platform.link_spec import LinkSpec
+from simsys.platform.topology import both_ways, check_count
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from simsys.platform.link_spec import LinkSpec
 from simsys.platform.timeline import Timeline
-from simsys.platform.topology import LinkSpec
 from simsys.platform.turns import Request, Sharing
 
 

@@ -7,30 +7,12 @@ All flows get more until a link is full; the flows on it keep what they have, th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from simsys.platform.flow_set import Floats, FlowSet, Indexes
+from simsys.platform.flow_set import Floats, FlowSet, Indexes, Portion
 
 _ROUNDINGS = 1e-12  # rates that differ by no more, relatively, are the same
-
-
-@dataclass(slots=True, eq=False)
-class Portion:
-    """Flows of one set that have the same rate while certain other sets are being sent.
-
-    Args:
-        flows: These flows.
-        bytes_per_s: The rate of each.
-        limits: For each flow the link that decides its rate.
-        elapsed_s: For how long they have had this rate, not yet counted by the links.
-    """
-
-    flows: FlowSet
-    bytes_per_s: float
-    limits: Indexes
-    elapsed_s: float = 0.0
 
 
 def portions(sets: Sequence[FlowSet], bytes_per_s: Floats) -> list[list[Portion]]:

@@ -14,11 +14,12 @@ from simpy.events import Event
 from simsys.platform.collisions import Collision, collision
 from simsys.platform.environment import At, Environment
 from simsys.platform.link import Link
+from simsys.platform.link_spec import LinkSpec
 from simsys.platform.occupancy import Occupancy
 from simsys.platform.routing import Way, link_loads
 from simsys.platform.schedule import Prepared, Schedule, Step
 from simsys.platform.timeline import Timeline
-from simsys.platform.topology import LinkSpec, Topology
+from simsys.platform.topology import Topology
 from simsys.platform.traffic import Traffic
 from simsys.platform.turns import Sharing
 from simsys.sums import ordered_sum

@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 from simsys.errors import UnknownNameError, UsageError
 from simsys.platform.fabrics import GROUPED, PORT_PER_NIC, TOPOLOGY_TYPES
 from simsys.platform.insides import BuiltInside, NodeInside, PcieTree, build_inside
+from simsys.platform.link_spec import LinkSpec
 from simsys.platform.routes import Exit, NodeRouting
 from simsys.platform.routing import Routing
-from simsys.platform.topology import LinkSpec, Topology, both_ways, check_count
+from simsys.platform.topology import Topology, both_ways, check_count
 
 __all__ = ["Fabric", "Nics", "NodeInside", "PcieTree", "nodes_on_fabric"]
 
@@ -92,27 +93,27 @@ def nodes_on_fabric(
     outside = _fabric_topology(num_nodes, fabric, 1 if gpus_per_node == 1 else ports)
     if gpus_per_node == 1:
         return outside
-    num_gpus = num_nodes * gpus_per_node
-    nodes = [range(first, first + gpus_per_node) for first in range(0, num_gpus, gpus_per_node)]
-    insides, links, names = [], list[LinkSpec](), list[str]()
-    for node, gpus in enumerate(nodes):
-        insides.append(build_inside(gpus, insides_of[node], num_gpus + len(names)))
-        links += insides[-1].links
-        names += [f"{name} of node {node}" for name in insides[-1].names]
-    graph = Topology(
-        num_gpus,
-        num_gpus + len(names),
-        tuple(links),
-        f"{num_nodes} x {gpus_per_node} GPUs",
-        gpus_per_node,
-        tuple(names),
-    )
+    graph, built = _insides(num_nodes, gpus_per_node, insides_of)
     if num_nodes == 1:
         return graph
     cards = [_check_nics(each, gpus_per_node) for each in cards_of]
-    return _joined(
-        graph, list(zip(nodes, insides, strict=True)), cards, ports, outside, pxn=bool(fabric and fabric.pxn)
-    )
+    return _joined(graph, built, cards, ports, outside, pxn=bool(fabric and fabric.pxn))
+
+
+def _insides(
+    num_nodes: int, gpus_per_node: int, insides_of: Sequence[NodeInside | None]
+) -> tuple[Topology, list[tuple[Sequence[int], BuiltInside]]]:
+    """The nodes side by side without links between them, and the GPUs and the inside of each."""
+    num_gpus = num_nodes * gpus_per_node
+    built, links, names = list[tuple[Sequence[int], BuiltInside]](), list[LinkSpec](), list[str]()
+    for node, first in enumerate(range(0, num_gpus, gpus_per_node)):
+        gpus = range(first, first + gpus_per_node)
+        inside = build_inside(gpus, insides_of[node], num_gpus + len(names))
+        built.append((gpus, inside))
+        links += inside.links
+        names += [f"{name} of node {node}" for name in inside.names]
+    title = f"{num_nodes} x {gpus_per_node} GPUs"
+    return Topology(num_gpus, num_gpus + len(names), tuple(links), title, gpus_per_node, tuple(names)), built
 
 
 def _of_each(given: T | Sequence[T] | None, num_nodes: int, what: str) -> Sequence[T | None]:

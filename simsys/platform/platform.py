@@ -18,9 +18,10 @@ from simsys.platform.device_spec import DeviceSpec, kernel_seconds
 from simsys.platform.environment import At, Environment, fire_at
 from simsys.platform.fifo import CutThroughNetwork
 from simsys.platform.link import Link
+from simsys.platform.link_spec import LinkSpec
 from simsys.platform.network import Network
 from simsys.platform.timeline import Timeline
-from simsys.platform.topology import LinkSpec, Topology
+from simsys.platform.topology import Topology
 from simsys.platform.traffic import payload_bytes
 
 

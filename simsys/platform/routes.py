@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from simsys.platform.link_spec import LinkSpec
 from simsys.platform.routing import SHORTEST, Hop, Routing, Way
 from simsys.platform.shortest_path import Layers, distances, shortest_layers
-
-if TYPE_CHECKING:
-    from simsys.platform.topology import LinkSpec
 
 _CACHED_LAYERS = 128  # flows between the same switches share them; of three levels of switches they hold thousands
 

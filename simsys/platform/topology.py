@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from simsys.errors import InfeasibleError, UsageError
+from simsys.platform.link_spec import LinkSpec, check_link
 from simsys.platform.routes import FlatRoutes, NodeRoutes, NodeRouting, Routes
 from simsys.platform.routing import SHORTEST, Routing, Way
 
@@ -25,25 +26,6 @@ class TopologyError(UsageError):
     def __init__(self, setting: str, message: str) -> None:
         self.setting = setting
         super().__init__(message)
-
-
-@dataclass(frozen=True, slots=True)
-class LinkSpec:
-    """One direction of a cable.
-
-    Args:
-        src: Vertex it comes from.
-        dst: Vertex it goes to.
-        bytes_per_s: Bandwidth in this direction.
-        latency_s: Time the first byte takes.
-        kind: What it belongs to, such as ``ring``, ``nvswitch`` or ``nic``.
-    """
-
-    src: int
-    dst: int
-    bytes_per_s: float
-    latency_s: float
-    kind: str
 
 
 @dataclass(frozen=True)
@@ -287,11 +269,3 @@ def check_count(what: str, count: int) -> None:
     """Raise UsageError unless `count` is at least 1."""
     if count < 1:
         raise UsageError(f"{what} must be at least 1, not {count!r}")
-
-
-def check_link(bytes_per_s: float, latency_s: float) -> None:
-    """Raise UsageError unless a link can have this bandwidth and latency."""
-    if not 0.0 < bytes_per_s < math.inf:
-        raise UsageError(f"a link's bandwidth must be positive and finite, not {bytes_per_s!r} bytes/s")
-    if not 0.0 <= latency_s < math.inf:
-        raise UsageError(f"a link's latency must be finite and not negative, not {latency_s!r} s")

@@ -12,7 +12,8 @@ from typing import Any, TextIO
 
 from simsys.build.cluster import build_cluster
 from simsys.check import check_file
-from simsys.platform.topology import LinkSpec, Topology
+from simsys.platform.link_spec import LinkSpec
+from simsys.platform.topology import Topology
 from simsys.report.bisection import Bisection, bisection
 from simsys.report.csv_table import write_csv
 from simsys.report.files import write_files
