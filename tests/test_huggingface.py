@@ -25,13 +25,13 @@ from published_configs import (
     Published,
 )
 
+from simsys.config.architectures import listed_architectures
 from simsys.errors import UsageError
-from simsys.model.architectures import ARCHITECTURES
 from simsys.model.description import described
 from simsys.model.huggingface import model_of, read_checkpoint
 from simsys.model.windows import in_serving, whole
 
-BY_NAME = {architecture.name: architecture for architecture in ARCHITECTURES}
+BY_NAME = {architecture.name: architecture for architecture in listed_architectures()}
 
 
 def tolerance(stated: str) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simsys.model.architectures import ARCHITECTURES
+from simsys.config.architectures import listed_architectures
 from simsys.model.batch import Batch
 from simsys.model.lora import with_adapters
 from simsys.model.operators import Operator
@@ -12,7 +12,7 @@ from simsys.model.transformer import build_transformer
 from simsys.model.work import Precision, kernel_of
 from simsys.parallel.passes import forward_pass
 
-BY_NAME = {architecture.name: architecture for architecture in ARCHITECTURES}
+BY_NAME = {architecture.name: architecture for architecture in listed_architectures()}
 LLAMA, MIXTRAL = build_transformer(BY_NAME["Llama3-8B"]), build_transformer(BY_NAME["Mixtral-8x7B"])
 WIDTHS = {"qkv": (4096, 6144), "attention_output": (4096, 4096), "gate_up": (4096, 28672), "down": (14336, 4096)}
 

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simsys.config.architectures import listed_architectures
 from simsys.errors import ConfigError, UnknownNameError, UsageError
 from simsys.model.aggregates import STEPS
-from simsys.model.architectures import ARCHITECTURES
 from simsys.model.batch import Batch
 from simsys.model.cnn import build_resnet50
 from simsys.model.model import Block, Model
@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = ROOT / "scripts" / "make_model_db.py"
 DATABASE = json.loads((ROOT / "model_db" / FILENAME).read_text(encoding="utf-8"))
 SCHEMA = json.loads((ROOT / "model_db" / "model_characteristics_db.schema.json").read_text(encoding="utf-8"))
-BUILT = {model.name: model for model in [*map(build_transformer, ARCHITECTURES), build_resnet50()]}
+BUILT = {model.name: model for model in [*map(build_transformer, listed_architectures()), build_resnet50()]}
 DENSE_DECODERS = ["GPT2-Small", "Llama3-8B", "Llama-3.1-405B", "Qwen2.5-7B"]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from simsys.model.architectures import ARCHITECTURES
+from simsys.config.architectures import listed_architectures
 from simsys.model.cnn import build_resnet50
 from simsys.model.model import Model
 from simsys.model.transformer import build_transformer, gpt_architecture
@@ -93,9 +93,9 @@ def test_what_is_computed_again_is_held_for_one_layer_at_a_time(
     assert held["activations"] + held["recomputed"] == pytest.approx(all_of_it, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", [architecture.name for architecture in ARCHITECTURES])
+@pytest.mark.parametrize("name", [architecture.name for architecture in listed_architectures()])
 def test_each_technique_saves_memory_in_every_transformer(name: str) -> None:
-    model = build_transformer(next(each for each in ARCHITECTURES if each.name == name))
+    model = build_transformer(next(each for each in listed_architectures() if each.name == name))
     tensor = 4 if model.num_attention_heads % 4 == 0 else 5
     parts = [
         memory(model, tensor=tensor, fused=False),

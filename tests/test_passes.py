@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simsys.collectives import CollectiveKind
+from simsys.config.architectures import listed_architectures
 from simsys.errors import UsageError
-from simsys.model.architectures import ARCHITECTURES
 from simsys.model.batch import Batch
 from simsys.model.cnn import build_resnet50
 from simsys.model.model import Block, Model
@@ -20,7 +20,7 @@ from simsys.model.work import Precision, kernel_of
 from simsys.parallel.passes import ForwardPass, forward_pass
 from simsys.parallel.segments import Segment, block_segments, shard, with_layers
 
-BY_NAME = {architecture.name: architecture for architecture in ARCHITECTURES}
+BY_NAME = {architecture.name: architecture for architecture in listed_architectures()}
 GPT = build_transformer(gpt_architecture("toy", num_layers=4, hidden_size=512, num_attention_heads=8, vocab_size=1024))
 LLAMA = build_transformer(BY_NAME["Llama3-8B"])
 MIXTRAL = build_transformer(BY_NAME["Mixtral-8x7B"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simsys.model.architectures import ARCHITECTURES
+from simsys.config.architectures import listed_architectures
 from simsys.model.batch import Batch
 from simsys.model.operators import Operator
 from simsys.model.precision import KV_BYTES, WEIGHT_BYTES, serving_precision
@@ -13,7 +13,7 @@ from simsys.model.work import Precision, kernel_of
 from simsys.parallel.passes import forward_pass
 from simsys.parallel.serving_memory import weight_bytes
 
-BY_NAME = {architecture.name: architecture for architecture in ARCHITECTURES}
+BY_NAME = {architecture.name: architecture for architecture in listed_architectures()}
 LLAMA = build_transformer(BY_NAME["Llama3-8B"])
 OPERATORS = {operator.name: operator for block in LLAMA.blocks for operator in block.operators}
 HEAD = TABLE = 128_256 * 4096

@@ -8,8 +8,8 @@ from math import prod
 import pytest
 
 from simsys.collectives import CollectiveKind
+from simsys.config.architectures import listed_architectures
 from simsys.errors import UsageError
-from simsys.model.architectures import ARCHITECTURES
 from simsys.model.batch import Batch
 from simsys.model.lora import with_adapters
 from simsys.model.model import Model
@@ -20,7 +20,7 @@ from simsys.parallel.passes import ForwardPass, forward_pass
 from simsys.parallel.replica import replica_stages, with_length_skew
 from simsys.parallel.segments import Experts
 
-BY_NAME = {architecture.name: architecture for architecture in ARCHITECTURES}
+BY_NAME = {architecture.name: architecture for architecture in listed_architectures()}
 LLAMA, MIXTRAL, DEEPSEEK = (build_transformer(BY_NAME[name]) for name in ("Llama3-8B", "Mixtral-8x7B", "DeepSeek-V3"))
 
 

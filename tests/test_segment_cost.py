@@ -6,10 +6,10 @@ import pytest
 from test_pass_cost import GPT, PER_LAYER_S, REAL
 
 from simsys.build.device import build_device_spec
+from simsys.config.architectures import listed_architectures
 from simsys.config.hardware import load_gpu
 from simsys.executors.steps import segment_cost
 from simsys.executors.steps.segment_cost import SegmentCost
-from simsys.model.architectures import ARCHITECTURES
 from simsys.model.batch import Batch
 from simsys.model.precision import serving_precision
 from simsys.model.transformer import build_transformer
@@ -52,7 +52,7 @@ def test_only_attention_is_computed_anew_when_the_context_changes(
 @pytest.mark.parametrize("weights", ["bf16", "fp8_block", "int8"])
 def test_every_operator_takes_what_its_kernel_takes(name: str, weights: str) -> None:
     """Most are costed by a shorter formula, which must not become another one."""
-    architecture = next(each for each in ARCHITECTURES if each.name.casefold() == name.casefold())
+    architecture = next(each for each in listed_architectures() if each.name.casefold() == name.casefold())
     model = in_serving(build_transformer(architecture), whole)
     precision = serving_precision(weights, "fp8", "bf16")
     batches = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simsys.model.architectures import ARCHITECTURES
+from simsys.config.architectures import listed_architectures
 from simsys.model.transformer import build_transformer, gpt_architecture
 from simsys.model.work import Precision
 from simsys.parallel.passes import forward_pass
@@ -12,7 +12,7 @@ from simsys.parallel.replica import replica_stages
 from simsys.parallel.segments import Experts
 from simsys.parallel.serving_memory import head_columns, kv_bytes_per_token, serving_memory, weight_bytes
 
-BY_NAME = {architecture.name: architecture for architecture in ARCHITECTURES}
+BY_NAME = {architecture.name: architecture for architecture in listed_architectures()}
 LLAMA, MIXTRAL, DEEPSEEK = (build_transformer(BY_NAME[name]) for name in ("Llama3-8B", "Mixtral-8x7B", "DeepSeek-V3"))
 GPT = build_transformer(gpt_architecture("toy", num_layers=4, hidden_size=512, num_attention_heads=8, vocab_size=1000))
 HALF = Precision()

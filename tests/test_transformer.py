@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simsys.config.architectures import listed_architectures
 from simsys.errors import UsageError
-from simsys.model.architectures import ARCHITECTURES
 from simsys.model.batch import Batch, attention_pairs
 from simsys.model.model import Block, Model
 from simsys.model.operators import Operator, OperatorKind
 from simsys.model.transformer import TransformerArchitecture, build_transformer, gpt_architecture
 from simsys.model.work import Precision, Work, backward_work, forward_work
 
-BY_NAME = {architecture.name: architecture for architecture in ARCHITECTURES}
+BY_NAME = {architecture.name: architecture for architecture in listed_architectures()}
 MEGATRON = [name for name in BY_NAME if name.startswith("Megatron")]
 
 
@@ -192,8 +192,8 @@ def test_default_training_sequence_is_the_context_up_to_8192():
 
 
 def test_names_are_unique_and_every_architecture_has_a_source():
-    assert len(BY_NAME) == len(ARCHITECTURES)
-    assert all(architecture.source for architecture in ARCHITECTURES)
+    assert len(BY_NAME) == len(listed_architectures())
+    assert all(architecture.source for architecture in listed_architectures())
 
 
 @pytest.mark.parametrize(
