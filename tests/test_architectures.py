@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -67,6 +69,14 @@ def test_every_shipped_model_names_its_source_and_is_in_the_model_db() -> None:
 def test_every_shipped_family_has_an_address() -> None:
     families = read_document(SHIPPED).data["families"]
     assert all(url.startswith("https://") for family in families.values() for url in family["urls"])
+
+
+def test_the_example_of_the_documentation_is_an_entry_of_the_file(tmp_path: Path) -> None:
+    page = (SHIPPED.parents[1] / "docs" / "model-db.md").read_text(encoding="utf-8")
+    (example,) = [block for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if block.startswith("families")]
+    (listed,) = listed_models(written(tmp_path, example))
+    shipped = next(each for each in listed_architectures() if each.name == "OPT-6.7B")
+    assert replace(listed.architecture, source=shipped.source) == shipped
 
 
 @pytest.mark.parametrize(
