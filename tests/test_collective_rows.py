@@ -8,9 +8,9 @@ import pytest
 
 from simsys.errors import ConfigError
 from simsys.fidelity.case import Case
-from simsys.fidelity.collective_rows import COLUMNS, cases
 from simsys.fidelity.collective_run import CollectiveRun
-from simsys.fidelity.table import Row, Table
+from simsys.fidelity.tables.collective_rows import COLUMNS, cases
+from simsys.fidelity.tables.table import Row, Table
 
 ROW = {
     "id": "n-1",

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from simsys.fidelity.case import Unsupported
-from simsys.fidelity.deployments import ACCEPTANCE, deployment, shortest
-from simsys.fidelity.table import Row
+from simsys.fidelity.tables.deployments import ACCEPTANCE, deployment, shortest
+from simsys.fidelity.tables.table import Row
 
 INFERENCEX = "InferenceX-style run: lengths random in [0.8L,L]; attention_dp 1, moe_tp 8"
 SGLANG = {"engine": "SGLang", "model": "deepseek-r1", "gpu": "B200-SXM-180GB", "precision": "fp4", "notes": INFERENCEX}

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from simsys.errors import ConfigError, UsageError
-from simsys.fidelity.readers import read_measurements
-from simsys.fidelity.reading import check
-from simsys.fidelity.table import Row, read_table
+from simsys.fidelity.tables.readers import read_measurements
+from simsys.fidelity.tables.reading import check
+from simsys.fidelity.tables.table import Row, read_table
 
 
 def written(tmp_path: Path, text: str, name: str = "t.csv") -> Path:

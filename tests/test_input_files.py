@@ -10,9 +10,9 @@ import pytest
 from simsys.config.document import read_document
 from simsys.config.edges import read_edges
 from simsys.errors import SimsysError
-from simsys.fidelity.nccl_tests import nccl_tests_cases
-from simsys.fidelity.table import read_table
-from simsys.fidelity.vllm_result import read_result
+from simsys.fidelity.tables.nccl_tests import nccl_tests_cases
+from simsys.fidelity.tables.table import read_table
+from simsys.fidelity.tables.vllm_result import read_result
 from simsys.input_files import ContentError, parse_json, read_text, unreadable
 from simsys.model.huggingface.config_file import read_config
 from simsys.serving.traces.reader import read_lengths

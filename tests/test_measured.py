@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from simsys.cli import cli
 from simsys.fidelity.predict import predict
-from simsys.fidelity.readers import read_measurements, shipped_tables
+from simsys.fidelity.tables.readers import read_measurements, shipped_tables
 
 TABLES = {path.stem: path for path in shipped_tables()}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simsys.fidelity.model_names import database_name
+from simsys.fidelity.tables.model_names import database_name
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from simsys.errors import UsageError
-from simsys.fidelity.nccl_tests import is_nccl_tests, nccl_tests_cases, nccl_tests_warnings
+from simsys.fidelity.tables.nccl_tests import is_nccl_tests, nccl_tests_cases, nccl_tests_warnings
 
 HEAD = """\
 # nccl-tests version 2.18.3 nccl-headers=23003 nccl-library=23003

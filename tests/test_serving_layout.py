@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from simsys.fidelity.case import Unsupported
-from simsys.fidelity.serving_layout import hardware_of_deployment, parallelism_of, stated_settings
-from simsys.fidelity.table import Row
+from simsys.fidelity.tables.serving_layout import hardware_of_deployment, parallelism_of, stated_settings
+from simsys.fidelity.tables.table import Row
 
 ROW = {"id": "a", "gpu": "H100-SXM-80GB", "tp": "1", "load_kind": "concurrency"}
 

@@ -13,8 +13,8 @@ from simsys.errors import ConfigError
 from simsys.fidelity.case import Case
 from simsys.fidelity.predict import predict
 from simsys.fidelity.scenario_run import ScenarioRun
-from simsys.fidelity.serving_rows import COLUMNS, cases
-from simsys.fidelity.table import Table, read_table
+from simsys.fidelity.tables.serving_rows import COLUMNS, cases
+from simsys.fidelity.tables.table import Table, read_table
 
 ROW = {
     **{"id": "a-1", "source_key": "a", "engine": "vLLM", "model": "llama3.1-8b", "gpu": "H100-SXM-80GB", "tp": "1"},

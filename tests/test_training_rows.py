@@ -11,9 +11,9 @@ import pytest
 from simsys.errors import ConfigError
 from simsys.fidelity.case import Case
 from simsys.fidelity.scenario_run import ScenarioRun
-from simsys.fidelity.table import Row, Table
-from simsys.fidelity.training_rows import COLUMNS, cases
-from simsys.fidelity.training_scenario import stage_layers
+from simsys.fidelity.tables.table import Row, Table
+from simsys.fidelity.tables.training_rows import COLUMNS, cases
+from simsys.fidelity.tables.training_scenario import stage_layers
 
 ROW = {
     "id": "a-1",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from simsys.fidelity.vllm_differences import vllm_warnings
+from simsys.fidelity.tables.vllm_differences import vllm_warnings
 
 RESULT: dict[str, Any] = {
     **{"completed": 100, "total_input_tokens": 51200, "total_output_tokens": 12800, "request_throughput": 7.9},

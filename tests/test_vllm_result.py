@@ -12,8 +12,8 @@ import pytest
 from simsys import DistributedAISimulator, SimulationConfig
 from simsys.errors import UsageError
 from simsys.fidelity.predict import predict
-from simsys.fidelity.vllm_differences import vllm_warnings
-from simsys.fidelity.vllm_result import is_vllm_result, vllm_cases
+from simsys.fidelity.tables.vllm_differences import vllm_warnings
+from simsys.fidelity.tables.vllm_result import is_vllm_result, vllm_cases
 from simsys.report.bench_serve import bench_result
 
 TOTALS: dict[str, Any] = {"completed": 1, "total_input_tokens": 1, "total_output_tokens": 1}

@@ -36,10 +36,10 @@ def calibrate(
     """
     from simsys.fidelity.calibrate import calibrate as fit_profiles
     from simsys.fidelity.calibrate import write_kernel_fits
-    from simsys.fidelity.operator_tables import fit_kernels, is_kernel_table
-    from simsys.fidelity.readers import measurements_of
-    from simsys.fidelity.reading import check
-    from simsys.fidelity.table import read_table
+    from simsys.fidelity.tables.operator_tables import fit_kernels, is_kernel_table
+    from simsys.fidelity.tables.readers import measurements_of
+    from simsys.fidelity.tables.reading import check
+    from simsys.fidelity.tables.table import read_table
     from simsys.report.calibration import calibration_dict, calibration_text, kernel_dicts, kernel_text
     from simsys.report.counting import counting
     from simsys.report.fidelity_page import Notes, write_page

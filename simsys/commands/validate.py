@@ -15,7 +15,7 @@ from simsys.report.console import answer, say
 
 if TYPE_CHECKING:
     from simsys.fidelity.case import Case
-    from simsys.fidelity.reading import Reading
+    from simsys.fidelity.tables.reading import Reading
 
 
 @click.command()
@@ -95,8 +95,8 @@ def _readings(files: Sequence[Path], on: Path | None, scenario: str | None, *, s
     """The measurements of some files, or of those that come with simsys."""
     from simsys.build.relocation import relocated
     from simsys.config.experiment import SimulationConfig
-    from simsys.fidelity.readers import read_measurements, shipped_tables
-    from simsys.fidelity.reading import check
+    from simsys.fidelity.tables.readers import read_measurements, shipped_tables
+    from simsys.fidelity.tables.reading import check
 
     config = SimulationConfig.from_yaml(on, scenario) if on is not None else None
     where = relocated(config, Path(), with_defaults=False) if config is not None else None

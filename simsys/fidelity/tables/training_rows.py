@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from simsys.fidelity.case import Case, Unsupported
-from simsys.fidelity.engine_names import engine_of
 from simsys.fidelity.scenario_run import ScenarioRun
-from simsys.fidelity.table import Row, Table
-from simsys.fidelity.training_scenario import scenario_of
+from simsys.fidelity.tables.engine_names import engine_of
+from simsys.fidelity.tables.table import Row, Table
+from simsys.fidelity.tables.training_scenario import scenario_of
 
 COLUMNS = (
     "id",

@@ -10,8 +10,8 @@ import re
 from typing import Any
 
 from simsys.fidelity.case import Unsupported
-from simsys.fidelity.hardware_names import hardware_of, machine_of, node_of
-from simsys.fidelity.table import Row
+from simsys.fidelity.tables.hardware_names import hardware_of, machine_of, node_of
+from simsys.fidelity.tables.table import Row
 
 POOLS = (
     *("prefill_workers", "prefill_replicas", "prefill_gpus", "prefill_tp"),

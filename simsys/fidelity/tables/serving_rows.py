@@ -12,14 +12,14 @@ from math import inf
 from typing import Any
 
 from simsys.fidelity.case import Case, Unsupported
-from simsys.fidelity.deployments import deployment, shortest
-from simsys.fidelity.model_names import database_name
 from simsys.fidelity.scenario_run import ScenarioRun
-from simsys.fidelity.serving_engines import engine_setup, release_of
-from simsys.fidelity.serving_layout import hardware_of_deployment, parallelism_of, stated_settings
-from simsys.fidelity.serving_load import LOADS, Load
-from simsys.fidelity.serving_precision import precisions
-from simsys.fidelity.table import Row, Table
+from simsys.fidelity.tables.deployments import deployment, shortest
+from simsys.fidelity.tables.model_names import database_name
+from simsys.fidelity.tables.serving_engines import engine_setup, release_of
+from simsys.fidelity.tables.serving_layout import hardware_of_deployment, parallelism_of, stated_settings
+from simsys.fidelity.tables.serving_load import LOADS, Load
+from simsys.fidelity.tables.serving_precision import precisions
+from simsys.fidelity.tables.table import Row, Table
 from simsys.model.model import Model
 from simsys.model.model_db import load_model
 

@@ -18,7 +18,7 @@ from math import ceil
 from typing import Any
 
 from simsys.fidelity.case import Unsupported
-from simsys.fidelity.table import Row
+from simsys.fidelity.tables.table import Row
 
 PUBLISHED = re.compile("InferenceX|gap-analysis")
 """In the notes of their rows."""

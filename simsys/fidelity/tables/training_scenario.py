@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from simsys.fidelity.case import Unsupported
-from simsys.fidelity.engine_names import engine_of
-from simsys.fidelity.hardware_names import hardware_of
-from simsys.fidelity.table import Row
-from simsys.fidelity.training_models import layers_of, model_of
+from simsys.fidelity.tables.engine_names import engine_of
+from simsys.fidelity.tables.hardware_names import hardware_of
+from simsys.fidelity.tables.table import Row
+from simsys.fidelity.tables.training_models import layers_of, model_of
 
 ITERATIONS = 1
 """All are equal."""

@@ -6,8 +6,8 @@ import re
 
 from simsys.fidelity.case import Case, Unsupported
 from simsys.fidelity.collective_run import CollectiveRun
-from simsys.fidelity.hardware_names import hardware_of
-from simsys.fidelity.table import Row, Table
+from simsys.fidelity.tables.hardware_names import hardware_of
+from simsys.fidelity.tables.table import Row, Table
 from simsys.units import MIB
 
 COLUMNS = ("id", "system", "gpus", "nodes", "collective", "bytes", "time_us")

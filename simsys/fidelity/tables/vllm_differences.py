@@ -11,8 +11,8 @@ from simsys.config.experiment import SimulationConfig
 from simsys.config.lengths import FixedLength
 from simsys.config.workload import WorkloadConfig
 from simsys.errors import SimsysError
-from simsys.fidelity.model_names import database_name
-from simsys.fidelity.vllm_result import BenchResult, read_result
+from simsys.fidelity.tables.model_names import database_name
+from simsys.fidelity.tables.vllm_result import BenchResult, read_result
 
 TOLERANCE = 0.01
 """Share by which a rate or a mean length may differ before it is another one."""

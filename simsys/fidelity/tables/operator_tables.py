@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from simsys.config.hardware import Named, load_gpu
 from simsys.errors import UsageError
-from simsys.fidelity.table import Row, Table
+from simsys.fidelity.tables.table import Row, Table
 from simsys.units import Dimension, format_quantity
 
 Vector: TypeAlias = NDArray[np.float64]

@@ -15,9 +15,9 @@ from simsys.config.cluster import HardwareConfig, NetworkConfig
 from simsys.config.places import located
 from simsys.errors import ConfigError, UsageError
 from simsys.fidelity.case import Case, Unsupported, measurable
-from simsys.fidelity.collective_rows import collective_case
 from simsys.fidelity.collective_run import CollectiveRun
-from simsys.fidelity.hardware_names import hardware_of, machine_of
+from simsys.fidelity.tables.collective_rows import collective_case
+from simsys.fidelity.tables.hardware_names import hardware_of, machine_of
 from simsys.input_files import parse_json, read_text, unreadable
 from simsys.model.fields import Fields, shown
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from simsys.errors import UnknownNameError
 from simsys.fidelity.case import Unsupported
-from simsys.fidelity.table import Row
+from simsys.fidelity.tables.table import Row
 from simsys.model.model_db import load_model
 
 _BY_SIZES = {"gpt": "gpt", "llama": "llama", "bert": "bert", "transformer-xl": "transformer_xl", "": "gpt"}

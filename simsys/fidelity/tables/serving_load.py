@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from simsys.fidelity.serving_engines import EngineSetup
+from simsys.fidelity.tables.serving_engines import EngineSetup
 
 LARGEST_PASS = 32768
 """Prompt tokens of a static batch that are processed at once; of larger batches in several passes."""

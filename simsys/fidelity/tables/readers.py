@@ -9,13 +9,13 @@ from typing import Any
 
 from simsys.data import data_folders
 from simsys.errors import UsageError
-from simsys.fidelity import collective_rows, serving_rows, training_rows
 from simsys.fidelity.case import Case
-from simsys.fidelity.nccl_tests import is_nccl_tests, nccl_tests_cases, nccl_tests_warnings
-from simsys.fidelity.reading import Reading
-from simsys.fidelity.table import Table, read_table
-from simsys.fidelity.vllm_differences import vllm_warnings
-from simsys.fidelity.vllm_result import is_vllm_result, vllm_cases
+from simsys.fidelity.tables import collective_rows, serving_rows, training_rows
+from simsys.fidelity.tables.nccl_tests import is_nccl_tests, nccl_tests_cases, nccl_tests_warnings
+from simsys.fidelity.tables.reading import Reading
+from simsys.fidelity.tables.table import Table, read_table
+from simsys.fidelity.tables.vllm_differences import vllm_warnings
+from simsys.fidelity.tables.vllm_result import is_vllm_result, vllm_cases
 from simsys.input_files import read_text
 
 

@@ -19,7 +19,7 @@ from simsys.config.experiment import SimulationConfig
 from simsys.config.validation import validate
 from simsys.errors import ConfigError, InfeasibleError, UsageError
 from simsys.fidelity.case import Case, Figures, Unsupported
-from simsys.fidelity.vllm_content import DETAILS, RATES, TIMES, read_content
+from simsys.fidelity.tables.vllm_content import DETAILS, RATES, TIMES, read_content
 from simsys.serving.traces.rows import BadRow, time_value, tokens_value
 from simsys.simulation import simulate
 from simsys.sums import ordered_sum
