@@ -22,9 +22,12 @@ class LLMDecode(DecodePhase):
     def __init__(self, sequences: Requests, kv: PagedKVCache) -> None:
         super().__init__(sequences, kv)
         self.step = 0
-        self.joined: dict[int, tuple[int, int]] = {}
-        """By request, the step at which it joined, and the remainder of those at which it needs a block, or -1."""
-        self.ends: list[tuple[int, int, int]] = []  # (last step, request, step it joined): stale after a preemption
+        self.joined: dict[int, tuple[int, int, int, int]] = {}
+        """By request: its last step, itself, the step at which it joined, and the remainder of the steps in which it
+        needs a block, or -1."""
+        self.ends: list[tuple[int, int, int, int]] = []
+        """A heap of these; entries that `joined` no longer has are stale, since their requests were preempted."""
+        self.block_size = kv.block_size
         self.block_due = [0] * kv.block_size  # sequences that need a block at steps of this remainder
         self.growing = 0  # sequences that have not all their blocks yet
 
@@ -32,17 +35,16 @@ class LLMDecode(DecodePhase):
         """The first of the remaining tokens comes with the next step."""
         sequences, kv, step, remainder = self.sequences, self.kv, self.step, -1
         cached, output = sequences.computed_tokens[request], sequences.output_tokens[request]
-        block_size = kv.block_size
-        if kv.held[request] * block_size < sequences.prompt_tokens[request] + output - 1:
-            remainder = (step - cached) % block_size
+        if kv.held[request] * self.block_size < sequences.prompt_tokens[request] + output - 1:
+            remainder = (step - cached) % self.block_size
             self.block_due[remainder] += 1
             self.growing += 1
             if kv.growth is not None:
-                kv.growth.append(step * block_size + remainder)
-        self.joined[request] = step, remainder
+                kv.growth.append(step * self.block_size + remainder)
         self.size += 1
         self.cached_tokens += cached
-        heappush(self.ends, (step + output - sequences.generated_tokens[request], request, step))
+        self.joined[request] = entry = step + output - sequences.generated_tokens[request], request, step, remainder
+        heappush(self.ends, entry)
 
     def remove(self, request: int) -> None:
         """Keep the tokens, release the cache."""
@@ -52,27 +54,30 @@ class LLMDecode(DecodePhase):
         """Until the first of the heap's ends that is not stale."""
         ends, joined = self.ends, self.joined
         while True:
-            last, request, step = ends[0]
-            if request in joined and joined[request][0] == step:
-                return last - self.step
+            entry = ends[0]
+            if joined.get(entry[1]) is entry:
+                return entry[0] - self.step
             heappop(ends)
 
     def missing_blocks(self, steps: int = 1) -> int:
         """Sequences whose last block is full, in each of the steps."""
         due = self.block_due
         if steps == 1:
-            return due[self.step % self.kv.block_size]
+            return due[self.step % self.block_size]
         if not self.growing:
             return 0
         return blocks_due(due, self.step, steps, self.growing)
 
     def finish(self, steps: int = 1) -> list[int]:
         """One more token each and step; those with their last one leave."""
-        begun, due, ends = self.step, self.block_due, self.ends
+        begun, ends = self.step, self.ends
         if self.growing:
-            first = begun % len(due)
-            if first + steps <= len(due):
-                missing = due[first] if steps == 1 else sum(due[first : first + steps])
+            due = self.block_due
+            first = begun % self.block_size
+            if steps == 1:
+                missing = due[first]
+            elif first + steps <= self.block_size:
+                missing = sum(due[first : first + steps])
             else:
                 missing = blocks_due(due, begun, steps, self.growing)
             if missing:
@@ -81,10 +86,11 @@ class LLMDecode(DecodePhase):
         self.step = step = begun + steps
         if not ends or ends[0][0] > step:
             return NOBODY
-        ended: list[int] = []
+        ended, joined = [], self.joined
         while ends and ends[0][0] <= step:
-            _, request, joined = heappop(ends)
-            if request in self.joined and self.joined[request][0] == joined:
+            entry = heappop(ends)
+            request = entry[1]
+            if joined.get(request) is entry:
                 self.leave(request)
                 ended.append(request)
         return ended
@@ -92,12 +98,12 @@ class LLMDecode(DecodePhase):
     def leave(self, request: int) -> None:
         """Take a sequence out, with its tokens booked and its cache released."""
         sequences, kv, step = self.sequences, self.kv, self.step
-        joined, remainder = self.joined.pop(request)
+        _, _, joined, remainder = self.joined.pop(request)
         if remainder >= 0:
             self.block_due[remainder] -= 1
             self.growing -= 1
             if kv.growth is not None:
-                kv.growth.append(~(step * kv.block_size + remainder))
+                kv.growth.append(~(step * self.block_size + remainder))
         decoded = step - joined
         self.size -= 1
         sequences.generated_tokens[request] += decoded

@@ -36,7 +36,11 @@ NOT_ASKED = {
     "Orca": {"repeats", "extend", "preempt", "victim"},
     "StaticBatching": {"repeats", "extend", "preempt", "victim"},
     "VLLMv0": {"repeats", "extend"},
-    "PagedKVCache": {"watch", "store_notes", "holds", "foresee", "spare_blocks"},  # for metrics; for shared blocks
+    # For metrics, and for shared blocks.
+    "PagedKVCache": {
+        *("watch", "store_notes", "holds", "foresee", "spare_blocks"),
+        *("grow_shared", "took_unshared", "release_shared"),
+    },
     "PrefixCache": {"watch", "store_notes"},
     **{router: {"draw"} for router in ("CentralQueue", "LeastKV", "LeastOutstanding", "PrefixAffinity", "RoundRobin")},
 }

@@ -80,7 +80,7 @@ class Agenda:
 
     def _live(self) -> Generator[Event, Any, None]:
         env, entries, heap, tick = self._env, self._entries, self._heap, self._tick
-        queue, happens = env._queue, self._happens
+        queue, happens, never = env._queue, self._happens, inf
         while True:
             if heap:
                 key = heap[0]
@@ -91,12 +91,14 @@ class Agenda:
                     continue
                 if not queue or queue[0][:2] > key[:2]:
                     env._now, env.priority = time_s, priority
-                    happens[number]()
+                    happen = happens[number]
+                    happen()
+                    due_s = entry.due_s
                     if heap[0] is not key:
-                        if entry.due_s < inf:
-                            heappush(heap, (entry.due_s, entry.priority, number))
-                    elif entry.due_s < inf:
-                        heapreplace(heap, (entry.due_s, entry.priority, number))
+                        if due_s < never:
+                            heappush(heap, (due_s, entry.priority, number))
+                    elif due_s < never:
+                        heapreplace(heap, (due_s, entry.priority, number))
                     else:
                         heappop(heap)
                     continue

@@ -62,7 +62,7 @@ class PagedKVCache:
         self.looks_up = False
         """Whether requests that are admitted are looked for."""
         self.shares = False
-        """Whether a request may find blocks here now."""
+        """Whether a request may find blocks here now: `grow_shared`, `took_unshared`, `release_shared` are in force."""
         self.free_blocks = num_blocks
         self.reserved_blocks = 0
         """Those of the free blocks that decoding sequences will take at the end of this step."""
@@ -126,6 +126,8 @@ class PagedKVCache:
 
     def grow(self, request: int, tokens: int) -> bool:
         """Let `request` hold `tokens` tokens; False, and no change, if the unreserved free blocks do not suffice."""
+        if self.shares:
+            return self.grow_shared(request, tokens)
         blocks, free, held = -(-tokens // self.block_size), self.free_blocks, self.held
         missing = blocks - held[request] if request in held else blocks
         if missing > 0:
@@ -136,6 +138,10 @@ class PagedKVCache:
             if self.num_blocks - free > self.peak_blocks:
                 self.peak_blocks = self.num_blocks - free
         return True
+
+    def grow_shared(self, request: int, tokens: int) -> bool:
+        """As `grow`, where a request may find blocks here."""
+        raise NotImplementedError
 
     def cached_tokens(self, request: int) -> int:
         """Tokens of a waiting request that are found here."""
@@ -179,6 +185,11 @@ class PagedKVCache:
         self.taken_blocks += blocks
         if self.num_blocks - free > self.peak_blocks:
             self.peak_blocks = self.num_blocks - free
+        if self.shares:
+            self.took_unshared(blocks)
+
+    def took_unshared(self, blocks: int) -> None:
+        """Decoding sequences have taken blocks, where requests may find others here."""
 
     def give_back(self, blocks: int) -> None:
         """Give back blocks that were taken for decoding sequences, and that none of them needs."""
@@ -186,7 +197,14 @@ class PagedKVCache:
 
     def release(self, request: int, tokens: int) -> None:
         """Give back the blocks of a request that holds `tokens` tokens, and what it took beyond them in this step."""
+        if self.shares:
+            self.release_shared(request, tokens)
+            return
         blocks, held = -(-tokens // self.block_size), self.held.pop(request, 0)
         self.free_blocks = free = self.free_blocks + (held if held > blocks else blocks)
         if free > self.num_blocks:
             raise InternalError(f"more KV blocks were released than taken, at request {request}")
+
+    def release_shared(self, request: int, tokens: int) -> None:
+        """As `release`, where a request may find blocks here."""
+        raise NotImplementedError

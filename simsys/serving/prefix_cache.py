@@ -97,7 +97,7 @@ class PrefixCache(PagedKVCache):
     def start(self, request: int, tokens: int, *, cached: int = 0, reserve: int = 0) -> bool:
         """Let a request hold `tokens` tokens, the first `cached` of which are found here; False if they do not fit."""
         if not self.shares:
-            return PagedKVCache.grow(self, request, max(tokens, reserve))
+            return self.grow(request, max(tokens, reserve))
         tree, chain, block_size = self.tree, self._chain(request), self.block_size
         shared, blocks = cached // block_size, -(-(tokens if tokens > reserve else reserve) // block_size)
         free = self.free_blocks - self.reserved_blocks
@@ -109,10 +109,8 @@ class PrefixCache(PagedKVCache):
         self._hold(request, chain, tokens, blocks)
         return True
 
-    def grow(self, request: int, tokens: int) -> bool:
+    def grow_shared(self, request: int, tokens: int) -> bool:
         """Let `request` hold `tokens` tokens; False, and no change, if the unreserved free blocks do not suffice."""
-        if not self.shares:
-            return PagedKVCache.grow(self, request, tokens)
         held = self.held[request]
         blocks = max(self.blocks_for(tokens), held)
         if blocks - held > self.free_blocks - self.reserved_blocks:
@@ -120,11 +118,9 @@ class PrefixCache(PagedKVCache):
         self._hold(request, self._chain(request), tokens, blocks)
         return True
 
-    def take_for_decode(self, blocks: int) -> None:
-        """Take blocks for decoding sequences; they are attributed when the sequence is released."""
-        PagedKVCache.take_for_decode(self, blocks)
-        if self.shares:
-            self.tree.unused -= blocks
+    def took_unshared(self, blocks: int) -> None:
+        """Decoding sequences have taken blocks, which nothing can be found in."""
+        self.tree.unused -= blocks
 
     def give_back(self, blocks: int) -> None:
         """Give back blocks that were taken for decoding sequences, and that none of them needs."""
@@ -156,11 +152,8 @@ class PrefixCache(PagedKVCache):
         if ids > len(chain):
             self._longer[request] = (*chain, *((request, place) for place in range(len(chain), ids)))
 
-    def release(self, request: int, tokens: int) -> None:
+    def release_shared(self, request: int, tokens: int) -> None:
         """Give back the blocks of a request that holds so many tokens; full ones with ids can be found from now on."""
-        if not self.shares:
-            PagedKVCache.release(self, request, tokens)
-            return
         if request == self._returning:
             self._returning = -1
         elif self._longer:
