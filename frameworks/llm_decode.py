@@ -39,8 +39,8 @@ class LLMDecode(DecodePhase):
             remainder = (step - cached) % self.block_size
             self.block_due[remainder] += 1
             self.growing += 1
-            if kv.growth is not None:
-                kv.growth.append(step * self.block_size + remainder)
+            if self.growth_log is not None:
+                self.growth_log.append(step * self.block_size + remainder)
         self.size += 1
         self.cached_tokens += cached
         self.joined[request] = entry = step + output - sequences.generated_tokens[request], request, step, remainder
@@ -102,8 +102,8 @@ class LLMDecode(DecodePhase):
         if remainder >= 0:
             self.block_due[remainder] -= 1
             self.growing -= 1
-            if kv.growth is not None:
-                kv.growth.append(~(step * self.block_size + remainder))
+            if self.growth_log is not None:
+                self.growth_log.append(~(step * self.block_size + remainder))
         decoded = step - joined
         self.size -= 1
         sequences.generated_tokens[request] += decoded

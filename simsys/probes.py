@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from simsys.ops import Operation, Recv
 
 if TYPE_CHECKING:
-    from simsys.serving.kv_cache import PagedKVCache
+    from simsys.serving.block_log import BlockLog
 
 
 class Probe:
@@ -82,8 +82,8 @@ class Probe:
     def request_rejected(self, request: int, reason: str, now_s: float) -> None:
         """A request can never be served."""
 
-    def replica_started(self, rank: int, kv: PagedKVCache) -> None:
-        """An engine begins, whose first rank this is; after `kv.watch` it notes what its KV cache holds."""
+    def replica_started(self, rank: int, log: BlockLog) -> None:
+        """An engine begins, whose first rank this is; after `log.keep` it notes what its KV cache holds."""
 
     def kv_transferred(self, request: int, started_s: float, ended_s: float, nbytes: float) -> None:
         """The KV cache of a request, `nbytes` on all ranks together, has gone from one replica to another."""
@@ -145,7 +145,7 @@ class Probes:
     request_preempted: tuple[Callable[[int, float], None], ...]
     prefix_lookup: tuple[Callable[[int, int, int, float], None], ...]
     request_rejected: tuple[Callable[[int, str, float], None], ...]
-    replica_started: tuple[Callable[[int, PagedKVCache], None], ...]
+    replica_started: tuple[Callable[[int, BlockLog], None], ...]
     kv_transferred: tuple[Callable[[int, float, float, float], None], ...]
     request_joined: tuple[Callable[[int, int, float], None], ...]
     scaled: tuple[Callable[[int, int, float], None], ...]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from simsys.metrics.collector import ServingMetrics
+from simsys.serving.block_log import BlockLog
 from simsys.serving.kv_cache import PagedKVCache
 from simsys.serving.requests import RequestTable
 
@@ -36,7 +37,8 @@ class Engine:
         self, played: Played, rank: int, waiting: list[int], rng: np.random.Generator, *, mixes: bool
     ) -> None:
         self.kv = PagedKVCache(64, 16)
-        played.collector.replica_started(rank, self.kv)
+        self.log = BlockLog(self.kv)
+        played.collector.replica_started(rank, self.log)
         self.played, self.rank, self.waiting, self.rng, self.mixes = played, rank, waiting, rng, mixes
         self.requests = played.collector.log.requests
         self.running: list[int] = []
@@ -62,8 +64,8 @@ class Engine:
         self.played.collector.steps(self.rank, self.told)
 
     def note(self, sequences: int) -> None:
-        assert self.kv.fresh_notes is not None
-        self.kv.fresh_notes += (self.now_s, self.kv.free_blocks, self.kv.taken_blocks, sequences)
+        assert self.log.fresh is not None
+        self.log.fresh += (self.now_s, self.kv.free_blocks, self.kv.taken_blocks, sequences)
 
     def least(self) -> int:
         return min(self.requests.output_tokens[each] - len(self.played.tokens_s[each]) for each in self.running)

@@ -36,12 +36,7 @@ NOT_ASKED = {
     "Orca": {"repeats", "extend", "preempt", "victim"},
     "StaticBatching": {"repeats", "extend", "preempt", "victim"},
     "VLLMv0": {"repeats", "extend"},
-    # For metrics, and for shared blocks.
-    "PagedKVCache": {
-        *("watch", "store_notes", "holds", "foresee", "spare_blocks"),
-        *("grow_shared", "took_unshared", "release_shared"),
-    },
-    "PrefixCache": {"watch", "store_notes"},
+    "PagedKVCache": {"holds", "foresee", "spare_blocks", "grow_shared", "took_unshared", "release_shared"},
     **{router: {"draw"} for router in ("CentralQueue", "LeastKV", "LeastOutstanding", "PrefixAffinity", "RoundRobin")},
 }
 """Methods that a module has and its engine does not call: what it inherits, and what others need."""

@@ -9,6 +9,7 @@ from played_serving import play
 from simsys.metrics.latencies import Latencies
 from simsys.metrics.serving_log import ServingLog
 from simsys.metrics.serving_timeline import Timeline, interval_s, means, timeline
+from simsys.serving.block_log import BlockLog
 from simsys.serving.kv_cache import PagedKVCache
 from simsys.serving.requests import RequestTable
 
@@ -70,26 +71,26 @@ def test_littles_law_holds_without_preemptions() -> None:
     assert found["mean_running"] == pytest.approx(rate_per_s * times.inference_s.mean())
 
 
-def note(cache: PagedKVCache, now_s: float, sequences: int) -> None:
-    if cache.fresh_notes is None:
-        cache.watch()
-    assert cache.fresh_notes is not None
-    cache.fresh_notes += (now_s, cache.free_blocks, cache.taken_blocks, sequences)
+def note(log: BlockLog, now_s: float, sequences: int) -> None:
+    if log.fresh is None:
+        log.keep()
+    assert log.fresh is not None
+    log.fresh += (now_s, log.cache.free_blocks, log.cache.taken_blocks, sequences)
 
 
 def test_blocks_that_a_step_takes_count_from_its_beginning() -> None:
     """Two caches of 10 blocks: one has 2 and takes 4 more for a step until 1 s, the other has 8 from 0.5 to 1 s."""
     log = ServingLog(RequestTable([0.0], [1], [1]))
-    log.caches = {0: PagedKVCache(10, 16), 1: PagedKVCache(10, 16)}
-    one, other = log.caches.values()
-    one.grow(0, 2 * 16)
+    one, other = logs = BlockLog(PagedKVCache(10, 16)), BlockLog(PagedKVCache(10, 16))
+    log.block_logs = dict(enumerate(logs))
+    one.cache.grow(0, 2 * 16)
     note(one, 0.0, 1)
-    one.take_for_decode(4)
-    one.release(0, 6 * 16)
+    one.cache.take_for_decode(4)
+    one.cache.release(0, 6 * 16)
     note(one, 1.0, 0)
-    other.grow(0, 8 * 16)
+    other.cache.grow(0, 8 * 16)
     note(other, 0.5, -1)
-    other.release(0, 8 * 16)
+    other.cache.release(0, 8 * 16)
     note(other, 1.0, 0)
     assert timeline(log, 2.0, 2)["kv_cache_usage"].tolist() == pytest.approx([0.5, 0.0])
     assert timeline(log, 2.0, 4)["kv_cache_usage"].tolist() == pytest.approx([0.3, 0.7, 0.0, 0.0])

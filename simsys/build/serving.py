@@ -36,6 +36,7 @@ from simsys.model.speculation import Speculation, own_layers
 from simsys.parallel.layout import Layout
 from simsys.rank import Team
 from simsys.serving.batch_wait import BatchWait
+from simsys.serving.block_log import BlockLog
 from simsys.serving.deadline import Deadline
 from simsys.serving.engine import Engine
 from simsys.serving.host_costs import HostCosts
@@ -194,8 +195,9 @@ class ServingJob(ServingSetup):
         scheduler.swap = swap_space(pool, team)
         scheduler.reserves_prompts = self.settings.scheduler_reserve_full_isl
         host_speed = self.cluster.spec.host_speed
+        log = BlockLog(scheduler.kv)
         for hook in executor.probes.replica_started:
-            hook(rank, scheduler.kv)
+            hook(rank, log)
         made = Engine(
             scheduler,
             team,
@@ -206,6 +208,7 @@ class ServingJob(ServingSetup):
             max_context_tokens=self.max_context_tokens,
             decode_tokens=self.pools[-1].engine_blocks * self.settings.block_size,
             intake=None if decodes else self._intake(),
+            log=log,
         )
         executor.at_end(made.check_finished)
         return made

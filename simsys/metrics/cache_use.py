@@ -17,29 +17,29 @@ from simsys.metrics.step_log import BLOCK, StepLog
 if TYPE_CHECKING:
     import numpy as np
 
-    from simsys.serving.kv_cache import PagedKVCache
+    from simsys.serving.block_log import BlockLog
 
 CELLS = 1 << 20
 """Runs times remainders that are looked at together."""
 
 
-def blocks_in_use(cache: PagedKVCache, steps: StepLog, rank: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def blocks_in_use(log: BlockLog, steps: StepLog, rank: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """When an engine made notes, and from each note to the next, the mean; some notes at a time.
 
     Args:
-        cache: Its cache.
+        log: What it has noted of its cache.
         steps: All steps.
         rank: Its first rank.
     """
     import numpy as np
 
-    times_s = np.asarray(cache.notes[0])
-    block_s = _not_yet_taken(times_s, cache, steps, rank)
+    times_s = np.asarray(log.notes[0])
+    block_s = _not_yet_taken(times_s, log, steps, rank)
     np.negative(block_s, out=block_s)
-    if cache.chunks:
-        block_s += _taken_by_prompts(times_s, cache, steps, rank)
+    if log.chunks:
+        block_s += _taken_by_prompts(times_s, log, steps, rank)
     for start in range(0, times_s.size, BLOCK):
-        notes, here = EngineNotes(cache, slice(start, start + BLOCK + 1)), slice(start, start + BLOCK)
+        notes, here = EngineNotes(log, slice(start, start + BLOCK + 1)), slice(start, start + BLOCK)
         many = times_s[here].size  # without the note that follows these
         span_s = np.diff(notes.times_s, append=notes.times_s[-1:])[:many]
         taken = np.diff(notes.taken_blocks, append=notes.taken_blocks[-1:])[:many]
@@ -52,14 +52,14 @@ class Growth:
     """How many sequences take a block in which steps, as they start and stop to decode.
 
     Args:
-        cache: What an engine has noted is kept with it.
+        log: What an engine has noted.
     """
 
-    def __init__(self, cache: PagedKVCache) -> None:
+    def __init__(self, log: BlockLog) -> None:
         import numpy as np
 
-        assert cache.growth is not None
-        self._noted, self._size = cache.growth, cache.block_size
+        assert log.growth is not None
+        self._noted, self._size = log.growth, log.cache.block_size
         self._next = 0  # of what is noted, in order of steps
         self._due = np.zeros(self._size, dtype=np.int32)
 
@@ -84,15 +84,15 @@ class Growth:
         return due.T
 
 
-def _not_yet_taken(times_s: np.ndarray, cache: PagedKVCache, steps: StepLog, rank: int) -> np.ndarray:
+def _not_yet_taken(times_s: np.ndarray, log: BlockLog, steps: StepLog, rank: int) -> np.ndarray:
     """By note, blocks that decoding takes in its run times the seconds from the run's begin until it takes them."""
     import numpy as np
 
-    if not cache.growth:
-        return _not_yet_grown(times_s, cache, steps, rank)
+    if not log.growth:
+        return _not_yet_grown(times_s, log, steps, rank)
     block_s = np.zeros(times_s.size)
-    growth, passed = Growth(cache), 0
-    for runs in steps.blocks(rank, max(1, CELLS // cache.block_size)):
+    growth, passed = Growth(log), 0
+    for runs in steps.blocks(rank, max(1, CELLS // log.cache.block_size)):
         decoding = np.flatnonzero(runs.decode_tokens > 0)
         if not decoding.size:
             continue
@@ -112,11 +112,11 @@ def _not_yet_taken(times_s: np.ndarray, cache: PagedKVCache, steps: StepLog, ran
     return block_s
 
 
-def _not_yet_grown(times_s: np.ndarray, cache: PagedKVCache, steps: StepLog, rank: int) -> np.ndarray:
+def _not_yet_grown(times_s: np.ndarray, log: BlockLog, steps: StepLog, rank: int) -> np.ndarray:
     """As `_not_yet_taken`, where every step of a run takes as many blocks, on average, as with drafts."""
     import numpy as np
 
-    count, all_taken = np.zeros(times_s.size), np.asarray(cache.notes[2])
+    count, all_taken = np.zeros(times_s.size), np.asarray(log.notes[2])
     taken, span_s = np.diff(all_taken, append=all_taken[-1:]), np.diff(times_s, append=times_s[-1:])
     if taken.any():
         for runs in steps.blocks(rank):
@@ -160,19 +160,19 @@ def _waits(
     return by_run
 
 
-def _taken_by_prompts(times_s: np.ndarray, cache: PagedKVCache, steps: StepLog, rank: int) -> np.ndarray:
+def _taken_by_prompts(times_s: np.ndarray, log: BlockLog, steps: StepLog, rank: int) -> np.ndarray:
     """By note, blocks that chunks take after the first step of its run times the seconds that they are held in it."""
     import numpy as np
 
     block_s = np.zeros(times_s.size)
-    holds = np.asarray(cache.chunks).reshape(-1, 6)
+    holds = np.asarray(log.chunks).reshape(-1, 6)
     runs = steps.of(rank)
     started_s, ended_s = holds[:, 0], holds[:, 1]
     count, computed, tokens, held = holds[:, 2:].astype(np.int64).T
     which = np.repeat(np.arange(count.size), count - 1)
     step = np.arange(which.size) - np.repeat(np.cumsum(count - 1) - (count - 1), count - 1) + 1  # counted from 0
     before, after = (
-        np.maximum(-(-(computed[which] + tokens[which] * end) // cache.block_size), held[which])
+        np.maximum(-(-(computed[which] + tokens[which] * end) // log.cache.block_size), held[which])
         for end in (step, step + 1)
     )
     passed = np.cumsum(runs.count) - runs.count  # steps before each run, with decoding or not

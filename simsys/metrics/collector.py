@@ -21,7 +21,7 @@ from simsys.serving.requests import RequestTable
 if TYPE_CHECKING:
     import numpy as np
 
-    from simsys.serving.kv_cache import PagedKVCache
+    from simsys.serving.block_log import BlockLog
 
 
 class MetricsCollector(Probe, ABC):
@@ -188,10 +188,10 @@ class ServingMetrics(MetricsCollector):
         self.replica_log = ReplicaLog(gpus_per_replica)
         self.slo = slo
 
-    def replica_started(self, rank: int, kv: PagedKVCache) -> None:
-        """A cache to look at, whose use over time is to be noted."""
-        self.log.caches[rank] = kv
-        kv.watch()
+    def replica_started(self, rank: int, log: BlockLog) -> None:
+        """A cache whose use over time is to be noted."""
+        self.log.block_logs[rank] = log
+        log.keep()
 
     def hears(self, hook: str) -> bool:
         """All that it overrides, apart from arrivals that are known beforehand."""
@@ -253,8 +253,8 @@ class ServingMetrics(MetricsCollector):
     def steps(self, rank: int, runs: Sequence[float]) -> None:
         """Many at once; a good time to store what engines have noted since the last ones."""
         self.log.steps.add(rank, runs)
-        for cache in self.log.caches.values():
-            cache.store_notes()
+        for log in self.log.block_logs.values():
+            log.store()
 
     @cached_property
     def _timeline(self) -> Mapping[str, np.ndarray]:

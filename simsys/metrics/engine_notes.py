@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-    from simsys.serving.kv_cache import PagedKVCache
+    from simsys.serving.block_log import BlockLog
 
 
 class EngineNotes:
-    """Notes of one engine (`PagedKVCache.fresh_notes`); an array is made when it is asked for.
+    """Notes of one engine (`BlockLog`); an array is made when it is asked for.
 
     Args:
-        cache: The KV cache that they are kept with.
+        log: What the engine has noted.
         part: Which of them.
     """
 
-    def __init__(self, cache: PagedKVCache, part: slice = slice(None)) -> None:
-        self._cache, self._part = cache, part
+    def __init__(self, log: BlockLog, part: slice = slice(None)) -> None:
+        self._log, self._part = log, part
 
     @cached_property
     def times_s(self) -> np.ndarray:
@@ -30,7 +30,7 @@ class EngineNotes:
     @cached_property
     def used_blocks(self) -> np.ndarray:
         """Blocks of the KV cache in use when the run began."""
-        return self._cache.num_blocks - self._column(1)
+        return self._log.cache.num_blocks - self._column(1)
 
     @cached_property
     def taken_blocks(self) -> np.ndarray:
@@ -48,4 +48,4 @@ class EngineNotes:
     def _column(self, number: int) -> np.ndarray:
         import numpy as np
 
-        return np.asarray(self._cache.notes[number][self._part])  # of a copy, so that more can be noted
+        return np.asarray(self._log.notes[number][self._part])  # of a copy, so that more can be noted

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from simsys.serving.block_log import BlockLog
     from simsys.serving.kv_cache import PagedKVCache
 
 T = TypeVar("T", covariant=True)
@@ -132,8 +133,8 @@ class ServingLog:
         """Requests whose cache was sent to another replica, its first rank, and when they began to decode there."""
         self._losing: dict[int, tuple[float, float]] = {}  # their last token that was told, and when they lost it
         self._token_s: dict[int, float] = {}  # that token, if it is not the first one
-        self.caches: dict[int, PagedKVCache] = {}
-        """The KV cache of each engine, by its first rank."""
+        self.block_logs: dict[int, BlockLog] = {}
+        """What each engine has noted of its KV cache, by its first rank."""
         self.stopped_s: float | None = None
         """When the run ended, if it did before all requests had."""
         self.generated_tokens: list[int] = []
@@ -164,7 +165,7 @@ class ServingLog:
     @cached_property
     def gaps(self) -> TokenGaps:
         """Gaps between tokens that are not just one step long; to be asked for when the run has ended."""
-        notes = {rank: EngineNotes(cache) for rank, cache in self.caches.items()}
+        notes = {rank: EngineNotes(log) for rank, log in self.block_logs.items()}
         first_s = self.first_token_s
         moved = [(rank, first_s[request], joined_s) for request, (rank, joined_s) in self.joined.items()]
         return TokenGaps(self.steps, notes, self.lost, moved)
@@ -209,6 +210,11 @@ class ServingLog:
     def in_flight_tokens(self) -> int:
         """What these have generated, as far as it is known."""
         return sum(self.generated_tokens[request] for request in self.in_flight) if self.generated_tokens else 0
+
+    @property
+    def caches(self) -> dict[int, PagedKVCache]:
+        """The KV cache of each engine, by its first rank."""
+        return {rank: log.cache for rank, log in self.block_logs.items()}
 
     @property
     def kv_blocks(self) -> int:

@@ -19,6 +19,7 @@ from simsys.model.batch import NOTHING
 from simsys.platform.environment import Environment, waking
 from simsys.probes import Probes, as_one
 from simsys.rank import Team
+from simsys.serving.block_log import BlockLog
 from simsys.serving.host_costs import HostCosts
 from simsys.serving.limits import Limits
 from simsys.serving.phases import Chunk
@@ -43,12 +44,14 @@ class Engine:
         max_context_tokens: Longest prompt plus output the model accepts; 0 for no limit.
         decode_tokens: Capacity of the KV cache in which requests decode; by default, of this engine's.
         intake: What requests pass on their way to the scheduler's queue; by default nothing.
+        log: Where it notes how many blocks are in use, if that is wanted.
     """
 
     __slots__ = (
         "_asked_while_copying",
         "_began_s",
         "_block_size",
+        "_chunk_notes",
         "_copying",
         "_decode",
         "_env",
@@ -100,6 +103,7 @@ class Engine:
         max_context_tokens: int = 0,
         decode_tokens: int | None = None,
         intake: Intake | None = None,
+        log: BlockLog | None = None,
     ) -> None:
         self.scheduler, self.sequences, self.kv = scheduler, scheduler.sequences, scheduler.kv
         self.on_end: Callable[[int], None] | None = None
@@ -115,7 +119,10 @@ class Engine:
         self._prefill, self._decode = scheduler.prefill, scheduler.decode
         self._mixes, self._plain = scheduler.mixes, scheduler.decode.plain  # of classes, which are slow to look up
         self._running, self._prefilling = scheduler.running, scheduler.prefilling
-        self._block_size, self._notes = self.kv.block_size, self.kv.fresh_notes
+        self._block_size = self.kv.block_size
+        self._notes = self._chunk_notes = None
+        if log is not None:
+            self._notes, self._chunk_notes, self._decode.growth_log = log.fresh, log.chunks, log.growth
         capacity_tokens = self.kv.capacity_tokens if decode_tokens is None else decode_tokens
         self._limits = Limits(scheduler, capacity_tokens, max_context_tokens)
         self._surely_served = self._limits.surely_served
@@ -277,8 +284,8 @@ class Engine:
         kv.reserved_blocks = 0
         for request, tokens in chunks:
             computed = self.sequences.computed_tokens[request]
-            if self._notes is not None:
-                kv.chunks.extend((self._began_s, self._env._now, steps, computed, tokens, kv.held[request]))
+            if self._chunk_notes is not None:
+                self._chunk_notes.extend((self._began_s, self._env._now, steps, computed, tokens, kv.held[request]))
             kv.grow(request, computed + tokens * steps)
 
     def _advance(self, chunks: Sequence[Chunk], steps: int) -> None:

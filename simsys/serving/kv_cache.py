@@ -5,14 +5,9 @@ Without sharing, which block a sequence holds does not matter, so blocks are cou
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 from simsys.errors import InternalError
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 def blocks_due(due: Sequence[int], step: int, steps: int, growing: int) -> int:
@@ -41,12 +36,8 @@ class PagedKVCache:
     """
 
     __slots__ = (
-        "_columns",
         "block_size",
-        "chunks",
         "free_blocks",
-        "fresh_notes",
-        "growth",
         "held",
         "looks_up",
         "num_blocks",
@@ -62,7 +53,7 @@ class PagedKVCache:
         self.looks_up = False
         """Whether requests that are admitted are looked for."""
         self.shares = False
-        """Whether a request may find blocks here now: `grow_shared`, `took_unshared`, `release_shared` are in force."""
+        """Whether a request may find blocks here now; then `grow_shared`, `took_unshared` and `release_shared` act."""
         self.free_blocks = num_blocks
         self.reserved_blocks = 0
         """Those of the free blocks that decoding sequences will take at the end of this step."""
@@ -70,41 +61,6 @@ class PagedKVCache:
         self.held: dict[int, int] = {}
         self.taken_blocks = 0
         """Blocks that sequences have taken so far to decode, be they given back."""
-        self.fresh_notes: list[float] | None = None
-        """Where an engine notes four numbers whenever a run of steps begins, or nothing is left to do; if wanted.
-
-        They are when, `free_blocks`, `taken_blocks`, and how many sequences decode in the run, or, less than 0, how
-        many wait while it processes prompts alone or caches are copied.
-        """
-        self._columns: tuple[array[Any], ...] = array("d"), array("i"), array("q"), array("i")
-        self.growth: array[int] | None = None
-        """Where decoding notes which sequences take blocks in which steps, if wanted: ``step * size + remainder``
-        for one that takes one in every step of this remainder from then on, and ``~`` of it for one that stops."""
-        self.chunks = array("d")
-        """Where an engine notes chunks of prompts in runs of several steps, six numbers each: when the run began and
-        ended; its steps; tokens that were computed before; tokens in each step; blocks held after the first."""
-
-    def watch(self) -> None:
-        """Let an engine that is made from now on keep notes."""
-        self.fresh_notes = []
-        self.growth = array("q")
-
-    @property
-    def notes(self) -> tuple[array[Any], ...]:
-        """All notes so far, one array for each of the four numbers."""
-        self.store_notes()
-        return self._columns
-
-    def store_notes(self, more: np.ndarray | None = None) -> None:
-        """Put fresh notes into arrays, which take a fifth of the memory of a list; then more, one in each row."""
-        fresh = self.fresh_notes
-        if fresh:
-            for place, column in enumerate(self._columns):
-                column.fromlist(fresh[place::4])
-            fresh.clear()
-        if more is not None:
-            for place, column in enumerate(self._columns):
-                column.frombytes(more[:, place].astype(column.typecode).tobytes())
 
     @property
     def usage(self) -> float:

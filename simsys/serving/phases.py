@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from array import array
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import ClassVar, NamedTuple, cast
@@ -56,6 +57,8 @@ class DecodePhase(ABC):
     def __init__(self, sequences: Sequences, kv: PagedKVCache) -> None:
         self.sequences = sequences
         self.kv = kv
+        self.growth_log: array[int] | None = None
+        """Where it notes which sequences take blocks in which steps (`BlockLog.growth`), if that is wanted."""
         self.queries = 1
         """Tokens of each sequence that a step processes."""
         self.size = 0
