@@ -42,6 +42,7 @@ class SpeculativeDecode(DecodePhase):
         super().__init__(sequences, kv)
         self.speculation = speculation or Speculation()
         self.queries = self.speculation.draft_tokens + 1
+        self.blocks_per_step = 1 + self.queries  # as each has one more than it may need, in blocks of a single token
         self.draws = self.speculation.draws(seed)
         self.step = 0
         self.joined: dict[int, tuple[int, int, bool]] = {}

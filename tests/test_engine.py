@@ -144,12 +144,16 @@ COPYING = Case(541468, PrefillFirst, CentralQueue, 1, False, 5, None, False)
 FORESEEN = Case(156807, ShortestJobFirst, PrefixAffinity, 2, True, None, None, False)
 """A router asks for cached tokens that the steps of a run under way have taken."""
 
+DRAFTED = Case(827, ChunkedPrefill, CentralQueue, 1, False, None, None, True)
+"""A sequence needs more blocks for its first step with drafts than that step can have tokens."""
+
 
 @settings(max_examples=cases(240), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(CASES)
 @example(EVICTED)
 @example(COPYING)
 @example(FORESEEN)
+@example(DRAFTED)
 def test_runs_are_bit_identical_to_single_steps(case: Case) -> None:
     runs_equal_steps(case)
 

@@ -312,7 +312,7 @@ class Engine:
         scheduler, decode = self.scheduler, self._decode
         if self.joining:
             self._join()
-        if scheduler.waiting or self._prefilling or decode.size * decode.queries > self.kv.free_blocks:
+        if scheduler.waiting or self._prefilling or decode.size * decode.blocks_per_step > self.kv.free_blocks:
             chunks = scheduler.choose()
             if self.passed_on is not None and scheduler.waiting:
                 self.passed_on(self)
@@ -376,7 +376,7 @@ class Engine:
         if steps > 1:
             if self.scheduler.preempted:
                 steps = 1
-            elif size * (steps * decode.queries // self._block_size + decode.queries) > kv.free_blocks:
+            elif size * (steps * decode.queries // self._block_size + decode.blocks_per_step) > kv.free_blocks:
                 steps = steps_that_fit(self, steps)
             if steps > 1 and kv.shares and self.scheduler.waiting:
                 steps = steps_until_prefix_eviction(self, steps)

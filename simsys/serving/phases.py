@@ -61,6 +61,8 @@ class DecodePhase(ABC):
         """Where it notes which sequences take blocks in which steps (`BlockLog.growth`), if that is wanted."""
         self.queries = 1
         """Tokens of each sequence that a step processes."""
+        self.blocks_per_step = 1
+        """Most KV blocks that a sequence needs for one step."""
         self.size = 0
         """Sequences that decode."""
         self.cached_tokens: float = 0
