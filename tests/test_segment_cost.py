@@ -7,8 +7,8 @@ from test_pass_cost import GPT, PER_LAYER_S, REAL
 
 from simsys.build.device import build_device_spec
 from simsys.config.hardware import load_gpu
-from simsys.executors.steps import segment_cost
-from simsys.executors.steps.segment_cost import SegmentCost
+from simsys.costs import segment_cost
+from simsys.costs.segment_cost import SegmentCost
 from simsys.model.architectures import ARCHITECTURES
 from simsys.model.batch import Batch
 from simsys.model.precision import serving_precision
