@@ -43,7 +43,7 @@ class NaiveDetail(HighDetail):
     def _pass(self, op: Forward) -> Iterator[Any]:
         if op.host_s:
             yield self.env.timeout(op.host_s)
-        for repeat, segments in self.pass_cost(op).stretches(op.batch):
+        for repeat, segments in self.pass_cost(op).by_segment(op.batch):
             for segment in segments * repeat:
                 kernels = [self.env.process(self._kernel(rank, segment.compute_s)) for rank in op.team.ranks]
                 yield self.env.all_of(kernels)

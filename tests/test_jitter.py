@@ -14,7 +14,7 @@ from test_training_mixes import config_of
 
 from simsys.check import check_config
 from simsys.config.experiment import SimulationConfig
-from simsys.executors.jitter import Jitter
+from simsys.costs.jitter import Jitter
 from simsys.metrics.result import RunResult
 from simsys.simulation import simulate
 from tests.thorough import cases

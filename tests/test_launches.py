@@ -9,10 +9,10 @@ import pytest
 from toys import TOY
 
 from simsys.collectives.choose import cheapest
+from simsys.costs.launches import Launches
+from simsys.costs.pass_cost import PassCost
 from simsys.executors import LEVELS
 from simsys.executors.execution_model import ExecutionModel
-from simsys.executors.steps.launches import Launches
-from simsys.executors.steps.pass_cost import PassCost
 from simsys.model.batch import Batch
 from simsys.model.work import Precision
 from simsys.parallel.layout import Layout

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from toys import TOY
 
 from simsys.collectives import CollectiveKind
-from simsys.executors.steps.pass_cost import PassCost
+from simsys.costs.pass_cost import PassCost
 from simsys.model.batch import Batch
 from simsys.model.transformer import build_transformer, gpt_architecture
 from simsys.model.work import Precision, forward_work
@@ -31,8 +31,9 @@ PER_LAYER_S = 3e-5
 few = st.sampled_from([0.0, 1.0, 7.0, 640.0])  # few values, so that caches are hit
 many = st.sampled_from([1.0, 1e4, 3e7])
 none = st.just(0.0)
-prompts = st.builds(Batch, few, few, many, many, none, none, none, none, none, st.just(False))
-decodes = st.builds(Batch, few, few, none, none, many, few, none, none, many, st.just(False))
+some = few.filter(bool)
+prompts = st.builds(Batch, some, few, many, many, none, none, none, none, none, st.just(False))
+decodes = st.builds(Batch, some, few, none, none, many, some, none, none, st.just(0.0) | many, st.just(False))
 batches = st.one_of(prompts, decodes, st.builds(Batch.__add__, prompts, decodes), st.just(Batch()))
 degrees = st.sampled_from([1, 2, 8])
 
@@ -49,7 +50,7 @@ def pass_cost(tensor: int) -> PassCost:
 @given(batches, degrees)
 def test_a_pass_costs_the_sum_of_its_segments(batch: Batch, tensor: int) -> None:
     compute_s = exchange_s = 0.0
-    for repeat, segments in pass_cost(tensor).stretches(batch):
+    for repeat, segments in pass_cost(tensor).by_segment(batch):
         for segment in segments:
             compute_s += repeat * segment.compute_s
             exchange_s += repeat * (per_byte(segment.kind, segment.nbytes) if segment.kind is not None else 0.0)
@@ -84,7 +85,7 @@ def test_what_was_asked_before_changes_no_answer(batches: list[Batch], tensor: i
         ("logits", Batch(tokens=512.0, logits=512.0)),
         ("attention_pairs", Batch(tokens=512.0, attention_pairs=1e8)),
         ("prompt_context_tokens", Batch(tokens=512.0, attention_pairs=1e4, prompt_context_tokens=1e7)),
-        ("decode_context_tokens", Batch(tokens=512.0, decode_context_tokens=1e7)),
+        ("decode_context_tokens", Batch(tokens=512.0, decode_context_tokens=1e7, decode_sequences=512.0)),
     ],
 )
 def test_no_cached_part_takes_one_batch_for_another(name: str, base: Batch) -> None:
@@ -95,7 +96,7 @@ def test_no_cached_part_takes_one_batch_for_another(name: str, base: Batch) -> N
 
 
 def test_a_pass_names_its_segments_and_their_exchanges() -> None:
-    stretches = pass_cost(2).stretches(Batch(tokens=10.0, logits=2.0))
+    stretches = pass_cost(2).by_segment(Batch(tokens=10.0, logits=2.0))
     assert [repeat for repeat, _ in stretches] == [1, 4, 1]
     segments = list(itertools.chain.from_iterable(segments for _, segments in stretches))
     assert [segment.name for segment in segments] == ["embedding", "layer", "layer", "head"]
@@ -104,7 +105,7 @@ def test_a_pass_names_its_segments_and_their_exchanges() -> None:
     assert [(segment.kind, segment.nbytes) for segment in segments] == [reduced, reduced, reduced, gathered]
 
 
-@given(few.filter(bool), st.floats(1.0, 3.0), st.booleans())
+@given(some, st.floats(1.0, 3.0), st.booleans())
 def test_a_decode_step_grows_evenly_with_the_cached_tokens(sequences: float, skew: float, drafted: bool) -> None:
     """So that runs of such steps can be summed up in closed form."""
     cost = PassCost(with_length_skew(forward_pass(GPT), skew), REAL, Precision(), PER_LAYER_S)

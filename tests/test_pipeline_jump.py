@@ -19,7 +19,7 @@ from frameworks.least_kv import LeastKV
 from frameworks.round_robin import RoundRobin
 from simsys.check import check_config
 from simsys.config.experiment import SimulationConfig
-from simsys.executors.steps.pipeline_jump import FEWEST
+from simsys.executors.steps.pipeline import FEWEST
 from simsys.framework import Router, Scheduler
 from simsys.metrics.result import RunResult
 from simsys.metrics.token_times import gaps_by_request

@@ -8,8 +8,8 @@ from test_pass_cost import GPT, PER_LAYER_S, REAL
 from simsys.build.device import build_device_spec
 from simsys.config.architectures import listed_architectures
 from simsys.config.hardware import load_gpu
-from simsys.executors.steps import segment_cost
-from simsys.executors.steps.segment_cost import SegmentCost
+from simsys.costs import segment_cost
+from simsys.costs.segment_cost import SegmentCost
 from simsys.model.batch import Batch
 from simsys.model.precision import serving_precision
 from simsys.model.transformer import build_transformer

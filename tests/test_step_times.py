@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simsys.executors.steps.step_times import Line, StepTimes
+from simsys.costs.step_times import Line, StepTimes
 
 seconds = st.floats(0.0, 1.0)
 lines = st.tuples(seconds, st.one_of(st.just(0.0), st.floats(0.0, 0.01)))

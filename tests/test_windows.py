@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from simsys.costs.segment_cost import SegmentCost
 from simsys.errors import InternalError
-from simsys.executors.steps.segment_cost import SegmentCost
 from simsys.model.batch import Batch
 from simsys.model.model import Model
 from simsys.model.operators import Operator, OperatorKind

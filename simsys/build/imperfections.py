@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simsys.config.experiment import SimulationConfig
-from simsys.executors.jitter import Jitter
+from simsys.costs.jitter import Jitter
 
 
 def build_jitter(config: SimulationConfig) -> Jitter | None:

@@ -11,8 +11,8 @@ from simsys.build.contexts import Contexts, at_lengths, requests_of
 from simsys.build.resolved_serving import ResolvedServing
 from simsys.config.engine_schema import CudaGraphs, EngineProfile
 from simsys.config.experiment import SimulationConfig
+from simsys.costs.launches import Launches
 from simsys.errors import InfeasibleError, UsageError
-from simsys.executors.steps.launches import Launches
 from simsys.model.lora import with_adapters
 from simsys.model.model import Model
 from simsys.model.work import Precision

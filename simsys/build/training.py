@@ -21,12 +21,12 @@ from simsys.collectives.choose import named
 from simsys.config.experiment import SimulationConfig
 from simsys.config.hardware import load_engine
 from simsys.config.training import TrainingConfig
+from simsys.costs.launches import Launches
 from simsys.errors import Problem, UsageError
 from simsys.executors.base import Executor
 from simsys.executors.execution_model import ExecutionModel
 from simsys.executors.iterations.checkpoints import Checkpoints
 from simsys.executors.iterations.training_loop import Phase, TrainingLoop
-from simsys.executors.steps.launches import Launches
 from simsys.framework import FRAMEWORKS, TrainingFramework
 from simsys.metrics.collector import TrainingMetrics
 from simsys.model.description import described

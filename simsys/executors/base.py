@@ -8,15 +8,15 @@ from typing import Any, ClassVar
 
 from simpy.events import Event, Process
 
+from simsys.costs.compute_speed import ComputeSpeed
+from simsys.costs.pass_cost import PassCost
 from simsys.executors.communicator import Communicator
-from simsys.executors.conditions import Conditions
 from simsys.executors.deadlock import Processes, deadlock, ranks_shown
 from simsys.executors.execution_model import ExecutionModel
 from simsys.executors.host import Hosts
 from simsys.executors.images import Images
 from simsys.executors.mail import Mail
 from simsys.executors.meeting import Meeting, check_group
-from simsys.executors.steps.pass_cost import PassCost
 from simsys.executors.steps.passes import NAME as STEP
 from simsys.executors.steps.passes import Passes, PassOn
 from simsys.executors.streams import Stream
@@ -73,7 +73,9 @@ class Executor(Tasks, ABC):
         """By rank that runs a process, those that it stands for, itself included."""
         for rank, stand_in in self._stand_in.items():
             stands_for.setdefault(stand_in, []).append(rank)
-        self.conditions = Conditions(platform, model.per_layer_s, model.launches.per_layer_s, model.jitter, stands_for)
+        self.conditions = ComputeSpeed(
+            platform.devices, model.per_layer_s, model.launches.per_layer_s, model.jitter, stands_for
+        )
         self._communicators: dict[Group, Communicator] = {}
         self._shares: dict[Collective, float] = {}
         self._streams: dict[tuple[int, Group], Stream] = {}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from simsys.collectives.choose import Choose
-from simsys.executors.jitter import Jitter
-from simsys.executors.steps.launches import NO_LAUNCHES, Launches
+from simsys.costs.jitter import Jitter
+from simsys.costs.launches import NO_LAUNCHES, Launches
 from simsys.model.work import Precision
 
 

@@ -16,13 +16,17 @@ from simsys.executors.iterations.memory_use import MemoryUse, memory_use
 from simsys.executors.iterations.pass_times import PassTimes
 from simsys.executors.iterations.programs import Course, Messages, Outcome, ProgramMeeting, StuckError, longest_paths
 from simsys.executors.own_work import SERVING_AHEAD
+from simsys.executors.steps.channels import Channels
 from simsys.executors.steps.closed_form import ClosedFormRuns
 from simsys.executors.steps.drafting import DraftingRuns
+from simsys.executors.steps.passes import NAME as STEP
 from simsys.executors.steps.passes import PassOn
-from simsys.executors.steps.pipeline_cost import Channels, Stages
-from simsys.executors.steps.pipeline_jump import Pipeline, PipelineJump
+from simsys.executors.steps.pipeline import Pipeline
+from simsys.executors.steps.pipeline_runs import PipelineRuns
+from simsys.executors.steps.stages import Hops, Stages
 from simsys.executors.steps.step_log import StepLog
 from simsys.executors.uses import Use
+from simsys.model.batch import Batch
 from simsys.model.work import Work
 from simsys.ops import Collective, Compute, Forward, HostWork, Operation, Pass, PassOperation, Pipelined, Program, Send
 from simsys.parallel.layout import Group
@@ -146,10 +150,23 @@ class MediumDetail(ComputeAhead, ClosedForms):
             return super().pipeline(stages, parts, rank, forward, done)
         pipeline = self._pipelines.get(stages[0][0].ranks[0])
         if pipeline is None:
-            pipeline = Pipeline(self, Stages(self, stages, parts))
+            pipeline = Pipeline(self.env, self.probes, self._stages(stages, parts))
             self._pipelines |= {each: pipeline for group, _ in stages for each in group.ranks}
         log = StepLog(self, rank) if self.probes.steps else None
-        return PipelineJump(pipeline, done, 1 if self.model.stepping else sys.maxsize, log)
+        return PipelineRuns(pipeline, done, 1 if self.model.stepping else sys.maxsize, log)
+
+    def _stages(self, stages: Sequence[tuple[Group, ForwardPass]], parts: int) -> Stages:
+        """What serves the steps of a pipeline, and what they cost."""
+        passes = [Forward(group, plan, Batch(), 0.0, STEP) for group, plan in stages]
+        devices = [self.platform.devices[op.rank] for op in passes]
+        costs = [(self.pass_cost(op), self.communicator(op.team).seconds) for op in passes]
+        return Stages(passes, parts, devices, self.channels, costs, self._hops, self.tally)
+
+    def _hops(self, op: Pipelined) -> Hops:
+        """What the stages hand on of a batch."""
+        stages = range(len(op.passes) - 1)
+        sends = [send for stage in stages if (send := self.handed_on(op, stage)) is not None]
+        return Hops([self.hand_on_seconds(op, stage) for stage in stages], sends)
 
     def host_work(self, op: HostWork, after: Event | None = None) -> Event:
         """It comes after the passes that have been issued, also where these are foreseen."""

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 from simpy.events import NORMAL, Event
 
+from simsys.costs.segment_cost import SegmentTime
 from simsys.executors.ahead import ComputeAhead
 from simsys.executors.closed_forms import ClosedForms
 from simsys.executors.communicator import Recurring
 from simsys.executors.high import HighDetail
 from simsys.executors.steps.pass_queue import PassQueue
-from simsys.executors.steps.segment_cost import SegmentTime
 from simsys.ops import Forward, Pipelined
 from simsys.parallel.layout import Group
 from simsys.platform.environment import At, Callback
@@ -142,7 +142,7 @@ class MixedPass:
         self._stopped = False
         self._busy_before_s = [device.busy_s for device in self._devices]
         self._slowness = executor.conditions.begin_step(op.team)
-        self._phases, self._index = executor.phases(op, executor.pass_cost(op).stretches(op.batch)), 0
+        self._phases, self._index = executor.phases(op, executor.pass_cost(op).by_segment(op.batch)), 0
         self._started_s = self._anchor_s = now = self._env._now
         previous_end_s = executor.ends_s.get(op.team, now)
         if abs(previous_end_s - now) <= 1e-13 * now:

@@ -8,8 +8,8 @@ from typing import Any
 
 from simpy.events import Event
 
+from simsys.costs.compute_speed import ComputeSpeed
 from simsys.executors.clocks import Clocks
-from simsys.executors.conditions import Conditions
 from simsys.executors.own_work import SERVING, OwnWork
 from simsys.ops import Compute
 from simsys.platform.device import Device
@@ -18,7 +18,7 @@ from simsys.platform.device import Device
 class Tasks(Clocks):
     """Computations of ranks, in the queues of their GPUs; takes the arguments of `Clocks`."""
 
-    conditions: Conditions
+    conditions: ComputeSpeed
     """How fast ranks compute."""
 
     def submit(self, op: Compute) -> Event:

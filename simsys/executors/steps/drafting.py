@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from simsys.costs.step_times import StepTimes
 from simsys.executors.steps.closed_form import ClosedFormRuns
-from simsys.executors.steps.step_times import StepTimes
 from simsys.model.batch import Batch
 from simsys.ops import Forward
 from simsys.parallel.layout import Group
@@ -46,9 +46,9 @@ class DraftingRuns(ClosedFormRuns):
     def _durations(self, batch: Batch, steps: int, before_s: float) -> StepTimes:
         """The passes of a step, one after another."""
         more, collective_s = self._more, self._collective_s
-        times = self._cost.step_times(batch, more, before_s + self._drafting.host_s(batch), collective_s)
+        times = self._cost.times(batch, more, before_s + self._drafting.host_s(batch), collective_s)
         for each in self._drafting.drafts(batch):
-            times.follow(self._draft_cost.step_times(each, more, 0.0, collective_s))
+            times.follow(self._draft_cost.times(each, more, 0.0, collective_s))
         return times
 
     def _passes(self, batch: Batch) -> Iterator[tuple[Forward, float]]:

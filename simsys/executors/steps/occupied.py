@@ -6,8 +6,8 @@ from bisect import bisect_right
 from math import inf
 from typing import Any
 
+from simsys.costs.step_times import StepTimes
 from simsys.executors.steps.closed_form import NEVER_AGAIN, ClosedFormRuns
-from simsys.executors.steps.step_times import StepTimes
 from simsys.platform.occupancy import Footprint, Occupant
 
 DRIFT = 0.005

@@ -120,7 +120,7 @@ class PassRuns:
         """The segments of a pass in order."""
         found: list[TimedSegment] = []
         communicator = self._executor.communicator(op.team)
-        for repeat, segments in self._executor.pass_cost(op).stretches(op.batch):
+        for repeat, segments in self._executor.pass_cost(op).by_segment(op.batch):
             timed: list[TimedSegment] = []
             for each in segments:
                 if each.kind is None or communicator.trivial(each.nbytes):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from simpy.events import Event
 
+from simsys.costs.step_times import StepTimes
 from simsys.executors.steps.step_log import StepLog
-from simsys.executors.steps.step_times import StepTimes
 from simsys.model.batch import NOTHING, Batch
 from simsys.platform.environment import At
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from struct import pack
 from typing import TYPE_CHECKING
 
-from simsys.executors.steps.step_times import StepTimes
+from simsys.costs.step_times import StepTimes
 
 if TYPE_CHECKING:
     from simsys.executors.base import Executor

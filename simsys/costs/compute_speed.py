@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
 
-from simsys.executors.jitter import Jitter
+from simsys.costs.jitter import Jitter
 from simsys.model.work import Work
 from simsys.ops import Compute
 from simsys.parallel.layout import Group
 from simsys.platform.device_spec import DeviceSpec, work_seconds
-from simsys.platform.part import Hardware
+from simsys.platform.timeline import Timeline
 
 
 class WorkCost:
@@ -37,11 +38,27 @@ class WorkCost:
         return work.host_s + work.layers * self._host_per_layer_s
 
 
-class Conditions:
+class Computing(Protocol):
+    """A device that computes; `simsys.platform.device.Device` is one."""
+
+    timeline: Timeline[DeviceSpec] | None
+    """What it can do at all times, if its speed changes."""
+    launched_s: float
+    """When its host has launched all that it was to do so far, in seconds."""
+    lost_s: float
+    """What its next computation takes longer, in seconds, because an overlapped collective takes a share of it."""
+    slowness: float
+    """By what factor computations take longer than the spec says, at present."""
+
+    def spec_at(self, time_s: float) -> DeviceSpec:
+        """What it can do for an operation that begins at a time."""
+
+
+class ComputeSpeed:
     """Durations of computations, the same at all levels of detail.
 
     Args:
-        platform: The devices.
+        devices: By rank.
         per_layer_s: What a layer of work loses between its kernels.
         launch_per_layer_s: How long the host needs to launch a layer of work.
         jitter: How computations vary, if they do.
@@ -50,13 +67,13 @@ class Conditions:
 
     def __init__(
         self,
-        platform: Hardware,
+        devices: Sequence[Computing],
         per_layer_s: float,
         launch_per_layer_s: float,
         jitter: Jitter | None,
         stands_for: Mapping[int, Sequence[int]],
     ) -> None:
-        self._devices, self._jitter, self._stands_for = platform.devices, jitter, stands_for
+        self._devices, self._jitter, self._stands_for = devices, jitter, stands_for
         self._cost, self._launches = WorkCost(per_layer_s, launch_per_layer_s), launch_per_layer_s > 0.0
         self._factors: dict[int | Group, Iterator[float]] = {}
         self._slowest: dict[Group, DeviceSpec] = {}

@@ -11,24 +11,49 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from itertools import cycle, islice
-from math import ceil, inf
-from typing import TYPE_CHECKING
+from math import inf
+from typing import Protocol
 
 from simpy.events import Event
 
-from simsys.executors.steps.passes import NAME
-from simsys.executors.steps.pipeline_cost import Lines, StageLine, Stages, woven
-from simsys.executors.steps.step_log import StepLog
-from simsys.model.batch import NOTHING, Batch
+from simsys.costs.stage_costs import Lines
+from simsys.executors.steps.stages import Stages
+from simsys.model.batch import Batch
 from simsys.ops import Forward
-from simsys.platform.environment import Recurring, boundary
-from simsys.sums import ordered_sum
-
-if TYPE_CHECKING:
-    from simsys.executors.base import Executor
+from simsys.platform.environment import Environment, Recurring, boundary
+from simsys.probes import Probes
 
 FEWEST, MOST = 64, 4096
 """Steps that are foreseen: few after an interruption, twice as many each time if there is none."""
+
+
+class Sharer(Protocol):
+    """The run of steps of one of the engines that share a pipeline."""
+
+    host_s: float
+    """Host time before each step."""
+    growth: int
+    """By how much the number grows from step to step that decides how long they take."""
+    lines_at: Callable[[int], Lines]
+    """How long steps take, by this number."""
+    steps: int
+    """Steps of the run."""
+    issued: int
+    """Those that have begun, as noted by the pipeline."""
+    ends_s: list[float]
+    """When those have ended whose end the pipeline has noted."""
+
+    def number(self, step: int) -> int:
+        """What decides how long a step takes, counted from the first of the run."""
+
+    def after(self, steps: int) -> Batch:
+        """The batch of a step."""
+
+    def compute_s(self, step: int) -> list[float]:
+        """For how long a step keeps each stage and channel busy."""
+
+    def ended(self) -> None:
+        """The run has ended now."""
 
 
 class Turn:
@@ -36,7 +61,7 @@ class Turn:
 
     __slots__ = ("growth", "host_s", "lines_at", "number", "stages", "until")
 
-    def __init__(self, engine: PipelineJump) -> None:
+    def __init__(self, engine: Sharer) -> None:
         self.host_s, self.growth, self.lines_at = engine.host_s, engine.growth, engine.lines_at
         self.number = engine.number(engine.issued)
         self.stages: list[tuple[list[float], float, float]] = []
@@ -56,15 +81,16 @@ class Pipeline:
     enters when step j leaves, of the same engine.
 
     Args:
-        executor: Knows the time and the probes.
-        stages: What steps cost.
+        env: Knows the time.
+        probes: Hear of passes.
+        stages: What serves steps, and what they cost.
     """
 
-    def __init__(self, executor: Executor, stages: Stages) -> None:
-        self.env, self.stages = executor.env, stages
-        self._probes = executor.probes
+    def __init__(self, env: Environment, probes: Probes, stages: Stages) -> None:
+        self.env, self.stages = env, stages
+        self._probes = probes
         self._priority = boundary(stages.passes[0].rank)
-        self._order: list[PipelineJump] = []
+        self._order: list[Sharer] = []
         self._ends_s: list[list[float]] = [[] for _ in stages.servers]  # by stage and channel, of each step
         self._stop = 0  # the step at whose end the loop has to be asked again, or an engine
         self._most = FEWEST
@@ -72,7 +98,7 @@ class Pipeline:
         self._due_s = -1.0
         self._firing = self._stopped = False
 
-    def enter(self, engine: PipelineJump) -> None:
+    def enter(self, engine: Sharer) -> None:
         """A run begins: its first step waits where one is that has entered before."""
         if not self._firing:
             self._settle(self._left())
@@ -93,7 +119,7 @@ class Pipeline:
             self._most = FEWEST
             self._foresee()
 
-    def cut(self, engine: PipelineJump) -> None:
+    def cut(self, engine: Sharer) -> None:
         """A run ends with the step that is under way."""
         step, turns = self._under_way(engine)
         if engine.issued + turns < engine.steps:
@@ -102,11 +128,11 @@ class Pipeline:
                 self._stop, self._most = step, FEWEST
                 self._arm()
 
-    def passed(self, engine: PipelineJump) -> int:
+    def passed(self, engine: Sharer) -> int:
         """How many steps of a run have ended before what happens now."""
         return engine.issued - 1 + self._under_way(engine)[1]
 
-    def stop(self, engine: PipelineJump) -> None:
+    def stop(self, engine: Sharer) -> None:
         """End everything now, with the stages that an engine's step under way has passed."""
         if not self._stopped:
             self._settle(self._left())
@@ -131,7 +157,7 @@ class Pipeline:
         left = bisect_right(ends_s, now_s) if self.env.priority >= self._priority else bisect_left(ends_s, now_s)
         return min(left, self._stop)
 
-    def _under_way(self, engine: PipelineJump) -> tuple[int, int]:
+    def _under_way(self, engine: Sharer) -> tuple[int, int]:
         """The step of an engine that is under way now, and how often the engine had its turn before."""
         place, engines = self._order.index(engine), len(self._order)
         turns = max(0, -((place - self._left()) // engines))
@@ -203,142 +229,13 @@ class Pipeline:
         if self._order:
             self._foresee()
 
-    def _tell(self, engine: PipelineJump, step: int, issued_s: float, place: int) -> None:
+    def _tell(self, engine: Sharer, step: int, issued_s: float, place: int) -> None:
         """Tell of the passes of a step of an engine's run, which has this number among all."""
         ready_s, batch, host_s = issued_s + engine.host_s, engine.after(step), engine.host_s
         for stage, op in enumerate(self.stages.passes):
             server, ends_s = self.stages.servers[2 * stage], self._ends_s[2 * stage]
             start_s = max(ready_s, ends_s[place - 1] if place else server.free_at_s)
             for hook in self._probes.operation:
-                hook(Forward(op.team, op.plan, batch, host_s, NAME), start_s, ends_s[place])
+                hook(Forward(op.team, op.plan, batch, host_s, op.name), start_s, ends_s[place])
             if stage + 1 < len(self.stages.passes):
                 ready_s, host_s = self._ends_s[2 * stage + 1][place], 0.0
-
-
-class PipelineJump:
-    """The steps of one of the engines that share a pipeline.
-
-    Args:
-        pipeline: What all of them have under way.
-        done: Called at the end of a run of steps, with their number.
-        longest: Longest run: 1 to step through all of them, with the same times.
-        log: Tells the probes.
-    """
-
-    def __init__(self, pipeline: Pipeline, done: Callable[[int], None], longest: int, log: StepLog | None) -> None:
-        self._pipeline, self._stages, self._done, self._longest = pipeline, pipeline.stages, done, longest
-        self._log = log
-        self._batch = self._more = NOTHING
-        self._first = 0
-        self._exchange_s: Sequence[float] = ()  # of each stage and channel
-        self._known = -1  # the step that the lines are of which are kept
-        self._lines: tuple[StageLine, ...] = ()
-        self._started_s = self.host_s = 0.0
-        self.growth = 1
-        """By how much the number grows from step to step that decides how long they take."""
-        self.lines_at: Callable[[int], Lines] = self._exactly
-        """How long they take, by this number."""
-        self.steps = 0
-        """Of the run."""
-        self.issued = 0
-        """Those of them that have begun, as far as the pipeline has noted it."""
-        self.ends_s: list[float] = []
-        """When those have ended of which it has noted it."""
-
-    def decode(self, sequences: int, context_tokens: float, steps: int, host_s: float) -> None:
-        """Start a run of at most so many steps without prompts."""
-        found = self._stages.decoding(sequences)
-        self._batch = Batch(sequences, sequences, 0.0, 0, context_tokens, sequences)
-        self._more = Batch(decode_context_tokens=sequences)
-        self._first, self.growth = int(context_tokens), sequences
-        self.lines_at, self._exchange_s = found.at, found.exchange_s
-        self._begin(steps, host_s)
-
-    def run(self, batch: Batch, steps: int, host_s: float, more: Batch = NOTHING) -> None:
-        """Start a run of at most so many steps."""
-        self._batch, self._more = batch, more
-        self._first, self.growth = 0, 1
-        self.lines_at, self._known = self._exactly, -1
-        self.lines_at(0)
-        self._begin(steps, host_s)
-
-    def _begin(self, steps: int, host_s: float) -> None:
-        self.steps, self.host_s = min(steps, self._longest), host_s
-        self._started_s = self._pipeline.env._now
-        self.issued, self.ends_s = 1, []
-        self._pipeline.enter(self)
-
-    def cut(self) -> None:
-        """End the run at the first boundary that is not before now."""
-        self._pipeline.cut(self)
-
-    def next_s(self) -> float | None:
-        """That depends on the engines that share the stages."""
-        return None
-
-    def passed(self) -> int:
-        """How many steps of the run have ended before what happens now."""
-        return self._pipeline.passed(self)
-
-    def stop(self) -> int:
-        """End now, with the steps that have ended; return how many of the run have."""
-        self._pipeline.stop(self)
-        self._book(under_way=1)
-        return len(self.ends_s)
-
-    def ended(self) -> None:
-        """The run has ended now."""
-        self._book()
-        self._done(self.steps)
-
-    def number(self, step: int) -> int:
-        """What decides how long a step takes, counted from the first of the run."""
-        return self._first + step * self.growth
-
-    def after(self, steps: int) -> Batch:
-        """The batch of a step."""
-        return self._batch.grown(steps, self._more)
-
-    def compute_s(self, step: int) -> list[float]:
-        """For how long a step keeps each stage and channel busy."""
-        return self._compute_s(step, 1)
-
-    def _exactly(self, step: int) -> Lines:
-        """How long one step takes, whatever it processes."""
-        if step != self._known:
-            batch = self.after(step)
-            seconds, hops_s = self._stages.seconds(batch), self._stages.hops(batch.tokens).seconds
-            self._exchange_s = woven([exchange_s for _, exchange_s in seconds], [0.0] * len(hops_s))
-            whole_s = woven([compute_s + exchange_s for compute_s, exchange_s in seconds], hops_s)
-            self._lines = tuple((each_s, 0.0) for each_s in whole_s)
-            self._known = step
-        return self._lines, step + 1
-
-    def _book(self, *, under_way: int = 0) -> None:
-        """Note the steps that have ended, and that others are under way, which send what they send all the same."""
-        steps = len(self.ends_s)
-        self._stages.count(self._batch, steps + under_way)
-        for server, compute_s in zip(self._stages.servers, self._total_s(steps), strict=True):
-            server.busy_s += compute_s
-        if self._log is not None:
-            batch = self._batch
-            self._log.add_each(batch.tokens, batch.decode_sequences, self._started_s, self.ends_s)
-
-    def _total_s(self, steps: int) -> list[float]:
-        """For how long the first steps keep each stage and channel busy: sums of arithmetic series."""
-        total_s, step = [0.0] * len(self._exchange_s), 0
-        while step < steps:
-            _, until = self.lines_at(self.number(step))
-            count = min(steps - step, ceil((until - self.number(step)) / self.growth)) if until < inf else steps - step
-            total_s = [ordered_sum(each) for each in zip(total_s, self._compute_s(step, count), strict=True)]
-            step += count
-        return total_s
-
-    def _compute_s(self, first: int, count: int) -> list[float]:
-        """For how long so many steps with the same lines keep each stage and channel busy."""
-        number = self.number(first)
-        numbers = count * number + self.growth * (count * (count - 1) // 2)
-        return [
-            count * (fixed_s - exchange_s) + slope_s * numbers
-            for (fixed_s, slope_s), exchange_s in zip(self.lines_at(number)[0], self._exchange_s, strict=True)
-        ]

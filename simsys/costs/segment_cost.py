@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from simsys.collectives.base import CollectiveKind
+from simsys.costs.launches import NO_LAUNCHES, Launches
+from simsys.costs.step_times import Line
 from simsys.errors import InternalError
-from simsys.executors.steps.launches import NO_LAUNCHES, Launches
-from simsys.executors.steps.step_times import Line
 from simsys.model.batch import Batch
 from simsys.model.operators import Operator, OperatorKind
 from simsys.model.work import ATTENTION, DECODE_ATTENTION, Precision, amounts

@@ -1,0 +1,245 @@
+"""Durations of forward passes, shared by all levels of detail: what high adds up by segment, medium sums at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from simsys.collectives.base import CollectiveKind
+from simsys.costs.launches import NO_LAUNCHES, Launches
+from simsys.costs.segment_cost import PromptBound, SegmentCost, SegmentTime
+from simsys.costs.step_times import Line, StepTimes
+from simsys.model.batch import Batch
+from simsys.model.work import Precision
+from simsys.parallel.passes import ForwardPass
+from simsys.parallel.segments import Segment
+from simsys.platform.device_spec import DeviceSpec
+
+CollectiveSeconds = Callable[[CollectiveKind, float], float]
+
+
+class StepLine(NamedTuple):
+    """What a step costs by its numbers of tokens and logits, and what its context adds: a line, bound by bound.
+
+    Args:
+        compute_s: Kernels that do not depend on the context, and the host overhead of the layers.
+        exchange_s: Collectives.
+        prompt: The bounds of each kernel that reads the context of prompts.
+        decode: The bounds of each kernel that reads the context of decoding sequences, by bytes and by FLOP: a
+            constant, and what each cached token adds.
+        steepest_from: The decode context from which the steepest bound of each kernel of `decode` is the largest.
+        steepest_s: The sum of these bounds without context.
+        per_token_s: What each cached token adds to that sum.
+    """
+
+    compute_s: float
+    exchange_s: float
+    prompt: list[list[PromptBound]]
+    decode: list[list[Line]]
+    steepest_from: float
+    steepest_s: float
+    per_token_s: float
+
+    def seconds(self, batch: Batch, head_s: float = 0.0) -> float:
+        """Seconds of computation of one step.
+
+        Args:
+            batch: What it processes, with the tokens and logits that the line is for.
+            head_s: The head's computation, if `compute_s` is without it.
+        """
+        seconds, _, prompt_kernels, decode_kernels, steepest_from, steepest_s, per_token_s = self
+        _, _, pairs, prompt_context, context, decoding, _, _, verified, _ = batch
+        seconds += head_s
+        if decoding:
+            if context >= steepest_from and not verified:
+                seconds += steepest_s + per_token_s * context
+            else:
+                # Bytes are read for the context; FLOP are also computed for pairs with the tokens of drafts.
+                computed = context + verified
+                for (fixed_s, token_s), (flop_fixed_s, flop_token_s) in decode_kernels:
+                    by_bytes_s, by_flop_s = fixed_s + token_s * context, flop_fixed_s + flop_token_s * computed
+                    seconds += by_bytes_s if by_bytes_s > by_flop_s else by_flop_s
+        for (fixed_s, pair_s, token_s), (flop_fixed_s, flop_pair_s, flop_token_s) in prompt_kernels:
+            by_bytes_s = fixed_s + pair_s * pairs + token_s * prompt_context
+            by_flop_s = flop_fixed_s + flop_pair_s * pairs + flop_token_s * prompt_context
+            seconds += by_bytes_s if by_bytes_s > by_flop_s else by_flop_s
+        return seconds
+
+    def times(self, batch: Batch, more: Batch, host_s: float) -> StepTimes:
+        """Durations of consecutive steps, whose sum is a closed form.
+
+        Args:
+            batch: What the first step processes, with the tokens and logits that the line is for.
+            more: Context and pairs that each step adds to the next one's.
+            host_s: Host time before each step.
+        """
+        _, _, pairs, prompt_context, context, decoding, _, _, verified, _ = batch
+        idle_s = self.exchange_s + host_s
+        times = StepTimes(self.compute_s + idle_s, 0.0, idle_s)
+        if decoding and context >= self.steepest_from and not verified:
+            times.first_s += self.steepest_s + self.per_token_s * context
+            times.growth_s = self.per_token_s * more.decode_context_tokens
+        elif decoding:
+            computed, more_computed = context + verified, more.decode_context_tokens + more.verified_pairs
+            for (byte_fixed_s, byte_s), (flop_fixed_s, flop_s) in self.decode:
+                by_bytes = byte_fixed_s + byte_s * context, byte_s * more.decode_context_tokens
+                times.add([by_bytes, (flop_fixed_s + flop_s * computed, flop_s * more_computed)])
+        for bounds in self.prompt:
+            times.add(
+                [
+                    (
+                        fixed_s + pair_s * pairs + token_s * prompt_context,
+                        pair_s * more.attention_pairs + token_s * more.prompt_context_tokens,
+                    )
+                    for fixed_s, pair_s, token_s in bounds
+                ]
+            )
+        return times
+
+
+class PassCost:
+    """What forward passes of one rank take.
+
+    Args:
+        plan: The rank's share of the model.
+        spec: Its device.
+        precision: Bytes per element and dtype of the kernels.
+        per_layer_s: Host overhead of each layer, in seconds.
+        launches: How passes reach the GPU.
+
+    In all methods, ``collective_s`` is the duration of a collective of the team in seconds, by kind and bytes; it must
+    be the same at every call.
+    """
+
+    def __init__(
+        self,
+        plan: ForwardPass,
+        spec: DeviceSpec,
+        precision: Precision,
+        per_layer_s: float,
+        launches: Launches = NO_LAUNCHES,
+    ) -> None:
+        def costs(segments: Iterable[Segment]) -> list[SegmentCost]:
+            return [SegmentCost(segment, spec, precision, per_layer_s, launches) for segment in segments]
+
+        self._stretches = [(each.name, each.repeat, costs(each.segments)) for each in plan.stretches]
+        self._attending = [
+            (n, segment) for _, n, segments in self._stretches for segment in segments if segment.attends
+        ]
+        self._heads = [(n, segment) for _, n, segments in self._stretches for segment in segments if segment.per_logit]
+        self._lines: dict[tuple[float, float, bool, bool], StepLine] = {}
+        self._of_tokens: tuple[dict[float, StepLine], ...] = ({}, {}, {}, {})  # with prompts or not, alone or not
+        self._of_logits: dict[float, tuple[float, float]] = {}
+
+    def by_segment(self, batch: Batch) -> list[tuple[int, list[SegmentTime]]]:
+        """The definition of a pass's duration: for every repeated part, how often, and the times of its segments."""
+        return [
+            (repeat, [self._time(name, segment, batch) for segment in segments])
+            for name, repeat, segments in self._stretches
+        ]
+
+    def exchanges(self, batch: Batch) -> Iterator[tuple[CollectiveKind, float, int]]:
+        """The collectives of one pass: kind, bytes, and how many."""
+        for _, repeat, segments in self._stretches:
+            for segment in segments:
+                if segment.exchange is not None:
+                    yield segment.exchange.kind, segment.exchange_bytes(batch), repeat
+
+    def seconds(self, batch: Batch, collective_s: CollectiveSeconds) -> tuple[float, float]:
+        """Seconds of computation and of communication of one pass in serving: the sum of `by_segment` at once."""
+        # Few passes have the same tokens and logits, so nothing is kept of both together.
+        tokens, logits, pairs, _, _, decoding, _, _, _, _ = batch
+        kept = self._of_tokens[2 * (pairs > 0.0) + (decoding == 1)]
+        of_tokens = (
+            kept[tokens] if tokens in kept else self._token_costs(tokens, pairs > 0.0, decoding == 1, collective_s)
+        )
+        head_s, head_exchange_s = (
+            self._of_logits[logits] if logits in self._of_logits else self._logit_costs(logits, collective_s)
+        )
+        return of_tokens.seconds(batch, head_s), of_tokens.exchange_s + head_exchange_s
+
+    def times(self, batch: Batch, more: Batch, host_s: float, collective_s: CollectiveSeconds) -> StepTimes:
+        """Durations of consecutive passes, of which each finds the context that those before have added.
+
+        Args:
+            batch: What the first pass processes.
+            more: Context and pairs that each pass adds to the next one's.
+            host_s: Host time before each pass, in seconds.
+            collective_s: Duration of a collective of the team.
+        """
+        line = self.costs(
+            batch.tokens, batch.logits, batch.attention_pairs > 0.0, collective_s, alone=batch.decode_sequences == 1
+        )
+        return line.times(batch, more, host_s)
+
+    def costs(
+        self, tokens: float, logits: float, prompts: bool, collective_s: CollectiveSeconds, *, alone: bool
+    ) -> StepLine:
+        """What passes cost, for any context; computed only once.
+
+        What depends on the tokens and what on the logits have fewer values than both together.
+
+        Args:
+            tokens: Tokens of the pass.
+            logits: Tokens that go through the head.
+            prompts: Whether there are prompts among them.
+            collective_s: Duration of a collective of the team.
+            alone: Whether a single sequence decodes, whose attention does not wait for longer ones.
+        """
+        key = tokens, logits, prompts, alone
+        found = self._lines.get(key)
+        if found is None:
+            of_tokens = self._of_tokens[2 * prompts + alone].get(tokens) or self._token_costs(
+                tokens, prompts, alone, collective_s
+            )
+            head = self._of_logits.get(logits) or self._logit_costs(logits, collective_s)
+            found = self._lines[key] = StepLine(
+                of_tokens.compute_s + head[0], of_tokens.exchange_s + head[1], *of_tokens[2:]
+            )
+        return found
+
+    def _token_costs(self, tokens: float, prompts: bool, alone: bool, collective_s: CollectiveSeconds) -> StepLine:
+        """What passes with so many tokens cost without the head, from now on kept."""
+        sequences = 1 if alone else 2
+        batch = Batch(tokens=tokens, attention_pairs=1.0 if prompts else 0.0)
+        compute_s, exchange_s = self._token_seconds(batch, collective_s)
+        prompt = [kernel for n, segment in self._attending if prompts for kernel in segment.prompt_bounds(tokens, n)]
+        decode = [kernel for n, segment in self._attending for kernel in segment.decode_bounds(tokens, n, sequences)]
+        steepest_from = steepest_s = per_token_s = 0.0
+        for (one_s, by_one_s), (other_s, by_other_s) in decode:
+            if (by_other_s, other_s) > (by_one_s, one_s):
+                one_s, by_one_s, other_s, by_other_s = other_s, by_other_s, one_s, by_one_s
+            steepest_s += one_s
+            per_token_s += by_one_s
+            if by_one_s > by_other_s and other_s - one_s > steepest_from * (by_one_s - by_other_s):
+                steepest_from = (other_s - one_s) / (by_one_s - by_other_s)
+        found = self._of_tokens[2 * prompts + alone][tokens] = StepLine(
+            compute_s, exchange_s, prompt, decode, steepest_from, steepest_s, per_token_s
+        )
+        return found
+
+    def _logit_costs(self, logits: float, collective_s: CollectiveSeconds) -> tuple[float, float]:
+        """What the head adds, from now on kept."""
+        batch, empty = Batch(logits=logits), Batch()
+        compute_s = exchange_s = 0.0
+        for repeat, segment in self._heads:
+            compute_s += repeat * (segment.token_seconds(batch) - segment.token_seconds(empty))
+            if segment.exchange is not None and segment.exchange.per_logit:
+                exchange_s += repeat * collective_s(segment.exchange.kind, segment.exchange_bytes(batch))
+        found = self._of_logits[logits] = compute_s, exchange_s
+        return found
+
+    def _token_seconds(self, batch: Batch, collective_s: CollectiveSeconds) -> tuple[float, float]:
+        """What depends on the token counts alone: seconds of computation and of communication."""
+        compute_s = exchange_s = 0.0
+        for _, repeat, segments in self._stretches:
+            for segment in segments:
+                compute_s += repeat * segment.token_seconds(batch)
+                if segment.exchange is not None:
+                    exchange_s += repeat * collective_s(segment.exchange.kind, segment.exchange_bytes(batch))
+        return compute_s, exchange_s
+
+    @staticmethod
+    def _time(name: str, segment: SegmentCost, batch: Batch) -> SegmentTime:
+        kind = segment.exchange.kind if segment.exchange is not None else None
+        return SegmentTime(name, segment.compute_seconds(batch), kind, segment.exchange_bytes(batch))

@@ -1,0 +1,84 @@
+"""What steps cost in the stages of a pipeline and in the channels between them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from itertools import chain
+from math import inf
+from typing import NamedTuple, TypeVar
+
+from simsys.costs.pass_cost import CollectiveSeconds, PassCost
+from simsys.model.batch import Batch
+
+StageLine = tuple[float, float]
+"""What a step takes in a stage or in the channel behind it: a constant, and by a number that grows evenly."""
+Lines = tuple[tuple[StageLine, ...], float]
+"""The line of each stage and channel, and from which number on they are others."""
+
+T = TypeVar("T")
+
+
+def woven(stages: Sequence[T], channels: Sequence[T]) -> list[T]:
+    """Stages with the channels between them, in the order in which a step comes to them."""
+    return [*chain.from_iterable(zip(stages, channels, strict=False)), stages[-1]]
+
+
+class DecodeLines(NamedTuple):
+    """Durations of steps without prompts by the context of their sequences, in pieces that are linear in all stages.
+
+    Args:
+        begins: The least context of each piece; 0 for the first one.
+        lines: By piece, the line of each stage and channel.
+        exchange_s: What of a step does not keep a stage or channel busy: communication within stages.
+    """
+
+    begins: list[int]
+    lines: list[tuple[StageLine, ...]]
+    exchange_s: list[float]
+
+    def at(self, context: int) -> Lines:
+        """The piece of a context."""
+        place = bisect_right(self.begins, context)
+        return self.lines[place - 1], self.begins[place] if place < len(self.begins) else inf
+
+
+class StageCosts:
+    """The costs of all stages, on hardware that stays as it is.
+
+    Args:
+        stages: For each stage, what its passes cost and how long its collectives take.
+        hops: How long the hidden states of so many tokens take after each stage but the last, in seconds.
+    """
+
+    def __init__(
+        self, stages: Sequence[tuple[PassCost, CollectiveSeconds]], hops: Callable[[float], Sequence[float]]
+    ) -> None:
+        self._stages, self._hops = stages, hops
+        self._decoding: dict[int, DecodeLines] = {}
+
+    def decoding(self, sequences: int) -> DecodeLines:
+        """Durations of steps in which so many sequences decode, and nothing else."""
+        found = self._decoding.get(sequences)
+        if found is None:
+            found = self._decoding[sequences] = self._decode_lines(sequences)
+        return found
+
+    def _decode_lines(self, sequences: int) -> DecodeLines:
+        """The pieces of all stages, divided where any of them is: step i of these runs has a context of i tokens."""
+        batch, more = Batch(sequences, sequences, decode_sequences=sequences), Batch(decode_context_tokens=1)
+        times = [cost.times(batch, more, 0.0, collective_s) for cost, collective_s in self._stages]
+        begins = sorted({0, *(kink for each in times for kink, _, _ in each.kinks)})
+        hops_s = self._hops(sequences)
+        lines = [
+            tuple(woven([each.line(begin) for each in times], [(hop_s, 0.0) for hop_s in hops_s])) for begin in begins
+        ]
+        return DecodeLines(begins, lines, woven([each.idle_s for each in times], [0.0] * len(hops_s)))
+
+    def step(self, batch: Batch) -> tuple[tuple[StageLine, ...], list[float]]:
+        """Durations of one step, as lines that do not grow, and what of them is communication within stages."""
+        seconds = [cost.seconds(batch, collective_s) for cost, collective_s in self._stages]
+        hops_s = self._hops(batch.tokens)
+        exchange_s = woven([exchange_s for _, exchange_s in seconds], [0.0] * len(hops_s))
+        whole_s = woven([compute_s + exchange_s for compute_s, exchange_s in seconds], hops_s)
+        return tuple((each_s, 0.0) for each_s in whole_s), exchange_s
