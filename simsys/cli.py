@@ -1,4 +1,4 @@
-"""The command line: `simsys`, which gathers the commands of `simsys.commands`."""
+"""The command line `simsys`, with the commands of `simsys.commands`."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ calibrate, list, show. 'simsys COMMAND --help' says more."""
 
 
 def main() -> None:
-    """Run the command line of this process; interrupts have been seen to by `simsys.__main__`."""
+    """Run the command line of this process; `simsys.__main__` has installed the handling of interrupts."""
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # what the terminal cannot show is not worth failing for
+        if hasattr(stream, "reconfigure"):  # unprintable characters must not fail a run
             stream.reconfigure(errors="backslashreplace")
     cli.main(prog_name="simsys")
 

@@ -71,4 +71,4 @@ def test_engines_that_overlap_say_how_large_the_share_is(engine: str, shares: bo
     }
     job = build_job(SimulationConfig.model_validate(config))
     assert (0.0 < job.execution_model().communication_share <= 0.5) == shares
-    assert any("of a GPU from computations beside them" in text for text in job.assumptions()) == shares
+    assert any("overlapped collectives slow concurrent computation by" in text for text in job.assumptions()) == shares

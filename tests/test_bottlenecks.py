@@ -126,7 +126,7 @@ def test_any_figures_give_shares_and_text(**figures: Any) -> None:
 def test_communication_is_said_with_its_share_and_what_hiding_it_would_gain() -> None:
     found = the("network", training(compute_s=0.096, exposed_s=0.0667))
     assert found.severity == pytest.approx(0.0667 / 0.1627)
-    assert "communication is 41 % of an iteration; if it were hidden an iteration would take 96 ms: 1.7x" in texts(
+    assert "communication is 41 % of an iteration; if fully overlapped, an iteration would be 96 ms: 1.7x" in texts(
         found
     )
 
@@ -147,7 +147,7 @@ def test_memory_remedies_say_what_they_free() -> None:
     text = texts(found)
     assert "activations and logits take 7.45 GiB" in text
     assert "to 75 %" in text, "half of 8 GB less"
-    assert "free 26.1 GiB and take the peak to 45 %" in text, "7/8 of 32 GB"
+    assert "free 26.1 GiB and lower the peak to 45 %" in text, "7/8 of 32 GB"
 
 
 def test_one_gpu_has_nobody_to_shard_with() -> None:
@@ -156,8 +156,8 @@ def test_one_gpu_has_nobody_to_shard_with() -> None:
 
 def test_faster_gpus_gain_less_than_their_speed_when_communication_stays() -> None:
     found = the("compute", training(compute_s=0.1, exposed_s=0.02))
-    assert "GPUs twice as fast would at best take it to 70 ms: 1.7x" in texts(found)
-    assert "attain 48 % of their dense peak" in texts(found), "an MFU of 40 % in 83 % of the time"
+    assert "GPUs twice as fast would give at best 70 ms per iteration (1.7x)" in texts(found)
+    assert "reach 48 % of their dense peak" in texts(found), "an MFU of 40 % in 83 % of the time"
 
 
 # --- promises, kept by the simulator ------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def test_faster_links_gain_no_more_than_was_promised() -> None:
 
 def test_half_the_batch_frees_what_was_promised() -> None:
     base = simulated(batch_size_per_gpu=40)
-    promised = int(re.findall(r"accumulation would take the peak to (\d+) %", texts(the("memory", base)))[0])
+    promised = int(re.findall(r"accumulation would lower the peak to (\d+) %", texts(the("memory", base)))[0])
     metrics = simulated(batch_size_per_gpu=20, gradient_accumulation_steps=2).metrics
     assert 100 * metrics["peak_memory_bytes"] / metrics["memory_capacity_bytes"] == pytest.approx(promised, abs=1.0)
 
@@ -224,7 +224,7 @@ def test_a_backlog_is_said_with_both_rates_and_the_capacity_that_is_missing() ->
     found = the("queueing", serving(EVENLY, growing(8.0)))
     assert found.severity == pytest.approx(0.2, abs=0.01)
     assert "arrive at 10 req/s but are scheduled at 8 req/s" in found.evidence
-    assert "1.3x the capacity would keep up: 2 replicas" in texts(found)
+    assert "1.3x the capacity is needed: 2 replicas" in texts(found)
 
 
 def test_a_queue_that_drains_is_no_backlog() -> None:

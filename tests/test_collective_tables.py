@@ -62,7 +62,7 @@ def test_the_figures_fit_each_other(file: Path) -> None:
 def test_a_single_gpu_has_nothing_to_communicate(file: Path) -> None:
     (table,) = collective_tables(file, [], ["single"], op="all_reduce", sizes="1KiB")
     assert table.rows == []
-    assert table.text() == "single: one GPU, so nothing to communicate"
+    assert table.text() == "single: one GPU, no communication"
 
 
 @pytest.mark.parametrize("kind", CollectiveKind)
@@ -84,8 +84,8 @@ def test_the_scenarios_pattern_and_tuning_hold(file: Path) -> None:
     ("arguments", "message"),
     [
         (["--op", "all_redce"], "unknown collective 'all_redce', did you mean 'all_reduce'?"),
-        (["--sizes", "4KiB..8"], "'4KiB..8' is no range of sizes such as 1KiB..1GiB: 8 has no unit"),
-        (["--sizes", "4KiB..1KiB"], "to one that is no smaller"),
+        (["--sizes", "4KiB..8"], "'4KiB..8' is not a range of sizes such as 1KiB..1GiB: 8 has no unit"),
+        (["--sizes", "4KiB..1KiB"], "is positive and ascending"),
         (["--gpus", "17"], "--gpus is from 2 to the 16 GPUs of two, not 17"),
         (["--gpus", "1"], "--gpus is from 2 to the 16 GPUs of two, not 1"),
         (["--set", "training.communication_pattern=rings"], "did you mean 'ring'"),

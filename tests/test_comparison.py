@@ -71,7 +71,7 @@ def test_what_was_compared_in_part_is_told(data: dict[str, Any]) -> None:
     row = data["scenarios"][0]
     whole = {"amount": 4321, **row["levels"]["medium"]}
     text = comparison_text({**data, "scenarios": [{**row, "whole": whole}]})
-    assert "high does the first 5 of 4,321 requests" in " ".join(text.split())
+    assert "high simulates the first 5 of 4,321 requests" in " ".join(text.split())
     assert "4,321 requests" in text
 
 

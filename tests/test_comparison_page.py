@@ -53,7 +53,7 @@ def test_others_stand_beside_the_scenarios_that_do_the_same_work(data: dict[str,
 
 def test_without_what_is_beside_it_nothing_is_said_of_others() -> None:
     page = page_text(study([serving()], SETTINGS), "", "")
-    assert "Beside others" not in page
+    assert "Other simulators" not in page
     assert "plain SimPy" not in page
 
 

@@ -69,4 +69,4 @@ def test_a_run_pays_for_the_gpus_that_it_uses(tensor: int, data: int) -> None:
     per_token = metrics["usd_per_hour"] / 3600 * metrics["duration"] / (8 * 72)
     assert metrics["usd_per_million_tokens"] == pytest.approx(1e6 * per_token)
     assert any(text.startswith("price: 6.88 $/h per GPU, AWS") for text in result.assumptions)
-    assert any(text.startswith("energy: GPUs alone, 15% of 700 W when idle") for text in result.assumptions)
+    assert any(text.startswith("energy: GPUs only, 15% of 700 W when idle") for text in result.assumptions)

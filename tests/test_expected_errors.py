@@ -241,10 +241,8 @@ SHIPPED = data_folders("hardware_profiles")[-1] / "fits"
 
 def test_the_shipped_file_says_of_which_rows_it_is() -> None:
     text = (SHIPPED / "expected_errors_by_regime.yaml").read_text(encoding="utf-8")
-    assert text.startswith(
-        "# Errors on the rows that the fit of the profiles did not look at,\n# by `simsys validate "
-    )
-    assert "on sources that a fit has not seen, errors are larger" in text
+    assert text.startswith("# Errors on rows held out of the fit of the profiles,\n# by `simsys validate ")
+    assert "errors on unseen sources are larger" in text
 
 
 def test_shipped_errors_are_of_regimes_and_engines_that_there_are() -> None:
@@ -268,7 +266,7 @@ def test_a_command_writes_them(tmp_path: Path) -> None:
     assert json.loads(result.stdout)["files"] == [str(out)]
     found = read_document(out).data
     assert found["serving"]["engines"].keys() >= {"vllm", "tensorrt-llm-cpp"}
-    assert out.read_text().startswith("# Errors on the rows that the fit of the profiles did not look at,\n")
+    assert out.read_text().startswith("# Errors on rows held out of the fit of the profiles,\n")
     every = CliRunner().invoke(cli, ["validate", str(table), "--expected-errors", str(out)])
     assert every.exit_code == 0
     assert out.read_text().startswith("# Errors on all rows, whether the profiles were fitted to them or not,\n")

@@ -49,7 +49,7 @@ def lod(folder: Path, text: str, *options: str) -> Result:
 def test_both_levels_are_printed_and_written(here: Path) -> None:
     result = lod(here, CHAT)
     assert result.exit_code == 0, result.output
-    assert "times faster by clock" in result.stdout
+    assert "medium vs high" in result.stdout
     assert "conclusion" in result.stdout
     data = json.loads((here / "results" / "level_of_detail.json").read_text(encoding="utf-8"))
     assert data["scenarios"][0]["name"] == "chat"

@@ -237,5 +237,5 @@ def test_a_result_says_whether_the_workload_gives_prefixes(workload: dict[str, A
     )
     result = simulate(config)
     assert result.metrics["prefixes_known"] == known
-    assert ("the workload gives no prefixes" in " ".join(summary_text(result).split())) == (not known)
+    assert ("the workload has no shared prefixes" in " ".join(summary_text(result).split())) == (not known)
     assert json.loads(json.dumps(result.as_dict(), allow_nan=False))["metrics"]["prefixes_known"] == known

@@ -165,7 +165,7 @@ def test_blocks_can_be_written() -> None:
     made = job(num_gpu_blocks_override=123)
     assert made.num_blocks == 123
     assert made.memory_bytes["kv_cache"] == 123 * made.block_bytes(0)
-    assert "KV cache: 123 blocks of 16 tokens per replica, as num_gpu_blocks_override says" in "\n".join(
+    assert "KV cache: 123 blocks of 16 tokens per replica, set by num_gpu_blocks_override" in "\n".join(
         made.assumptions()
     )
 

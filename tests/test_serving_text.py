@@ -38,17 +38,17 @@ DRAFT = {"draft_tokens": 3, "acceptance_rate": 0.5}
     ("given", "said"),
     [
         ({}, "engine profile vllm: "),
-        ({}, "CUDA graphs for steps of up to 512 tokens; else the host launches kernels, "),
+        ({}, "CUDA graphs for steps of up to 512 tokens; other steps are launched eagerly, "),
         ({}, "weights in bf16, computed in bf16; KV cache 2 bytes per element"),
-        ({}, "from 92% of 79.11 GiB that programs see"),
-        (SPLIT, "prompts on 2, tokens on 1 replicas, of 2 and 4 GPUs a stage; a cache is sent whole once there"),
+        ({}, "from 92% of 79.11 GiB of usable device memory"),
+        (SPLIT, "prefill on 2, decode on 1 replicas, with 2 and 4 GPUs per stage; a KV cache is sent whole once the"),
         (SPLIT, "tokens per replica for prompts, from 92%"),
         (SPLIT, "tokens per replica for tokens, from 92%"),
-        ({"prefix_caching": True}, "prefix caching: the workload does not say which prompts share"),
-        ({"preemption": "swap"}, "preemption by swap: 4 GiB of host memory per GPU, over PCIe, and steps wait"),
-        ({}, "decode attention over unequal sequences: 1 times that over equal ones"),
-        ({"cuda_graphs": False}, "no CUDA graphs: the host launches kernels, "),
-        ({"engine": "gpt-fast"}, "CUDA graphs for steps without prompts; else the host launches kernels, "),
+        ({"prefix_caching": True}, "prefix caching: the workload defines no shared prefixes"),
+        ({"preemption": "swap"}, "preemption by swap: 4 GiB of host memory per GPU over PCIe; steps wait for copies"),
+        ({}, "decode attention over sequences of unequal length: 1 x the time of equal lengths"),
+        ({"cuda_graphs": False}, "no CUDA graphs: kernels are launched eagerly, "),
+        ({"engine": "gpt-fast"}, "CUDA graphs for steps without prompts; other steps are launched eagerly, "),
         ({"api_overhead": "7 ms"}, "API: 7 ms before a request reaches the scheduler, part of TTFT"),
         (
             {"precision": "int4"},
@@ -61,26 +61,38 @@ DRAFT = {"draft_tokens": 3, "acceptance_rate": 0.5}
         ),
         (
             {"parallelism": {"pp_stages": 4}},
-            "pipeline: 4 stages, as many batches in flight; hidden states are sent",
+            "pipeline: 4 stages, 4 batches in flight; hidden states are sent",
         ),
-        ({"parallelism": {"tp_degree": 2, "pp_stages": 4}}, "hidden states are sent a part from each rank, gathered"),
+        (
+            {"parallelism": {"tp_degree": 2, "pp_stages": 4}},
+            "hidden states are sent in parts, one per rank, and gathered",
+        ),
         ({"model": "Mixtral-8x7B", "parallelism": {"tp_degree": 8}}, "tokens are routed independently and evenly"),
         (
             {"model": "Mixtral-8x7B", "parallelism": EP},
-            "experts: whole ones on 8 ranks, results added up by all-reduce; busiest rank 1.5 x the mean",
+            "experts: divided among 8 ranks, results summed by all-reduce; busiest rank 1.5 x the mean",
         ),
         ({"model": "Mixtral-8x7B", "parallelism": {**EP, "sequence_parallel": True}}, "tokens sent by all-to-all"),
-        ({"speculative": DRAFT}, "3 tokens drafted in 0 us each, accepted at 0.5: 1.875 tokens per step on average"),
-        ({"speculative": {**DRAFT, "draft_model": "GPT2-Small"}}, "3 tokens drafted by GPT2-Small, accepted at 0.5"),
+        (
+            {"speculative": DRAFT},
+            "3 tokens drafted at 0 us each, acceptance rate 0.5: 1.875 tokens per step on average",
+        ),
+        (
+            {"speculative": {**DRAFT, "draft_model": "GPT2-Small"}},
+            "3 tokens drafted by GPT2-Small, acceptance rate 0.5",
+        ),
         ({"speculative": {**DRAFT, "draft_layers": 1}}, "3 tokens drafted by 1 of "),
-        ({"scheduler_recv_interval": 30}, "new requests are seen 30 decode steps after the last look, after prompts"),
+        ({"scheduler_recv_interval": 30}, "new requests are received every 30 decode steps, after prefills"),
         ({"cuda_graphs": "decode_only"}, "CUDA graphs for steps without prompts of up to 512"),
         (
             {"engine": "pytorch-eager", "parallelism": {"tp_degree": 4}},
-            "prompts of more than 2048 tokens together: ",
+            "steps with more than 2048 prompt tokens: ",
         ),
         ({"engine": "sglang", "max_cudagraph_capture_size": 48}, "CUDA graphs for steps without prompts of up to 48"),
-        ({"batch_wait_timeout_iters": 20}, "prompts wait 20 decode steps for others while sequences decode"),
+        (
+            {"batch_wait_timeout_iters": 20},
+            "prompts wait up to 20 decode steps for a larger batch while sequences decode",
+        ),
         ({"lora": {"adapters": 8, "rank": 16}}, "adapters: 8 of rank 16, equally popular, all on the GPU"),
     ],
 )
@@ -95,8 +107,8 @@ def test_times_of_the_host_are_those_of_its_processors(engine: str) -> None:
     assert host is not None
     assert host.core_speed is not None
     said = assumptions(engine=engine)
-    assert f"kernels, {profile.launch_per_layer / host.core_speed * 1e6:.4g} us a dense layer" in said
-    prompts = f"prompts take {(profile.per_prompt_layer or 0.0) * 1e6:.4g} us a dense layer"
+    assert f"eagerly, {profile.launch_per_layer / host.core_speed * 1e6:.4g} us of launch time per dense layer" in said
+    prompts = f"passes with prompts: {(profile.per_prompt_layer or 0.0) * 1e6:.4g} us more per dense layer"
     assert (prompts in said) == (profile.per_prompt_layer is not None)
 
 

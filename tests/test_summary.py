@@ -172,7 +172,7 @@ def test_jobs_that_serve_less_than_is_asked_are_in_the_headline() -> None:
 def test_the_speed_of_the_simulator_is_that_of_time_not_of_events() -> None:
     """Medium has few events, which is why it is fast."""
     run = replace(result("serving"), simulated_s=600.0, wall_s=0.15, events=5)
-    assert "10 min simulated in 150 ms, 4,000 times as fast as the real run; 5 events; what repeats" in " ".join(
+    assert "10 min simulated in 150 ms, 4,000 times faster than the real run; 5 events; repeated" in " ".join(
         summary_text(run).split()
     )
     assert "events/s" not in summary_text(run)
@@ -225,25 +225,24 @@ FIGURES: dict[str, tuple[dict[str, Any], str]] = {
             **{"saturation": "stable", "mean_waiting": 0.5, "mean_running": 12.0, "steady": 1},
             **{"offered_requests_per_s": 20.0, "served_requests_per_s": 15.0},
         },
-        "load stable, 15.0 of 20.0 req/s served: requests wait less than they are served; on average 0.500 wait and "
-        "12.0 run",
+        "load stable, 15.0 of 20.0 req/s served: mean queueing < service time; 0.500 requests "
+        "queued, 12.0 running on average",
     ),
     "an overload": (
         {"saturation": "overloaded", "offered_requests_per_s": None},
-        "load overloaded: the queue grows as long as requests come",
+        "load overloaded: the queue grows while requests arrive",
     ),
     "a backlog": (
         {"saturation": "backlogged", "steady": 0},
-        "load backlogged: requests wait longer than they are served",
+        "load backlogged: mean queueing > service time",
     ),
     "a prefix cache": (
         {"prefixes_known": 1, "prefix_cache_queries": 2000, "prefix_cache_hits": 500},
-        "prefix cache 25.0 % of 2,000 prompt tokens found",
+        "prefix cache 25.0 % of 2,000 prompt tokens hit",
     ),
     "a prefix cache that no request can share": (
         {"prefixes_known": 0, "prefix_cache_queries": 2000, "prefix_cache_hits": 0},
-        "prefix cache on, but the workload gives no prefixes (prefixes, sessions, hash_ids in a trace), so it finds "
-        "nothing",
+        "prefix cache on, but unused: the workload has no shared prefixes (prefixes, sessions, hash_ids)",
     ),
     "targets": (
         {
@@ -290,7 +289,7 @@ def test_what_is_not_known_is_not_said(missing: str) -> None:
         summary_text(replace(run, metrics={name: run.metrics[name] for name in run.metrics if name != each}))
         for each in ("", missing)
     )
-    word = {"usd_per_hour": "$ per", "max_kv_cache_usage": "KV cache used", "mean_waiting": "wait and"}[missing]
+    word = {"usd_per_hour": "$ per", "max_kv_cache_usage": "KV cache used", "mean_waiting": "requests queued"}[missing]
     assert word in " ".join(said.split())
     assert word not in " ".join(without.split())
 

@@ -53,7 +53,7 @@ def test_conditions_hold_for_the_jobs_of_a_shared_cluster() -> None:
         ("rejectd>0", ["serving"], "unknown metric in --fail-on 'rejectd', did you mean 'rejected'?"),
         ("mfu<0.3", ["serving"], "--fail-on mfu: a metric of training, but the file has serving only"),
         ("p99_ttft_ms>1", ["training"], "--fail-on p99_ttft_ms: a metric of serving, but the file has training only"),
-        ("saturation>0", ["serving"], "--fail-on saturation: it is a text, which compares with no number"),
+        ("saturation>0", ["serving"], "--fail-on saturation: it is a text, which has no numeric value"),
         ("rejected_by_reason>0", ["serving"], "--fail-on rejected_by_reason: it is a table"),
     ],
 )

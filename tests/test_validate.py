@@ -97,7 +97,7 @@ def test_rows_that_cannot_be_read_are_listed_and_the_others_predicted(tmp_path: 
     assert result.exit_code == 0
     assert "collectives: 1 measured values, 100.0 % predicted" in result.stdout
     problem = f"{path}:3:12: gpus: 'many' is not a whole number from 1"
-    assert result.stdout.endswith(f"left out, as it cannot be read\n  {problem}\n")
+    assert result.stdout.endswith(f"left out (unreadable)\n  {problem}\n")
     found = json.loads(called("validate", str(path), "--json").stdout)["validation"]
     assert found["left_out"] == [problem]
     strict = called("validate", str(path), "--strict")

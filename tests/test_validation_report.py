@@ -106,7 +106,7 @@ def test_warnings_come_first_and_what_is_left_out_last(found: Validation) -> Non
     problems = [Problem("'x' is no number", "n", "t.csv", line, 3) for line in range(2, 40)]
     text = replace(found, problems=problems, warnings=["the file is of another model"]).text()
     assert text.startswith("warning: the file is of another model\n\ntraining: ")
-    assert "\n\nleft out, as it cannot be read\n  t.csv:2:3: n: 'x' is no number\n" in text
+    assert "\n\nleft out (unreadable)\n  t.csv:2:3: n: 'x' is no number\n" in text
     assert text.endswith("  and 8 more; --strict lists all")
 
 

@@ -1,1 +1,1 @@
-"""What results mean: what holds a run up, and how it scales."""
+"""Analysis of results: bottlenecks, losses and scaling."""

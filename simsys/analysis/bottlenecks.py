@@ -1,7 +1,7 @@
-"""What holds a run up: rules over its figures.
+"""Bottlenecks of a run: rules over its metrics.
 
-Every rule compares one share with a threshold and, where it can, says what a remedy would gain. Such gains are
-bounds from the run's own figures, not further simulations; change the scenario and run it to be sure.
+Every rule compares one share with a threshold and, where possible, estimates the gain of a remedy. Gains are bounds
+from the metrics of this run; run the changed scenario to be sure.
 """
 
 from __future__ import annotations
@@ -20,29 +20,32 @@ from simsys.units import Dimension, pretty, pretty_memory
 Kind = Literal["compute", "memory", "network", "queueing"]
 
 COMPUTE_BUSY = 0.8
-"""Busy share of the GPUs above which computation decides; the first design document's threshold."""
+"""Busy share of the GPUs above which a run is compute-bound; the first design document's threshold."""
 MEMORY_WARNING, MEMORY_RISK = 0.7, 0.9
-"""Share of device memory above which there is little room, and above which an allocator's fragmentation may make
-a run fail; the first design document's thresholds."""
+"""Shares of device memory:
+
+above the first it is nearly full, above the second fragmentation may make a run fail; the first design document's
+thresholds.
+"""
 COMMUNICATION_HIGH, COMMUNICATION_BOUND = 0.3, 0.5
 """Share of an iteration that is exposed communication: above the first it is a bottleneck, above the second it
 outweighs computation; the first design document's thresholds."""
 PREEMPTED = 0.0
-"""Share of requests that lose their KV cache. Any counts, since all of a preempted sequence is computed again; vLLM's
-documentation ("Optimization and tuning", section "Preemption") advises what is recommended here."""
+"""Share of requests that lose their KV cache. Any counts, since a preempted sequence is recomputed completely; vLLM's
+documentation ("Optimization and tuning", section "Preemption") has the same advice."""
 WAITING = 0.5
 """Share of TTFT spent waiting to be scheduled, above which the queue weighs more than the prefill: by definition."""
 
 
 @dataclass(frozen=True)
 class Bottleneck:
-    """Something that holds a run up.
+    """A bottleneck of a run.
 
     Args:
-        kind: Which resource.
+        kind: The resource.
         severity: The share that was compared with the threshold, 0 to 1.
         evidence: The figures, for people.
-        recommendations: What would help and, where that can be said, how much.
+        recommendations: Remedies with their gain, where known.
     """
 
     kind: Kind
@@ -51,12 +54,12 @@ class Bottleneck:
     recommendations: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """The same, ready for JSON."""
+        """The bottleneck as data for JSON."""
         return asdict(self)
 
 
 def find_bottlenecks(result: RunResult) -> list[Bottleneck]:
-    """What holds a run up, or its jobs, the most severe first; empty if no threshold is passed."""
+    """The bottlenecks of a run or its jobs, the most severe first; empty if no threshold is passed."""
     if result.kind == "jobs":
         found = [
             replace(one, evidence=f"{job.name}: {one.evidence}")
@@ -85,17 +88,17 @@ def _training_compute(result: RunResult) -> Bottleneck:
     metrics = result.metrics
     busy, whole_s = metrics["gpu_utilization"], metrics["mean_iteration_s"]
     attained = metrics["attained_peak_share"] / busy
-    faster_s = whole_s - metrics["compute_s"] / 2  # and longer, if less communication is hidden then
+    faster_s = whole_s - metrics["compute_s"] / 2  # or longer, if less communication is hidden
     return Bottleneck(
         "compute",
         min(1.0, busy),
         f"the GPUs compute {_percent(busy)} of the time",
         (
-            f"computation takes {_time(metrics['compute_s'])} of an iteration of {_time(whole_s)}; GPUs twice as fast "
-            f"would at best take it to {_time(faster_s)}: {_factor(whole_s / faster_s)}",
-            f"while they compute, the GPUs attain {_percent(attained)} of their dense peak; a larger batch per GPU, "
-            "fused kernels or a smaller precision raise that share or the peak",
-            f"more GPUs share the work: communication, which grows with them, is exposed for only "
+            f"{_time(metrics['compute_s'])} of {_time(whole_s)} are computation; GPUs twice as fast would give at "
+            f"best {_time(faster_s)} per iteration ({_factor(whole_s / faster_s)})",
+            f"during computation, GPUs reach {_percent(attained)} of their dense peak; a larger batch per GPU, "
+            "fused kernels or a smaller precision raise this share or the peak",
+            f"more GPUs: exposed communication, which grows with their number, is only "
             f"{_percent(metrics['exposed_communication_ratio'])} of an iteration now",
         ),
     )
@@ -111,7 +114,7 @@ def _training_memory(result: RunResult) -> Bottleneck:
     if by_batch:
         remedies.append(
             f"activations and logits take {pretty_memory(by_batch)}; half the batch per GPU with twice the gradient "
-            f"accumulation would take the peak to {_percent((peak - by_batch / 2) / capacity)}"
+            f"accumulation would lower the peak to {_percent((peak - by_batch / 2) / capacity)}"
         )
         remedies.append(
             "computing activations again in the backward pass would free most of "
@@ -124,7 +127,7 @@ def _training_memory(result: RunResult) -> Bottleneck:
         freed = states * (1 - 1 / gpus)
         remedies.append(
             f"parameters, gradients and optimizer states take {pretty_memory(states)}; sharded over all {gpus} GPUs "
-            f"(ZeRO-3) they would free {pretty_memory(freed)} and take the peak to "
+            f"(ZeRO-3) they would free {pretty_memory(freed)} and lower the peak to "
             f"{_percent((peak - freed) / capacity)}"
         )
     evidence = f"{pretty_memory(peak)} of {pretty_memory(capacity)} are in use at the peak ({_percent(share)}){risk}"
@@ -139,12 +142,12 @@ def _training_network(result: RunResult) -> Bottleneck:
     four_s = 4 * compute_s + exposed_s  # counts the optimizer four times, hence at most
     bound = ": the run is bound by communication" if share > COMMUNICATION_BOUND else ""
     remedies = (
-        f"communication is {_percent(share)} of an iteration; if it were hidden an iteration would take "
+        f"communication is {_percent(share)} of an iteration; if fully overlapped, an iteration would be "
         f"{_time(compute_s)}: {_factor(whole_s / compute_s)}",
-        f"half as many bytes (16-bit or compressed gradients) or links twice as fast would at best take an iteration "
-        f"to {_time(halved_s)}: {_factor(whole_s / halved_s)}",
-        f"where it is the averaging of gradients, doing that after every fourth micro-batch only "
-        f"(gradient_accumulation_steps) would take at most {_time(four_s)} for four times the samples: at least "
+        f"half the bytes (16-bit or compressed gradients) or links twice as fast would give at best {_time(halved_s)} "
+        f"per iteration: {_factor(whole_s / halved_s)}",
+        f"for gradients: an all-reduce after every fourth micro-batch only (gradient_accumulation_steps: 4) would "
+        f"need at most {_time(four_s)} for four times the samples: at least "
         f"{_factor(4 * whole_s / four_s)} the throughput",
     )
     return Bottleneck(
@@ -157,7 +160,7 @@ def _training_network(result: RunResult) -> Bottleneck:
 
 
 def _mostly(result: RunResult) -> str:
-    """To which axis most of the exposed communication is due, if there are several."""
+    """The axis with most of the exposed communication, if there are several."""
     exposed = {axis: seconds for axis, seconds in result.exposed_s.items() if seconds}
     if len(exposed) < 2:
         return ""
@@ -173,7 +176,7 @@ def _serving(result: RunResult) -> Iterator[Bottleneck]:
     if queueing is not None:
         yield queueing
     if queueing is not None and result.metrics["gpu_utilization"] > COMPUTE_BUSY:
-        # A GPU that decodes a single sequence is busy too, so busy GPUs alone hold nobody up.
+        # A GPU that decodes a single sequence is busy too, so busy GPUs alone are no bottleneck.
         yield _serving_compute(result)
     preempted = sum(count > 0 for count in result.rows["preemptions"])
     if preempted and preempted / len(result.rows["preemptions"]) > PREEMPTED:
@@ -189,10 +192,10 @@ def _serving_compute(result: RunResult) -> Bottleneck:
         min(1.0, busy),
         f"the GPUs compute {_percent(busy)} of the time while requests wait",
         (
-            f"a step makes {per_step:.3g} output tokens on average; as long as reading the weights decides its time, "
+            f"a step makes {per_step:.3g} output tokens on average; while reading the weights limits its time, "
             "larger batches (max_num_seqs, max_num_batched_tokens) cost little more",
             "a smaller precision of weights and KV cache shortens steps and leaves room for larger batches",
-            f"the replicas complete {metrics['request_throughput']:.3g} req/s; more of them share the load",
+            f"the replicas complete {metrics['request_throughput']:.3g} req/s; more replicas share the load",
         ),
     )
 
@@ -202,7 +205,7 @@ def _serving_memory(result: RunResult, preempted: int) -> Bottleneck:
     return Bottleneck(
         "memory",
         preempted / count,
-        f"{preempted:,} of {count:,} requests lost their KV cache and were computed again "
+        f"{preempted:,} of {count:,} requests lost their KV cache and were recomputed "
         f"({result.metrics['preemptions']:,} preemptions); the cache holds {pretty_memory(cache)} per GPU",
         (
             f"an 8-bit KV cache (kv_precision: fp8) holds twice the tokens in the same {pretty_memory(cache)}",
@@ -213,11 +216,11 @@ def _serving_memory(result: RunResult, preempted: int) -> Bottleneck:
 
 
 def _backlog(result: RunResult) -> Bottleneck | None:
-    """Requests come faster than they are taken on; judged over the later half of them, when batches are filled."""
+    """Requests arrive faster than they are scheduled, judged over the later half, when batches are full."""
     import numpy as np
 
     arrival_s, admitted_s = (np.asarray(result.rows[name], dtype=float) for name in ("arrival_s", "admitted_s"))
-    kept = ~np.isnan(arrival_s)  # the others were not sent before the run ended
+    kept = ~np.isnan(arrival_s)  # the others were not sent before the end of the run
     if result.metrics["failed"]:
         kept &= np.array([state != REJECTED for state in result.rows["state"]], dtype=bool)
     found = backlog(arrival_s[kept], admitted_s[kept])
@@ -231,7 +234,7 @@ def _backlog(result: RunResult) -> Bottleneck | None:
         f"in the later half requests arrive at {arriving:.3g} req/s but are scheduled at {taken:.3g} req/s: the queue "
         f"grows by {found.arrived - found.admitted:,} requests, and latencies grow with the length of the run",
         (
-            f"{_factor(ratio)} the capacity would keep up: {math.ceil(ratio)} replicas for each one now",
+            f"{_factor(ratio)} the capacity is needed: {math.ceil(ratio)} replicas for each replica now",
             f"fewer requests: at most {taken:.3g} req/s",
             "larger batches (max_num_seqs, max_num_batched_tokens), where memory allows, serve more at a time",
         ),
@@ -239,7 +242,7 @@ def _backlog(result: RunResult) -> Bottleneck | None:
 
 
 def _waiting(result: RunResult) -> Bottleneck | None:
-    """Requests are taken on as fast as they come, but spend most of their TTFT waiting."""
+    """Requests are scheduled as fast as they arrive, but spend most of their TTFT waiting."""
     metrics = result.metrics
     if not metrics["mean_ttft_ms"] or metrics["mean_queue_ms"] <= WAITING * metrics["mean_ttft_ms"]:
         return None
@@ -251,7 +254,7 @@ def _waiting(result: RunResult) -> Bottleneck | None:
         f"({_percent(queue_ms / ttft_ms)})",
         (
             f"without waiting the mean TTFT would be {_time((ttft_ms - queue_ms) / 1e3)}",
-            f"the p99 wait is {_time(metrics['p99_queue_ms'] / 1e3)}; a further replica shortens bursts' queues",
+            f"the p99 wait is {_time(metrics['p99_queue_ms'] / 1e3)}; a further replica shortens the queues of bursts",
             "a higher max_num_seqs or max_num_batched_tokens lets more requests start in the same step",
         ),
     )

@@ -1,13 +1,12 @@
-"""Where the time of a run goes that is not spent on useful computation: disjoint losses, the largest first.
+"""Disjoint losses of time of a run, the largest first: all time without useful computation.
 
-In training the whole is an iteration of the observed rank, whose parts `simsys.metrics.iteration_log` tells apart:
-each moment counts once. Its computation is divided further: the optimizer; what activation recomputation repeats, by
-its share of the FLOP; and of the rest what kernels take beyond the time that their FLOP need at the dense peak.
+In training, the whole is an iteration of the observed rank, divided by `simsys.metrics.iteration_log`; each moment
+counts once. Its computation is divided into the optimizer; activation recomputation, by its share of the FLOP; and the
+time of the other kernels beyond their FLOP at the dense peak.
 
-In serving the whole is the mean end-to-end latency of completed requests. Waiting, request handling, preemptions and
-moves to another replica are times of the requests themselves. Decoding sequences lose what steps with prompts take
-beyond the mean step without any. What is left is spent in steps; the share of it in which GPUs do not compute is that
-of all steps of the run.
+In serving, the whole is the mean end-to-end latency of completed requests. Waiting, request handling, preemptions and
+moves to another replica are times of the requests. Decoding sequences lose the extra time of steps with prompts over
+the mean step without. The rest is spent in steps, in which GPUs idle for the same share as over the whole run.
 """
 
 from __future__ import annotations
@@ -28,42 +27,42 @@ if TYPE_CHECKING:
 Level = Literal["minor", "high", "bound"]
 
 NAMED = 3
-"""How many losses of a run are named."""
+"""Number of losses listed."""
 HIGH, BOUND = COMMUNICATION_HIGH, COMMUNICATION_BOUND
-"""Shares of the whole above which a loss is high, and above which it outweighs all else, whatever the loss."""
+"""Shares of the whole above which any loss is high, and bound."""
 
 REMEDIES: Mapping[str, str] = {
-    "kernel inefficiency": "larger micro-batches or fused kernels bring kernels nearer to the dense peak",
-    "recomputation": "selective recomputation, or none where memory allows, repeats less",
-    "optimizer": "sharded states (ZeRO) or fewer steps with larger batches shorten it",
-    "bubble": "more micro-batches, virtual stages or another schedule fill it",
-    "waiting for batches": "more loader workers or prefetching hide it",
-    "checkpoints": "rarer or asynchronous checkpoints stop the run for less",
-    "waiting for other ranks": "ranks that are equally fast and equally loaded do not wait",
-    "exposed host communication": "less offloading, or a faster link to the host, shortens it",
-    "queueing": "more replicas, larger batches or fewer requests per second shorten the queue",
-    "request handling": "a faster front end of the engine shortens it",
-    "preemption": "more memory for the KV cache, or fewer sequences at a time, avoids it",
-    "move to another replica": "a faster link between the pools, or more decode replicas, shortens it",
-    "prompts of other requests": "smaller prefill chunks, or prefill on replicas of its own, delay decoding less",
-    "GPUs idle within steps": "faster links, fewer tensor-parallel ranks or CUDA graphs shorten it",
+    "kernel inefficiency": "larger micro-batches or fused kernels raise kernel efficiency",
+    "recomputation": "selective recomputation, or none where memory allows",
+    "optimizer": "sharded states (ZeRO), or fewer steps with larger batches",
+    "bubble": "more micro-batches, virtual stages or another schedule",
+    "waiting for batches": "more loader workers or prefetching",
+    "checkpoints": "less frequent or asynchronous checkpoints",
+    "waiting for other ranks": "equally fast and equally loaded ranks",
+    "exposed host communication": "less offloading, or a faster link to the host",
+    "queueing": "more replicas, larger batches or fewer requests per second",
+    "request handling": "a faster front end of the engine",
+    "preemption": "more memory for the KV cache, or fewer concurrent sequences",
+    "move to another replica": "a faster link between the pools, or more decode replicas",
+    "prompts of other requests": "smaller prefill chunks, or prefill on separate replicas (disaggregated)",
+    "GPUs idle within steps": "faster links, fewer tensor-parallel ranks or CUDA graphs",
 }
-"""What helps against each; exposed communication of other axes has `OF_COMMUNICATION`."""
-OF_COMMUNICATION = "faster links, fewer bytes, or a smaller degree along this axis shorten it"
+"""Remedy by loss; `OF_COMMUNICATION` for exposed communication of other axes."""
+OF_COMMUNICATION = "faster links, fewer bytes, or a smaller degree of this kind of parallelism"
 
 
 @dataclass(frozen=True)
 class Loss:
-    """Time that a run loses to one thing.
+    """Time lost to one cause.
 
     Args:
-        name: To what.
-        seconds: How much.
-        share: The same as a share of the whole, 0 to 1.
-        level: minor, high, or bound if it is more than all else together.
-        whole: What the whole is: an iteration, or the latency of a request.
-        remedy: What helps.
-        job: Whose loss it is, if several jobs share the cluster.
+        name: The cause.
+        seconds: The lost time.
+        share: Its share of the whole, 0 to 1.
+        level: minor, high, or bound if it exceeds all else together.
+        whole: Name of the whole: an iteration, or the latency of a request.
+        remedy: What reduces the loss.
+        job: The job, on a shared cluster.
     """
 
     name: str
@@ -92,14 +91,14 @@ class Loss:
 
 
 def largest_losses(result: RunResult, count: int = NAMED) -> list[Loss]:
-    """The largest losses of a run, or of each of its jobs; fewer where no time goes to anything else."""
+    """The largest losses of a run, or of each of its jobs."""
     if result.kind == "jobs":
         return [replace(loss, job=job.name) for job in result.jobs for loss in largest_losses(job, count)]
     return sorted(losses(result), key=lambda loss: -loss.seconds)[:count]
 
 
 def losses(result: RunResult) -> list[Loss]:
-    """All losses of a run of one job; they are disjoint, so that they never add up to more than the whole."""
+    """All losses of a run of one job; being disjoint, they never exceed the whole together."""
     if result.kind == "training":
         whole_s, parts = result.metrics["mean_iteration_s"], dict(_training(result))
         return _told(parts, whole_s, "iteration")
@@ -110,7 +109,7 @@ def losses(result: RunResult) -> list[Loss]:
 
 
 def _told(parts: Mapping[str, float], whole_s: float, whole: Literal["iteration", "request latency"]) -> list[Loss]:
-    """Losses of parts of a whole; what is no more than rounding is none, and the last ones yield to a full whole."""
+    """Losses by part; rounding errors are dropped, and the last ones are cut at the whole."""
     found, left_s = [], whole_s
     for name, seconds in parts.items():
         seconds = min(seconds, left_s)
@@ -144,13 +143,13 @@ def _training(result: RunResult) -> Iterator[tuple[str, float]]:
 
 
 def _repeated_share(metrics: Mapping[str, Any]) -> float:
-    """Of the FLOP of forward and backward passes, those that activation recomputation repeats."""
+    """The share of activation recomputation in the FLOP of forward and backward passes."""
     hfu = metrics.get("hfu", 0.0)
     return max(0.0, 1.0 - metrics["mfu"] / hfu) if hfu else 0.0
 
 
 def _efficiency(result: RunResult, passes_s: float) -> float:
-    """The time that the FLOP of passes need at the dense peak, over what they take; a mean over pipeline stages."""
+    """The time of the FLOP of passes at the dense peak over their actual time; a mean over pipeline stages."""
     if result.ranks:
         times_s = zip(result.ranks["compute_s"], result.ranks["optimizer_s"], strict=True)
         each_s = [compute_s - optimizer_s for compute_s, optimizer_s in times_s]
@@ -178,20 +177,20 @@ def _serving(result: RunResult) -> Iterator[tuple[str, float]]:
 
 
 def _moved(log: ServingLog) -> float:
-    """Seconds between the first token and the first step elsewhere, of a completed request on average."""
+    """Mean seconds of a completed request between its first token and its first step on another replica."""
     first_s, finished_s = log.first_token_s, log.finished_s
     waits_s = [joined_s - first_s[each] for each, (_, joined_s) in log.joined.items() if finished_s[each] >= 0.0]
     return ordered_sum(waits_s) / int(log.completed.sum())
 
 
 def _preempted(log: ServingLog) -> float:
-    """Seconds between the loss of a KV cache and the next token, of a completed request on average."""
+    """Mean seconds of a completed request between the loss of its KV cache and the next token."""
     waits_s = [lost.again_s - lost.lost_s for lost in log.lost if log.finished_s[lost.request] >= 0.0]
     return ordered_sum(waits_s) / int(log.completed.sum())
 
 
 def _prompts(log: ServingLog) -> float:
-    """Seconds that steps with prompts are longer than those without, for the sequences that decode in them."""
+    """Mean extra seconds of decoding sequences in steps with prompts, over steps without."""
     plain_s = plain = mixed_s = mixed = 0.0
     for runs in log.steps.blocks():
         each_s, tokens = (runs.first_s + runs.last_s) / 2, runs.count * runs.decode_tokens
@@ -205,7 +204,7 @@ def _prompts(log: ServingLog) -> float:
 
 
 def _idle_share(result: RunResult, log: ServingLog) -> float:
-    """The share of the time with steps under way in which GPUs do not compute, over all replicas."""
+    """The idle share of GPUs during steps, over all replicas."""
     import numpy as np
 
     stepping_s = 0.0

@@ -1,4 +1,4 @@
-"""Scaling studies: the same training on more and more nodes."""
+"""Scaling studies: one training job on increasing numbers of nodes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ScalingStudyRunner:
             mode: ``weak`` keeps the batch per GPU, ``strong`` the global batch of the base scenario.
 
         Returns:
-            The study; a size that does not fit or cannot be built is a point with a problem.
+            The study; a size that cannot be simulated is a point with a problem.
 
         Raises:
             UsageError: If a number is not a positive integer or comes twice, the mode is unknown, the global batch
@@ -75,7 +75,7 @@ class ScalingStudyRunner:
         """Draw throughput and efficiency of the last study as ``folder/scaling_efficiency.png``; return the image.
 
         Raises:
-            UsageError: If there is no study yet.
+            UsageError: If no study has run yet.
             OutputError: If the image could not be written.
         """
         from simsys.report.plots import plot_scaling
@@ -94,7 +94,7 @@ class ScalingStudyRunner:
     def _strong(self, sizes: Sequence[int], gpus_per_node: int) -> list[SimulationConfig]:
         """Share the base's global batch among the data-parallel ranks of each size."""
         base = build_job(self.base_config)
-        assert isinstance(base, TrainingJob)  # which was asked for at the beginning
+        assert isinstance(base, TrainingJob)  # which was requested at the beginning
         if any(phase.batch_size_per_gpu != base.settings.batch_size_per_gpu for phase in base.phases):
             raise UsageError("strong scaling divides batch_size_per_gpu; let batch_schedule change the steps only")
         samples = base.settings.batch_size_per_gpu * base.layout.data
@@ -113,7 +113,7 @@ class ScalingStudyRunner:
 
 
 def _strategy_of_replicas(config: SimulationConfig) -> str | None:
-    """The strategy for sizes with more replicas than the base: DDP is added where no data parallelism is named."""
+    """The strategy of sizes with more replicas than the base: DDP is added if none is named."""
     given = config.parallelism
     if given.strategy in (None, "None"):
         return None
@@ -122,7 +122,7 @@ def _strategy_of_replicas(config: SimulationConfig) -> str | None:
 
 
 def _checked(num_nodes: Sequence[Any]) -> list[int]:
-    """The numbers, ascending."""
+    """Check and sort the numbers of nodes."""
     for nodes in num_nodes:
         if isinstance(nodes, bool) or not isinstance(nodes, int) or nodes < 1:
             raise UsageError(f"a number of nodes is a positive integer, not {nodes!r}")

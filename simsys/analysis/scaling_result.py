@@ -1,4 +1,4 @@
-"""What a scaling study found out: efficiency, where it breaks down, and the serial fraction behind it."""
+"""Results of a scaling study: efficiency, its breakdown, and the serial fraction."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ScalingPoint:
         batch_size_per_gpu: Samples per GPU and micro-batch.
         iteration_s: Mean time of an iteration; None if the point cannot be simulated.
         samples_per_s: Throughput of all GPUs together.
-        problem: Why the point cannot be simulated.
+        problem: The reason why the point cannot be simulated.
     """
 
     nodes: int
@@ -41,7 +41,7 @@ class ScalingPoint:
 
 @dataclass(frozen=True)
 class ScalingResult:
-    """What a study found out.
+    """The results of a scaling study.
 
     Speed-ups and efficiencies are relative to the smallest point that could be simulated, the base.
 
@@ -96,13 +96,13 @@ class ScalingResult:
 
     @cached_property
     def serial_fraction(self) -> float | None:
-        """The share of the base's time that more GPUs do not shorten; None with fewer than two points.
+        """The serial fraction of the base's time; None with fewer than two points.
 
         Fitted by least squares, through the origin, to the law of the mode, which is linear in the fraction f:
 
-        - strong scaling (Amdahl 1967): 1/S = f + (1 - f)/N, hence 1/S - 1/N = f (1 - 1/N), in which f of a single
+        - strong scaling (Amdahl 1967): 1/S = f + (1 - f)/N, so 1/S - 1/N = f (1 - 1/N), in which f of a single
           point is the metric of Karp and Flatt 1990;
-        - weak scaling (Gustafson 1988): S = N - f (N - 1), hence N - S = f (N - 1).
+        - weak scaling (Gustafson 1988): S = N - f (N - 1), so N - S = f (N - 1).
 
         N is the number of GPUs over the base's, S the speed-up in samples per second. Superlinear scaling gives 0.
         """
@@ -126,7 +126,7 @@ class ScalingResult:
         return 1 / self.serial_fraction if self.mode == "strong" and self.serial_fraction else None
 
     def summary(self) -> str:
-        """The study as text: a table and what it means."""
+        """The study as text: a table and conclusions."""
         from simsys.report.listing import WIDTH, table
 
         rows = [
@@ -147,7 +147,7 @@ class ScalingResult:
     def _conclusions(self) -> list[str]:
         lines = [f"{_nodes(point.nodes)}: {point.problem}" for point in self.points if point.problem]
         if self.base.nodes != 1:
-            lines.append(f"all is relative to {_nodes(self.base.nodes)}, the smallest size that was simulated")
+            lines.append(f"relative to {_nodes(self.base.nodes)}, the smallest simulated size")
         found = "at none of these sizes" if self.breakdown_nodes is None else f"from {_nodes(self.breakdown_nodes)}"
         lines.append(f"efficiency is below {ACCEPTABLE_EFFICIENCY:.0%} {found}".replace("%", " %"))
         fraction = self.serial_fraction

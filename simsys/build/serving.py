@@ -128,7 +128,7 @@ class ServingJob(ServingSetup):
     def _economics(self) -> list[str]:
         """Where price and power come from."""
         gpu, usd = self.cluster.gpu, self.cluster.usd_per_gpu_hour
-        power = f"energy: GPUs alone, {IDLE_SHARE:.0%} of {gpu.tdp:g} W when idle, all of it when busy, linear between"
+        power = f"energy: GPUs only, {IDLE_SHARE:.0%} of {gpu.tdp:g} W when idle, all of it when busy, linear between"
         price = f"price: {usd:.4g} $/h per GPU"
         if gpu.price is not None and gpu.price.usd_per_hour == usd:
             price += f", {gpu.price.source}" + (f", {gpu.price.as_of}" if gpu.price.as_of else "")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from simsys.build.serving_setup import ServingSetup
 
 
-NOBODY_SHARES = "prefix caching: the workload does not say which prompts share"
+NOBODY_SHARES = "prefix caching: the workload defines no shared prefixes"
 
 
 def kv_cache(job: ServingJob, pool: ServingSetup, sequences: Sequences, *, decodes: bool) -> PagedKVCache:
@@ -36,13 +36,13 @@ def swap_space(job: ServingSetup, team: Team) -> SwapSpace | None:
 
 
 def cache_assumptions(job: ServingJob) -> Iterator[str]:
-    """What of the cache figures rest on."""
+    """Assumptions about prefix caching and preemption."""
     settings = job.settings
     if settings.prefix_caching:
-        ids = f"by ids of {job.requests.hash_block_tokens} tokens, least recently used first out"
+        ids = f"block hashes of {job.requests.hash_block_tokens} tokens, LRU eviction"
         known = any(job.requests.hash_ids)
-        where = ", where prompts are processed" * (settings.disaggregated is not None)
+        where = ", on prefill replicas" * (settings.disaggregated is not None)
         yield f"prefix caching: {ids}{where}" if known else NOBODY_SHARES
     if settings.preemption == "swap":
-        each = f"{settings.swap_bytes / 2**30:.4g} GiB"
-        yield f"preemption by swap: {each} of host memory per GPU, over PCIe, and steps wait; if full, recomputation"
+        host = f"{settings.swap_bytes / 2**30:.4g} GiB of host memory per GPU over PCIe"
+        yield f"preemption by swap: {host}; steps wait for copies; recomputation if full"

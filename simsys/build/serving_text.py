@@ -1,4 +1,4 @@
-"""What the figures of a serving run rest on, in words."""
+"""Assumptions of a serving run, as text."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ def _engine(job: ServingJob) -> Iterator[str]:
     spec, speed = job.cluster.spec, job.cluster.spec.host_speed
     yield (
         f"engine profile {engine.name}: {_us(engine.per_layer * spec.kernel_gap)} per layer, "
-        f"{_us(engine.per_step / speed)} per step, {_us(engine.per_sequence / speed)} per sequence and step"
-        f"{', while the GPUs work on the step before' if job.async_scheduling else ''}"
+        f"{_us(engine.per_step / speed)} per step, {_us(engine.per_sequence / speed)} per sequence per step"
+        f"{', overlapped with the previous step' if job.async_scheduling else ''}"
     )
-    launch = f"{_us(job.launches.per_layer_s)} a dense layer, as far as kernels are shorter"
+    launch = f"{_us(job.launches.per_layer_s)} of launch time per dense layer, hidden behind longer kernels"
     graphs = job.graphs
     if graphs is None:
-        yield f"no CUDA graphs: the host launches kernels, {launch}"
+        yield f"no CUDA graphs: kernels are launched eagerly, {launch}"
     else:
         what = "steps" if graphs.prompts else "steps without prompts"
         size = f" of up to {graphs.max_tokens} tokens" if graphs.max_tokens else ""
-        yield f"CUDA graphs for {what}{size}; else the host launches kernels, {launch}"
+        yield f"CUDA graphs for {what}{size}; other steps are launched eagerly, {launch}"
     if job.launches.prompt_layer_s:
-        yield f"passes with prompts take {_us(job.launches.prompt_layer_s)} a dense layer besides"
+        yield f"passes with prompts: {_us(job.launches.prompt_layer_s)} more per dense layer"
     if job.hand_over_s:
-        above = f"prompts of more than {job.launches.above_tokens:g} tokens together"
-        yield f"{above}: {_us(job.hand_over_s)} a token to hand them to all ranks"
+        above = f"steps with more than {job.launches.above_tokens:g} prompt tokens"
+        yield f"{above}: {_us(job.hand_over_s)} per token to send them to all ranks"
     yield f"API: {job.api_s * 1e3:g} ms before a request reaches the scheduler, part of TTFT"
     skew = engine.length_skew or 1.0
-    yield f"decode attention over unequal sequences: {skew:g} times that over equal ones"
+    yield f"decode attention over sequences of unequal length: {skew:g} x the time of equal lengths"
 
 
 def _precision(job: ServingJob) -> Iterator[str]:
@@ -89,20 +89,20 @@ def _memory(job: ServingJob) -> Iterator[str]:
     each = sequence_bytes(job.stages[job.fullest_stage])
     if each:
         yield (
-            f"windows and states: {each / 2**20:.4g} MiB of a rank for each sequence, counted with its tokens, "
+            f"windows and states: {each / 2**20:.4g} MiB per rank and sequence, spread over its tokens, "
             f"{job.contexts.mean_tokens:,.0f} on average"
         )
 
 
 def _cache_share(job: ServingJob) -> str:
-    """What says how large the KV cache is."""
-    settings, all_of_it = job.settings, f"{job.cluster.smallest.memory_bytes / 2**30:.4g} GiB that programs see"
+    """What determines the size of the KV cache."""
+    settings, all_of_it = job.settings, f"{job.cluster.smallest.memory_bytes / 2**30:.4g} GiB of usable device memory"
     if settings.num_gpu_blocks_override is not None:
-        return "as num_gpu_blocks_override says"
+        return "set by num_gpu_blocks_override"
     if settings.kv_cache_memory_bytes is not None:
-        return f"from {settings.kv_cache_memory_bytes / 2**30:.4g} GiB of each GPU, as kv_cache_memory_bytes says"
+        return f"{settings.kv_cache_memory_bytes / 2**30:.4g} GiB of each GPU (kv_cache_memory_bytes)"
     if settings.free_gpu_memory_fraction < 1.0:
-        return f"{settings.free_gpu_memory_fraction:.0%} of what all else leaves of {all_of_it}"
+        return f"{settings.free_gpu_memory_fraction:.0%} of the remaining memory of {all_of_it}"
     return f"from {settings.gpu_memory_utilization:.0%} of {all_of_it}"
 
 
@@ -110,11 +110,12 @@ def _parallelism(job: ServingJob) -> Iterator[str]:
     given = job.config.parallelism
     yield f"collectives: {job.settings.communication_pattern}"
     if job.layout.pipeline > 1:
-        sent = "a part from each rank, gathered" if given.scatter_gather and job.layout.tensor > 1 else "whole"
-        yield f"pipeline: {job.layout.pipeline} stages, as many batches in flight; hidden states are sent {sent}"
+        sent = "in parts, one per rank, and gathered" if given.scatter_gather and job.layout.tensor > 1 else "whole"
+        stages = job.layout.pipeline
+        yield f"pipeline: {stages} stages, {stages} batches in flight; hidden states are sent {sent}"
     if given.ep_degree > 1:
-        how = "tokens sent by all-to-all" if given.sequence_parallel else "results added up by all-reduce"
-        yield f"experts: whole ones on {given.ep_degree} ranks, {how}; busiest rank {given.expert_skew:g} x the mean"
+        how = "tokens sent by all-to-all" if given.sequence_parallel else "results summed by all-reduce"
+        yield f"experts: divided among {given.ep_degree} ranks, {how}; busiest rank {given.expert_skew:g} x the mean"
     elif job.model.experts > 1:
         yield "experts: tokens are routed independently and evenly"
 
@@ -123,15 +124,15 @@ def _replicas(job: ServingJob) -> Iterator[str]:
     split, scaled = job.settings.disaggregated, job.settings.autoscaling
     if split is not None:
         yield (
-            f"disaggregated: prompts on {split.prefill_replicas}, tokens on {split.decode_replicas} replicas, of "
-            f"{' and '.join(str(pool.layout.tensor) for pool in job.pools)} GPUs a stage; a cache is sent whole once "
-            "there is room for it; what is preempted after that is computed again where it decodes, or swapped there"
+            f"disaggregated: prefill on {split.prefill_replicas}, decode on {split.decode_replicas} replicas, with "
+            f"{' and '.join(str(pool.layout.tensor) for pool in job.pools)} GPUs per stage; a KV cache is sent whole "
+            "once the receiver has room; requests preempted afterwards are recomputed or swapped where they decode"
         )
     if scaled is not None:
         yield (
-            f"autoscaling: {scaled.min_replicas} to {scaled.max_replicas or job.layout.data} replicas, looked at "
-            f"every {scaled.interval:g} s; they start in {scaled.startup:g} s, paid for; one that is not needed "
-            "drains; requests stay where they were routed"
+            f"autoscaling: {scaled.min_replicas} to {scaled.max_replicas or job.layout.data} replicas, adjusted "
+            f"every {scaled.interval:g} s; a replica starts in {scaled.startup:g} s, which is paid for; "
+            "one that is not needed drains first; requests stay on their replica"
         )
 
 
@@ -140,22 +141,22 @@ def _options(job: ServingJob) -> Iterator[str]:
     run_s = job.config.simulation.duration
     if run_s is not None:
         yield (
-            f"the run ends after {run_s:g} s at the latest, without the steps under way then; "
-            "figures are those of completed requests, and of all tokens until then where tokens or steps are meant"
+            f"the run ends after {run_s:g} s at the latest; steps in progress then are not counted; "
+            "latencies are those of completed requests; tokens and steps are all up to then"
         )
     if drafted is not None:
-        by = f"by {job.draft_model.name}" if job.draft_model else f"in {_us(drafted.draft_cost or 0.0)} each"
+        by = f"by {job.draft_model.name}" if job.draft_model else f"at {_us(drafted.draft_cost or 0.0)} each"
         yield (
-            f"speculative decoding: {drafted.draft_tokens} tokens drafted {by}, accepted at "
+            f"speculative decoding: {drafted.draft_tokens} tokens drafted {by}, acceptance rate "
             f"{drafted.acceptance_rate:g}: {job.speculation.tokens_per_step:.4g} tokens per step on average, drawn "
-            "for each sequence and step"
+            "at random for each sequence and step"
         )
     looks = job.settings.scheduler_recv_interval
     if looks > 1:
-        yield f"new requests are seen {looks} decode steps after the last look, after prompts, and at rest"
+        yield f"new requests are received every {looks} decode steps, after prefills, and when idle"
     waits = job.settings.batch_wait_timeout_iters
     if waits:
-        yield f"prompts wait {waits} decode steps for others while sequences decode, or until there are enough"
+        yield f"prompts wait up to {waits} decode steps for a larger batch while sequences decode"
     if lora is not None:
         yield f"adapters: {lora.adapters} of rank {lora.rank}, equally popular, all on the GPU"
 

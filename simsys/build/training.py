@@ -198,7 +198,7 @@ class TrainingJob(TrainingSetup):
 
     def _shared_gpu(self) -> list[str]:
         share = self.engine.communication_share
-        return [f"collectives take {share:.1%} of a GPU from computations beside them"] if share else []
+        return [f"overlapped collectives slow concurrent computation by {share:.1%}"] if share else []
 
     def start(self, executor: Executor, *, observed: bool = False) -> Event:
         """Start the ranks that the executor simulates; if the run is `observed`, every iteration is simulated.

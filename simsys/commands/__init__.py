@@ -1,1 +1,1 @@
-"""The commands, a file each: every one calls a function or two and prints what they return."""
+"""One file per command; each calls a few functions and prints what they return."""

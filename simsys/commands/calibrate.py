@@ -17,22 +17,29 @@ from simsys.report.console import answer, say
 @click.argument("files", type=click.Path(path_type=Path), nargs=-1, required=True)
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of hardware profiles to write to.")
 @click.option(
-    "--rows", type=click.IntRange(1), default=10, show_default=True, help="Runs to look at of a group that has 100."
+    "--rows",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    help="Runs used of a group of 100; grows with the root.",
 )
-@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes that simulate.")
-@click.option("--page", type=click.Path(path_type=Path), help="Write a page on the errors, as Markdown.")
-@click.option("--notes", type=click.Path(path_type=Path), help="YAML with causes of errors for the page, by group.")
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Number of simulating processes.")
+@click.option("--page", type=click.Path(path_type=Path), help="Write a page about the errors, as Markdown.")
+@click.option(
+    "--notes", type=click.Path(path_type=Path), help="YAML with the known causes of errors, by group, for the page."
+)
 @JSON
 @common
 def calibrate(
     files: Sequence[Path], out: Path, rows: int, jobs: int, page: Path | None, notes: Path | None, as_json: bool
 ) -> None:
-    """Fit what data sheets leave open to the measured runs of FILES: efficiencies, overheads, bandwidths.
+    """Calibrate profile parameters that data sheets do not specify against the measured runs in FILES.
 
-    Known are the tables that 'simsys validate' knows, and tables of kernels: matrix products and decode attention.
-    One profile of a GPU, an engine or a machine serves all rows that have it. The fits are written into fits/ below
-    the folder, with their rows, their errors, and their errors on groups of rows that they have not seen. Profiles in
-    a folder 'hardware_profiles' of a folder in $SIMSYS_PATH are found by all commands.
+    These are efficiencies, overheads and bandwidths. FILES are tables that 'simsys validate' reads, and tables of
+    kernel times (matrix products and decode attention). One profile per GPU, engine or machine is fitted to all its
+    rows. The fits are written to fits/ in the folder, with their rows, their errors, and the cross-validated errors on
+    groups of rows held out of the fit. All commands find profiles in the folder 'hardware_profiles' of a folder in
+    $SIMSYS_PATH.
     """
     from simsys.fidelity.calibrate import calibrate as fit_profiles
     from simsys.fidelity.calibrate import write_kernel_fits

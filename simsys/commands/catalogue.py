@@ -1,4 +1,4 @@
-"""`simsys list` and `simsys show`: what there is, and all facts of one thing."""
+"""`simsys list` and `simsys show`: the names of a kind, and all facts about one name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from simsys.report.console import answer
 @JSON
 @common
 def list_(kind: str, as_json: bool) -> None:
-    """List what there is of a KIND.
+    """List all names of a KIND.
 
     KIND is one of: models, gpus, nodes, fabrics, engines, frameworks, collectives, topologies, metrics.
     """
@@ -33,7 +33,7 @@ def list_(kind: str, as_json: bool) -> None:
 @JSON
 @common
 def show(kind: str, name: str, as_json: bool) -> None:
-    """Show all facts of one thing, such as: simsys show gpu H100.
+    """Show all facts about one name, such as: simsys show gpu H100.
 
     KIND as in 'simsys list --help'. The NAME of a model may also be the path of a Hugging Face config.json, or of the
     folder that holds it.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @JSON
 @common
 def check(file: Path, assignments: Sequence[str], as_json: bool) -> int:
-    """Say whether the scenarios of FILE can be simulated, with all problems at once."""
+    """Check that the scenarios in FILE can be simulated, and list all problems."""
     from simsys.check import check_file
     from simsys.errors import ConfigError, InfeasibleConfigError
 

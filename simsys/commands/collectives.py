@@ -1,4 +1,4 @@
-"""`simsys collectives`: what collectives take, size by size."""
+"""`simsys collectives`: times of collectives by size."""
 
 from __future__ import annotations
 
@@ -15,17 +15,23 @@ from simsys.report.console import answer
 @experiment
 @SCENARIO
 @SET
-@click.option("--op", default="all_reduce", show_default=True, help="Which collective, such as all_gather.")
-@click.option("--sizes", metavar="A..B", default="1KiB..1GiB", show_default=True, help="Sizes, each twice the last.")
-@click.option("--gpus", type=int, help="How many GPUs take part, the first ones; all if left out.")
+@click.option("--op", default="all_reduce", show_default=True, help="The collective, such as all_gather.")
+@click.option(
+    "--sizes",
+    metavar="A..B",
+    default="1KiB..1GiB",
+    show_default=True,
+    help="Range of sizes, each twice the previous one.",
+)
+@click.option("--gpus", type=int, help="Number of GPUs, counted from the first; default: all.")
 @JSON
 @common
 def collectives(
     file: Path, names: Sequence[str], assignments: Sequence[str], op: str, sizes: str, gpus: int | None, as_json: bool
 ) -> None:
-    """Say what collectives take on the clusters of FILE, size by size, as nccl-tests does.
+    """Print the time of a collective by size on the clusters in FILE, as nccl-tests does.
 
-    Sizes are full buffers: of an all-gather the whole output. Nothing else uses the links.
+    A size is the full buffer (the whole output of an all-gather). Links are idle otherwise.
     """
     from simsys.report.collectives import collective_tables
 

@@ -1,4 +1,4 @@
-"""`simsys import-trace`: what a request trace holds."""
+"""`simsys import-trace`: summary and conversion of a request trace."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ def _seconds(_: click.Context, __: click.Parameter, text: str | None) -> float |
 
 @click.command("import-trace")
 @FILE
-@click.option("--out", type=click.Path(path_type=Path), help="Write the requests as a CSV file of simsys' own.")
-@click.option("--rate-scale", type=float, default=1.0, show_default=True, help="Replay this many times as fast.")
-@click.option("--start", metavar="TIME", callback=_seconds, help="Leave out what is before, such as '10 min'.")
-@click.option("--duration", metavar="TIME", callback=_seconds, help="Leave out what comes so long after the start.")
-@click.option("--max-requests", type=int, help="Keep only so many, the first ones.")
-@click.option("--multi-turn", is_flag=True, help="Read whole conversations of a trace that holds texts.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Write the requests as a CSV file in the format of simsys."
+)
+@click.option("--rate-scale", type=float, default=1.0, show_default=True, help="Factor by which the replay is faster.")
+@click.option("--start", metavar="TIME", callback=_seconds, help="Skip requests before this time, such as '10 min'.")
+@click.option("--duration", metavar="TIME", callback=_seconds, help="Skip requests later than this after the start.")
+@click.option("--max-requests", type=int, help="Keep at most this number of requests, the first ones.")
+@click.option("--multi-turn", is_flag=True, help="Read whole conversations from a trace with texts.")
 @JSON
 @common
 def import_trace(
@@ -37,11 +39,11 @@ def import_trace(
     multi_turn: bool,
     as_json: bool,
 ) -> None:
-    """Say what the request trace FILE holds: format, rate, burstiness, tokens, sessions, shared prefixes.
+    """Summarise the request trace FILE: format, rate, burstiness, tokens, sessions, shared prefixes.
 
-    Known are the CSV files of Azure, BurstGPT, Vidur, splitwise-sim and simsys, JSON lines of Mooncake and
-    LLMServingSim, ShareGPT's conversations and vLLM's --save-detailed results. Rows that hold no request are counted
-    with the reason.
+    Supported formats: CSV files of Azure, BurstGPT, Vidur, splitwise-sim and simsys, JSON lines of Mooncake and
+    LLMServingSim, ShareGPT's conversations and vLLM's --save-detailed results. Rows without a request are counted by
+    reason.
     """
     from simsys.report.trace import TraceAnswer
     from simsys.serving.traces import read_trace

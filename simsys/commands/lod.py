@@ -1,4 +1,4 @@
-"""`simsys lod`: the levels of detail beside each other."""
+"""`simsys lod`: comparison of the two levels of detail."""
 
 from __future__ import annotations
 
@@ -13,22 +13,29 @@ from simsys.interrupts import INTERRUPTED
 from simsys.report.console import answer, say
 
 NAME = "level_of_detail"
-"""Of the files."""
+"""Name of the output files."""
 
 
 @click.command()
 @experiment
 @SCENARIO
 @SET
-@click.option("--attribution", is_flag=True, help="Also tell what each abstraction is worth.")
-@click.option("--profile", is_flag=True, help="Also tell where the time goes, package by package.")
-@click.option("--yes", is_flag=True, help="Run high also where it takes longer than the limit.")
-@click.option("--part", is_flag=True, help="Compare as much as high can do within the limit.")
+@click.option("--attribution", is_flag=True, help="Also measure each abstraction separately.")
+@click.option("--profile", is_flag=True, help="Also profile the CPU time by package.")
+@click.option("--yes", is_flag=True, help="Run high even where it exceeds the limit.")
+@click.option("--part", is_flag=True, help="Compare only the part that high can simulate within the limit.")
 @click.option(
-    "--limit", "limit_s", type=click.FloatRange(1.0), default=60.0, show_default=True, help="Seconds of high."
+    "--limit",
+    "limit_s",
+    type=click.FloatRange(1.0),
+    default=60.0,
+    show_default=True,
+    help="Limit for high, in seconds.",
 )
-@click.option("--repeats", type=click.IntRange(1, 100), help="How often each is measured; a few times by default.")
-@click.option("--out", type=click.Path(path_type=Path), default="results", show_default=True, help="Folder for files.")
+@click.option("--repeats", type=click.IntRange(1, 100), help="Number of measurements of each level; default: a few.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), default="results", show_default=True, help="Folder for output files."
+)
 @click.option("--no-files", is_flag=True, help="Write no files.")
 @JSON
 @common
@@ -46,7 +53,7 @@ def lod(
     no_files: bool,
     as_json: bool,
 ) -> int:
-    """Simulate the scenarios of FILE at both levels of detail: what medium saves, and how far off it is."""
+    """Simulate the scenarios in FILE at both levels of detail, and compare cost and results."""
     from simsys.comparison.compare import Settings
     from simsys.comparison.study import study
     from simsys.report.comparison import comparison_text
@@ -81,7 +88,7 @@ def lod(
 
 
 def _write(data: dict[str, object], out: Path) -> list[Path]:
-    """The comparison as data, and as a picture."""
+    """Write the comparison as JSON and as a picture."""
     from simsys.report.comparison_plot import plot_comparison
     from simsys.report.export import json_text
     from simsys.report.files import write_files

@@ -1,4 +1,4 @@
-"""`simsys memory`: what scenarios hold in device memory."""
+"""`simsys memory`: device memory of scenarios."""
 
 from __future__ import annotations
 
@@ -15,14 +15,19 @@ from simsys.report.console import answer
 @experiment
 @SCENARIO
 @SET
-@click.option("--levers/--no-levers", default=None, help="Whether to say what saves memory; if it does not fit.")
+@click.option(
+    "--levers/--no-levers",
+    default=None,
+    help="List settings that save memory; default: only if the scenario does not fit.",
+)
 @JSON
 @common
 def memory(file: Path, names: Sequence[str], assignments: Sequence[str], levers: bool | None, as_json: bool) -> int:
-    """Say what the scenarios of FILE hold in device memory; exit with 3 if one does not fit.
+    """Print the device memory of the scenarios in FILE; exit with 3 if one does not fit.
 
-    Of training that does not fit, and with --levers of any, it says what would save memory and at what cost, and of
-    data-parallel training which strategy suits it. With --no-levers nothing is compared by simulation.
+    For training that does not fit (with --levers: for all training), list settings that save memory, with their cost
+    in time. For data-parallel training, recommend a strategy. With --no-levers, skip the simulations that compare
+    settings.
     """
     from simsys.errors import InfeasibleError
     from simsys.report.memory import memory_answers

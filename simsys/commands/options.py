@@ -1,4 +1,4 @@
-"""What the commands have in common: options, and JSON as an answer."""
+"""Options that several commands share, and JSON output."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from simsys.report.console import DEBUG, answer
 from simsys.user_modules import UserModules, looked_for
 
 SCHEMA_VERSION = 1
-"""Of the JSON written here; a change that could break a reader raises it."""
+"""Version of the JSON output; incremented by changes that could break a reader."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 NO_MODULES = "simsys.no_modules"
-"""Key in click's ``Context.meta``: whether modules of the user's own are refused."""
+"""Key in click's ``Context.meta``: whether own modules are refused."""
 
 
 def with_modules(ctx: click.Context, _: click.Parameter, file: Path | None) -> Path | None:
-    """Find modules that an experiment names beside it or in the current folder, after what is installed."""
+    """Find modules next to the experiment and in the current folder, after installed ones."""
     if file is not None:
         folders = [Path(os.path.abspath(folder)) for folder in (file.parent, ".")] if _has_folder() else []
         ctx.with_resource(looked_for(UserModules(folders, allowed=not ctx.meta.get(NO_MODULES))))
@@ -31,7 +31,7 @@ def with_modules(ctx: click.Context, _: click.Parameter, file: Path | None) -> P
 
 
 def _has_folder() -> bool:
-    """Whether there is a current folder, which may have been removed."""
+    """Whether the current folder exists; it may have been removed."""
     try:
         os.getcwd()
     except OSError:
@@ -40,13 +40,13 @@ def _has_folder() -> bool:
 
 
 FILE = click.argument("file", type=click.Path(path_type=Path))
-SCENARIO = click.option("--scenario", "names", metavar="NAME", multiple=True, help="Only this scenario. Repeatable.")
+SCENARIO = click.option("--scenario", "names", metavar="NAME", multiple=True, help="Select a scenario. Repeatable.")
 SET = click.option("--set", "assignments", metavar="PATH=VALUE", multiple=True, help="Change a setting. Repeatable.")
-JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
+JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 
 
 def experiment(function: Function) -> Function:
-    """The file of an experiment, and whether modules that it names are imported."""
+    """Add the argument FILE and the option that refuses own modules."""
     file = click.argument("file", type=click.Path(path_type=Path), callback=with_modules)
     return file(no_modules(function))
 
@@ -57,9 +57,9 @@ def no_modules(function: Function) -> Function:
 
 
 def common(function: Function) -> Function:
-    """The options that every command has."""
-    debug = _flag("--debug", _debug, "Show where an error comes from.")
-    return _flag("--no-color", _no_color, "Plain text; also with NO_COLOR.")(debug(function))
+    """Add the options common to all commands."""
+    debug = _flag("--debug", _debug, "Print the traceback of an error.")
+    return _flag("--no-color", _no_color, "No colours; same as NO_COLOR.")(debug(function))
 
 
 def answer_json(content: dict[str, Any]) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 THRESHOLD_FAILED = 1
 LIMIT_S = 15.0
-"""Processor time that a scenario may take if nothing else is said."""
+"""Default limit of the estimated processor time of a scenario."""
 
 
 def _thresholds(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> list[Threshold]:
@@ -33,9 +33,11 @@ def _thresholds(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> 
 @click.command()
 @experiment
 @SCENARIO
-@click.option("--lod", type=click.Choice(["high", "medium"]), help="Level of detail, in place of the file's.")
+@click.option("--lod", type=click.Choice(["high", "medium"]), help="Level of detail, instead of the one in the file.")
 @SET
-@click.option("--out", type=click.Path(path_type=Path), default="results", show_default=True, help="Folder for files.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), default="results", show_default=True, help="Folder for output files."
+)
 @click.option("--no-files", is_flag=True, help="Write no files.")
 @JSON
 @click.option("--quiet", is_flag=True, help="Print one line for each scenario.")
@@ -45,7 +47,7 @@ def _thresholds(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> 
     metavar="CONDITION",
     multiple=True,
     callback=_thresholds,
-    help="Exit with 1 if it holds, such as 'p99_ttft_ms>200'; 'simsys list metrics' names them. Repeatable.",
+    help="Exit with 1 if this condition holds, such as 'p99_ttft_ms>200'; metrics: 'simsys list metrics'. Repeatable.",
 )
 @click.option(
     "--limit",
@@ -53,9 +55,9 @@ def _thresholds(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> 
     type=click.FloatRange(1.0),
     default=LIMIT_S,
     show_default=True,
-    help="Seconds of processor time that a scenario may take, as estimated.",
+    help="Limit of the estimated processor time of a scenario, in seconds.",
 )
-@click.option("--yes", is_flag=True, help="Simulate also what takes longer than the limit.")
+@click.option("--yes", is_flag=True, help="Simulate scenarios that exceed the limit, too.")
 @common
 def run(
     file: Path,
@@ -70,7 +72,7 @@ def run(
     limit_s: float,
     yes: bool,
 ) -> int:
-    """Simulate the scenarios of FILE; print the answers and write the results."""
+    """Simulate the scenarios in FILE, print the answers and write the results."""
     from simsys.report.outcome import plan_scenarios, run_scenario
     from simsys.report.threshold import check_thresholds, failures
 
@@ -103,7 +105,7 @@ def run(
 
 
 def _print(outcome: Outcome, *, as_json: bool, quiet: bool, last: bool) -> None:
-    """Print an answer, its headline bold where that is possible; scenarios are set apart by empty lines."""
+    """Print an answer with a bold headline where possible, separated from the previous one by an empty line."""
     if not as_json:
         answer(outcome.text(brief=quiet) + ("" if quiet or last else "\n"), headline=True)
     if outcome.result is not None and outcome.error is not None:

@@ -15,8 +15,8 @@ from simsys.report.console import answer
 @experiment
 @SCENARIO
 @SET
-@click.option("--route", "ends", type=int, nargs=2, metavar="SRC DST", help="Show the way between these GPUs.")
-@click.option("--links", "folder", type=click.Path(path_type=Path), help="Folder for the tables of all links, as CSV.")
+@click.option("--route", "ends", type=int, nargs=2, metavar="SRC DST", help="Show the route between these GPUs.")
+@click.option("--links", "folder", type=click.Path(path_type=Path), help="Folder for CSV tables of all links.")
 @JSON
 @common
 def topology(
@@ -27,7 +27,7 @@ def topology(
     folder: Path | None,
     as_json: bool,
 ) -> None:
-    """Show the network of the scenarios of FILE: vertices, links, hops between GPUs, bisection bandwidth, a route."""
+    """Show the network of the scenarios in FILE: vertices, links, hops between GPUs, bisection bandwidth, a route."""
     from simsys.report.topology import topology_answers, write_link_tables
 
     answers = topology_answers(file, assignments, names, ends)

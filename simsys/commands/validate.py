@@ -1,4 +1,4 @@
-"""`simsys validate`: how wrong are predictions of measured runs?"""
+"""`simsys validate`: errors of predictions of measured runs."""
 
 from __future__ import annotations
 
@@ -20,28 +20,29 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("files", type=click.Path(path_type=Path), nargs=-1)
-@click.option("--out", type=click.Path(path_type=Path), help="Write a row for each measured value, as CSV.")
+@click.option("--out", type=click.Path(path_type=Path), help="Write one CSV row per measured value.")
 @click.option(
-    "--on", type=click.Path(path_type=Path), callback=with_modules, help="The experiment that FILES were measured on."
+    "--on",
+    type=click.Path(path_type=Path),
+    callback=with_modules,
+    help="Scenario that describes the hardware and workload of the measurements.",
 )
 @no_modules
-@click.option("--scenario", metavar="NAME", help="Which of its scenarios.")
-@click.option(
-    "--strict", is_flag=True, help="Refuse files with rows that cannot be read, instead of leaving these out."
-)
+@click.option("--scenario", metavar="NAME", help="Name of that scenario, if its file has several.")
+@click.option("--strict", is_flag=True, help="Refuse files with unreadable rows instead of skipping the rows.")
 @click.option(
     "--held-out",
     metavar="ROWS",
     type=click.IntRange(1),
-    help="Predict only what 'simsys calibrate --rows ROWS' of FILES does not fit to.",
+    help="Predict only the rows that 'simsys calibrate --rows ROWS FILES' does not fit.",
 )
 @click.option(
     "--expected-errors",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Write the errors by engine, regime and load, which runs name, as YAML.",
+    help="Write the expected errors by engine, regime and load, as YAML.",
 )
-@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes that simulate.")
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Number of simulating processes.")
 @JSON
 @common
 def validate(
@@ -55,13 +56,13 @@ def validate(
     jobs: int,
     as_json: bool,
 ) -> None:
-    """Predict the measured runs of FILES and say how wrong that is; without FILES, published figures.
+    """Predict the measured runs in FILES and report the errors; default: published figures.
 
-    Known are tables of training, serving and nccl-tests results, by their headers; results of 'vllm bench serve' (with
-    --save-detailed request by request); and what nccl-tests print, as text or JSON. The last two can be compared with
-    an experiment of yours: --on FILE. A run is simulated as 'simsys run' does at medium detail; what was measured
-    serves for comparison only. Rows that cannot be read are listed and left out, unless --strict; those that cannot be
-    predicted are counted with the reason.
+    FILES may be tables of training, serving and nccl-tests results (recognised by their headers), results of 'vllm
+    bench serve' (per request with --save-detailed), or the output of nccl-tests as text or JSON. The last two can be
+    compared with your own experiment: --on FILE. Runs are simulated at medium detail, as by 'simsys run'; measured
+    values are used for comparison only. Rows that cannot be read are listed and skipped (or refused with --strict).
+    Rows that cannot be predicted are counted by reason.
     """
     from simsys.fidelity.predict import Simulations
     from simsys.report.counting import counting
@@ -92,7 +93,7 @@ def validate(
 
 
 def _readings(files: Sequence[Path], on: Path | None, scenario: str | None, *, strict: bool) -> list[Reading]:
-    """The measurements of some files, or of those that come with simsys."""
+    """The measurements in these files, or the ones shipped with simsys."""
     from simsys.build.relocation import relocated
     from simsys.config.experiment import SimulationConfig
     from simsys.fidelity.tables.readers import read_measurements, shipped_tables
@@ -107,7 +108,7 @@ def _readings(files: Sequence[Path], on: Path | None, scenario: str | None, *, s
 
 
 def _cases(readings: Sequence[Reading], held_out: int | None) -> Sequence[Case]:
-    """All measured values, or those that a fit does not look at."""
+    """All measured values, or the ones held out of a fit."""
     cases = [case for each in readings for case in each.cases]
     if held_out is None:
         return cases
@@ -117,14 +118,14 @@ def _cases(readings: Sequence[Reading], held_out: int | None) -> Sequence[Case]:
 
 
 def _heading(files: Sequence[str], held_out: int | None) -> str:
-    """What a file of errors says of the rows that they are of."""
+    """The header comment of a file of expected errors: which rows they are from."""
     options = [] if held_out is None else ["--held-out", str(held_out)]
     command = shlex.join(["simsys", "validate", *(Path(file).name for file in files), *options])
     made = f"by `{command} --expected-errors FILE`, {datetime.now(UTC).date()}."
     if held_out is None:
         return f"Errors on all rows, whether the profiles were fitted to them or not,\n{made}"
     return (
-        f"Errors on the rows that the fit of the profiles did not look at,\n{made}\n"
-        "The fit looked at other rows of the same sources; on sources that a fit has not seen, errors are larger\n"
+        f"Errors on rows held out of the fit of the profiles,\n{made}\n"
+        "The fit used other rows of the same sources; errors on unseen sources are larger\n"
         "(expected_errors.yaml)."
     )

@@ -82,7 +82,7 @@ class Calibration:
             OutputError: If that fails.
         """
         files = write_fits(folder, self.documents, self.command, self.as_of)
-        head = f"# Errors on rows that a fit had not seen, by `{self.command}`, {self.as_of}.\n"
+        head = f"# Errors on rows held out of the fit, by `{self.command}`, {self.as_of}.\n"
         texts = {
             FILENAME: yaml_text(errors_to_expect(self.unseen, self.read)),
             BY_REGIME: yaml_text(errors_by_regime(self.unseen, self.read)),

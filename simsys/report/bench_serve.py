@@ -1,4 +1,4 @@
-"""A serving run as ``vllm bench serve --save-result`` writes it, so that what reads those files reads it too."""
+"""A serving run as ``vllm bench serve --save-result`` writes it, for tools that read those files."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _FIGURES = (
 
 
 def bench_result(config: SimulationConfig, result: RunResult) -> dict[str, Any]:
-    """A run's figures under the keys of ``vllm bench serve``; those it does not have are under ``sim``.
+    """Metrics of a run under the keys of ``vllm bench serve``; further metrics are under ``sim``.
 
-    The date is left out, so that the same scenario gives the same bytes. Lists of a value for each request, as with
-    ``--save-detailed``, are there if the scenario says ``save_detailed``; no text is made up.
+    The date is left out, so that the same scenario gives the same bytes. With ``save_detailed`` in the scenario there
+    are lists with one value per request, as with ``--save-detailed``; generated texts are not invented.
     """
     metrics = result.metrics
     detailed = config.simulation.save_detailed and result.requests is not None
@@ -64,13 +64,13 @@ def bench_result(config: SimulationConfig, result: RunResult) -> dict[str, Any]:
 
 
 def bench_text(data: Mapping[str, Any]) -> str:
-    """The same as JSON: a line for each key, however long its list."""
+    """Write the metrics as JSON with one line per key, however long its list."""
     lines = (f"  {json.dumps(key)}: {_indented(value)}" for key, value in data.items())
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def model_id(config: SimulationConfig) -> str:
-    """What the model is called."""
+    """The name of the model."""
     model = config.model
     return model.name or model.huggingface or model.model_type or "custom"
 
@@ -81,7 +81,7 @@ def _indented(value: Any) -> str:
 
 
 def _traffic(config: SimulationConfig) -> dict[str, Any]:
-    """How requests were sent: a mean rate, ``inf`` if as fast as possible, or nothing if a trace says when."""
+    """The mean request rate; ``inf`` if all are sent at once, None if a trace has the times."""
     assert config.workload is not None
     arrivals = config.workload.arrivals
     rate: float | str | None = getattr(arrivals, "rate", None)
@@ -96,7 +96,7 @@ def _traffic(config: SimulationConfig) -> dict[str, Any]:
 
 
 def _detailed(log: ServingLog) -> dict[str, Any]:
-    """A value for each request that a client sent, zero or empty for one that failed, as in vLLM."""
+    """One value per request that a client sent, zero or empty for a failed one, as in vLLM."""
     requests, gaps = log.requests, gaps_by_request(log)
     sent = [request for request, arrival_s in enumerate(log.arrival_s) if arrival_s >= 0.0]
     done = {request for request in sent if log.finished_s[request] >= 0.0}

@@ -20,25 +20,23 @@ from simsys.report.bisection_graph import CutGraph
 from simsys.report.bisection_search import best_found, cut_bytes_per_s
 
 MOST_LINKS = 6_000
-"""Of a graph that is no tree; maximum flow in a larger one takes more than seconds."""
+"""Size limit of a graph with cycles; maximum flow in a larger one needs more than seconds."""
 
 MOST_HALVES = {True: 70, False: 2_000}
-"""So many are tried one by one: with switches, which take a maximum flow each, and without."""
+"""Limits of halves tried one by one: with switches (a maximum flow per half) and without."""
 
 MOST_STEPS_OF_A_BOUND = 3_000_000
-"""Vertices times links up to which a lower bound is looked for."""
+"""Limit of vertices times links for the search for a lower bound."""
 
 
 @dataclass(frozen=True)
 class Bisection:
-    """The least bandwidth between two halves of the nodes of a network, or of its GPUs if it has one node.
-
-    Of an odd number, one half has one more.
+    """The least bandwidth between two halves of the nodes (or GPUs of one node); sizes differ by one at most.
 
     Args:
         bytes_per_s: From one half to the other, whatever the routing.
         exact: Whether no halves have less; otherwise it is an upper bound.
-        symmetric: Whether it is the same in both directions; otherwise it is that of the weaker one.
+        symmetric: Whether it is the same in both directions; otherwise `bytes_per_s` is the lower one.
     """
 
     bytes_per_s: float
@@ -66,7 +64,7 @@ def bisection(topology: Topology) -> Bisection | None:
 
 
 def _number_of_halves(graph: CutGraph, *, symmetric: bool) -> int:
-    """How many ways there are to halve the nodes."""
+    """The number of ways to halve the nodes."""
     n = graph.num_nodes
     if n % 2:
         return comb(n, n // 2) * (1 if symmetric else 2)

@@ -1,4 +1,4 @@
-"""A network as its cuts see it: nodes, switches that are no more than needed, and the bandwidth between these."""
+"""A network as seen by its cuts: nodes, a minimum of switches, and the bandwidth between them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class CutGraph:
     def of(cls, topology: Topology) -> CutGraph:
         """The nodes of a topology (of one node, its GPUs) and the switches between them, reduced.
 
-        What is inside a node is on one side of every cut, and so are switches that lead to one place only.
+        The inside of a node is on one side of every cut, and so are switches that lead to one place only.
         """
         size = topology.node_size if topology.num_gpus > topology.node_size else 1
         num_nodes = topology.num_gpus // size
@@ -43,22 +43,22 @@ class CutGraph:
 
     @property
     def free(self) -> list[int]:
-        """The vertices that are no nodes."""
+        """The vertices that are not nodes."""
         return [vertex for vertex in self.out if vertex >= self.num_nodes]
 
     @property
     def num_links(self) -> int:
-        """Directed links that are left."""
+        """The remaining directed links."""
         return sum(map(len, self.out.values()))
 
     @property
     def symmetric(self) -> bool:
-        """Whether all links are as fast in both directions."""
+        """True if every link is equally fast in both directions."""
         return all(self.out[dst].get(src) == bytes_per_s for src, dst, bytes_per_s in self.links())
 
     @property
     def is_tree(self) -> bool:
-        """Whether there is one way only between any two vertices."""
+        """True if there is one path only between any two vertices."""
         pairs = {(min(src, dst), max(src, dst)) for src, dst, _ in self.links()}
         return len(pairs) == len(self.out) - 1
 
@@ -106,7 +106,7 @@ class CutGraph:
         return found
 
     def _join_twins(self) -> bool:
-        """Make one of switches with equal links to the same vertices: some best cut has them on one side."""
+        """Merge switches with equal links to the same vertices: some best cut has them on one side."""
         alike = defaultdict[tuple[object, ...], list[int]](list)
         for vertex in self.free:
             links = tuple(tuple(sorted(ends.items())) for ends in (self.out[vertex], self.into[vertex]))

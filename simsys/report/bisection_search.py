@@ -10,29 +10,29 @@ from simsys.report.bisection_graph import CutGraph
 from simsys.sums import ordered_sum
 
 FLOW_STEPS = 20_000
-"""Links times maximum flows that a search may take; with switches, a cut takes one."""
+"""Limit of links times maximum flows of a search; with switches, a cut needs one flow."""
 
 MOST_CUTS = 100
-"""Cuts that a search may look at without switches."""
+"""Limit of cuts of a search without switches."""
 
 MOST_SPECTRAL = 600
-"""Vertices of which eigenvectors are found."""
+"""Limit of vertices for the eigenvector."""
 
 CANDIDATES = 12
-"""Nodes of each half that are compared for an exchange, the most promising ones."""
+"""Number of nodes of each half compared for an exchange, the most promising ones."""
 
 
 def cut_bytes_per_s(graph: CutGraph, half: set[int]) -> float:
-    """Bandwidth from some nodes to all others, switches being where they let the least through."""
+    """Bandwidth from some nodes to all others, with every switch on its best side."""
     return _cut(graph, half)[0]
 
 
 def best_found(graph: CutGraph, enough: float, *, symmetric: bool) -> float:
-    """The least bandwidth between halves that is found; the search ends if it is no more than `enough`.
+    """The least bandwidth between halves that the search finds; it stops at `enough` or less.
 
-    Halves to begin with are in the order of numbers, in that of columns of every length that divides the nodes (of
-    which one is a side of a torus), and by the eigenvector of the second eigenvalue (Fiedler 1973). From the best,
-    nodes are exchanged as by Kernighan and Lin (1970).
+    Initial halves follow the order of numbers, columns of every length that divides the nodes (one of them is a side
+    of a torus), and the eigenvector of the second eigenvalue (Fiedler 1973). The best is improved by exchanges as in
+    Kernighan and Lin (1970).
     """
     cuts = max(2, FLOW_STEPS // graph.num_links) if graph.free else MOST_CUTS
     tried: list[tuple[float, set[int]]] = []
@@ -70,7 +70,7 @@ def _cut(graph: CutGraph, half: set[int]) -> tuple[float, set[int]]:
 
 
 def _starts(graph: CutGraph) -> Iterator[set[int]]:
-    """Halves to begin with."""
+    """The initial halves of a search."""
     n = graph.num_nodes
     for length in (length for length in range(n, 1, -1) if n % length == 0):
         yield _first_half(range(n), [node % length for node in range(n)])
@@ -98,7 +98,7 @@ def _eigenvector(graph: CutGraph) -> list[float]:
 
 
 def _exchanged(graph: CutGraph, half: set[int]) -> set[int]:
-    """The best halves on a way on which each node is exchanged at most once, the best pair first."""
+    """The best halves along a sequence of exchanges; each node is exchanged at most once, the best pair first."""
     inside = _cut(graph, half)[1]
     left, right = set(half), set(range(graph.num_nodes)) - half
     change, best, best_half = 0.0, -1e-9, set(half)
@@ -125,12 +125,12 @@ def _change(graph: CutGraph, vertex: int, inside: set[int]) -> float:
 
 
 def _between(graph: CutGraph, a: int, b: int) -> float:
-    """What exchanging two nodes changes beside what each changes alone."""
+    """The effect of exchanging two nodes beyond the sum of both single moves."""
     return graph.out[a].get(b, 0.0) + graph.out[b].get(a, 0.0)
 
 
 def _settle(graph: CutGraph, inside: set[int]) -> float:
-    """Let switches change sides as long as that helps; return by how much the bandwidth has changed."""
+    """Move switches to the other side while that helps; return the change of bandwidth."""
     total, waiting = 0.0, graph.free
     while waiting:
         vertex = waiting.pop()

@@ -1,4 +1,4 @@
-"""What a calibration found, as text and JSON."""
+"""Results of a calibration, as text and JSON."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from simsys.units import Dimension, pretty
 
 
 def calibration_text(found: Calibration) -> str:
-    """Each coefficient before and after, and the errors before, of the fit and on rows that it has not seen."""
+    """Each coefficient before and after the fit; errors before, after, and on held-out rows."""
     lines = [f"{len(found.problem.cases):,} rows of {', '.join(found.tables)}; balanced mean errors", ""]
     lines += [_errors_line("profile", ("before", "fit", "unseen")), *_error_lines(found), ""]
     lines += [f"{'coefficient':<52}{'rows':>6}{'before':>11}{'after':>11}", *_coefficient_lines(found)]
     if found.fit.left_alone:
         few = ", ".join(f"{name} ({rows})" for name, rows in found.fit.left_alone.items())
-        lines += ["", *wrap(f"too few rows feel: {few}", "", "  ")]
+        lines += ["", *wrap(f"too few rows depend on: {few}", "", "  ")]
     return "\n".join(lines)
 
 
 def calibration_dict(found: Calibration) -> dict[str, Any]:
-    """The same for programs; errors are shares of one."""
+    """The calibration as data for JSON; errors are fractions."""
     return {
         "rows": len(found.problem.cases),
         "errors": {name: _shares(errors) for name, errors in _profiles(found)},
@@ -40,7 +40,7 @@ def calibration_dict(found: Calibration) -> dict[str, Any]:
 
 
 def kernel_text(kernels: Sequence[KernelFit]) -> str:
-    """What was fitted to kernels, a line each: what a kernel takes besides, and the errors."""
+    """Fits to kernel times, one line each: fixed time per kernel, and the errors."""
     lines = [f"{'kernels':<44}{'number':>8}{'besides':>10}{'fit':>9}{'unseen':>9}"]
     for each in kernels:
         name = f"{each.gpu} {each.kind} {each.dtype}"
@@ -50,7 +50,7 @@ def kernel_text(kernels: Sequence[KernelFit]) -> str:
 
 
 def kernel_dicts(kernels: Sequence[KernelFit]) -> list[dict[str, Any]]:
-    """The same for programs."""
+    """Fits to kernel times as data for JSON."""
     return [asdict(each) for each in kernels]
 
 

@@ -1,4 +1,4 @@
-"""What simsys knows by name: models, hardware, framework modules, collectives, topologies and metrics.
+"""Everything with a name: models, hardware, framework modules, collectives, topologies and metrics.
 
 Quantities are SI floats with the unit at the end of their key (``memory_bytes``), or text with a unit as in a
 hardware profile.
@@ -41,7 +41,7 @@ Facts: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True)
 class Catalogue:
-    """One kind of thing that has names.
+    """One kind of named things.
 
     Args:
         names: All names.
@@ -73,7 +73,7 @@ def rows(kind: str) -> list[Facts]:
 
 
 def facts(kind: str, name: str) -> Facts:
-    """Everything known of one thing.
+    """All facts about one name.
 
     Raises:
         UnknownNameError: If there is no such kind or name.
@@ -118,7 +118,7 @@ def _model_facts(name: str) -> Facts:
 
 
 def _named_model(name: str) -> Model:
-    """A model of the model DB, or that of a Hugging Face configuration if the name is a path."""
+    """A model of the model DB, or of a Hugging Face configuration if the name is a path."""
     path = path_from(Path(), name)
     if name.endswith(".json") or os.sep in name or name in (os.curdir, os.pardir):
         return read_huggingface(path)
@@ -131,7 +131,7 @@ def _named_model(name: str) -> Model:
 
 
 def _parts(model: Model) -> Facts:
-    """Heads, experts and kinds of layers; what the model does not have is left out."""
+    """Heads, experts and kinds of layers, if the model has them."""
     windows = layers_with_windows(model)
     found = {
         "head_size": head_size(model),
@@ -145,7 +145,7 @@ def _parts(model: Model) -> Facts:
 
 
 def _published(model: Model) -> Facts:
-    """How a published model is quantised, and what of its configuration is not simulated."""
+    """Quantisation of a published model, and the parts of its configuration that are not simulated."""
     found: Facts = {}
     published = model.quantization
     if published is not None:
@@ -182,7 +182,7 @@ def _node_row(name: str) -> Facts:
         "interconnect": node.interconnect.kind,
         "per_gpu_bytes_per_s": node.interconnect.bandwidth,
         "nics": node.nics.count,
-        "per_nic_bytes_per_s": float(f"{node.nics.bandwidth:.2g}"),  # a list has no room for more
+        "per_nic_bytes_per_s": float(f"{node.nics.bandwidth:.2g}"),  # shortened for a list
     }
 
 
@@ -203,7 +203,7 @@ def _engine_row(name: str) -> Facts:
 
 
 def _profile_facts(load: Callable[[str], Profile]) -> Callable[[str], Facts]:
-    """All that a profile says, in the form of its file, with the sources at the end."""
+    """The contents of a profile in the form of its file, with the sources at the end."""
 
     def known(name: str) -> Facts:
         data = load(name).model_dump(mode="json", exclude_none=True)
@@ -231,7 +231,7 @@ def _framework_facts(name: str) -> Facts:
 
 
 def _algorithm_names() -> list[str]:
-    """Algorithms, without their other names."""
+    """Algorithms, without aliases."""
     return [name for name in ALGORITHMS.names() if name not in ALGORITHMS.aliases]
 
 
@@ -296,6 +296,6 @@ CATALOGUES = {
     "topologies": Catalogue(lambda: sorted(TOPOLOGY_TYPES), _topology_row, _topology_facts),
     "metrics": Catalogue(lambda: list(metrics_by_name()), _metric_row, _metric_facts),
 }
-"""Everything that has names, by the plural that the command line uses."""
+"""All kinds by their plural, as the command line uses it."""
 
 SINGULAR = {kind: "topology" if kind == "topologies" else kind.removesuffix("s") for kind in CATALOGUES}

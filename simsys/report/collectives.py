@@ -1,4 +1,4 @@
-"""What collectives take on the cluster of a scenario, by size, in the manner of nccl-tests."""
+"""Times of collectives on the cluster of a scenario by size, as nccl-tests reports them."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ MAX_SIZES = 64
 
 @dataclass(frozen=True)
 class CollectiveRow:
-    """One size.
+    """Times of one buffer size.
 
     Args:
-        nbytes: The full buffer.
-        algorithm: What is cheapest for it.
-        protocol: How its bytes are sent; ``-`` if that costs nothing.
+        nbytes: Size of the full buffer.
+        algorithm: The fastest algorithm.
+        protocol: NCCL protocol; ``-`` if protocols are not modelled.
         seconds: Time on idle links.
         algbw_bytes_per_s: As nccl-tests defines it.
-        busbw_bytes_per_s: Likewise.
+        busbw_bytes_per_s: As nccl-tests defines it.
     """
 
     nbytes: float
@@ -60,11 +60,11 @@ class CollectiveTable:
 
     Args:
         name: The scenario.
-        op: Which collective.
-        gpus: How many GPUs take part.
+        op: The collective.
+        gpus: Number of GPUs.
         where: The cluster.
         rows: By size; none for a single GPU.
-        warnings: What makes them slower than the links would allow.
+        warnings: Causes of times above the limit of the links.
     """
 
     name: str
@@ -79,7 +79,7 @@ class CollectiveTable:
         return asdict(self)
 
     def text(self) -> str:
-        """The table below a line that says whose it is."""
+        """The table as text, with a heading line."""
         head = "\n".join(
             [
                 f"{self.name}: {self.op} among {self.gpus} GPUs, {self.where}",
@@ -87,7 +87,7 @@ class CollectiveTable:
             ]
         )
         if not self.rows:
-            return f"{self.name}: one GPU, so nothing to communicate"
+            return f"{self.name}: one GPU, no communication"
         lines = table([row.text_row() for row in self.rows]).splitlines()
         return "\n".join([head, "", *(f"  {line}" for line in lines)])
 
@@ -103,12 +103,12 @@ def collective_tables(
         names: Which scenarios; all if empty.
         op: A `CollectiveKind`.
         sizes: As for `sizes_between`.
-        gpus: How many GPUs take part, the first ones; all if left out.
+        gpus: Number of GPUs, counted from the first; all by default.
 
     Raises:
         ConfigError: With every problem of the scenarios other than memory.
         UnknownNameError: If there is no such collective.
-        UsageError: If the sizes are not as they should be, or there are not so many GPUs.
+        UsageError: If the range of sizes is invalid, or the cluster has fewer GPUs.
     """
     if op not in list(CollectiveKind):
         raise UnknownNameError("collective", op, list(CollectiveKind))
@@ -130,13 +130,13 @@ def collective_tables(
 def collective_rows(
     cluster: Cluster, choose: Choose, kind: CollectiveKind, gpus: int, sizes: Sequence[float]
 ) -> tuple[list[CollectiveRow], list[str]]:
-    """What a collective of the first GPUs of an idle cluster takes, by size.
+    """The times of a collective among the first GPUs of an idle cluster, by size.
 
     Args:
         cluster: The cluster.
-        choose: Says which algorithms and protocols are worth comparing.
-        kind: Which collective.
-        gpus: How many GPUs take part.
+        choose: Selects the algorithms and protocols to compare.
+        kind: The collective.
+        gpus: Number of GPUs.
         sizes: Full buffers in bytes.
 
     Returns:
@@ -169,16 +169,16 @@ def sizes_between(text: str) -> list[float]:
         ([1024.0, 2048.0, 4096.0], [3000000.0])
 
     Raises:
-        UsageError: If the text is no size and no two sizes with ``..`` between them, or they are too far apart.
+        UsageError: If the text is neither a size nor two sizes joined by ``..``, or there are too many sizes.
     """
     first, dots, last = text.partition("..")
     try:
         low = parse(first, Dimension.BYTES)
         high = parse(last, Dimension.BYTES) if dots else low
     except UsageError as error:
-        raise UsageError(f"{text!r} is no range of sizes such as 1KiB..1GiB: {error}") from error
+        raise UsageError(f"{text!r} is not a range of sizes such as 1KiB..1GiB: {error}") from error
     if not 0.0 < low <= high:
-        raise UsageError(f"sizes go from a positive one to one that is no smaller, such as 1KiB..1GiB, not {text!r}")
+        raise UsageError(f"a range of sizes is positive and ascending, such as 1KiB..1GiB, not {text!r}")
     sizes = [low]
     while sizes[-1] * 2 <= high:
         sizes.append(sizes[-1] * 2)

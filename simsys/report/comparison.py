@@ -1,4 +1,4 @@
-"""The levels of detail beside each other, as text of at most 80 columns."""
+"""Comparison of the levels of detail as text of at most 80 columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Cells = Sequence[Sequence[str]]
 
 NAME = 22
 ROUNDING = 1e-9
-"""Differences below this are written as none but for rounding."""
+"""Differences below this are rounding errors."""
 SERVING = {
     "mean_ttft_ms": "TTFT",
     "mean_tpot_ms": "TPOT",
@@ -25,7 +25,7 @@ SERVING = {
 }
 TRAINING = {"mean_iteration_s": "iteration", "mfu": "MFU", "exposed_communication_s": "exposed"}
 PACKAGES = 8
-"""Of a breakdown, those that take most; the rest is added up."""
+"""Rows of a breakdown; the rest is summed."""
 
 
 def comparison_text(data: Mapping[str, Any]) -> str:
@@ -66,7 +66,7 @@ def table(cells: Cells, first: int = NAME) -> list[str]:
 
 
 def cut(text: str, width: int) -> str:
-    """A text that is no longer than a column."""
+    """A text cut to the width of a column."""
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
@@ -95,7 +95,7 @@ def times(ratio: float) -> str:
 
 
 def _speed(rows: Sequence[Row], kind: str) -> Iterator[str]:
-    """Per scenario, in one row, how much is saved and how far off each figure is."""
+    """One row per scenario: speed-ups, and the difference of each figure."""
     chosen = [row for row in rows if row["kind"] == kind]
     if not chosen:
         return
@@ -105,7 +105,7 @@ def _speed(rows: Sequence[Row], kind: str) -> Iterator[str]:
     for row in chosen:
         saved = [times(row["speedup"]), times(row["cpu_speedup"]), f"{_count(row['event_reduction'])}x"]
         cells.append([row["name"], *saved, *(difference(row["differences"][name]) for name in names)])
-    yield "medium: times faster by clock and CPU, times fewer events, differences in %"
+    yield "medium vs high: wall/CPU speed-up, event reduction, differences in %"
     yield from table([[*row, *([] if names else [each])] for row, each in zip(cells, _largest(chosen), strict=True)])
     yield ""
 
@@ -115,7 +115,7 @@ def _largest(rows: Sequence[Row]) -> list[str]:
 
 
 def _figures(rows: Sequence[Row], kind: str) -> Iterator[str]:
-    """What both levels answer."""
+    """The figures of both levels."""
     chosen = [row for row in rows if row["kind"] == kind]
     if not chosen:
         return
@@ -186,7 +186,7 @@ def _count(value: float) -> str:
 
 
 def _reasons(rows: Sequence[Row], refused: Sequence[Row]) -> list[str]:
-    """What was compared only in part or not at all, and why what is slow or off is."""
+    """Scenarios compared in part or not at all, and the reasons for slow or inexact ones."""
     lines = [line for each in refused for line in wrap(f"not compared: {each['error']}", "  - ", "    ")]
     for row in rows:
         texts = list(row["reasons"])
@@ -194,8 +194,8 @@ def _reasons(rows: Sequence[Row], refused: Sequence[Row]) -> list[str]:
             whole = row["whole"]
             texts.insert(
                 0,
-                f"high does the first {row['amount']:,} of {whole['amount']:,} {row['unit']} in the time allowed, and "
-                f"only these are compared; all of them, {time(whole['simulated_s'])} simulated, take medium "
+                f"within the limit, high simulates the first {row['amount']:,} of {whole['amount']:,} {row['unit']}; "
+                f"only these are compared. Medium simulates all of them ({time(whole['simulated_s'])}) in "
                 f"{time(whole['median_wall_s'])}",
             )
         for text in texts:
@@ -204,7 +204,7 @@ def _reasons(rows: Sequence[Row], refused: Sequence[Row]) -> list[str]:
 
 
 def attribution_lines(each: Row) -> list[str]:
-    """What every abstraction is worth in one scenario."""
+    """Speed-up and error of each abstraction in one scenario."""
     cells = [[f"{each['name']} ({each['amount']:,} {each['unit']})", "CPU", "faster", "events", "fewer", "error %"]]
     cells += [
         [
@@ -221,7 +221,7 @@ def attribution_lines(each: Row) -> list[str]:
 
 
 def breakdown_lines(each: Row) -> list[str]:
-    """Where the time goes at both levels, the packages first that take most at either."""
+    """CPU time by package at both levels, largest first."""
     levels = each["levels"]
     high, medium = (levels[level]["shares"] for level in ("high", "medium"))
     names = sorted({*high, *medium}, key=lambda name: -max(high.get(name, 0.0), medium.get(name, 0.0)))

@@ -1,4 +1,4 @@
-"""The levels of detail beside each other, as a picture: speed against error, a point for each scenario."""
+"""Comparison of the levels of detail as a picture: speed-up against error, one point per scenario."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from simsys.report.drawing import COMPUTE, EXPOSED, HIDDEN, LIMIT, new_figure, w
 
 COLORS = {"serving": COMPUTE, "training": EXPOSED, "jobs": HIDDEN}
 LEAST = 1e-16
-"""Where a difference of nothing is drawn."""
+"""Position of a zero difference on the logarithmic axis."""
 
 
 def plot_comparison(data: Mapping[str, Any], path: Path) -> Path:
-    """Draw how many times faster medium is against its largest difference from high.
+    """Draw the speed-up of medium over high against its largest difference.
 
     Args:
         data: See `simsys.comparison.study`.

@@ -1,6 +1,6 @@
-"""How the command line speaks: answers on standard output, all else on standard error, errors as exit codes.
+"""Output of the command line: answers to stdout, everything else to stderr, errors as exit codes.
 
-Imports nothing heavier than click, so that help comes at once.
+Imports nothing heavier than click, so that ``--help`` is fast.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from simsys.user_modules import place_in_user_module
 INTERNAL = 4
 _STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 DEBUG = "simsys.debug"
-"""Key in click's ``Context.meta``: whether errors show where they come from."""
+"""Key in click's ``Context.meta``: whether errors print a traceback."""
 
 
 class Group(click.Group):
-    """A group of commands that return exit codes, and whose errors become a message and the error's exit code."""
+    """A group of commands that return exit codes; an error becomes a message and its exit code."""
 
     def main(self, *args: Any, **options: Any) -> NoReturn:
         """Run a command line and exit with its code."""
@@ -52,7 +52,7 @@ class Group(click.Group):
         sys.exit(code or 0)
 
     def make_context(self, *args: Any, **options: Any) -> click.Context:
-        """Parse what stands before the command; ``--help`` and ``--version`` print here."""
+        """Parse options before the command; ``--help`` and ``--version`` print here."""
         with _errors_reported({}):
             return super().make_context(*args, **options)
 
@@ -62,21 +62,21 @@ class Group(click.Group):
             return super().invoke(ctx)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """Find the command, or say which was meant."""
+        """Find the command, or suggest a similar one."""
         if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             raise click.UsageError(f"No such command {args[0]!r}{did_you_mean(args[0], self.commands)}", ctx)
         return super().resolve_command(ctx, args)
 
 
 def answer(text: str, *, headline: bool = False) -> None:
-    """Write an answer to standard output; once its reader has gone (``| head``), to nowhere.
+    """Write an answer to stdout; ignore a closed pipe (``| head``).
 
     Args:
         text: The answer.
-        headline: Show its first line bold, where that is possible.
+        headline: Print its first line bold on a terminal.
 
     Raises:
-        OSError: It cannot be written for another reason, such as a full disk.
+        OSError: If writing fails for another reason, such as a full disk.
     """
     try:
         click.echo(_headline_bold(escaped(text), headline=headline))
@@ -85,11 +85,11 @@ def answer(text: str, *, headline: bool = False) -> None:
 
 
 def say(text: str, *, path: str = "") -> None:
-    """Write a line for people to standard error; if nobody can read it, so be it.
+    """Write a line to stderr; ignore a closed stream.
 
     Args:
         text: The line.
-        path: Part of it to show red, where there are colours.
+        path: Part of it to print red on a terminal.
     """
     with suppress(OSError):
         click.echo(_path_red(escaped(text), escaped(path)), err=True)
@@ -108,7 +108,7 @@ def _errors_reported(meta: dict[str, Any]) -> Iterator[None]:
     except BrokenPipeError:  # the reader has seen enough
         _abandon_stdout()
         code = 0
-    except (Exception, SystemExit) as error:  # the latter by a module of the user's
+    except (Exception, SystemExit) as error:  # the latter in a user's module
         if meta.get(DEBUG):
             traceback.print_exc()
         code = _report(error)
@@ -124,7 +124,7 @@ def _report(error: BaseException) -> int:
             say(str(problem), path=f"{problem.path}: " if problem.path else "")
         say(f"{len(error.problems)} problem{'s' if len(error.problems) > 1 else ''}")
         return error.exit_code
-    if isinstance(error, OSError) and error.filename is None:  # of a stream, since an error of a file names it
+    if isinstance(error, OSError) and error.filename is None:  # a stream: errors of files have a name
         _abandon_stdout()
         error = OutputError(f"cannot write to standard output: {error.strerror or error}")
     if isinstance(error, SimsysError) and error.exit_code != INTERNAL:
@@ -132,15 +132,15 @@ def _report(error: BaseException) -> int:
         return error.exit_code
     place = place_in_user_module(error)
     if place and not isinstance(error, SimsysError):
-        say(f"error: {place}: {type(error).__name__}: {error}; --debug shows how it came about")
+        say(f"error: {place}: {type(error).__name__}: {error}; --debug shows the traceback")
         return UsageError.exit_code
     text = str(error) if isinstance(error, SimsysError) else described(error)
-    say(f"internal error: {text}: this is a bug; run again with --debug to see how it came about")
+    say(f"internal error: {text}: this is a bug; run again with --debug for a traceback")
     return INTERNAL
 
 
 def escaped(text: str) -> str:
-    r"""A text whose characters that steer a terminal are escaped: control characters, changes of direction.
+    r"""Escape characters that control a terminal: control characters, changes of direction.
 
     Example:
         >>> escaped("red: \x1b[31m")
@@ -161,7 +161,7 @@ def _path_red(text: str, path: str) -> str:
 
 
 def _abandon_stdout() -> None:
-    """Send what standard output still holds to nowhere, so that the interpreter's last flush does not fail."""
+    """Discard buffered output, so that the flush at exit does not fail."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

@@ -1,4 +1,4 @@
-"""A bar on a terminal that counts runs, for commands that simulate many."""
+"""Progress bar of commands that simulate many runs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 @contextmanager
 def counting(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar on standard error, if that is a terminal, while it is entered.
+    """Context manager that shows a bar on stderr, if that is a terminal.
 
     Args:
-        what: What is counted, such as ``runs``.
+        what: The counted things, such as ``runs``.
 
     Yields:
-        What to call with the number done and the number of all; a round of its own for every new number of all.
+        A function of the number done and the total; a new total starts a new bar.
     """
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     with Progress(*columns, console=Console(file=sys.stderr), transient=True) as progress:

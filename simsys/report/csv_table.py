@@ -1,4 +1,4 @@
-"""Tables as CSV, the one way that simsys writes them: a text is never a formula to a spreadsheet."""
+"""CSV output of all tables; no text is a formula for a spreadsheet."""
 
 from __future__ import annotations
 

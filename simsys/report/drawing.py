@@ -1,6 +1,6 @@
-"""What all pictures share: how a figure is begun and written.
+"""Common parts of all pictures: creating and writing a figure.
 
-Figures are drawn without pyplot, whose figures are global state and need a display's backend. The same result gives
+Pyplot is not used, since it keeps global state and needs the backend of a display. The same result gives
 the same bytes.
 """
 
@@ -26,7 +26,7 @@ COMPUTE, EXPOSED, HIDDEN, IDLE, LIMIT = "#4477aa", "#cc6677", "#ddaa33", "#e8e8e
 
 
 def expect_kind(result: RunResult, kind: str) -> None:
-    """Refuse a result that is not of this kind.
+    """Refuse a result of another kind.
 
     Raises:
         UsageError: With both kinds.

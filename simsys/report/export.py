@@ -1,4 +1,4 @@
-"""The files of a run: its scenario with every default written out, its figures, what held it up, and its rows."""
+"""The files of a run: scenario with all defaults, metrics, bottlenecks, and tables."""
 
 from __future__ import annotations
 
@@ -21,26 +21,25 @@ from simsys.report.prometheus import write_prometheus
 from simsys.report.yaml_text import yaml_text
 
 ROWS = {"training": "iterations", "serving": "requests", "jobs": "jobs"}
-"""What the rows of a result are."""
+"""Names of the rows of a result, by kind."""
 
 
 def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> list[Path]:
     """Write a run's files into ``folder/<name>``, replacing those of an earlier run.
 
-    They are ``<name>_config.yaml``, which run again gives the same files byte by byte, ``<name>_results.json``,
-    ``<name>_bottlenecks.json``, ``<name>_iterations.csv`` or ``<name>_requests.csv``, and of training
-    ``<name>_ranks.csv``: for one rank of every pipeline stage, what its time is spent on (`RunResult.ranks`).
-    Of serving there are also ``<name>_timeline.csv``, means over intervals of the run
-    (`simsys.metrics.serving_timeline`), ``<name>_serving.json`` (`simsys.report.bench_serve`) and
-    ``<name>_metrics.prom`` (`simsys.report.prometheus`); with autoscaling, ``<name>_replicas.csv``: how many replicas
-    take requests and are paid for, and from when.
-    If events are collected, ``<name>_memory.csv`` says what was in use on each simulated GPU, and from when,
-    ``<name>_traffic.csv`` how many bytes each GPU sent to each other one, and ``<name>_steps.csv`` the steps of
-    serving replicas, one row for each run of steps with an unchanged batch. Where transfers
-    are on links (at high, and at medium where links are occupied), ``<name>_links.csv`` says what each link carried
-    that carried anything, and how busy it was.
+    Files are ``<name>_config.yaml``, which reproduces the same files byte by byte, ``<name>_results.json``,
+    ``<name>_bottlenecks.json``, ``<name>_iterations.csv`` or ``<name>_requests.csv``, and for training
+    ``<name>_ranks.csv``: the time of one rank per pipeline stage by activity (`RunResult.ranks`). Serving also has
+    ``<name>_timeline.csv``, means over intervals of the run (`simsys.metrics.serving_timeline`),
+    ``<name>_serving.json`` (`simsys.report.bench_serve`) and ``<name>_metrics.prom`` (`simsys.report.prometheus`);
+    with autoscaling, ``<name>_replicas.csv``: the numbers of active and of paid replicas over time. If events are
+    collected, ``<name>_memory.csv`` has the memory in use on each simulated GPU over time, ``<name>_traffic.csv`` the
+    bytes between each pair of GPUs, and ``<name>_steps.csv`` the steps of serving replicas, one row for each run of
+    steps with an unchanged batch. Where transfers are on links (at high, and at medium where links are occupied),
+    ``<name>_links.csv`` has the bytes and the utilisation of each used link.
 
-    Of several jobs, ``<name>_jobs.csv`` says when and where each ran, and the tables of each are named after it too.
+    A shared cluster has ``<name>_jobs.csv`` with times and placement of each job, and the tables of each job with its
+    name.
 
     Returns:
         The files.
@@ -84,7 +83,7 @@ def _tables(result: RunResult) -> dict[str, Mapping[str, Sequence[Any]]]:
 
 
 def _logs(result: RunResult) -> dict[str, ServingLog]:
-    """What is known of the steps of serving, by the name of its table."""
+    """Tables about serving steps, by name."""
     of_jobs = {f"{job.name}_steps": job.requests for job in result.jobs}
     return {name: log for name, log in {"steps": result.requests, **of_jobs}.items() if log is not None}
 

@@ -1,4 +1,4 @@
-"""A page on how wrong predictions are: tables, pictures, the worst groups and why, and what to expect."""
+"""The documentation page on prediction errors: tables, pictures, the worst groups with causes, expected errors."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from simsys.sums import ordered_sum
 
 WORST = 10
 WORST_ROWS = 3
-"""A group of fewer rows is no group to learn from."""
+"""Minimum rows of a group in the list of worst groups."""
 COLOURS = ("#4477aa", "#cc6677", "#228833", "#ddaa33", "#aa3377", "#66ccee", "#bbbbbb")
 
 
 @dataclass(frozen=True)
 class Notes:
-    """What people know and data do not say.
+    """Notes written by people for the page.
 
     Args:
-        causes: Why groups are predicted badly, as far as known, by group.
-        choices: Why the best layout is not chosen, likewise.
-        not_modelled: What simsys does not model.
+        causes: Known causes of bad predictions, by group.
+        choices: Known causes of wrong choices of layout, by group.
+        not_modelled: Effects that simsys does not model.
     """
 
     causes: Mapping[str, str] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Notes:
 
     @classmethod
     def read(cls, path: Path) -> Notes:
-        """Read them from YAML.
+        """Read notes from a YAML file.
 
         Raises:
             ConfigError: If it is no YAML.
@@ -61,9 +61,9 @@ def write_page(path: Path, predictions: Sequence[Prediction], *, command: str, n
 
     Args:
         path: The page.
-        predictions: Of rows that the fit had not seen.
-        command: What made it.
-        notes: What people know.
+        predictions: Predictions of held-out rows.
+        command: The command that wrote it.
+        notes: Notes by people.
 
     Raises:
         OutputError: If something could not be written.
@@ -78,16 +78,15 @@ def _page(families: Mapping[str, Sequence[Prediction]], command: str, notes: Not
     yield from [
         "# How wrong it is",
         "",
-        f"Made by `{command}`; not to be edited.",
+        f"Made by `{command}`; do not edit.",
         "",
-        "Every figure is of rows that the fit behind the prediction had not seen: they are divided into five parts,",
-        "by source (training), curve (serving) or system (collectives), and each part is predicted with coefficients",
-        "fitted to the others.",
+        "All figures are cross-validated: the rows are divided into five parts by source (training), curve (serving)",
+        "or system (collectives), and each part is predicted with coefficients fitted to the other parts.",
         "",
-        "A *balanced* error counts every source once, whatever its rows. Bias is predicted over measured, less one.",
+        "A *balanced* error is a mean over sources of their mean errors. Bias is predicted over measured, minus one.",
         "",
         *_table(
-            ("", "measured values", "predicted", "balanced", "median", "nine of ten", "bias"),
+            ("", "measured values", "predicted", "balanced", "median", "p90", "bias"),
             ([name, f"{e.rows:,}", f"{e.coverage:.0%}", *_shares(e)] for name, e in _each(families)),
         ),
     ]
@@ -103,7 +102,7 @@ def _family(name: str, found: Sequence[Prediction], notes: Notes) -> Iterator[st
     for tag in TAGS.get(name, ()):
         parts = by_tag(found, tag)
         if len(parts) > 1:
-            head = (tag, "values", "predicted", "balanced", "median", "nine of ten", "bias")
+            head = (tag, "values", "predicted", "balanced", "median", "p90", "bias")
             yield from _table(
                 head, ([key, f"{e.rows:,}", f"{e.coverage:.0%}", *_shares(e)] for key, e in parts.items())
             )
@@ -113,22 +112,22 @@ def _family(name: str, found: Sequence[Prediction], notes: Notes) -> Iterator[st
         rows = (
             [key, f"{e.balanced_mape:.0%}", f"{e.bias:+.0%}", notes.causes.get(key, "not known")] for key, e in worst
         )
-        yield from _table(("group", "error", "bias", "cause, as far as known"), rows)
+        yield from _table(("group", "error", "bias", "known cause"), rows)
     reasons = Counter[str]()
     for reason, count in unsupported(found).items():
-        reasons[reason.split(" does not fit: ")[0]] += count  # how much memory is missing is not told
+        reasons[reason.split(" does not fit: ")[0]] += count  # without the missing amount
     if reasons:
         yield from ["Not predicted:", ""]
         yield from _table(("values", "reason"), ([f"{rows:,}", reason] for reason, rows in reasons.most_common()))
 
 
 def _choices(choices: Sequence[Choice], notes: Notes) -> Iterator[str]:
-    """How well layouts are told apart, where they are not, and which choices cost most."""
+    """Quality of the choice of layout by group, and the most costly choices."""
     if not choices:
         return
     whole = Ranking.of(choices)
     yield (
-        f"Choice of layout: over {whole.sets:,} sets of rows that differ in nothing else, the rank correlation "
+        f"Choice of layout: over {whole.sets:,} sets of rows that differ in layout only, the rank correlation "
         f"is {whole.spearman:.2f}, and the layout predicted best is {whole.regret:.1%} slower than the best."
     )
     yield ""
@@ -147,12 +146,12 @@ def _choices(choices: Sequence[Choice], notes: Notes) -> Iterator[str]:
         ]
         for group, own in by_loss
     )
-    yield from _table(("group", "sets", "rank correlation", "slower", "of the whole", "why, as far as known"), rows)
+    yield from _table(("group", "sets", "rank correlation", "slower", "of the whole", "known cause"), rows)
     dearest = sorted((each for each in choices if each.regret > 0.0), key=lambda each: -each.regret)[:WORST]
     if dearest:
-        yield from ["The choices that cost most:", ""]
+        yield from ["The most costly choices:", ""]
         shown = (_choice_row(each) for each in dearest)
-        yield from _table(("group", "chosen, for the best", "predicted", "measured", "slower"), shown)
+        yield from _table(("group", "chosen instead of the best", "predicted", "measured", "slower"), shown)
 
 
 def _choice_row(choice: Choice) -> list[str]:
@@ -168,7 +167,7 @@ def _choice_row(choice: Choice) -> list[str]:
 
 
 def _differences(picked: Prediction, best: Prediction) -> str:
-    """In what two layouts differ, as ``tp_degree 2 for 4``."""
+    """Differences between two layouts, as ``tp_degree 2 for 4``."""
     here, there = picked.case.run, best.case.run
     if not isinstance(here, ScenarioRun) or not isinstance(there, ScenarioRun):
         return ""
@@ -202,7 +201,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def _scatter(name: str, found: Sequence[Prediction], folder: Path) -> Path:
-    """Predicted against measured values; what is on the line is right."""
+    """Scatter plot of predicted against measured values."""
     shown = [each for each in found if each.predicted is not None]
     figure, panels = new_figure(7.0, 5.0)
     axes: Any = panels[0]

@@ -1,4 +1,4 @@
-"""Files written whole or not at all."""
+"""Atomic writing of files."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ Writer: TypeAlias = Callable[[TextIO], object]
 
 
 def write_files(folder: Path, writers: Mapping[str, Writer]) -> list[Path]:
-    """Write files into a folder, which is made if need be; existing files of these names are replaced.
+    """Write files into a folder, which is created if missing; existing files of these names are replaced.
 
-    Every file is first written beside its place and brought to the disk, then all are renamed, so that at no time
-    a half-written one can be seen. When something goes wrong, or the program is interrupted, what was not renamed
-    is removed; what a killed program left is removed by the next one that writes the same files.
+    Every file is first written under a temporary name and synced to disk, then all are renamed, so that a half-written
+    file is never visible. After an error or an interrupt, temporary files are removed. Files left by a killed program
+    are removed by the next one that writes the same files.
 
     Args:
-        folder: Where to.
-        writers: What writes each file's content, by file name.
+        folder: Target folder.
+        writers: Functions that write the content, by file name.
 
     Returns:
         The files, in the order given.
 
     Raises:
-        OutputError: Something could not be written; the message names it and says why.
+        OutputError: If a file cannot be written; the message has its name and the reason.
     """
     temporary = {folder / name: folder / f".{name}.{secrets.token_hex(4)}.tmp" for name in writers}
     place = folder
@@ -59,7 +59,7 @@ def write_files(folder: Path, writers: Mapping[str, Writer]) -> list[Path]:
 
 
 def _write(path: Path, write: Writer) -> None:
-    """Write a temporary file and bring it to the disk."""
+    """Write a temporary file and sync it to disk."""
     interrupts.remove_at_end(path)
     with path.open("x", encoding="utf-8", newline="") as file:
         write(file)
@@ -71,7 +71,7 @@ def _write(path: Path, write: Writer) -> None:
 def _leftovers_removed(folder: Path, names: Iterable[str]) -> Iterator[None]:
     """Remove temporary files of these names that a killed process left, unless another process writes here now.
 
-    Who writes into a folder holds a shared lock of it, who removes an exclusive one, where there are locks.
+    Writers hold a shared lock of the folder, removal needs an exclusive one, where locks are available.
     """
     if fcntl is None:
         yield

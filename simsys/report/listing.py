@@ -19,11 +19,11 @@ UNITS = {
     "_watts": Dimension.WATTS,
     "_s": Dimension.SECONDS,
 }
-"""What a key's ending says of its value."""
+"""Dimension of a value by the suffix of its key."""
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows of the same keys as text below a line of headings; the last column is wrapped."""
+    """Rows with equal keys as a text table with headings; the last column is wrapped."""
     cells = [[_name(key).removesuffix("_parameters").replace("_", " ") for key in rows[0]]] if rows else []
     cells += [[_cell(key, value) for key, value in row.items()] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)][:-1]
@@ -37,7 +37,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def tables(rows: Sequence[Mapping[str, Any]], by: str = "of") -> str:
-    """Rows as one table, or where they have the key `by`, as a table below each of its values."""
+    """Rows as one table, or as one table per value of the key `by`."""
     if not rows or by not in rows[0]:
         return table(rows)
     groups: dict[str, list[Mapping[str, Any]]] = {}

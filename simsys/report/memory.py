@@ -1,4 +1,4 @@
-"""What scenarios hold in device memory, what would save some, and which data parallelism suits them."""
+"""Device memory of scenarios, settings that save some, and the choice of data parallelism."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class MemoryAnswer:
         gpu: The GPU.
         capacity_bytes: Memory of a GPU.
         stages: Bytes by component, for each pipeline stage (one in serving and without a pipeline).
-        problem: Why it does not fit; empty if it does.
-        advice: What would make it fit.
-        levers: In training, what saves memory, the best first.
-        strategies: In data-parallel training, the job with each strategy.
-        host_bytes: In training, model states per GPU that live in the memory of its host.
-        warnings: What makes the answer doubtful, for people.
-        settings: In serving, the settings with what the engine sets where they are left out.
+        problem: The reason for not fitting; empty if it fits.
+        advice: Settings that make it fit.
+        levers: For training, settings that save memory, the best first.
+        strategies: For data-parallel training, the job with each strategy.
+        host_bytes: For training, model states per GPU in host memory.
+        warnings: Warnings for people.
+        settings: For serving, all settings with the defaults of the engine.
     """
 
     name: str
@@ -57,13 +57,13 @@ class MemoryAnswer:
 
     @property
     def fullest(self) -> int:
-        """The stage that needs most."""
+        """The stage with the highest need."""
         totals = [ordered_sum(stage.values()) for stage in self.stages]
         return totals.index(max(totals))
 
     @property
     def strategy_advice(self) -> str:
-        """Which data parallelism to use; empty if there is nothing to choose."""
+        """The recommended data parallelism; empty if there is no choice."""
         helps = next((lever_text(effect.lever) for effect in self.levers if effect.fits), "")
         return strategy_advice(self.strategies, self.capacity_bytes, helps) if self.strategies else ""
 
@@ -86,7 +86,7 @@ class MemoryAnswer:
         }
 
     def text(self) -> str:
-        """The answer first, then the fullest stage by component, then advice."""
+        """The answer, then the fullest stage by component, then advice."""
         parts = self.stages[self.fullest]
         total = ordered_sum(parts.values())
         fit = "does not fit" if self.problem else "fits"
@@ -102,7 +102,7 @@ class MemoryAnswer:
             sizes = ", ".join(pretty_memory(ordered_sum(stage.values())) for stage in self.stages[:8])
             lines += ["", f"  by stage: {sizes}{' …' if len(self.stages) > 8 else ''}"]
         if self.host_bytes:
-            lines += ["", f"  in the memory of the host, per GPU: {pretty_memory(self.host_bytes)}"]
+            lines += ["", f"  in host memory, per GPU: {pretty_memory(self.host_bytes)}"]
         if self.settings is not None:
             lines += [line for text in defaults_text(self.settings) for line in ("", *_wrapped(text))]
         if self.problem:
@@ -117,7 +117,7 @@ class MemoryAnswer:
 def memory_answers(
     path: Path, assignments: Sequence[str], names: Sequence[str], *, levers: bool | None = None
 ) -> list[MemoryAnswer]:
-    """The memory of the scenarios of a file; what does not fit is an answer too.
+    """The memory of the scenarios of a file, including those that do not fit.
 
     Args:
         path: The experiment file.
@@ -144,8 +144,8 @@ def memory_answer(job: Job, *, levers: bool | None = None, trials: Trials | None
 
     Args:
         job: The scenario, resolved.
-        levers: In training, whether to say what saves memory, and with True also what those levers cost that do
-            not suffice; by default if it does not fit. With False strategies are not compared.
+        levers: For training, whether to list settings that save memory; by default if it does not fit. True also
+            measures the cost of settings that do not suffice; False also skips the comparison of strategies.
         trials: Checks the scenario with other settings; by default as that of a single job.
     """
     trials = trials or trials_of(job.config)
@@ -170,7 +170,7 @@ def memory_answer(job: Job, *, levers: bool | None = None, trials: Trials | None
 
 
 def _compared(answer: MemoryAnswer, job: TrainingJob, trials: Trials, *, levers: bool) -> MemoryAnswer:
-    """The answer with what simulations say of strategies and, if asked for or needed, of levers."""
+    """The answer with simulated costs of strategies and, if requested or needed, of settings that save memory."""
     watch = Stopwatch(job)
     strategies = compare_strategies(job, watch, every=levers)
     effects = lever_effects(job, watch, every=levers) if levers or answer.problem else ()
@@ -179,7 +179,7 @@ def _compared(answer: MemoryAnswer, job: TrainingJob, trials: Trials, *, levers:
 
 
 def _row(effect: LeverEffect) -> dict[str, str]:
-    """One line of the table of levers."""
+    """One line of the table of settings that save memory."""
     cost = effect.time_cost
     time = "-" if cost is None else "0.0 %" if abs(cost) < SAME_TIME else f"{cost * 100:+.1f} %"
     remark = " (changes the training)" if effect.changes_training else ""

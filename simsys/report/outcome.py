@@ -1,4 +1,4 @@
-"""Scenarios of a file carried out and their files written: what came of each, as text and as data."""
+"""Run the scenarios of a file and write their files; outcomes as text and data."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from simsys.simulation import simulate
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one scenario.
+    """The outcome of one scenario.
 
     Args:
         name: The scenario.
-        result: Its figures; None if it does not fit.
-        error: Why it does not fit, or why its files could not be written.
-        files: What was written.
+        result: Its result; None if it does not fit.
+        error: The reason for not fitting or not writing.
+        files: The files written.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Outcome:
 
     @property
     def exit_code(self) -> int:
-        """What the command line returns for it."""
+        """Exit code of the command line."""
         return self.error.exit_code if self.error is not None else 0
 
     def text(self, *, brief: bool = False) -> str:
@@ -54,7 +54,7 @@ class Outcome:
         return "\n".join([summary_text(self.result), *files])
 
     def as_dict(self) -> dict[str, Any]:
-        """The answer for programs: the result with the cost of computing it, or the reason for having none."""
+        """The answer for programs: the result with the cost of computing it, or the reason why there is none."""
         if self.result is None:
             return {"name": self.name, "error": str(self.error), "exit_code": self.exit_code}
         result = self.result
@@ -68,7 +68,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Plan:
-    """A scenario to run, which has passed the check; or, with `shortage`, one that is known not to fit."""
+    """A checked scenario to run, or with `shortage` one that does not fit."""
 
     config: SimulationConfig
     shortage: InfeasibleError | None = None
@@ -88,17 +88,17 @@ class Plan:
 def plan_scenarios(
     path: Path, assignments: Sequence[str], names: Sequence[str], limit_s: float = math.inf
 ) -> list[Plan]:
-    """Check a file and say what is to be run.
+    """Check a file and return the scenarios to run.
 
     Args:
         path: The experiment file.
         assignments: Settings from the command line.
         names: The scenarios to run; all if empty.
-        limit_s: Processor time that one of them may take, as estimated.
+        limit_s: Limit of the estimated processor time of a scenario.
 
     Raises:
         ConfigError: With every problem of the scenarios that are to be run.
-        UsageError: If there is no scenario of such a name, or several have the same.
+        UsageError: If there is no scenario of this name, or a name is not unique.
     """
     try:
         plans = [Plan(config) for config in check_file(path, assignments, names, limit_s=limit_s)]
@@ -118,11 +118,11 @@ def _shortage(config: SimulationConfig) -> InfeasibleError | None:
 def run_scenario(plan: Plan, folder: Path | None) -> Outcome:
     """Simulate a scenario and write its files.
 
-    A scenario that does not fit, or files that cannot be written, are outcomes; other errors are raised.
+    Not fitting, and files that cannot be written, are outcomes; other errors are raised.
 
     Args:
         plan: The scenario.
-        folder: Where its folder of files goes; None writes nothing.
+        folder: Parent of the folder of its files; None writes nothing.
 
     Raises:
         SimsysError: If it cannot be carried out.

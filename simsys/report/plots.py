@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def plot_run(result: RunResult, folder: Path) -> list[Path]:
-    """Draw what there is to draw of a run, as PNG files in a folder; return them.
+    """Draw all pictures of a run as PNG files in a folder; return the files.
 
     Raises:
         OutputError: If one could not be written.
@@ -50,7 +50,7 @@ def plot_run(result: RunResult, folder: Path) -> list[Path]:
 
 
 def plot_iteration_breakdown(result: RunResult, path: Path) -> Path:
-    """Draw of what the time of every iteration consists.
+    """Draw the time of every iteration by activity.
 
     Raises:
         UsageError: If the result is not of training, or the file's ending is unknown.
@@ -85,7 +85,7 @@ def plot_iteration_breakdown(result: RunResult, path: Path) -> Path:
 
 
 def plot_resource_utilization(result: RunResult, path: Path) -> Path:
-    """Draw how busy GPUs and network are, and what a GPU's memory holds, beside the thresholds of the analysis.
+    """Draw utilisation of GPUs and network, and memory by component, with the thresholds of the analysis.
 
     Raises:
         UsageError: If the file's ending is unknown.
@@ -98,7 +98,7 @@ def plot_resource_utilization(result: RunResult, path: Path) -> Path:
 
 
 def plot_memory(result: RunResult, path: Path) -> Path:
-    """Draw what was in use on the observed rank of every pipeline stage over time.
+    """Draw memory in use over time on the observed rank of every pipeline stage.
 
     Raises:
         UsageError: If events were not collected, or the file's ending is unknown.
@@ -120,7 +120,7 @@ def plot_memory(result: RunResult, path: Path) -> Path:
 
 
 def plot_scaling(study: ScalingResult, path: Path) -> Path:
-    """Draw throughput beside the ideal, and efficiency beside what is acceptable, over the number of GPUs.
+    """Draw throughput with the ideal, and efficiency with its threshold, over the number of GPUs.
 
     Raises:
         UsageError: If the file's ending is unknown.
@@ -162,20 +162,20 @@ def _draw_shares(axes: Axes, result: RunResult) -> None:
             axes.plot([100 * limit] * 2, [place - 0.45, place + 0.45], "--", color=LIMIT)
     axes.set_yticks(range(len(bars)), [label for label, *_ in bars])
     axes.invert_yaxis()
-    dashed = "; dashed: a bottleneck from here on" if result.kind == "training" else ""
+    dashed = "; dashed: bottleneck threshold" if result.kind == "training" else ""
     axes.set(xlabel=f"share of the time (%){dashed}", title=result.name)
     axes.set_xlim(0.0, max(100.0, *(100 * share for _, share, *_ in bars)))
 
 
 def _draw_memory(axes: Axes, result: RunResult) -> None:
-    """What a GPU holds as one stacked bar, up to what it has."""
+    """Memory by component as one stacked bar, up to the capacity."""
     capacity = result.metrics["memory_capacity_bytes"] / GIB
     start = 0.0
     for name, nbytes in result.memory_bytes.items():
         if nbytes:
             axes.barh(0, nbytes / GIB, left=start, label=name.replace("_", " "))
             start += nbytes / GIB
-    if result.kind == "training":  # a serving engine fills what it may use, by design
+    if result.kind == "training":  # a serving engine fills its memory by design
         for share in (MEMORY_WARNING, MEMORY_RISK):
             axes.axvline(share * capacity, ls="--", color=LIMIT)
     axes.set_yticks([0], ["memory"])

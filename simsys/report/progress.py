@@ -1,4 +1,4 @@
-"""A line on a terminal that says how far a run is."""
+"""Progress line of a run on a terminal."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from simsys.probes import Probe
 from simsys.report.console import escaped
 
 QUIET_S = 1.0
-"""A run that is over sooner shows nothing."""
+"""Shorter runs show no progress."""
 REFRESHES_PER_S = 5.0
 
 
 class Progress(Probe):
-    """Counts iterations or requests, and shows the count while it is entered.
+    """Context manager that counts iterations or requests and shows the count.
 
     Args:
         config: The scenario that runs.
@@ -45,21 +45,21 @@ class Progress(Probe):
     counts_only = True
 
     def repeated(self, rank: int, count: int, started_s: float, iteration_s: float, like: int) -> None:
-        """Iterations that need not be simulated."""
+        """Count iterations that are not simulated."""
         if rank == 0:
             self.done += count
 
     def mark(self, rank: int, name: str, now_s: float) -> None:
-        """An iteration has ended; ranks go on together, so one is counted."""
+        """Count an iteration on one of the ranks, which all iterate together."""
         if rank == 0 and name == "iteration_end":
             self.done += 1
 
     def request_finished(self, request: int, now_s: float) -> None:
-        """One request more."""
+        """Count a finished request."""
         self.done += 1
 
     def request_rejected(self, request: int, reason: str, now_s: float) -> None:
-        """One request more."""
+        """Count a finished request."""
         self.done += 1
 
     def __enter__(self) -> Self:
@@ -79,7 +79,7 @@ class Progress(Probe):
 
 
 def _total(config: SimulationConfig) -> int | None:
-    """How many iterations or requests there will be; None if only the trace knows."""
+    """Total number of iterations or requests; None if only the trace has it."""
     if config.training is not None:
         return config.training.num_iterations
     return config.workload.num_requests if config.workload is not None else None

@@ -1,7 +1,7 @@
-"""A serving run as vLLM's server would show it to Prometheus at its end, in the text exposition format.
+"""A serving run in Prometheus' text exposition format, as vLLM's server would report it at its end.
 
-Names, labels and buckets are those of vllm/v1/metrics/loggers.py, so that dashboards made for them read it. What vLLM
-has no name for begins with ``simsys:``. Replicas are taken together as one engine.
+Names, labels and buckets are those of vllm/v1/metrics/loggers.py, so that dashboards made for them read it. Other
+metrics begin with ``simsys:``. All replicas are reported as one engine.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ STEP_TOKENS = (1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 
 @dataclass(frozen=True)
 class Histogram:
-    """Observations counted up to each of some limits.
+    """A histogram of observations.
 
     Args:
         limits: Upper limits of the buckets, increasing.
-        at_most: How many observations are not above each.
-        count: How many there are.
+        at_most: Cumulative counts by limit.
+        count: Number of observations.
         total: Their sum.
     """
 
@@ -54,7 +54,7 @@ class Histogram:
 
     @classmethod
     def of(cls, values: np.ndarray, limits: Sequence[float], weights: np.ndarray | None = None) -> Histogram:
-        """Count values, each as often as its weight says."""
+        """Count values with their weights."""
         import numpy as np
 
         place = np.searchsorted(np.asarray(limits, dtype=float), values)
@@ -67,9 +67,9 @@ def write_prometheus(result: RunResult, model_name: str, file: TextIO) -> None:
     """Write a run's metrics.
 
     Args:
-        result: Of serving.
-        model_name: The label of all of them.
-        file: Where to.
+        result: A serving run.
+        model_name: Label of all metrics.
+        file: Output stream.
     """
     assert result.requests is not None
     labels = f'model_name="{_escaped(model_name)}",engine="0"'
@@ -113,7 +113,7 @@ def _counters(log: ServingLog, metrics: Mapping[str, Any], labels: str) -> Itera
         yield from _head(f"{name}_total", "counter", text)
         yield _sample(f"{name}_total", labels, value)
     name = "vllm:request_success_total"
-    yield from _head(name, "counter", "Completed requests; all end at the length that they were given.")
+    yield from _head(name, "counter", "Completed requests; all end at their given length.")
     for reason, value in {"stop": 0, "length": metrics["completed"], "abort": 0}.items():
         yield _sample(name, f'{labels},finished_reason="{reason}"', value)
     name = "simsys:requests_rejected_total"
@@ -202,5 +202,5 @@ def _sample(name: str, labels: str, value: float) -> str:
 
 
 def _escaped(text: str) -> str:
-    """As a label's value."""
+    """Escape a label value."""
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

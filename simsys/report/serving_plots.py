@@ -1,4 +1,4 @@
-"""Pictures of serving: how latencies are distributed, and how a run went over time."""
+"""Pictures of serving: latency distributions and time lines."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 CDF_POINTS = 1001
-"""Points of a curve, however many requests there are: the extremes and every tenth of a percent."""
+"""Levels of a curve for any number of requests: the extremes and every tenth of a percent."""
 
 
 def plot_latencies(result: RunResult, path: Path) -> Path:
-    """Draw the distribution functions of TTFT, TPOT, ITL and end-to-end latency; of requests, and of gaps for ITL.
+    """Draw the distributions of TTFT, TPOT and end-to-end latency over requests, and of ITL over token gaps.
 
     Raises:
         UsageError: If the result is not of serving, or the file's ending is unknown.
@@ -67,7 +67,7 @@ def plot_timeline(result: RunResult, path: Path) -> Path:
     expect_kind(result, "serving")
     columns = result.timeline
     if not columns:
-        raise UsageError(f"{result.name} has no timeline: nothing happened that took any time")
+        raise UsageError(f"{result.name} has no timeline: no step has run")
     scale, unit = time_unit(result.simulated_s)
     edges = [*(time_s * scale for time_s in columns["time_s"]), result.simulated_s * scale]
     figure, panels = new_figure(8.0, 7.5, rows=3)
@@ -92,7 +92,7 @@ def _draw(axes: Axes, edges: Sequence[float], values: Sequence[float], label: st
 
 
 def _curves(result: RunResult, levels: np.ndarray) -> dict[str, Sequence[float]]:
-    """By name, the seconds that are not exceeded at each level; none where there is nothing."""
+    """Quantiles in seconds at each level, by name; empty without values."""
     import numpy as np
 
     log = result.requests

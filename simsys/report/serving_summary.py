@@ -19,16 +19,16 @@ _TIMES = {
     "decode": "decode",
 }
 NAMED_SHARE = 0.01
-"""From this share of rejected requests on, the headline names the most frequent reason."""
+"""The headline names the most frequent reason from this share of rejected requests on."""
 _WHY = {
-    STABLE: "requests wait less than they are served",
-    BACKLOGGED: "requests wait longer than they are served",
-    OVERLOADED: "the queue grows as long as requests come",
+    STABLE: "mean queueing < service time",
+    BACKLOGGED: "mean queueing > service time",
+    OVERLOADED: "the queue grows while requests arrive",
 }
 
 
 def serving_lines(metrics: Mapping[str, Any]) -> Iterator[str]:
-    """What is to be said of a run, at most 80 columns wide."""
+    """The lines of a serving run, at most 80 columns wide."""
     yield f"  {'ms':<{LABEL}}" + "".join(f"{column:>12}" for column in _COLUMNS)
     for label, name in _TIMES.items():
         values = (metrics[f"{column}_{name}_ms"] for column in _COLUMNS)
@@ -48,7 +48,7 @@ def serving_lines(metrics: Mapping[str, Any]) -> Iterator[str]:
 
 
 def load_text(metrics: Mapping[str, Any]) -> str:
-    """Offered and served rate, and what was lost, for the headline; the served rate alone where nothing is offered."""
+    """Offered and served rate and the losses, for the headline; the served rate alone if no rate is offered."""
     offered_per_s, served = metrics["offered_requests_per_s"], f"{number(metrics['served_requests_per_s'])} req/s"
     parts = ["OVERLOADED (latencies grow with the length of the run)"] if metrics["overloaded"] else []
     if offered_per_s is None:
@@ -74,15 +74,16 @@ def _load(metrics: Mapping[str, Any]) -> str:
         offered, served = (number(metrics[f"{which}_requests_per_s"]) for which in ("offered", "served"))
         text = f"{label}, {served} of {offered} req/s served: {_WHY[label]}"
     if "mean_waiting" in metrics:
-        text += f"; on average {number(metrics['mean_waiting'])} wait and {number(metrics['mean_running'])} run"
+        waiting, running = number(metrics["mean_waiting"]), number(metrics["mean_running"])
+        text += f"; {waiting} requests queued, {running} running on average"
     return text
 
 
 def _throughput(metrics: Mapping[str, Any]) -> str:
-    """As vLLM counts: from the beginning to the last token, so with the drain after the last arrival."""
+    """Throughput as vLLM counts it: from the start to the last token, with the drain after the last arrival."""
     return (
         f"{number(metrics['request_throughput'])} req/s, {number(metrics['output_throughput'])} output tokens/s "
-        f"(at most {metrics['max_output_tokens_per_s']:,} in a second), "
+        f"(peak {metrics['max_output_tokens_per_s']:,} over 1 s), "
         f"{number(metrics['total_token_throughput'])} tokens/s with prompts, over the whole run of "
         f"{time(metrics['duration'])}"
     )
@@ -90,8 +91,8 @@ def _throughput(metrics: Mapping[str, Any]) -> str:
 
 def _batch(metrics: Mapping[str, Any]) -> str:
     text = (
-        f"{number(metrics['mean_batch_size'])} sequences decode in a step on average; "
-        f"{metrics['max_concurrent_requests']:,} requests at most are under way in a second"
+        f"{number(metrics['mean_batch_size'])} sequences per decode step on average; "
+        f"{metrics['max_concurrent_requests']:,} requests in flight at most, over 1 s"
     )
     if "max_kv_cache_usage" in metrics and "mean_kv_cache_usage" in metrics:
         mean, most = percent(metrics["mean_kv_cache_usage"]), percent(metrics["max_kv_cache_usage"])
@@ -101,13 +102,13 @@ def _batch(metrics: Mapping[str, Any]) -> str:
 
 def _prefix_cache(metrics: Mapping[str, Any]) -> str:
     if not metrics["prefixes_known"]:
-        return "on, but the workload gives no prefixes (prefixes, sessions, hash_ids in a trace), so it finds nothing"
+        return "on, but unused: the workload has no shared prefixes (prefixes, sessions, hash_ids)"
     queries, hits = metrics["prefix_cache_queries"], metrics["prefix_cache_hits"]
-    return f"{percent(hits / queries)} of {queries:,} prompt tokens found"
+    return f"{percent(hits / queries)} of {queries:,} prompt tokens hit"
 
 
 def _goodput(metrics: Mapping[str, Any]) -> str:
-    """Requests that met all targets, and the share that met each."""
+    """Requests that met all targets, and the share that met each target."""
     text = f"{number(metrics['goodput_requests_per_s'])} req/s met the targets"
     if metrics["slo_attainment"] is None:
         return text

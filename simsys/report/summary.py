@@ -1,4 +1,4 @@
-"""The answer of a run as plain text: a headline, a table, what holds it up, what it rests on, and what it took."""
+"""The answer of a run as plain text: headline, table, bottlenecks, assumptions and simulation cost."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _figures(result: RunResult) -> list[list[str]]:
 
 
 def warning_lines(result: RunResult) -> list[str]:
-    """What makes a run doubtful, on lines of their own below its headline."""
+    """Warnings about the run, on lines below its headline."""
     return [line for text in result.warnings for line in wrap(text, "  warning: ", "    ")]
 
 
@@ -65,7 +65,7 @@ def headline(result: RunResult) -> str:
 
 
 def _lost_by_jobs(result: RunResult) -> str:
-    """Which jobs serve less than what is asked of them."""
+    """Jobs that serve less than their offered rate."""
     lost = {
         "OVERLOADED": [job.name for job in result.jobs if job.metrics.get("overloaded")],
         "rejecting requests": [job.name for job in result.jobs if job.metrics.get("rejected")],
@@ -74,14 +74,14 @@ def _lost_by_jobs(result: RunResult) -> str:
 
 
 def job_table(result: RunResult) -> str:
-    """When each job came, waited and ran, and where, as text."""
+    """Arrival, wait, start, end and placement of each job, as text."""
     names = ("job", "gpus", "nodes", "arrival_s", "wait_s", "started_s", "ended_s")
     columns = [result.rows[name] for name in names]
     return table([dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)])
 
 
 def _size(nbytes: float) -> str:
-    """Device memory that no line break parts from its unit."""
+    """Device memory, with a no-break space before the unit."""
     return pretty_memory(nbytes).replace(" ", HARD_SPACE)
 
 
@@ -110,14 +110,14 @@ def _training(result: RunResult) -> Iterator[str]:
 
 
 def _iteration(metrics: Mapping[str, Any]) -> str:
-    """Its mean, and what differs from that: the first one, and the others."""
+    """The mean time, with the first and the steady iteration where they differ."""
     mean, first, steady = (time(metrics[f"{which}_iteration_s"]) for which in ("mean", "first", "steady"))
     differs = f"; first {first}, steady {steady}" if len({mean, first, steady}) > 1 else ""
     return f"{mean} (mean of {metrics['iterations']:,}{differs})"
 
 
 def _goodput(metrics: Mapping[str, Any]) -> str:
-    """What failures leave of weeks of training."""
+    """Goodput under failures over weeks of training."""
     whole_s = metrics["campaign_s"]
     shares = {
         "lost work": metrics["lost_s"],
@@ -127,11 +127,11 @@ def _goodput(metrics: Mapping[str, Any]) -> str:
     parts = ", ".join(f"{name} {percent(seconds / whole_s)}" for name, seconds in shares.items())
     text = f"{percent(metrics['goodput'])} of {time(whole_s)}: {metrics['failures']:,} failures, {parts}"
     best = metrics.get("optimal_checkpoint_interval")
-    return text + (f"; a checkpoint every {best:,} iterations would be best (Young 1974)" if best else "")
+    return text + (f"; optimal checkpoint interval: {best:,} iterations (Young 1974)" if best else "")
 
 
 def _utilization(metrics: Mapping[str, Any]) -> str:
-    """MFU, and HFU if it is another."""
+    """MFU, and HFU where it differs."""
     model, hardware = percent(metrics["mfu"]), percent(metrics["hfu"])
     return f"MFU {model}" + (f", HFU {hardware}" if hardware != model else "")
 
@@ -149,7 +149,7 @@ def _memory(result: RunResult) -> list[str]:
 
 
 def _why(result: RunResult) -> list[str]:
-    """The largest losses of time, then what holds the run up; each with the first of the remedies."""
+    """The largest losses of time, then the bottlenecks; each with its first remedy."""
     lines: list[str] = []
     for loss in largest_losses(result):
         lines += wrap(loss.text(), "  - ", "    ")
@@ -164,8 +164,8 @@ def _simulation(result: RunResult) -> list[str]:
     wall_s = max(result.wall_s, 1e-9)
     text = (
         f"level of detail {result.lod}, contention {result.contention}: {time(result.simulated_s)} simulated in "
-        f"{time(result.wall_s)}, {number(result.simulated_s / wall_s)} times as fast as the real run; "
+        f"{time(result.wall_s)}, {number(result.simulated_s / wall_s)} times faster than the real run; "
         f"{result.events:,} {'event' if result.events == 1 else 'events'}"
-        f"{'; what repeats takes none' if result.lod == 'medium' else ''}"
+        f"{'; repeated work needs no events' if result.lod == 'medium' else ''}"
     )
     return ["simulation", *wrap(text, "  ", "  ")]

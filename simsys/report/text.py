@@ -1,4 +1,4 @@
-"""Figures and lines as people read them on a narrow terminal."""
+"""Numbers and lines for a narrow terminal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from simsys.units import Dimension, pretty
 WIDTH = 80
 LABEL = 16
 HARD_SPACE = "\xa0"
-"""Where no line is broken; written as a space."""
+"""No-break space; written as a space."""
 
 
 def number(value: float | None) -> str:
@@ -34,12 +34,12 @@ def milliseconds(value: float | None) -> str:
 
 
 def percent(share: float) -> str:
-    """Write a share of one."""
+    """Write a fraction as a percentage."""
     return f"{share:.1%}".replace("%", " %")
 
 
 def share(value: float) -> str:
-    """Write a share of one so that what is not all, or not nothing, does not look so.
+    """Write a fraction as a percentage that is 100 or 0 only if it is exactly so.
 
     Example:
         >>> share(1.0), share(0.99999), share(0.5), share(0.0001)
@@ -63,5 +63,5 @@ def wrap(text: str, first: str, rest: str) -> list[str]:
 
 
 def row(label: str, text: str) -> list[str]:
-    """The lines of a figure and what it is called."""
+    """The lines of a figure with its label."""
     return wrap(text, f"  {label:<{LABEL}}", " " * (LABEL + 2))

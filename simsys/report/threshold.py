@@ -1,4 +1,4 @@
-"""Conditions on metrics under which a run counts as failed, such as ``p99_ttft_ms>200``."""
+"""Failure conditions on metrics, such as ``p99_ttft_ms>200``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FORM = re.compile(r"\s*(\w+)\s*(>=|<=|>|<)\s*(\S+)\s*")
 
 @dataclass(frozen=True)
 class Threshold:
-    """A condition: `metric`, a name in `simsys.metrics.definitions`, compares like this with `limit`."""
+    """A condition that compares a metric of `simsys.metrics.definitions` with `limit`."""
 
     metric: str
     comparison: str
@@ -29,7 +29,7 @@ class Threshold:
         """Read a condition.
 
         Raises:
-            UsageError: If it has another form or its limit is no finite number.
+            UsageError: If the form is wrong or the limit is not a finite number.
         """
         match = _FORM.fullmatch(text)
         try:
@@ -43,7 +43,7 @@ class Threshold:
         return cls(match[1], match[2], limit)
 
     def failure(self, result: RunResult) -> str:
-        """Why a run counts as failed; empty if it does not, or is of a kind that has no such metric.
+        """The reason for failing a run; empty if it passes or its kind lacks the metric.
 
         A metric without a value, such as a latency when no request was completed, counts as failed.
         """
@@ -60,14 +60,14 @@ class Threshold:
 
 
 def check_thresholds(thresholds: Sequence[Threshold], kinds: Iterable[str]) -> None:
-    """Check that conditions can be met, before anything is simulated.
+    """Check conditions before anything is simulated.
 
     Args:
         thresholds: The conditions.
-        kinds: Kinds of the results that there will be.
+        kinds: Kinds of the expected results.
 
     Raises:
-        UsageError: If a condition names no metric, one that is no number, or one that no such result has.
+        UsageError: If a metric is unknown, not numeric, or missing from all results.
     """
     known, given = metrics_by_name(), sorted(set(kinds))
     for threshold in thresholds:
@@ -75,7 +75,7 @@ def check_thresholds(thresholds: Sequence[Threshold], kinds: Iterable[str]) -> N
         if metric is None:
             raise UnknownNameError("metric in --fail-on", threshold.metric, known)
         if not metric.is_number:
-            raise UsageError(f"--fail-on {metric.name}: it is a {metric.unit}, which compares with no number")
+            raise UsageError(f"--fail-on {metric.name}: it is a {metric.unit}, which has no numeric value")
         if not set(given) & set(metric.kinds):
             raise UsageError(
                 f"--fail-on {metric.name}: a metric of {' and '.join(metric.kinds)}, but the file has "
@@ -84,7 +84,7 @@ def check_thresholds(thresholds: Sequence[Threshold], kinds: Iterable[str]) -> N
 
 
 def failures(thresholds: Sequence[Threshold], results: Sequence[RunResult]) -> list[str]:
-    """Every condition that a run meets, or a job of a shared cluster, as a sentence."""
+    """One sentence per condition that a run or one of its jobs meets."""
     runs = [run for result in results for run in (result, *result.jobs)]
     found = (threshold.failure(run) for run in runs for threshold in thresholds)
     return [text for text in found if text]

@@ -1,4 +1,4 @@
-"""What a scenario's network consists of: vertices, links, hop counts, bisection, the way between two GPUs."""
+"""The network of a scenario: vertices, links, hop counts, bisection, the route between two GPUs."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from simsys.report.listing import table
 from simsys.units import Dimension, pretty
 
 MOST_STEPS = 2_000_000
-"""Links followed to count hops; in a large network the hops from some GPUs stand for all."""
+"""Links followed to count hops; in a large network, the hops are a sample."""
 
 _KINDS = ("nvswitch", "pcie switch", "host bridge", "nic", "port", "router", "leaf", "spine", "core", "switch")
 
 
 @dataclass(frozen=True)
 class Hops:
-    """Links on the way between different GPUs.
+    """Hop counts between different GPUs.
 
     Args:
         pairs: Ordered pairs of GPUs by the number of links between them.
-        sources: From how many GPUs they were counted, each to all others.
+        sources: Number of GPUs counted from, each to all others.
     """
 
     pairs: Mapping[int, int]
@@ -40,12 +40,12 @@ class Hops:
 
     @property
     def diameter(self) -> int:
-        """The most links between any two of them."""
+        """The largest number of hops."""
         return max(self.pairs, default=0)
 
     @property
     def mean(self) -> float:
-        """Mean number of links."""
+        """The mean number of hops."""
         total = sum(self.pairs.values())
         return sum(hops * count for hops, count in self.pairs.items()) / total if total else 0.0
 
@@ -57,7 +57,7 @@ class TopologyAnswer:
     Args:
         name: The scenario.
         topology: Its vertices and links.
-        network: What joins the nodes, as in the assumptions of a result; none if there is one node.
+        network: The network between nodes as text; None for a single node.
         ends: The GPUs whose route is shown.
     """
 
@@ -94,7 +94,7 @@ class TopologyAnswer:
         }
 
     def text(self) -> str:
-        """The same for people."""
+        """The network as text."""
         facts = self.as_dict()
         hops, total = facts["hops"], sum(facts["hops"]["pairs"].values())
         vertices = ", ".join(f"{count:,} {kind}" for kind, count in facts["vertices"].items())
@@ -128,7 +128,7 @@ def topology_answers(
 
     Raises:
         ConfigError: With every problem other than memory.
-        UsageError: There is no such GPU.
+        UsageError: If there is no such GPU.
     """
     answers = []
     for config in check_file(path, assignments, names, memory=False):
@@ -159,14 +159,14 @@ def write_link_tables(answers: Sequence[TopologyAnswer], folder: Path) -> list[P
 
 
 def count_vertices(topology: Topology) -> dict[str, int]:
-    """How many vertices there are of each kind."""
+    """Number of vertices of each kind."""
     names = (topology.vertex_name(vertex) for vertex in range(topology.num_gpus, topology.num_vertices))
     first_words = (re.split(r" \d| of ", name)[0] for name in names)
     return {"gpu": topology.num_gpus} | dict(Counter(word if word in _KINDS else "switch" for word in first_words))
 
 
 def count_hops(topology: Topology) -> Hops:
-    """Count the links between GPUs, from all of them or, in a large network, from some spread evenly."""
+    """Count the hops between GPUs, from all of them or, in a large network, from an even sample."""
     n = topology.num_gpus
     sources = min(n, max(8, MOST_STEPS // max(1, len(topology.links))))
     pairs = Counter[int]()
@@ -182,11 +182,11 @@ def _bisection_text(found: Bisection) -> str:
     direction = "in each direction" if found.symmetric else "in the weaker direction"
     if found.exact:
         return f"{rate} {direction}"
-    return f"at most {rate} {direction} (the least of the halves that were tried)"
+    return f"at most {rate} {direction} (upper bound from a search)"
 
 
 def _links_by_kind(topology: Topology) -> list[dict[str, Any]]:
-    """How many links there are of each kind, bandwidth and latency."""
+    """Number of links of each kind, bandwidth and latency."""
     counts = Counter((link.kind, link.bytes_per_s, link.latency_s) for link in topology.links)
     return [
         {"kind": kind, "links": count, "bandwidth_bytes_per_s": bandwidth, "latency_s": latency}

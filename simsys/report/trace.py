@@ -1,4 +1,4 @@
-"""What a request trace holds, and the same requests as a CSV file of simsys' own."""
+"""Summary of a request trace, and conversion to CSV."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class TraceAnswer:
     """A trace that was read.
 
     Args:
-        file: The file, as the user wrote it.
-        trace: What it holds.
+        file: Path as given by the user.
+        trace: Its contents.
     """
 
     file: str
     trace: Trace
 
     def as_dict(self) -> dict[str, Any]:
-        """The answer for programs, with requests per second and vLLM's burstiness; what it lacks is left out."""
+        """The answer for programs, with requests per second and vLLM's burstiness; missing values are left out."""
         table, trace = self.trace.table, self.trace
         return {
             "file": self.file,
@@ -72,7 +72,7 @@ class TraceAnswer:
 
 
 def write_table(table: RequestTable, file: TextIO) -> None:
-    """Write requests as CSV: one column of the table each, and the tokens of a block beside ids of blocks."""
+    """Write requests as CSV: one column per column of the table, and the block size next to block ids."""
     used = [name for name in OPTIONAL_COLUMNS if getattr(table, name)]
     names = ["arrival_s", "prompt_tokens", "output_tokens", *used]
     columns: list[Sequence[Any]] = [getattr(table, name) for name in names]
@@ -84,7 +84,7 @@ def write_table(table: RequestTable, file: TextIO) -> None:
 
 
 def _arrivals(table: RequestTable) -> dict[str, Any]:
-    """When requests arrive that wait for no other."""
+    """Arrival times of requests that depend on no other."""
     waits = table.after or [-1] * len(table)
     times = [time_s for time_s, before in zip(table.arrival_s, waits, strict=True) if before < 0]
     ones = [1] * len(times)
@@ -112,7 +112,7 @@ def _sessions(table: RequestTable) -> dict[str, float]:
 
 
 def _sharing(table: RequestTable) -> dict[str, float]:
-    """The share of prompt tokens that a prefix cache without limits would hold."""
+    """The hit rate of an unlimited prefix cache."""
     seen: set[int] = set()
     hits = 0
     for ids in table.hash_ids:

@@ -1,4 +1,4 @@
-"""What validation found, as text, JSON and a table of predictions."""
+"""Results of a validation as text, JSON and a table of predictions."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ TAGS = {
     "serving": ("metric", "group", "engine", "gpu"),
     "collectives": ("group", "collective", "size"),
 }
-"""What the errors of each kind of measurement are told apart by."""
+"""Tags by which errors of each kind of measurement are grouped."""
 COLUMNS = ("id", "group", "status", "predicted", "measured", "error_pct", "reason")
 REASONS = 10
 NAME = 30
 LISTED = 30
-"""At most so many values stand beside each other, and so many problems in a list."""
+"""Limits of values listed one by one, and of problems listed."""
 
 
 @dataclass(frozen=True)
 class Validation:
-    """Predictions and what they amount to.
+    """Predictions with their errors.
 
     Args:
-        predictions: Of all measured values that can be read.
-        problems: Why others cannot be.
-        warnings: What makes the comparison doubtful.
+        predictions: Predictions of all readable values.
+        problems: Unreadable rows with reasons.
+        warnings: Warnings about the comparison.
     """
 
     predictions: Sequence[Prediction]
@@ -46,17 +46,17 @@ class Validation:
 
     @cached_property
     def families(self) -> dict[str, list[Prediction]]:
-        """Predictions of training, of serving, of collectives."""
+        """Split predictions into training, serving and collectives."""
         return split(self.predictions, lambda each: each.case.family)
 
     def text(self) -> str:
-        """Warnings, then tables of at most 80 columns, then what was left out."""
+        """Warnings, then tables of at most 80 columns, then the rows left out."""
         warnings = [line for text in self.warnings for line in wrap(text, "warning: ", "  ")]
         tables = [self._family_text(name, found) for name, found in self.families.items()]
         return "\n\n".join(part for part in ("\n".join(warnings), *tables, "\n".join(self._left_out())) if part)
 
     def as_dict(self) -> dict[str, Any]:
-        """The same for programs; errors are shares of one."""
+        """The validation as data for JSON; errors are fractions."""
         families = {name: _family_dict(name, found) for name, found in self.families.items()}
         return {**families, "warnings": list(self.warnings), "left_out": [str(problem) for problem in self.problems]}
 
@@ -65,11 +65,11 @@ class Validation:
         if not self.problems:
             return []
         rest = len(self.problems) - LISTED
-        lines = ["left out, as it cannot be read", *(f"  {problem}" for problem in self.problems[:LISTED])]
+        lines = ["left out (unreadable)", *(f"  {problem}" for problem in self.problems[:LISTED])]
         return [*lines, f"  and {rest:,} more; --strict lists all"] if rest > 0 else lines
 
     def write(self, path: Path) -> list[Path]:
-        """Write a row for each measured value.
+        """Write one row per measured value.
 
         Raises:
             OutputError: If that fails.
@@ -116,13 +116,13 @@ def _row(each: Prediction) -> Sequence[Any]:
 
 
 def listed_of(found: Sequence[Prediction]) -> Sequence[Prediction]:
-    """The values that are shown one by one: figures of whole runs, if there are not too many."""
+    """The values listed one by one: metrics of whole runs, unless there are too many."""
     whole = [each for each in found if not each.case.one_of_many]
     return whole if len(whole) <= LISTED else []
 
 
 def _side_by_side(found: Sequence[Prediction]) -> list[str]:
-    """Measured and predicted values, a line each."""
+    """Measured and predicted values, one line each."""
     lines = [f"{'':<{NAME + 8}}{'measured':>12}{'predicted':>12}{'error':>9}"]
     for each in found:
         case = each.case

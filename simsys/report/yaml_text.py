@@ -1,4 +1,4 @@
-"""YAML as simsys writes it: read back by `simsys.config.document` it is the same data."""
+"""YAML output that `simsys.config.document` reads back unchanged."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _LINE_BREAKS = frozenset("\x85\u2028\u2029")
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes no aliases, and quotes every text that would be read back as something else."""
+    """A dumper without aliases that quotes every text that would be read back as another type."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Write a part that occurs twice twice."""
+        """Write repeated parts again instead of aliases."""
         return True
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    # PyYAML knows what YAML 1.1 would take for a number; simsys reads YAML 1.2, where "1e9" is one too.
+    # PyYAML quotes numbers of YAML 1.1; in YAML 1.2, which simsys reads, "1e9" is a number too.
     style = None if isinstance(plain_value(text), str) else "'"
     if not _LINE_BREAKS.isdisjoint(text):  # YAML 1.1 would fold them
         style = '"'
