@@ -49,7 +49,6 @@ KNOWN = Exceptions(
         "simsys/executors/steps/closed_form.py",
         "simsys/executors/steps/pipeline_jump.py",
         "simsys/metrics/collector.py",
-        "simsys/model/architectures.py",
         "simsys/platform/occupancy.py",
         "simsys/rank.py",
         "simsys/serving/engine.py",
