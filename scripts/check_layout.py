@@ -50,15 +50,11 @@ KNOWN = Exceptions(
         "simsys/metrics/collector.py",
         "simsys/platform/occupancy.py",
         "simsys/rank.py",
-        "simsys/report/catalogue.py",
         "simsys/serving/engine.py",
         "simsys/serving/traces/csv_formats.py",
     },
     functions={
-        "simsys/commands/calibrate.py:calibrate",
         "simsys/executors/steps/pass_run.py:_play",
-        "simsys/metrics/training.py:training_metrics",
-        "simsys/parallel/training.py:training_plan",
         "simsys/serving/traces/reader.py:read_trace",
     },
     circles=[
@@ -68,7 +64,6 @@ KNOWN = Exceptions(
         frozenset({"simsys.config.experiment", "simsys.config.scenarios"}),
         frozenset({"simsys.executors.base", "simsys.executors.steps.passes", "simsys.executors.steps.step_log"}),
         frozenset({"simsys.executors.high", "simsys.executors.steps.pass_run"}),
-        frozenset(f"simsys.metrics.{name}definitions" for name in ("", "serving_", "training_")),
         frozenset({"simsys.platform.agenda", "simsys.platform.environment"}),
         frozenset(f"simsys.serving.{name}" for name in ("engine", "intake", "run_length")),
     ],

@@ -13,7 +13,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from scripts.generated import write_or_check  # noqa: E402
-from simsys.metrics.definitions import JOBS, SERVING, TRAINING, Metric, metrics_by_name  # noqa: E402
+from simsys.metrics.definitions import metrics_by_name  # noqa: E402
+from simsys.metrics.metric import JOBS, SERVING, TRAINING, Metric  # noqa: E402
 
 PAGE = ROOT / "docs" / "metrics.md"
 INTRODUCTION = """\

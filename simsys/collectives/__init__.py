@@ -4,6 +4,9 @@ A file `<name>.py` in this folder that registers an `Algorithm` called `<name>` 
 algorithm elsewhere is registered with `register_algorithm` or named as ``package.module:Class``. ``inside/across``,
 such as ``ring/double_tree``, is the hierarchical algorithm with these two.
 
+Start with `base.py` and `ring.py`; `choose.py` picks the cheapest, `nccl.py` has the costs of NCCL's protocols.
+May import: errors, registry, sums.
+
 Example:
     >>> from simsys.collectives import CollectiveKind, Path, get_algorithm
     >>> path = Path(latency_s=500e-9, bytes_per_s=50e9)

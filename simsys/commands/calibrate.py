@@ -6,11 +6,16 @@ import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from simsys.commands.options import JSON, answer_json, common
 from simsys.report.console import answer, say
+
+if TYPE_CHECKING:
+    from simsys.fidelity.case import Case
+    from simsys.fidelity.tables.operator_tables import KernelFit
 
 
 @click.command()
@@ -43,20 +48,12 @@ def calibrate(
     """
     from simsys.fidelity.calibrate import calibrate as fit_profiles
     from simsys.fidelity.calibrate import write_kernel_fits
-    from simsys.fidelity.tables.operator_tables import fit_kernels, is_kernel_table
-    from simsys.fidelity.tables.readers import measurements_of
-    from simsys.fidelity.tables.reading import check
-    from simsys.fidelity.tables.table import read_table
     from simsys.report.calibration import calibration_dict, calibration_text, kernel_dicts, kernel_text
     from simsys.report.counting import counting
     from simsys.report.fidelity_page import Notes, write_page
 
     names, as_of = [file.name for file in files], datetime.now(UTC).date()
-    tables = [read_table(file) for file in files]
-    readings = [measurements_of(table) for table in tables if not is_kernel_table(table)]
-    check(readings)
-    cases = [case for each in readings for case in each.cases]
-    kernels = [fit for table in tables if is_kernel_table(table) for fit in fit_kernels(table)]
+    cases, kernels = _read(files)
     command = shlex.join(["simsys", "calibrate", *names, *(["--rows", str(rows)] if cases else [])])
     if cases:
         with counting("runs of this round") as progress:
@@ -84,3 +81,17 @@ def calibrate(
         answer(text)
         for path in written:
             say(f"wrote {path}")
+
+
+def _read(files: Sequence[Path]) -> tuple[list[Case], list[KernelFit]]:
+    """The measured runs of tables, and the fits of their kernels."""
+    from simsys.fidelity.tables.operator_tables import fit_kernels, is_kernel_table
+    from simsys.fidelity.tables.readers import measurements_of
+    from simsys.fidelity.tables.reading import check
+    from simsys.fidelity.tables.table import read_table
+
+    tables = [read_table(file) for file in files]
+    readings = [measurements_of(table) for table in tables if not is_kernel_table(table)]
+    check(readings)
+    cases = [case for each in readings for case in each.cases]
+    return cases, [fit for table in tables if is_kernel_table(table) for fit in fit_kernels(table)]

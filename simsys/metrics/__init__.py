@@ -1,1 +1,6 @@
-"""What is measured in a run, and how each figure is computed."""
+"""What is observed in a run, and how each figure of its result is computed.
+
+Start with `collector.py`, the probe that observes a run, and `result.py`, which is what a run returns. `training.py`
+and `serving.py` compute figures from logs (`iteration_log.py`, `serving_log.py`); `definitions.py` lists all metrics.
+May import: collectives, errors, ops, parallel, probes, serving, sums, version.
+"""

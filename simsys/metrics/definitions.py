@@ -6,39 +6,14 @@ The table serves ``simsys list metrics``, ``--fail-on`` and docs/metrics.md; a t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-TRAINING, SERVING, JOBS = "training", "serving", "jobs"
-
-
-@dataclass(frozen=True)
-class Metric:
-    """One metric.
-
-    Args:
-        name: As in `RunResult.metrics`.
-        unit: Of its value; empty for a count.
-        meaning: What it is, in a sentence.
-        kinds: Kinds of results that have it.
-        only: Which of them, if not all, such as ``with slo``.
-        absent: What it is where a result leaves it out; None if there is no such value.
-        is_number: Whether it can be compared with a number; else it is a text or a table.
-    """
-
-    name: str
-    unit: str
-    meaning: str
-    kinds: tuple[str, ...] = ()
-    only: str = ""
-    absent: float | None = None
-    is_number: bool = True
+from simsys.metrics.metric import JOBS, SERVING, TRAINING, Metric
+from simsys.metrics.serving_definitions import SERVING_METRICS
+from simsys.metrics.training_definitions import TRAINING_METRICS
 
 
 def metrics_by_name() -> Mapping[str, Metric]:
     """All metrics: those of training first, then of serving, then of several jobs."""
-    from simsys.metrics.serving_definitions import SERVING_METRICS
-    from simsys.metrics.training_definitions import TRAINING_METRICS
-
     found: dict[str, Metric] = {}
     for metric in (*TRAINING_METRICS, *SERVING_METRICS, *HARDWARE_METRICS, *JOBS_METRICS):
         assert metric.name not in found, metric.name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from simsys.metrics.definitions import SERVING, Metric
+from simsys.metrics.metric import SERVING, Metric
 from simsys.metrics.serving import LATENCIES, PERCENTILES
 
 _LOAD = (

@@ -38,6 +38,26 @@ def training_metrics(
     the groups along an axis, for each along which the rank communicates. The steady iteration is the median of all but
     the first, without checkpoints.
     """
+    figures = _mean_times(log, checkpoint_bytes)
+    mean_s = figures["mean_iteration_s"]
+    model_flop_per_s = model_flop_per_iteration / num_gpus / mean_s
+    hardware_flop_per_s = hardware_flop_per_iteration / num_gpus / mean_s
+    return {
+        **figures,
+        "samples_per_s": samples_per_iteration / mean_s,
+        "tokens_per_s": samples_per_iteration * tokens_per_sample / mean_s,
+        "tokens_per_s_per_gpu": samples_per_iteration * tokens_per_sample / mean_s / num_gpus,
+        "model_flop_per_s_per_gpu": model_flop_per_s,
+        "mfu": model_flop_per_s / peak_flop_per_s,
+        "hardware_flop_per_s_per_gpu": hardware_flop_per_s,
+        "hfu": hardware_flop_per_s / peak_flop_per_s,
+        "attained_peak_share": executed_flop_per_iteration / num_gpus / mean_s / peak_flop_per_s,
+        "num_gpus": int(num_gpus),
+    }
+
+
+def _mean_times(log: IterationLog, checkpoint_bytes: float) -> dict[str, Any]:
+    """How many iterations there are, how long they take, and what their mean consists of, in the order of a result."""
     rows = log.rows()
     durations = rows["iteration_s"]
     worked = [whole - stop for whole, stop in zip(durations, log.checkpoint, strict=True)]
@@ -46,8 +66,6 @@ def training_metrics(
     exposed_s = ordered_sum(rows["exposed_communication_s"]) / count
     compute_s, communication_s = ordered_sum(log.compute) / count, ordered_sum(log.communication) / count
     busy_s = communication_s + compute_s
-    model_flop_per_s = model_flop_per_iteration / num_gpus / mean_s
-    hardware_flop_per_s = hardware_flop_per_iteration / num_gpus / mean_s
     return {
         "iterations": count,
         "mean_iteration_s": mean_s,
@@ -66,15 +84,6 @@ def training_metrics(
         "checkpoint_s": ordered_sum(log.checkpoint) / count,
         "checkpoint_bytes": checkpoint_bytes,
         "idle_s": ordered_sum(rows["idle_s"]) / count,
-        "samples_per_s": samples_per_iteration / mean_s,
-        "tokens_per_s": samples_per_iteration * tokens_per_sample / mean_s,
-        "tokens_per_s_per_gpu": samples_per_iteration * tokens_per_sample / mean_s / num_gpus,
-        "model_flop_per_s_per_gpu": model_flop_per_s,
-        "mfu": model_flop_per_s / peak_flop_per_s,
-        "hardware_flop_per_s_per_gpu": hardware_flop_per_s,
-        "hfu": hardware_flop_per_s / peak_flop_per_s,
-        "attained_peak_share": executed_flop_per_iteration / num_gpus / mean_s / peak_flop_per_s,
-        "num_gpus": int(num_gpus),
     }
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from simsys.metrics.definitions import TRAINING, Metric
 from simsys.metrics.iteration_log import COMMUNICATION
+from simsys.metrics.metric import TRAINING, Metric
 
 _FAILURES = "with training.failures"
 _ITERATION = (

@@ -65,19 +65,10 @@ def training_plan(
         vocab_size: The rank's share of the vocabulary.
     """
     precision = settings.precision
-    blocks = [
-        tuple(
-            block
-            for stretch in chunk.stretches
-            for block in _blocks(stretch, batch, settings, vocab_size) * stretch.repeat
-        )
-        for chunk in chunks
-    ]
-    experts = ordered_sum(chunk.expert_parameters for chunk in chunks)
-    rest = ordered_sum(chunk.parameters for chunk in chunks) - experts - tied_parameters
+    blocks = [_chunk_blocks(chunk, batch, settings, vocab_size) for chunk in chunks]
     if tied_parameters:
         blocks[-1] = _untie(blocks[-1], tied_parameters, settings)
-    updated = rest / settings.optimizer_shards + experts / settings.expert_optimizer_shards
+    updated = _updated_parameters(chunks, settings, tied_parameters)
     half_copy = precision.weight_bytes < 4
     update = update_work(settings.optimizer, updated, fused=settings.fused_optimizer, half_copy=half_copy)
     update = replace(update, host_s=settings.per_step_s)
@@ -97,6 +88,13 @@ def training_plan(
         host_update_bytes=update_work(settings.optimizer, updated, half_copy=half_copy).nbytes,
         waits_for_sends=not settings.p2p_overlap,
     )
+
+
+def _updated_parameters(chunks: Sequence[ForwardPass], settings: StepSettings, tied_parameters: float) -> float:
+    """Weights of the chunks that the rank updates: its share of those of experts, and of the others."""
+    experts = ordered_sum(chunk.expert_parameters for chunk in chunks)
+    rest = ordered_sum(chunk.parameters for chunk in chunks) - experts - tied_parameters
+    return rest / settings.optimizer_shards + experts / settings.expert_optimizer_shards
 
 
 def _handed_bytes(chunk: ForwardPass, batch: Batch, precision: Precision) -> float:
@@ -151,6 +149,15 @@ def recomputed_flop(model: Model, batch: Batch, recompute: Recompute) -> float:
             continue
         flop += RECOMPUTED_SHARE[recompute] * forward_work(operators, batch, Precision()).flop
     return flop
+
+
+def _chunk_blocks(chunk: ForwardPass, batch: Batch, settings: StepSettings, vocab_size: float) -> tuple[Block, ...]:
+    """The blocks of a chunk in forward order; those of equal layers are the same objects."""
+    return tuple(
+        block
+        for stretch in chunk.stretches
+        for block in _blocks(stretch, batch, settings, vocab_size) * stretch.repeat
+    )
 
 
 def _blocks(stretch: Stretch, batch: Batch, settings: StepSettings, vocab_size: float) -> tuple[Block, ...]:

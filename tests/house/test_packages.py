@@ -1,0 +1,57 @@
+"""Each package says what it is, where to start reading and what it may import; it imports nothing else."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import grimp
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ALL = sorted(file.parent.name for file in (ROOT / "simsys").glob("*/__init__.py"))
+SILENT = {"build", "check", "comparison", "config", "costs", "executors", "fidelity", "model", "serving", "testing"}
+"""Packages that do not say it yet; this may only shrink."""
+PACKAGES = [package for package in ALL if package not in SILENT]
+
+
+def docstring(package: str) -> str:
+    tree = ast.parse((ROOT / "simsys" / package / "__init__.py").read_text(encoding="utf-8"))
+    return ast.get_docstring(tree) or ""
+
+
+def named_modules(text: str) -> list[str]:
+    return re.findall(r"`([a-z_]+\.py)`", text)
+
+
+@pytest.fixture(scope="module")
+def imported() -> dict[str, set[str]]:
+    """For each package the other packages and modules of simsys that it imports, typing imports included."""
+    graph = grimp.build_graph("simsys", cache_dir=None)
+    found: dict[str, set[str]] = {}
+    for module in graph.modules:
+        package = module.split(".")[1:2]
+        for target in graph.find_modules_directly_imported_by(module):
+            if package and target.split(".")[1:2] != package:
+                found.setdefault(package[0], set()).add(".".join(target.split(".")[1:2]))
+    return found
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_imports_what_it_says(package: str, imported: dict[str, set[str]]) -> None:
+    stated = re.search(r"^May import: ([^.]+)\.", docstring(package), re.MULTILINE)
+    assert stated is not None
+    listed = stated.group(1).removeprefix("everything but ")
+    names = {name.strip() for name in listed.split(",")}
+    used = imported.get(package, set())
+    assert used.isdisjoint(names) if listed != stated.group(1) else used <= names, used
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_says_where_to_start(package: str) -> None:
+    start = re.search(r"^Start with .*?(?=\n\n|\Z)", docstring(package), re.MULTILINE | re.DOTALL)
+    assert start is not None
+    files = named_modules(start.group())
+    assert files
+    assert [name for name in files if not (ROOT / "simsys" / package / name).is_file()] == []
