@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from simsys.metrics.collector import ServingMetrics
+from simsys.metrics.serving_collector import ServingMetrics
 from simsys.serving.block_log import BlockLog
 from simsys.serving.kv_cache import PagedKVCache
 from simsys.serving.requests import RequestTable

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from simpy.events import NORMAL, URGENT
 
 from simsys.platform.agenda import Later
-from simsys.platform.environment import AFTERWARDS, LATE, Environment, boundary, waking
+from simsys.platform.environment import Environment
+from simsys.platform.events import AFTERWARDS, LATE, boundary, waking
 from tests.thorough import cases
 
 Log = list[tuple[float, Any]]

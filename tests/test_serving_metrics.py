@@ -10,9 +10,9 @@ import pytest
 from played_serving import play
 
 from simsys import DistributedAISimulator, SimulationConfig
-from simsys.metrics.collector import ServingMetrics
 from simsys.metrics.latencies import Latencies
 from simsys.metrics.serving import serving_metrics
+from simsys.metrics.serving_collector import ServingMetrics
 from simsys.metrics.serving_log import ServingLog
 from simsys.metrics.token_times import gaps_by_request
 from simsys.serving.requests import RequestTable

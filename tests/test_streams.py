@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from simpy.events import Event
 
 from simsys.executors.streams import Stream
-from simsys.platform.environment import At, Environment
+from simsys.platform.environment import Environment
+from simsys.platform.events import At
 
 SERVICE_S = 1.0
 

@@ -28,8 +28,8 @@ from simsys.executors import costed_model
 from simsys.executors.base import Executor
 from simsys.executors.execution_model import ExecutionModel
 from simsys.framework import FRAMEWORKS, DecodePhase, PrefillPhase, Scheduler
-from simsys.metrics.collector import ServingMetrics
 from simsys.metrics.economics import IDLE_SHARE, cost, energy
+from simsys.metrics.serving_collector import ServingMetrics
 from simsys.model.description import described
 from simsys.model.model import Model
 from simsys.model.speculation import Speculation, own_layers

@@ -12,7 +12,7 @@ from simsys.executors.communicator import Communicator
 from simsys.executors.meeting import Part
 from simsys.executors.queued import QueuedCollectives
 from simsys.ops import Collective, Send, Transfer
-from simsys.platform.environment import At
+from simsys.platform.events import At
 
 
 class CarriedTransfers(QueuedCollectives):

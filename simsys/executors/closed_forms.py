@@ -12,7 +12,7 @@ from simsys.executors.meeting import Meeting
 from simsys.executors.meets import Meets
 from simsys.executors.tally import Tally
 from simsys.ops import Pipelined, Send, Transfer
-from simsys.platform.environment import At
+from simsys.platform.events import At
 
 
 class ClosedForms(Executor):

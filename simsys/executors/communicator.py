@@ -22,7 +22,8 @@ from simsys.executors.mirrors import AnyNetwork, in_lockstep, interfering, shift
 from simsys.executors.uses import Use
 from simsys.parallel.layout import Group
 from simsys.platform.collisions import Collision
-from simsys.platform.environment import Callback, Environment
+from simsys.platform.environment import Environment
+from simsys.platform.events import Callback
 from simsys.platform.network import LockStep
 from simsys.platform.occupancy import Footprint
 from simsys.platform.schedule import Schedule

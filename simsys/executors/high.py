@@ -12,7 +12,7 @@ from simsys.executors.steps.pass_queue import Line, PassQueue, PipelineRun
 from simsys.executors.steps.pass_run import PassRuns
 from simsys.ops import Compute, Forward, Pipelined, Send
 from simsys.parallel.layout import Group
-from simsys.platform.environment import Callback
+from simsys.platform.events import Callback
 from simsys.platform.schedule import Schedule
 
 

@@ -6,7 +6,8 @@ from simpy.events import Event
 
 from simsys.executors.streams import Stream
 from simsys.ops import HostChannel, HostWork
-from simsys.platform.environment import At, executors_clock
+from simsys.platform.environment import executors_clock
+from simsys.platform.events import At
 from simsys.platform.part import Hardware
 from simsys.probes import Probes
 

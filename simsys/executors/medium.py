@@ -32,7 +32,7 @@ from simsys.ops import Collective, Compute, Forward, HostWork, Operation, Pass, 
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
 from simsys.platform.device import Device
-from simsys.platform.environment import At
+from simsys.platform.events import At
 from simsys.platform.turns import TurnServer
 from simsys.starter import Drafting, Stepper
 

@@ -10,7 +10,8 @@ from simsys.errors import UsageError
 from simsys.executors.deadlock import ranks_shown
 from simsys.ops import Collective
 from simsys.parallel.layout import Group
-from simsys.platform.environment import Callback, Environment
+from simsys.platform.environment import Environment
+from simsys.platform.events import Callback
 
 
 class Meeting:

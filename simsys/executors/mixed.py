@@ -20,7 +20,7 @@ from simsys.executors.high import HighDetail
 from simsys.executors.steps.pass_queue import PassQueue
 from simsys.ops import Forward, Pipelined
 from simsys.parallel.layout import Group
-from simsys.platform.environment import At, Callback
+from simsys.platform.events import At, Callback
 from simsys.sums import ordered_sum
 
 Stretches = Sequence[tuple[int, list[SegmentTime]]]

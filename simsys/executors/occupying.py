@@ -22,7 +22,7 @@ from simsys.ops import Collective, Forward, Pipelined, Program, Send, Transfer
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
 from simsys.platform.device import Device
-from simsys.platform.environment import At, Callback
+from simsys.platform.events import At, Callback
 from simsys.platform.network import Pairs
 from simsys.platform.occupancy import Footprint
 from simsys.starter import Drafting, Stepper

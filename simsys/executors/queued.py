@@ -11,7 +11,7 @@ from simsys.executors.base import Executor
 from simsys.executors.communicator import Communicator
 from simsys.executors.meeting import Meeting, Part, Turn
 from simsys.ops import Collective
-from simsys.platform.environment import At
+from simsys.platform.events import At
 
 
 class QueuedCollectives(Executor):

@@ -13,12 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from heapq import heappop, heappush, heapreplace
 from math import inf
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from simpy.events import Event
 
-if TYPE_CHECKING:
-    from simsys.platform.environment import Environment
+from simsys.platform.events import Clock, withdraw
 
 
 class Due(Protocol):
@@ -40,7 +39,7 @@ class Agenda:
         env: The environment whose clock it sets; one agenda serves all jobs in it.
     """
 
-    def __init__(self, env: Environment) -> None:
+    def __init__(self, env: Clock) -> None:
         self._env = env
         self._entries: list[Due] = []
         self._happens: list[Callable[[], None]] = []
@@ -108,7 +107,7 @@ class Agenda:
                     continue
                 self._arm(time_s, priority)
             elif self._ticks:  # nothing is due, so that the clock must not go on for the sake of an old tick
-                env.withdraw(tick)
+                withdraw(env, tick)
                 self._ticks = 0
             self._asleep = True
             yield tick

@@ -5,7 +5,7 @@ from __future__ import annotations
 import simpy
 from simpy.events import Event
 
-from simsys.platform.environment import LATE, fire_at
+from simsys.platform.events import LATE, fire_at
 
 
 class Batch:

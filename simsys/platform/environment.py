@@ -2,117 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 import simpy
 from simpy.core import BoundClass, StopSimulation
-from simpy.events import NORMAL, URGENT, AllOf, AnyOf, Event, EventPriority, Process, Timeout
+from simpy.events import URGENT, AllOf, AnyOf, Event, Process, Timeout
 
 from simsys.errors import UsageError
 from simsys.platform.agenda import Agenda
-
-Callback = Callable[[Event], None]
-
-LATE = EventPriority(NORMAL + 1)
-"""Priority of what comes after everything else of a moment, but for serving."""
+from simsys.platform.events import At, Callback, Clock, fire_at, processed, withdraw
 
 
-def boundary(rank: int) -> EventPriority:
-    """Priority of the end of a step of the replica whose first rank this is; those of one moment come in order."""
-    return EventPriority(LATE + 1 + rank)
-
-
-AFTERWARDS = EventPriority(1 << 30)
-"""Priority of what follows from the ends of steps of the same moment, after all of them."""
-
-
-def waking(rank: int) -> EventPriority:
-    """Priority of an idle engine's waking, by its rank: after all that follows from steps that end at its moment."""
-    return EventPriority(AFTERWARDS + 1 + rank)
-
-
-def fire_at(
-    env: simpy.Environment, time_s: float, event: Event, value: Any = None, priority: EventPriority = NORMAL
-) -> None:
-    """Let an untriggered `event` of any SimPy environment succeed with a value at the absolute `time_s`."""
-    event._ok, event._value = True, value
-    heappush(env._queue, (time_s, priority, next(env._eid), event))
-
-
-def withdraw(env: simpy.Environment, event: Event) -> None:
-    """Let a scheduled event not happen, so that the clock does not go on for its sake; takes a look at all."""
-    env._queue[:] = [entry for entry in env._queue if entry[3] is not event]
-    heapify(env._queue)
-
-
-def processed(env: simpy.Environment) -> Event:
-    """An event that has happened: whoever yields it goes on at once."""
-    event = Event(env)
-    event.callbacks = None  # type: ignore[assignment]
-    event._ok, event._value = True, None
-    return event
-
-
-def executors_clock(env: simpy.Environment) -> Environment:
-    """The environment of a platform that executors drive.
-
-    Raises:
-        UsageError: If it is not the `Environment` of simsys, whose events executors schedule at absolute times.
-    """
-    if not isinstance(env, Environment):
-        raise UsageError(
-            "executors need simsys.platform.environment.Environment; a plain simpy.Environment serves tasks, "
-            "transfers and requests alone"
-        )
-    return env
-
-
-class At(Event):
-    """An event that succeeds at an absolute time.
-
-    A `simpy.Timeout` takes a delay, and ``now + (t - now)`` need not equal ``t``; times that come from a
-    calendar or a closed form must not be rounded twice.
-
-    Args:
-        env: The environment.
-        time_s: When it fires; not before now.
-        callback: Called when it fires, before any process that waits for it.
-    """
-
-    def __init__(self, env: simpy.Environment, time_s: float, callback: Callback | None = None) -> None:
-        # Written out instead of Event.__init__ + schedule: this runs once per simulated operation.
-        self.env = env
-        self.callbacks = [] if callback is None else [callback]
-        self._value = None
-        self._ok = True
-        heappush(env._queue, (time_s, NORMAL, next(env._eid), self))
-
-
-class Recurring(Event):
-    """An event that fires again and again, each time it is armed.
-
-    Args:
-        env: The environment.
-        action: What it does.
-        brief: Whether that waits for nothing and never goes on to a later moment. Then whoever does so while it is
-            due may let it happen on the way.
-    """
-
-    def __init__(self, env: Environment, action: Callback, *, brief: bool = False) -> None:
-        super().__init__(env)
-        self._ok, self._value = True, None
-        self.action, self.brief = action, brief
-        self.actions: list[Callback] = [action]
-
-    def arm(self, time_s: float, priority: EventPriority) -> None:
-        """Let it fire at an absolute time, and at those for which it was armed before."""
-        self.callbacks = self.actions
-        heappush(self.env._queue, (time_s, priority, next(self.env._eid), self))
-
-
-class Environment(simpy.Environment):
+class Environment(Clock):
     """A `simpy.Environment` with the event loop inlined.
 
     `BoundClass.bind_early` looks only at the class' own namespace, so a subclass that does not declare the
@@ -130,8 +32,6 @@ class Environment(simpy.Environment):
 
     def __init__(self, initial_time: float = 0.0) -> None:
         super().__init__(initial_time)
-        self.priority: int = URGENT
-        """That of the event under way."""
         self._agenda: Agenda | None = None
         self.done = processed(self)
         """A processed event: yield it to go on at once."""
@@ -195,3 +95,17 @@ class Environment(simpy.Environment):
         if stop.callbacks is not None:
             stop.callbacks.append(StopSimulation.callback)
         return stop
+
+
+def executors_clock(env: simpy.Environment) -> Environment:
+    """The environment of a platform that executors drive.
+
+    Raises:
+        UsageError: If it is not the `Environment` of simsys, whose events executors schedule at absolute times.
+    """
+    if not isinstance(env, Environment):
+        raise UsageError(
+            "executors need simsys.platform.environment.Environment; a plain simpy.Environment serves tasks, "
+            "transfers and requests alone"
+        )
+    return env

@@ -9,7 +9,7 @@ import simpy
 from simpy.events import Event
 
 from simsys.platform.calendar_link import Route
-from simsys.platform.environment import LATE, At, Callback, fire_at
+from simsys.platform.events import LATE, At, Callback, fire_at
 
 _Arrival = tuple[Route, int, float]
 """A transfer at the entrance of ``route[hop]``: route, hop, when the tail comes in (s)."""

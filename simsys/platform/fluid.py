@@ -22,7 +22,7 @@ from simpy.events import Event, EventPriority
 from simsys.errors import UsageError
 from simsys.platform.batch import Batch
 from simsys.platform.combinations import Combinations
-from simsys.platform.environment import LATE, At, fire_at
+from simsys.platform.events import LATE, At, fire_at
 from simsys.platform.flow_set import Floats, FlowSet, Portion, Stream
 from simsys.platform.link import Link
 from simsys.platform.link_spec import LinkSpec

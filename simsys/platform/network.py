@@ -12,7 +12,8 @@ import simpy
 from simpy.events import Event
 
 from simsys.platform.collisions import Collision, collision
-from simsys.platform.environment import At, Environment
+from simsys.platform.environment import Environment
+from simsys.platform.events import At
 from simsys.platform.link import Link
 from simsys.platform.link_spec import LinkSpec
 from simsys.platform.occupancy import Occupancy

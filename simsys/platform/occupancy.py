@@ -20,7 +20,7 @@ import simpy
 from simpy.events import Event
 
 from simsys.platform.colliding import losses
-from simsys.platform.environment import At, Callback, withdraw
+from simsys.platform.events import At, Callback, withdraw
 from simsys.platform.routing import Way
 from simsys.platform.taking_turns import waiting
 from simsys.platform.traffic import Account, Traffic

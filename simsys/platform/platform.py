@@ -15,7 +15,8 @@ from simsys.model.operators import OperatorKind
 from simsys.model.work import Kernel
 from simsys.platform.device import Begun, Device, Seconds
 from simsys.platform.device_spec import DeviceSpec, kernel_seconds
-from simsys.platform.environment import At, Environment, fire_at
+from simsys.platform.environment import Environment
+from simsys.platform.events import At, fire_at
 from simsys.platform.fifo import CutThroughNetwork
 from simsys.platform.link import Link
 from simsys.platform.link_spec import LinkSpec

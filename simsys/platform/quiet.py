@@ -24,7 +24,7 @@ import simpy
 from simpy.events import Event
 
 from simsys.platform.claims import Claim
-from simsys.platform.environment import LATE, At, Callback
+from simsys.platform.events import LATE, At, Callback
 from simsys.platform.schedule import Prepared, Schedule, Step, SteppedRun
 from simsys.sums import ordered_sum
 

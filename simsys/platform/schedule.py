@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 import simpy
 from simpy.events import Event
 
-from simsys.platform.environment import Callback, processed
+from simsys.platform.events import Callback, processed
 
 Prepared = TypeVar("Prepared")
 """Transfers of equal size that start together, as a network prepares them: routes (first come, first served) or a set

@@ -16,7 +16,7 @@ import simpy
 from simpy.events import Event
 
 from simsys.errors import UsageError
-from simsys.platform.environment import At
+from simsys.platform.events import At
 from simsys.platform.server import CalendarServer
 
 Work = Callable[[], None]

@@ -11,7 +11,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from simsys.platform.environment import At, Environment
+from simsys.platform.environment import Environment
+from simsys.platform.events import At
 from simsys.probes import Probes
 from simsys.serving.engine import Engine
 from simsys.serving.router import Router

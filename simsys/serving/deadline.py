@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 from simpy.events import Event, EventPriority
 
-from simsys.platform.environment import AFTERWARDS, Environment
+from simsys.platform.environment import Environment
+from simsys.platform.events import AFTERWARDS
 from simsys.probes import Probes
 from simsys.serving.engine import Engine
 from simsys.serving.source import Source

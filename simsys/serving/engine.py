@@ -13,131 +13,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import TYPE_CHECKING
+from typing import Any
 
 from simsys.model.batch import NOTHING
-from simsys.platform.environment import Environment, waking
-from simsys.probes import Probes, as_one
-from simsys.rank import Team
-from simsys.serving.block_log import BlockLog
-from simsys.serving.host_costs import HostCosts
-from simsys.serving.limits import Limits
+from simsys.serving.engine_state import EngineState
+from simsys.serving.intake import Intake
 from simsys.serving.phases import Chunk
 from simsys.serving.run_length import grown_blocks, steps_that_fit, steps_until_prefix_eviction
-from simsys.serving.scheduler import Scheduler
 from simsys.sums import ordered_sum
 
-if TYPE_CHECKING:
-    from simsys.serving.intake import Intake
 
-
-class Engine:
+class Engine(EngineState):
     """Books the ends of runs and begins the next ones; while it is idle, an entry of the environment's agenda.
 
     Args:
-        scheduler: The policy, with the cache and the phases.
-        team: The ranks.
-        env: The environment.
-        probes: Observers.
-        host: Host costs of the engine.
-        rank: Of engines that wake at one moment, the one with the lowest is first; by default the team's first rank.
-        max_context_tokens: Longest prompt plus output the model accepts; 0 for no limit.
-        decode_tokens: Capacity of the KV cache in which requests decode; by default, of this engine's.
+        given: As of `EngineState`.
         intake: What requests pass on their way to the scheduler's queue; by default nothing.
-        log: Where it notes how many blocks are in use, if that is wanted.
+        named: As of `EngineState`.
     """
 
-    __slots__ = (
-        "_asked_while_copying",
-        "_began_s",
-        "_block_size",
-        "_chunk_notes",
-        "_copying",
-        "_decode",
-        "_env",
-        "_finished",
-        "_first_token",
-        "_intake",
-        "_limits",
-        "_mixes",
-        "_moved",
-        "_notes",
-        "_per_sequence_s",
-        "_per_step_s",
-        "_plain",
-        "_prefill",
-        "_prefilling",
-        "_probes",
-        "_resumed",
-        "_running",
-        "_stopped",
-        "_surely_served",
-        "busy",
-        "chunks",
-        "decoding",
-        "due_s",
-        "hand_over",
-        "joining",
-        "kv",
-        "left",
-        "on_end",
-        "passed_on",
-        "priority",
-        "rank",
-        "scheduler",
-        "sequences",
-        "stepper",
-        "team",
-        "tokens",
-    )
+    __slots__ = ("_intake", "passed_on")
 
-    def __init__(
-        self,
-        scheduler: Scheduler,
-        team: Team,
-        env: Environment,
-        probes: Probes,
-        *,
-        host: HostCosts,
-        rank: int | None = None,
-        max_context_tokens: int = 0,
-        decode_tokens: int | None = None,
-        intake: Intake | None = None,
-        log: BlockLog | None = None,
-    ) -> None:
-        self.scheduler, self.sequences, self.kv = scheduler, scheduler.sequences, scheduler.kv
-        self.on_end: Callable[[int], None] | None = None
-        """Called with every request that has ended or was refused."""
-        self.hand_over: Callable[[int], None] | None = None
-        """Called with every request that has its first token, if it is to get the others elsewhere."""
+    def __init__(self, *given: Any, intake: Intake | None = None, **named: Any) -> None:
+        super().__init__(*given, **named)
         self.passed_on: Callable[[Engine], None] | None = None
         """Called after the policy has chosen, if requests wait all the same."""
-        self.team, self._env, self._probes = team, env, probes
-        self._first_token, self._resumed = as_one(probes.request_first_token), as_one(probes.request_resumed)
-        self._finished = as_one(probes.request_finished)
-        self._per_step_s, self._per_sequence_s = host.per_step_s, host.per_sequence_s
-        self._prefill, self._decode = scheduler.prefill, scheduler.decode
-        self._mixes, self._plain = scheduler.mixes, scheduler.decode.plain  # of classes, which are slow to look up
-        self._running, self._prefilling = scheduler.running, scheduler.prefilling
-        self._block_size = self.kv.block_size
-        self._notes = self._chunk_notes = None
-        if log is not None:
-            self._notes, self._chunk_notes, self._decode.growth_log = log.fresh, log.chunks, log.growth
-        capacity_tokens = self.kv.capacity_tokens if decode_tokens is None else decode_tokens
-        self._limits = Limits(scheduler, capacity_tokens, max_context_tokens)
-        self._surely_served = self._limits.surely_served
-        self.busy = self._stopped = False
-        self._copying = self._asked_while_copying = False  # copies to or from hosts come before the next run
-        self.left, self.tokens = 0, 0  # steps of the run under way, none while it changes; and tokens of each
-        self.decoding = 0  # sequences that decode in the run under way
-        self.chunks: Sequence[Chunk] = ()
-        self.joining: list[int] = []
-        """Requests whose caches have come from elsewhere, which decode from the next step on."""
-        self._began_s = 0.0  # when the run did, if it has chunks
-        self.stepper = team.steps(self.boundary)
-        self.rank = team.group.ranks[0] if rank is None else rank
-        self.due_s, self.priority = inf, int(waking(self.rank))
-        self._moved = env.agenda.add(self)
         self._intake = intake
         if intake is not None:
             intake.bind(self)
@@ -150,11 +50,6 @@ class Engine:
         held = 0 if self._intake is None else self._intake.held
         return len(self.scheduler.waiting) + len(self._running) + held
 
-    @property
-    def now_s(self) -> float:
-        """The time."""
-        return self._env._now
-
     def free_blocks(self) -> int:
         """KV blocks that are free now, in the middle of a run too."""
         return self.kv.free_blocks - grown_blocks(self)
@@ -166,11 +61,6 @@ class Engine:
             return found
         self.kv.foresee(grown_blocks(self))
         return self.kv.cached_tokens(request)
-
-    def check_finished(self) -> None:
-        """A policy that never admits a request must not end as if all were well: `Scheduler.check_served`."""
-        if not self._stopped:
-            self.scheduler.check_served()
 
     # -- what comes from outside ----------------------------------------------------------------------------------
 
@@ -199,8 +89,7 @@ class Engine:
 
     def notice(self, request: int) -> None:
         """A request has joined the queue: begin, or end the run at the next step if that may change it."""
-        left = self.left
-        if not self.busy or self._copying or (left > 1 and self.scheduler.wants(request, self.tokens)):
+        if not self.busy or self._copying or (self.left > 1 and self.scheduler.wants(request, self.tokens)):
             self.ask_again()
 
     def ask_again(self) -> None:
@@ -251,7 +140,7 @@ class Engine:
         self._stopped = self.busy = True
         self._copying, self.left = False, 0
 
-    # -- a run has ended ------------------------------------------------------------------------------------------
+    # -- a run has ended
 
     def boundary(self, steps: int) -> None:
         """A run of steps has ended: book what it has done, last tokens first, then prompts; and begin the next one."""
@@ -352,10 +241,6 @@ class Engine:
             self._asked_while_copying = False
             if self.left > 1:
                 self.stepper.cut()
-
-    def _note(self, sequences: int) -> None:
-        if self._notes is not None:
-            self._notes += (self._env._now, self.kv.free_blocks, self.kv.taken_blocks, sequences)
 
     def _begin_decode(self) -> None:
         """Begin a run without prompts, or rest."""

@@ -5,22 +5,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from sys import maxsize
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from simsys.serving.engine import Engine
+from simsys.serving.engine_state import EngineState
 
 
 class Intake(ABC):
     """Holds requests back while an engine is busy: subclass it for an engine that does not see arrivals at once."""
 
-    engine: Engine
+    engine: EngineState
 
     def __init__(self) -> None:
         self.waiting: deque[int] = deque()
         """Requests that are held back."""
 
-    def bind(self, engine: Engine) -> None:
+    def bind(self, engine: EngineState) -> None:
         """It is the intake of an engine from now on."""
         self.engine = engine
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from simsys.serving.engine import Engine
+from simsys.serving.engine_state import EngineState
 
 
-def steps_that_fit(engine: Engine, steps: int) -> int:
+def steps_that_fit(engine: EngineState, steps: int) -> int:
     """How many of the next steps find all the KV blocks they need; the first one does."""
 
     def blocks(steps: int) -> int:
@@ -19,13 +17,13 @@ def steps_that_fit(engine: Engine, steps: int) -> int:
     return max(1, bisect_right(range(1, steps + 1), engine.kv.free_blocks, key=blocks))
 
 
-def blocks_of_chunks(engine: Engine, steps: int) -> int:
+def blocks_of_chunks(engine: EngineState, steps: int) -> int:
     """Blocks that the chunks of so many steps of the run need, without those of the first step."""
     computed, kv = engine.sequences.computed_tokens, engine.kv
     return sum(kv.missing_blocks(request, computed[request] + tokens * steps) for request, tokens in engine.chunks)
 
 
-def grown_blocks(engine: Engine) -> int:
+def grown_blocks(engine: EngineState) -> int:
     """Blocks that the steps of the run under way that have ended have taken."""
     if not engine.left:
         return 0
@@ -34,7 +32,7 @@ def grown_blocks(engine: Engine) -> int:
     return grown + engine.scheduler.decode.missing_blocks(passed) if engine.decoding else grown
 
 
-def steps_until_prefix_eviction(engine: Engine, steps: int) -> int:
+def steps_until_prefix_eviction(engine: EngineState, steps: int) -> int:
     """Decode steps until the cached prefix of a waiting request starts to be evicted.
 
     The scheduler must be asked again then: a shorter prefix may let the request fit into a step with fewer blocks.

@@ -11,7 +11,8 @@ from typing import Protocol
 from simpy.events import URGENT, Event
 
 from simsys.platform.agenda import Later
-from simsys.platform.environment import AFTERWARDS, Environment
+from simsys.platform.environment import Environment
+from simsys.platform.events import AFTERWARDS
 from simsys.probes import Probes
 from simsys.serving.engine import Engine
 from simsys.serving.requests import RequestTable

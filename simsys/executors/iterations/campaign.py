@@ -10,7 +10,8 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from simsys.platform.environment import At, Environment
+from simsys.platform.environment import Environment
+from simsys.platform.events import At
 from simsys.sums import ordered_sum
 
 if TYPE_CHECKING:

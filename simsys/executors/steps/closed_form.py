@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from simsys.costs.step_times import StepTimes
 from simsys.executors.steps.passes import NAME
-from simsys.executors.steps.step_log import NUMBERS, StepLog
+from simsys.executors.steps.step_log import NUMBERS, StepLog, tell_each
 from simsys.model.batch import NOTHING, Batch
 from simsys.ops import Forward
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
-from simsys.platform.environment import boundary
+from simsys.platform.events import boundary
 
 if TYPE_CHECKING:
     from simsys.executors.base import Executor
@@ -156,10 +156,7 @@ class ClosedFormRuns:
         steepest_from, fixed_s, per_token_s, exchange_s = (
             costs[sequences] if sequences in costs else self._costs_of(sequences)
         )
-        if self._beside:
-            before_s, least_s = 0.0, host_s
-        else:
-            before_s, least_s = host_s, 0.0
+        before_s, least_s = (0.0, host_s) if self._beside else (host_s, 0.0)
         if context_tokens >= steepest_from:
             times = self._even
             times.first_s = first_s = fixed_s + per_token_s * context_tokens + before_s
@@ -185,13 +182,10 @@ class ClosedFormRuns:
             started_s = self._device.free_at_s
         self._times = times
         self._anchor_s = self._started_s = started_s
-        self._from = 0
         if steps > self._longest:
             steps = self._longest
-        self._to = steps
-        if steps == 1:
-            self.due_s = started_s + times.duration(0) if times.kinks else started_s + times.first_s
-        elif times.kinks:
+        self._from, self._to = 0, steps
+        if times.kinks:
             self.due_s = started_s + times.elapsed(steps)
         else:
             self.due_s = started_s + (steps * times.first_s + times.growth_s * (steps * (steps - 1) * 0.5))
@@ -205,7 +199,6 @@ class ClosedFormRuns:
         self._end_at(self._boundary_s(self._to))
 
     def _end_at(self, time_s: float) -> None:
-        """The run under way ends at another time than was said."""
         self.due_s = time_s
         if not self._ending:
             moved = self._moved
@@ -298,14 +291,10 @@ class ClosedFormRuns:
             self._log.add(self._tokens, self._sequences, started_s, first, steps, times)
 
     def _count(self, tally: Tally, steps: int) -> None:
-        """Count what so many steps like the first since the anchor send."""
+        """Count what this number of steps like the first since the anchor sends."""
         tally.passed(self._op, self._after(0), steps)
 
     def _tell_passes(self, first: int, end: int) -> None:
-        started_s = self._started_s
-        for step in range(first, end):
-            ended_s = self._boundary_s(step + 1)
-            op = Forward(self._team, self._plan, self._after(step), self._host_s, NAME)
-            for hook in self._probes.operation:
-                hook(op, started_s, ended_s)
-            started_s = ended_s
+        ops = (Forward(self._team, self._plan, self._after(step), self._host_s, NAME) for step in range(first, end))
+        ends_s = (self._boundary_s(step + 1) for step in range(first, end))
+        tell_each(self._probes.operation, ops, self._started_s, ends_s)

@@ -9,7 +9,8 @@ from typing import Protocol
 from simpy.events import Event
 
 from simsys.ops import Forward, Pipelined
-from simsys.platform.environment import Callback, Environment
+from simsys.platform.environment import Environment
+from simsys.platform.events import Callback
 
 
 class Runs(Protocol):

@@ -10,7 +10,7 @@ from simpy.events import Event
 from simsys.costs.step_times import StepTimes
 from simsys.executors.steps.step_log import StepLog
 from simsys.model.batch import NOTHING, Batch
-from simsys.platform.environment import At
+from simsys.platform.events import At
 
 if TYPE_CHECKING:
     from simsys.executors.base import Executor

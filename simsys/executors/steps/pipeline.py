@@ -20,7 +20,8 @@ from simsys.costs.stage_costs import Lines
 from simsys.executors.steps.stages import Stages
 from simsys.model.batch import Batch
 from simsys.ops import Forward
-from simsys.platform.environment import Environment, Recurring, boundary
+from simsys.platform.environment import Environment
+from simsys.platform.events import Recurring, boundary
 from simsys.probes import Probes
 
 FEWEST, MOST = 64, 4096

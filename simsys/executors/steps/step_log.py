@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from struct import pack
 from typing import TYPE_CHECKING
 
 from simsys.costs.step_times import StepTimes
+from simsys.ops import Operation
 
 if TYPE_CHECKING:
     from simsys.executors.base import Executor
@@ -57,6 +58,19 @@ class StepLog:
         if runs:
             for hook in self._executor.probes.steps:
                 hook(self._rank, runs)
+
+
+def tell_each(
+    hooks: Sequence[Callable[[Operation, float, float], None]],
+    ops: Iterable[Operation],
+    started_s: float,
+    ends_s: Iterable[float],
+) -> None:
+    """Report operations to `Probe.operation`, of which each begins when the one before ends."""
+    for op, ended_s in zip(ops, ends_s, strict=True):
+        for hook in hooks:
+            hook(op, started_s, ended_s)
+        started_s = ended_s
 
 
 def stretches(

@@ -6,21 +6,17 @@ import contextlib
 import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
 
 from simsys.errors import TraceError, did_you_mean
-from simsys.serving.traces.columns import TIMESTAMP, columns, times_column, timestamps_column, tokens_column
+from simsys.serving.traces.columns import columns, times_column, timestamps_column, tokens_column
+from simsys.serving.traces.csv_cells import Reader, ids_cell, label_cell, timestamp_cell, whole_cell
 from simsys.serving.traces.rows import BadRow, Rows, Skipped, shown, time_text, tokens_text
 
-Reader = Callable[[str], Any]
 Line = tuple[int, str]
 
 HASH_BLOCK = "hash_block_tokens"
-_MOST_DIGITS = 18
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_SECOND = timedelta(seconds=1)
 _BLOCK = 4096  # rows that are read at once
 
 
@@ -61,58 +57,6 @@ class CsvFormat:
         return (*self.needed, *self.extra, *self.others)
 
 
-def _timestamp(name: str) -> Reader:
-    """Make the function that reads ``2023-11-16 18:17:03.9799600`` as nanoseconds of the Unix epoch.
-
-    Integers, because a float of seconds since 1970 keeps only about 0.2 us. Without an offset it is UTC.
-    """
-    reason = f"{name} that is no time such as 2023-11-16 18:17:03.9799600"
-
-    def read(text: str) -> int:
-        match = TIMESTAMP.fullmatch(text)
-        if match is not None:
-            with contextlib.suppress(ValueError):  # such as month 13
-                moment = datetime.fromisoformat(match[1] + (match[3] or "Z"))
-                return (moment - _EPOCH) // _SECOND * 1_000_000_000 + int((match[2] or "").ljust(9, "0"))
-        raise BadRow(reason, text)
-
-    return read
-
-
-def _whole(lowest: int) -> Callable[[str], Reader]:
-    """Make the maker of functions that read a whole number of at least `lowest`."""
-
-    def maker(name: str) -> Reader:
-        def read(text: str) -> int:
-            if text.removeprefix("-").isdigit() and text.isascii() and len(text) <= _MOST_DIGITS:
-                number = int(text)
-                if number >= lowest:
-                    return number
-            raise BadRow(f"{name} that is not a whole number from {lowest}", text)
-
-        return read
-
-    return maker
-
-
-def _label(name: str) -> Reader:
-    """Make the function that numbers texts as they come; each empty one stands for itself."""
-    known: dict[str | int, int] = {}
-    return lambda text: known.setdefault(text or len(known), len(known))
-
-
-def _ids(name: str) -> Reader:
-    """Make the function that reads whole numbers with spaces between them."""
-
-    def read(text: str) -> tuple[int, ...]:
-        try:
-            return tuple(map(int, text.split()))
-        except ValueError:
-            raise BadRow(f"{name} that are no whole numbers with spaces between them", text) from None
-
-    return read
-
-
 _VIDUR_OTHERS = ("num_total_tokens", "pd_ratio")
 
 CSV_FORMATS = (
@@ -123,25 +67,25 @@ CSV_FORMATS = (
         "prompt_tokens",
         "output_tokens",
         extra={
-            "priority": ("priority", _whole(-(10**9))),
-            "tenant": ("tenant", _whole(0)),
-            "session": ("session", _whole(0)),
-            "turn": ("turn", _whole(0)),
-            "after": ("after", _whole(-1)),
+            "priority": ("priority", whole_cell(-(10**9))),
+            "tenant": ("tenant", whole_cell(0)),
+            "session": ("session", whole_cell(0)),
+            "turn": ("turn", whole_cell(0)),
+            "after": ("after", whole_cell(-1)),
             "think_s": ("think_s", time_text),
-            "hash_ids": ("hash_ids", _ids),
+            "hash_ids": ("hash_ids", ids_cell),
         },
         others=(HASH_BLOCK,),
     ),
     # AzurePublicDataset's LLM inference traces, 2023 (7 decimals, no offset) and 2024 (with offset).
-    CsvFormat("azure", "TIMESTAMP", "ContextTokens", "GeneratedTokens", _timestamp, timestamps_column, 1e9),
+    CsvFormat("azure", "TIMESTAMP", "ContextTokens", "GeneratedTokens", timestamp_cell, timestamps_column, 1e9),
     # BurstGPT (Wang et al. 2024), with sessions since version 1.2; seconds from the first day.
     CsvFormat(
         "burstgpt",
         "Timestamp",
         "Request tokens",
         "Response tokens",
-        extra={"Session ID": ("session", _label)},
+        extra={"Session ID": ("session", label_cell)},
         others=("Elapsed time", "Model", "Total tokens", "Log Type"),
     ),
     # The simulator Vidur (Agrawal et al. 2024), whose traces of lengths have no arrivals.
@@ -153,7 +97,7 @@ CSV_FORMATS = (
         "arrival_timestamp",
         "prompt_size",
         "token_size",
-        extra={"application_id": ("tenant", _label)},
+        extra={"application_id": ("tenant", label_cell)},
         others=("request_id", "request_type", "batch_size"),
     ),
 )
@@ -289,7 +233,7 @@ def _row_reader(known: CsvFormat, header: list[str], rows: Rows) -> Callable[[st
 
 
 def _same_block(rows: Rows, text: str) -> None:
-    tokens: int = _whole(1)(HASH_BLOCK)(text)
+    tokens: int = whole_cell(1)(HASH_BLOCK)(text)
     if rows.block_tokens not in (0, tokens):
         raise BadRow(f"{HASH_BLOCK} other than that of the rows before", text)
     rows.block_tokens = tokens

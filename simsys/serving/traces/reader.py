@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
@@ -76,12 +76,7 @@ def read_trace(
         TraceError: If the file cannot be read, is of no known format, holds no request, or lasts too long.
         UsageError: If a number is out of its range.
     """
-    if max_requests is not None and max_requests < 1:
-        raise UsageError(f"max_requests must be at least 1, not {max_requests}")
-    if not (math.isfinite(rate_scale) and rate_scale > 0):
-        raise UsageError(f"rate_scale must be a finite number above 0, not {rate_scale}")
-    if not (math.isfinite(start_s) and start_s >= 0 and duration_s > 0):
-        raise UsageError(f"start must be 0 s or more and duration above, not {start_s} s and {duration_s} s")
+    _check_numbers(max_requests, rate_scale, start_s, duration_s)
     limit = max_requests if start_s == 0 and duration_s == math.inf else None
     name, rows = _read(path, limit, multi_turn=multi_turn)
     if not rows.times:
@@ -97,14 +92,27 @@ def read_trace(
     if unsorted:
         remarks.append(f"{unsorted} of {len(rows.times)} rows were earlier than the row before; sorted by time")
     notes = [f"format {name}", *remarks, *([_skips(rows)] if rows.skipped else [])]
+    _check_length(path, rows, kept, rate_scale)
+    table = _table(rows, kept, rate_scale, tuple(f"trace {path.name}: {note}" for note in notes))
+    return Trace(name, table, rows.timed, unsorted, tuple(rows.skipped.values()), tuple(remarks))
+
+
+def _check_numbers(max_requests: int | None, rate_scale: float, start_s: float, duration_s: float) -> None:
+    if max_requests is not None and max_requests < 1:
+        raise UsageError(f"max_requests must be at least 1, not {max_requests}")
+    if not (math.isfinite(rate_scale) and rate_scale > 0):
+        raise UsageError(f"rate_scale must be a finite number above 0, not {rate_scale}")
+    if not (math.isfinite(start_s) and start_s >= 0 and duration_s > 0):
+        raise UsageError(f"start must be 0 s or more and duration above, not {start_s} s and {duration_s} s")
+
+
+def _check_length(path: Path, rows: Rows, kept: Sequence[int], rate_scale: float) -> None:
     lasts_s = (rows.times[kept[-1]] - rows.times[kept[0]]) / (rows.ticks_per_s * rate_scale)
     if lasts_s > LONGEST_S:
         raise TraceError(
             f"{path}: requests arrive for {lasts_s:.3g} s, at most {LONGEST_S:g} s (300 years) are simulated; "
             "leave some out with duration, or replay them faster with rate_scale"
         )
-    table = _table(rows, kept, rate_scale, tuple(f"trace {path.name}: {note}" for note in notes))
-    return Trace(name, table, rows.timed, unsorted, tuple(rows.skipped.values()), tuple(remarks))
 
 
 def read_lengths(path: Path, column: str) -> list[int]:

@@ -1,0 +1,156 @@
+"""The MetricsCollector of serving."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from simsys.metrics.collector import MetricsCollector
+from simsys.metrics.replica_log import ReplicaLog
+from simsys.metrics.serving import serving_metrics
+from simsys.metrics.serving_log import ServingLog
+from simsys.metrics.serving_timeline import means, timeline
+from simsys.serving.block_log import BlockLog
+from simsys.serving.requests import RequestTable
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class ServingMetrics(MetricsCollector):
+    """Times of every request, in columns allocated beforehand, and the steps of every replica.
+
+    Args:
+        requests: All requests of the run.
+        slo: Targets in seconds for ``ttft``, ``tpot`` and ``e2el``; missing ones are not demanded.
+        api_s: How long a request needs to the scheduler.
+        starts_s: When the run begins.
+        gpus_per_replica: GPUs of each replica.
+    """
+
+    def __init__(
+        self,
+        requests: RequestTable,
+        slo: Mapping[str, float],
+        api_s: float = 0.0,
+        starts_s: float = 0.0,
+        *,
+        gpus_per_replica: int = 1,
+    ) -> None:
+        self.log = ServingLog(requests, api_s, starts_s)
+        self.replica_log = ReplicaLog(gpus_per_replica)
+        self.slo = slo
+
+    def replica_started(self, rank: int, log: BlockLog) -> None:
+        """A cache whose use over time is to be noted."""
+        self.log.block_logs[rank] = log
+        log.keep()
+
+    def hears(self, hook: str) -> bool:
+        """All that it overrides, apart from arrivals that are known beforehand."""
+        known = hook == "request_arrived" and self.log.arrival_s is self.log.requests.arrival_s
+        return super().hears(hook) and not known
+
+    def request_arrived(self, request: int, now_s: float) -> None:
+        """When it arrives."""
+        self.log.arrival_s[request] = now_s
+
+    @property
+    def request_admitted(self) -> Callable[[int, float], None]:
+        """A request is scheduled for the first time, or again."""
+        admitted_s, readmitted_s = self.log.admitted_s, self.log.readmitted_s
+
+        def note(request: int, now_s: float) -> None:
+            if admitted_s[request] < 0.0:
+                admitted_s[request] = now_s
+            else:
+                readmitted_s.append(now_s)
+
+        return note
+
+    @property
+    def request_first_token(self) -> Callable[[int, float], None]:
+        """First output token: to be written down, which is spared a call."""
+        return self.log.first_token_s.__setitem__
+
+    def request_joined(self, request: int, rank: int, now_s: float) -> None:
+        """A request decodes where its cache was sent."""
+        self.log.joined[request] = rank, now_s
+
+    def request_resumed(self, request: int, now_s: float) -> None:
+        """The next output token after the loss of the cache."""
+        self.log.resumed(request, now_s)
+
+    @property
+    def request_finished(self) -> Callable[[int, float], None]:
+        """Last output token; likewise."""
+        return self.log.finished_s.__setitem__
+
+    def request_preempted(self, request: int, now_s: float) -> None:
+        """One preemption more."""
+        self.log.preempted(request, now_s)
+
+    def request_rejected(self, request: int, reason: str, now_s: float) -> None:
+        """Never served."""
+        self.log.rejected[request] = reason
+        self.log.rejected_s.append(now_s)
+
+    def prefix_lookup(self, request: int, hit_tokens: int, query_tokens: int, now_s: float) -> None:
+        """Tokens that need not be computed, of those that were looked for; as in vLLM, not after a preemption."""
+        if self.log.preemptions[request]:
+            return
+        self.log.prefix_hits += hit_tokens
+        self.log.prefix_queries += query_tokens
+        self.log.lookups.extend((now_s, hit_tokens, query_tokens))
+
+    def steps(self, rank: int, runs: Sequence[float]) -> None:
+        """Many at once; a good time to store what engines have noted since the last ones."""
+        self.log.steps.add(rank, runs)
+        for log in self.log.block_logs.values():
+            log.store()
+
+    @cached_property
+    def _timeline(self) -> Mapping[str, np.ndarray]:
+        return timeline(self.log, self.end_s)
+
+    def stopped(self, generated_tokens: Sequence[int], now_s: float) -> None:
+        """Requests are in flight, and the run ends."""
+        self.log.stopped_s = now_s
+        self.log.generated_tokens = list(generated_tokens)
+
+    def kv_transferred(self, request: int, started_s: float, ended_s: float, nbytes: float) -> None:
+        """A request goes on elsewhere."""
+        self.replica_log.transferred(ended_s - started_s, nbytes)
+
+    def scaled(self, active: int, paid: int, now_s: float) -> None:
+        """Replicas come and go."""
+        self.replica_log.scaled(active, paid, now_s)
+
+    def replica_changes(self) -> Mapping[str, Sequence[Any]]:
+        """One row per change."""
+        return self.replica_log.columns()
+
+    def metrics(self) -> Mapping[str, Any]:
+        """Figures of the whole run."""
+        end_s = self.end_s
+        measured = serving_metrics(self.log, self.slo) | means(self._timeline, end_s - self.log.starts_s)
+        return {**measured, **self.replica_log.metrics(end_s)}
+
+    def rows(self) -> Mapping[str, Sequence[Any]]:
+        """One row per request."""
+        return self.log.rows()
+
+    def over_time(self) -> Mapping[str, Any]:
+        """One row per interval."""
+        return {name: column.tolist() for name, column in self._timeline.items()}
+
+    @property
+    def requests(self) -> ServingLog:
+        """All that is known of the requests."""
+        return self.log
+
+    @property
+    def end_s(self) -> float:
+        """End of the last request."""
+        return self.log.ended_s

@@ -1,0 +1,142 @@
+"""The state of a serving engine: its parts, and the run of steps under way."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from math import inf
+
+from simsys.platform.environment import Environment
+from simsys.platform.events import waking
+from simsys.probes import Probes, as_one
+from simsys.rank import Team
+from simsys.serving.block_log import BlockLog
+from simsys.serving.host_costs import HostCosts
+from simsys.serving.limits import Limits
+from simsys.serving.phases import Chunk
+from simsys.serving.scheduler import Scheduler
+
+
+class EngineState(ABC):
+    """What an engine consists of, and what it counts; `Engine` changes it.
+
+    Args:
+        scheduler: The policy, with the cache and the phases.
+        team: The ranks.
+        env: The environment.
+        probes: Observers.
+        host: Host costs of the engine.
+        rank: Of engines that wake at one moment, the one with the lowest is first; by default the team's first rank.
+        max_context_tokens: Longest prompt plus output the model accepts; 0 for no limit.
+        decode_tokens: Capacity of the KV cache in which requests decode; by default, of this engine's.
+        log: Where it notes how many blocks are in use, if that is wanted.
+    """
+
+    __slots__ = (
+        "_asked_while_copying",
+        "_began_s",
+        "_block_size",
+        "_chunk_notes",
+        "_copying",
+        "_decode",
+        "_env",
+        "_finished",
+        "_first_token",
+        "_limits",
+        "_mixes",
+        "_moved",
+        "_notes",
+        "_per_sequence_s",
+        "_per_step_s",
+        "_plain",
+        "_prefill",
+        "_prefilling",
+        "_probes",
+        "_resumed",
+        "_running",
+        "_stopped",
+        "_surely_served",
+        "busy",
+        "chunks",
+        "decoding",
+        "due_s",
+        "hand_over",
+        "joining",
+        "kv",
+        "left",
+        "on_end",
+        "priority",
+        "rank",
+        "scheduler",
+        "sequences",
+        "stepper",
+        "team",
+        "tokens",
+    )
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        team: Team,
+        env: Environment,
+        probes: Probes,
+        *,
+        host: HostCosts,
+        rank: int | None = None,
+        max_context_tokens: int = 0,
+        decode_tokens: int | None = None,
+        log: BlockLog | None = None,
+    ) -> None:
+        self.scheduler, self.sequences, self.kv = scheduler, scheduler.sequences, scheduler.kv
+        self.on_end: Callable[[int], None] | None = None
+        """Called with every request that has ended or was refused."""
+        self.hand_over: Callable[[int], None] | None = None
+        """Called with every request that has its first token, if it is to get the others elsewhere."""
+        self.team, self._env, self._probes = team, env, probes
+        self._first_token, self._resumed = as_one(probes.request_first_token), as_one(probes.request_resumed)
+        self._finished = as_one(probes.request_finished)
+        self._per_step_s, self._per_sequence_s = host.per_step_s, host.per_sequence_s
+        self._prefill, self._decode = scheduler.prefill, scheduler.decode
+        self._mixes, self._plain = scheduler.mixes, scheduler.decode.plain  # of classes, which are slow to look up
+        self._running, self._prefilling = scheduler.running, scheduler.prefilling
+        self._block_size = self.kv.block_size
+        self._notes = self._chunk_notes = None
+        if log is not None:
+            self._notes, self._chunk_notes, self._decode.growth_log = log.fresh, log.chunks, log.growth
+        capacity_tokens = self.kv.capacity_tokens if decode_tokens is None else decode_tokens
+        self._limits = Limits(scheduler, capacity_tokens, max_context_tokens)
+        self._surely_served = self._limits.surely_served
+        self.busy = self._stopped = False
+        self._copying = self._asked_while_copying = False  # copies to or from hosts come before the next run
+        self.left, self.tokens = 0, 0  # steps of the run under way, none while it changes; and tokens of each
+        self.decoding = 0  # sequences that decode in the run under way
+        self.chunks: Sequence[Chunk] = ()
+        self.joining: list[int] = []
+        """Requests whose caches have come from elsewhere, which decode from the next step on."""
+        self._began_s = 0.0  # when the run did, if it has chunks
+        self.stepper = team.steps(self.boundary)
+        self.rank = team.group.ranks[0] if rank is None else rank
+        self.due_s, self.priority = inf, int(waking(self.rank))
+        self._moved = env.agenda.add(self)
+
+    @property
+    def now_s(self) -> float:
+        """The time."""
+        return self._env._now
+
+    def check_finished(self) -> None:
+        """A policy that never admits a request must not end as if all were well: `Scheduler.check_served`."""
+        if not self._stopped:
+            self.scheduler.check_served()
+
+    def _note(self, sequences: int) -> None:
+        if self._notes is not None:
+            self._notes += (self._env._now, self.kv.free_blocks, self.kv.taken_blocks, sequences)
+
+    @abstractmethod
+    def happen(self) -> None:
+        """Wake, after all else of this moment."""
+
+    @abstractmethod
+    def boundary(self, steps: int) -> None:
+        """A run of steps has ended."""
