@@ -156,7 +156,7 @@ class EveryThird(DataParallel):
 
 @pytest.mark.parametrize("lod", ["high", "medium"])
 def test_a_module_keeps_its_count_through_the_phases(lod: str) -> None:
-    rows = simulate(config(lod, entries=GROWING, data_parallel="test_batches:EveryThird")).rows
+    rows = simulate(config(lod, entries=GROWING, data_parallel="tests.build.test_batches:EveryThird")).rows
     assert [seconds > 0.0 for seconds in rows["communication_s"]] == [False, False, True, False, False, True]
 
 

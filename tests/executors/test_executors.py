@@ -634,7 +634,7 @@ def test_a_collective_that_one_rank_never_joins_is_a_deadlock_that_names_it(leve
         DeadlockError, match=r"all_reduce 'gradients' of ranks 0, 1, 2, 3: rank 2 never joined"
     ) as caught:
         simulate(level, program, Layout(data=4), roles=alone(4))
-    assert "ranks 0, 1, 3 wait at tests/executors/test_executors.py:" in str(caught.value)
+    assert "ranks 0, 1, 3 wait at executors/test_executors.py:" in str(caught.value)
     assert ".program)" in str(caught.value)
 
 

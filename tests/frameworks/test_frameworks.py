@@ -243,7 +243,7 @@ class LastTokenTwice(LLMDecode):
         (MutableOptions, r"MutableOptions.Options: size can be changed"),
         (LooseOptions, r"LooseOptions.Options: an unknown key is accepted"),
         (Endless, r"no end after 100000 operations; the last is .*'verb': 'compute'"),
-        (Stuck, r"ranks 0, 1 wait at tests/frameworks/test_frameworks.py:\d+ \(Stuck"),
+        (Stuck, r"ranks 0, 1 wait at frameworks/test_frameworks.py:\d+ \(Stuck"),
         (OverBudget, r"a step of \d+ tokens exceeds max_num_batched_tokens=64"),
         (TooMany, r"9 running requests exceed max_num_seqs=8"),
         (Dropper, r"request \d+ ends 0 times, not once"),

@@ -147,7 +147,7 @@ def test_a_users_own_policy_is_named_in_a_scenario_and_serves_who_pays_sooner_at
             hardware={"gpu": "A100-SXM-80GB"},
             model={"name": "GPT2-Small"},
             serving={
-                "scheduler": "weighted_fair_queueing:WeightedFairQueueing",
+                "scheduler": "tests.helpers.weighted_fair_queueing:WeightedFairQueueing",
                 "max_num_seqs": 4,
                 "stepping": stepping,
                 "api_overhead": "0 s",
@@ -174,4 +174,6 @@ def test_a_users_own_policy_is_named_in_a_scenario_and_serves_who_pays_sooner_at
 
 def test_a_users_own_policy_conforms_at_all_levels() -> None:
     check_framework(WeightedFairQueueing)
-    assert FRAMEWORKS.get("weighted_fair_queueing:WeightedFairQueueing", Scheduler) is WeightedFairQueueing
+    assert (
+        FRAMEWORKS.get("tests.helpers.weighted_fair_queueing:WeightedFairQueueing", Scheduler) is WeightedFairQueueing
+    )
