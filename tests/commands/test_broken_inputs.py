@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.fidelity.test_nccl_tests import json_of, text_of
-from tests.fidelity.test_vllm_result import own_result
+from tests.fidelity.tables.test_nccl_tests import json_of, text_of
+from tests.fidelity.tables.test_vllm_result import own_result
 from tests.helpers.breakage import answer, broken_bytes, broken_json, results_are_finite
 from tests.helpers.places import ROOT
 
