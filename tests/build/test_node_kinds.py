@@ -15,7 +15,7 @@ from simsys.config.experiment import SimulationConfig
 from simsys.errors import UsageError
 from simsys.metrics.result import RunResult
 from simsys.simulation import simulate
-from tests.executors.test_jitter import assert_equal_rows
+from tests.costs.test_jitter import assert_equal_rows
 
 A100, H100, V100 = {"profile": "dgx-a100"}, {"profile": "dgx-h100"}, {"profile": "dgx-v100"}
 

@@ -12,7 +12,7 @@ from simsys.check import check_config
 from simsys.config.experiment import SimulationConfig
 from simsys.platform.topology import LinkSpec, Topology, full_mesh, ring, single_switch
 from simsys.simulation import simulate
-from tests.executors.test_jitter import assert_equal_rows
+from tests.costs.test_jitter import assert_equal_rows
 
 
 @pytest.mark.parametrize("topology", [ring(6, 1e9, 1e-6), full_mesh(4, 1e9, 1e-6), single_switch(5, 1e9, 1e-6)])

@@ -23,7 +23,7 @@ from simsys.platform.timeline import Period, timeline
 from simsys.platform.topology import full_mesh
 from simsys.simulation import simulate
 from tests.agreement.test_training_mixes import config_of
-from tests.executors.test_jitter import assert_equal_rows
+from tests.costs.test_jitter import assert_equal_rows
 from tests.helpers.thorough import cases
 from tests.helpers.toys import TOY, work_of
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_pass_cost import GPT, PER_LAYER_S, REAL, per_byte
 
 from simsys.costs.pass_cost import PassCost
 from simsys.costs.stage_costs import StageCosts, woven
 from simsys.model.batch import Batch
 from simsys.model.work import Precision
 from simsys.parallel.replica import replica_stages
+from tests.costs.test_pass_cost import GPT, PER_LAYER_S, REAL, per_byte
 
 HOP_S = 1e-9
 """Seconds by which each token prolongs a hop."""

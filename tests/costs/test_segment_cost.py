@@ -16,7 +16,7 @@ from simsys.model.windows import in_serving, whole
 from simsys.model.work import Precision, kernel_of
 from simsys.parallel.passes import forward_pass
 from simsys.platform.device_spec import kernel_seconds
-from tests.executors.steps.test_pass_cost import GPT, PER_LAYER_S, REAL
+from tests.costs.test_pass_cost import GPT, PER_LAYER_S, REAL
 
 
 @pytest.mark.parametrize(
