@@ -14,10 +14,7 @@ from typing import Any
 import pytest
 from conftest import FIGURES
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
-
-import reference_executor
-from level_of_detail_suite import FILE, QUICK, SHARED, counted, quick
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from simsys.check import check_file
 from simsys.comparison.attribution import attribute
@@ -26,6 +23,8 @@ from simsys.comparison.variants import HIGH, MEDIUM, as_variant
 from simsys.config.experiment import SimulationConfig
 from simsys.executors import MIXTURES
 from simsys.simulation import simulate
+from tests.helpers import reference_executor
+from tests.helpers.level_of_detail_suite import FILE, QUICK, SHARED, counted, quick
 
 WHOLE = [config for config in check_file(FILE) if not config.name.startswith("peer-")]
 HERE = Settings(repeats=1, call=lambda function, _, *args: function(*args))

@@ -22,7 +22,7 @@ from simsys.metrics.history import EventHistory  # noqa: E402
 from simsys.testing import record  # noqa: E402
 from simsys.testing.runs import cases  # noqa: E402
 
-FOLDER = ROOT / "tests" / "golden"
+FOLDER = ROOT / "tests" / "agreement" / "golden"
 LENGTH = 80
 BUCKETS = {"bucket_size": "200 kB", "first_bucket_size": "50 kB"}
 

@@ -18,9 +18,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
-
-import reference_executor  # noqa: E402
+sys.path.insert(0, str(ROOT))
 
 from scripts.generated import write_or_check  # noqa: E402
 from simsys.check import check_file  # noqa: E402
@@ -33,6 +31,7 @@ from simsys.config.experiment import SimulationConfig  # noqa: E402
 from simsys.report.comparison_page import page_text  # noqa: E402
 from simsys.report.comparison_plot import plot_comparison  # noqa: E402
 from simsys.report.export import json_text  # noqa: E402
+from tests.helpers import reference_executor  # noqa: E402
 
 FOLDER = ROOT / "docs"
 NAME = "level-of-detail"

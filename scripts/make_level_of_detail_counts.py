@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
-
-from level_of_detail_suite import COUNTS, QUICK, count  # noqa: E402
+sys.path.insert(0, str(ROOT))
 
 from scripts.generated import write_or_check  # noqa: E402
+from tests.helpers.level_of_detail_suite import COUNTS, QUICK, count  # noqa: E402
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -32,7 +32,7 @@ MOST_APART = 512
 """Processes at most for ranks that are told apart, where mirrors fall out of step."""
 MIRRORS_DOUBT = 0.1
 """By how much iteration times are off at most where mirrors out of step are simulated as one; random scenarios of up
-to 32 GPUs simulated so were off by 5.5 % at most (`tests/test_agreement.py`)."""
+to 32 GPUs simulated so were off by 5.5 % at most (`tests/agreement/test_agreement.py`)."""
 UNEVEN_DOUBT = 0.15
 """By how much iteration times are off at most where other jobs meet mirrors unevenly that are simulated as one, and
 single iterations where links serve in turn; random shared clusters were off by 13 and 14 % at most."""

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 
 from simsys.data import data_folders, find_data
 from simsys.errors import UnknownNameError
+from tests.helpers.places import ROOT
 
-SHIPPED = Path(__file__).resolve().parents[1] / "model_db"
+SHIPPED = ROOT / "model_db"
 
 
 def test_user_paths_come_before_the_environment_and_that_before_the_shipped_folder(tmp_path, monkeypatch):

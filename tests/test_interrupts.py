@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from simsys import interrupts
+from tests.helpers.places import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 RUN = ["run", str(ROOT / "experiments" / "experiment_config.yaml"), "--quiet"]
 
 

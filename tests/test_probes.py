@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from toys import Log, simulate, work_of
 
 from simsys.executors import LEVELS
 from simsys.ops import Operation
 from simsys.parallel.layout import Layout
 from simsys.probes import HOOKS, Probe, Probes
 from simsys.rank import Rank
+from tests.helpers.toys import Log, simulate, work_of
 
 LAYOUT = Layout(data=2, pipeline=2)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from comparison_toys import contended, jobs
 
 import simsys.simulation
 from simsys.config.experiment import SimulationConfig
@@ -13,6 +12,7 @@ from simsys.executors import Executor, OnLinksDetail
 from simsys.executors.meets import Meets
 from simsys.metrics.result import RunResult
 from simsys.simulation import NONE_MET, simulate
+from tests.helpers.comparison_toys import contended, jobs
 
 ONE_CARD = {"gpu": "H100-SXM", "num_nodes": 4, "gpus_per_node": 8, "nic": {"bandwidth": "50 GB/s", "count": 1}}
 """Groups that lie across nodes share the card of each node."""

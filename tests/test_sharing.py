@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from test_shared_cluster import cluster, iterations
 
 import simsys.sharing
 from simsys import shared_cluster
 from simsys.sharing import Sharing
 from simsys.simulation import NONE_MET, simulate
+from tests.test_shared_cluster import cluster, iterations
 
 ONE_CARD = {"gpu": "A100-SXM-80GB", "num_nodes": 8, "gpus_per_node": 4, "nic": {"bandwidth": "25 GB/s", "count": 1}}
 PAIRS = {"name": "tensor", "gpus": 16, "parallelism": {"strategy": "TP_DDP", "tp_degree": 2}}

@@ -15,6 +15,7 @@ from simsys import DistributedAISimulator, SimulationConfig, UsageError
 from simsys.metrics.result import RunResult
 from simsys.ops import Collective, Operation
 from simsys.probes import Probe
+from tests.helpers.places import ROOT
 
 AGREEMENT = 1e-9
 
@@ -220,10 +221,9 @@ def written(seed: int) -> str:
 
 def in_a_fresh_process(hash_seed: str, seed: int) -> str:
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-    program = "import sys; sys.path.insert(0, sys.argv[1]); import test_simulator as test; print(test.written({}))"
-    command = [sys.executable, "-c", program.format(seed), str(Path(__file__).parent)]
-    root = Path(__file__).resolve().parents[1]
-    done = subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True, check=False)
+    program = "from tests import test_simulator as test; print(test.written({}))"
+    command = [sys.executable, "-c", program.format(seed)]
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.rstrip("\n")
 

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simsys.sums import ordered_sum
-
-ROOT = Path(__file__).resolve().parents[1]
+from tests.helpers.places import ROOT
 
 COMPENSATED = """
 import builtins, functools, math, operator

@@ -32,7 +32,7 @@ SLIGHT, SLIGHT_IN_TURN = 0.02, 0.0005
 serve in turn are waited for also where these are not full, which depends on when."""
 DOUBT = 0.1
 """By how much times are off at most where links are shared, unless half of what is lost to others is more; this holds
-for random scenarios of serving held against high detail (`tests/test_agreement.py`)."""
+for random scenarios of serving held against high detail (`tests/agreement/test_agreement.py`)."""
 
 
 class OccupyingDetail(QueuedCollectives, MediumDetail):

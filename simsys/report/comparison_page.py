@@ -94,7 +94,7 @@ def _naive(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield "## High against plain SimPy\n"
     yield (
         "High avoids events: GPUs and links are calendars instead of `simpy.Resource`s with a process per kernel and "
-        "transfer. The plain version is in `tests/reference_executor.py`; its results are the same.\n"
+        "transfer. The plain version is in `tests/helpers/reference_executor.py`; its results are the same.\n"
     )
     yield from _fenced([line for each in found for line in attribution_lines(each)][:-1])
 

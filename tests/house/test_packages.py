@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from pathlib import Path
 
 import grimp
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.helpers.places import ROOT
+
 ALL = sorted(file.parent.name for file in (ROOT / "simsys").glob("*/__init__.py"))
 SILENT = {"build", "check", "comparison", "config", "costs", "executors", "fidelity", "model", "serving", "testing"}
 """Packages that do not say it yet; this may only shrink."""
