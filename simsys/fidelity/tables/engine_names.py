@@ -1,34 +1,90 @@
-"""What programs tables of measurements come from, as engine profiles."""
+"""Engine profiles of tables of training runs, and how these programs train (``measured/training_engines.yaml``)."""
 
 from __future__ import annotations
 
-import re
+from typing import ClassVar
 
-_WORDS = (
-    (r"megatron.?deepspeed|deepspeed|vtrain|bigscience|mt.?nlg", "deepspeed"),
-    (r"nemo|bridge|megatron.?core|dgxc|mlperf.?(gpt3|llama)|simumax|transformer.?engine", "nemo"),
-    (r"torchtitan", "torchtitan"),
-    (r"fsdp|llm-foundry|mosaic|maxtext", "pytorch-fsdp"),
-    (r"internevo|internlm", "internevo"),
-    (r"hagemann|aleph", "scaling"),
-    (r"mxnet|mlperf.?resnet", "mxnet"),
-    (r"mlperf", "pytorch-graphs"),
-    (r"megatron|narayanan|korthikanti", "megatron"),
-)
-"""The first that is found in what a table says of a row's program or source."""
+from pydantic import PositiveInt
 
-OTHERWISE = "pytorch"
+from simsys.config.base import FrozenModel
+from simsys.fidelity.tables.facts import Facts, Pattern, facts
+
+
+class NamedEngine(FrozenModel):
+    """A pattern of what tables say, and the engine profile that it stands for."""
+
+    pattern: Pattern
+    profile: str
+
+
+class Habits(FrozenModel):
+    """How a program trains where a table does not say.
+
+    Args:
+        waits_for_sends: Whether a pipeline stage waits until what it sends has arrived.
+        reduces_after_backward: Whether gradients are reduced after the backward pass, not during it.
+        half_gradients: Precisions of training in which DDP exchanges gradients in 16 bit.
+        half_shards: The same for ZeRO and FSDP.
+        scatter_gather: Whether tensor-parallel ranks share the sending of boundary activations.
+        tp_overlap: Whether tensor-parallel collectives overlap matrix products, with sequence parallelism.
+        bucket_elements: Gradients that are exchanged at once, at least; none as the framework module has it.
+        bucket_elements_per_replica: The same for each data-parallel rank.
+        selective_recompute: The ``activation_recompute`` of an experiment that its selective recomputation is.
+        broadcast_parameters: Whether ranks of ZeRO-1 broadcast the matrices that they have updated.
+        fused_norms: Pattern of what a table says of kernels if norms are fused; none if they always are.
+        source: Who says so.
+    """
+
+    waits_for_sends: bool = False
+    reduces_after_backward: bool = False
+    half_gradients: tuple[str, ...] = ()
+    half_shards: tuple[str, ...] = ()
+    scatter_gather: bool = True
+    tp_overlap: bool = False
+    bucket_elements: PositiveInt | None = None
+    bucket_elements_per_replica: PositiveInt = 1
+    selective_recompute: str = "selective"
+    broadcast_parameters: bool = False
+    fused_norms: Pattern | None = None
+    source: str = ""
+
+
+class TrainingEngines(Facts):
+    """The programs of tables of training runs.
+
+    Args:
+        names: The first pattern that is found counts.
+        otherwise: The engine profile if none is.
+        habits: By engine profile.
+    """
+
+    filename: ClassVar[str] = "training_engines.yaml"
+    names: tuple[NamedEngine, ...]
+    otherwise: str
+    habits: dict[str, Habits]
 
 
 def engine_of(*said: str) -> str:
-    """The engine profile for what a table says of a row, the most telling text first; plain PyTorch if nothing helps.
+    """Return the engine profile of a row.
+
+    Args:
+        said: What a table says of the program, the most specific text first.
 
     Example:
         >>> engine_of("", "NVIDIA/NeMo docs"), engine_of("Megatron-LM README")
         ('nemo', 'megatron')
     """
+    known = facts(TrainingEngines)
     for text in said:
-        for pattern, engine in _WORDS:
-            if re.search(pattern, text, re.IGNORECASE):
-                return engine
-    return OTHERWISE
+        for named in known.names:
+            if named.pattern.search(text):
+                return named.profile
+    return known.otherwise
+
+
+def habits_of(engine: str) -> Habits:
+    """Return how the program of an engine profile trains."""
+    return facts(TrainingEngines).habits.get(engine, _NONE)
+
+
+_NONE = Habits()

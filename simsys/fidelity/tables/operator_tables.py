@@ -12,7 +12,10 @@ from numpy.typing import NDArray
 
 from simsys.config.hardware import Named, load_gpu
 from simsys.errors import UsageError
+from simsys.fidelity.tables.facts import facts
+from simsys.fidelity.tables.hardware_names import Machines
 from simsys.fidelity.tables.table import Row, Table
+from simsys.fidelity.tables.words import kernel_words
 from simsys.units import Dimension, format_quantity
 
 Vector: TypeAlias = NDArray[np.float64]
@@ -20,24 +23,6 @@ Places: TypeAlias = NDArray[np.intp]
 
 GEMM_COLUMNS = ("system", "gemm_dtype", "shape", "m", "n", "k", "latency_us")
 ATTENTION_COLUMNS = ("system", "kv_cache_dtype", "batch_size", "step", "latency_us")
-GPUS = {
-    "a100_sxm": "A100-SXM-80GB",
-    "h100_sxm": "H100-SXM",
-    "h200_sxm": "H200-SXM",
-    "b200_sxm": "B200-SXM",
-    "gb200": "GB200",
-    "l40s": "L40S",
-}
-"""Profiles of the systems in such tables; others are looked for by their own name."""
-DTYPES = {
-    "bfloat16": "bf16",
-    "float16": "fp16",
-    "fp8": "fp8",
-    "fp8_block": "fp8_block",
-    "nvfp4": "fp4",
-    "int8": "int8",
-}
-BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "fp8_block": 1.0, "int8": 1.0, "fp4": 0.5625}
 ROWS = (64, 128, 256, 512, 1024, 2048, 8192)
 """Points of a fitted curve: rows of a matrix product."""
 KV_HEADS, HEAD_SIZE = 8, 128
@@ -128,10 +113,11 @@ def fit_kernels(table: Table) -> list[KernelFit]:
     gemm = "gemm_dtype" in table.columns
     table.require(GEMM_COLUMNS if gemm else ATTENTION_COLUMNS)
     groups: dict[tuple[str, str], list[Row]] = {}
+    systems = facts(Machines).kernel_systems
     for row in table.rows:
-        dtype = DTYPES.get(row.text("gemm_dtype" if gemm else "kv_cache_dtype"))
+        dtype = kernel_words().dtypes.get(row.text("gemm_dtype" if gemm else "kv_cache_dtype"))
         if dtype is not None:
-            groups.setdefault((GPUS.get(row.text("system"), row.text("system")), dtype), []).append(row)
+            groups.setdefault((systems.get(row.text("system"), row.text("system")), dtype), []).append(row)
     fit = _fit_gemm if gemm else _fit_attention
     columns = GEMM_COLUMNS[3:6] if gemm else ATTENTION_COLUMNS[2:4]
     groups = {key: _middle(rows, columns) for key, rows in groups.items()}
@@ -161,7 +147,7 @@ def _fit_gemm(gpu: str, dtype: str, rows: Sequence[Row]) -> KernelFit:
     measured_s = np.array([row.number("latency_us") for row in rows]) * 1e-6
     profile = load_gpu(gpu)
     compute_s = 2.0 * m * n * k / _peak(profile.peak, dtype, gpu)
-    weight_bytes = BYTES[dtype]
+    weight_bytes = kernel_words().bytes_per_element[dtype]
     activation_bytes = min(weight_bytes, 2.0)
     memory_s = (n * k * weight_bytes + m * k * activation_bytes + m * n * 2.0) / profile.memory_bandwidth
     places = np.log(m)
@@ -187,7 +173,7 @@ def _fit_attention(gpu: str, dtype: str, rows: Sequence[Row]) -> KernelFit:
     rows = [row for row in rows if row.number("step") >= SHORT_CONTEXT]
     batch, context = (np.array([row.number(name) for row in rows]) for name in ("batch_size", "step"))
     measured_s = np.array([row.number("latency_us") for row in rows]) * 1e-6
-    nbytes = 2.0 * KV_HEADS * HEAD_SIZE * BYTES[dtype] * batch * context
+    nbytes = 2.0 * KV_HEADS * HEAD_SIZE * kernel_words().bytes_per_element[dtype] * batch * context
     memory_s = nbytes / load_gpu(gpu).memory_bandwidth
 
     def predicted(x: Vector, which: Places) -> Vector:

@@ -1,33 +1,36 @@
-"""What engines are called in tables of serving runs, and how they are set up in benchmarks."""
+"""Engines of tables of serving runs, and how benchmarks set them up (``measured/serving_engines.yaml``)."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+from pydantic import PositiveInt, model_validator
 
 from simsys.build.resolved_serving import ASSUMED
+from simsys.config.base import FrozenModel, invalid
 from simsys.config.engine_defaults import ServingDefaults
 from simsys.config.hardware import load_engine
 from simsys.fidelity.case import Unsupported
+from simsys.fidelity.tables.facts import Facts, Pattern, facts
 from simsys.framework import FRAMEWORKS, Scheduler
 
 
-@dataclass(frozen=True)
-class EngineSetup:
-    """An engine as benchmarks run it: as it is by default, but for what is said here.
+class EngineSetup(FrozenModel):
+    """An engine as benchmarks run it: as it is by default, except for what is said here.
 
     Args:
         profile: The engine profile.
-        scheduler: The policy nearest to its own.
-        step_tokens: Most tokens of a step.
-        cache_as_weights: Whether weights in 8 bit or less come with a KV cache in fp8; else it is in 16 bit.
-        tensor_parallel: Whether several GPUs share each layer; else it is not modelled how they share the model.
-        beyond_context: Whether it answers beyond the longest sequence of the model; else it refuses, or ends early.
+        scheduler: The policy nearest to the engine's own.
+        step_tokens: Largest number of tokens of a step.
+        cache_as_weights: Whether weights in 8 bit or less come with a KV cache in fp8; otherwise it is in 16 bit.
+        tensor_parallel: Whether several GPUs share each layer; otherwise how they share the model is not modelled.
+        beyond_context: Whether the engine answers beyond the longest sequence of the model.
     """
 
     profile: str
     scheduler: str | None = None
-    step_tokens: int | None = None
+    step_tokens: PositiveInt | None = None
     cache_as_weights: bool = False
     tensor_parallel: bool = True
     beyond_context: bool = False
@@ -50,41 +53,54 @@ class EngineSetup:
         return load_engine(self.profile).defaults or ASSUMED
 
 
-VLLM = EngineSetup("vllm", cache_as_weights=True)
-VLLM_V0 = EngineSetup("vllm-v0")
-VLLM_2023 = EngineSetup("pytorch-eager", scheduler="vllm_v0", step_tokens=8192)
-TENSORRT_LLM = EngineSetup("tensorrt-llm", cache_as_weights=True, beyond_context=True)
-TENSORRT_LLM_CPP = replace(TENSORRT_LLM, profile="tensorrt-llm-cpp", step_tokens=2048)
-SGLANG = EngineSetup("sglang", cache_as_weights=True)
-TRANSFORMERS = EngineSetup("pytorch-eager", scheduler="static_batching", step_tokens=8192, tensor_parallel=False)
+class OlderEngine(FrozenModel):
+    """What an engine was before.
 
-ENGINES: tuple[tuple[str, EngineSetup], ...] = (
-    ("vllmsplitwise", VLLM_2023),
-    ("vllm", VLLM),
-    ("tensorrtllm", TENSORRT_LLM),
-    ("nvidiatensorrtllm", TENSORRT_LLM),
-    ("trtllm", TENSORRT_LLM),
-    ("nim", TENSORRT_LLM),
-    ("sglang", SGLANG),
-    ("gptfast", EngineSetup("gpt-fast")),
-    ("deepspeedmii", EngineSetup("deepspeed-mii")),
-    ("deepspeed", EngineSetup("deepspeed-inference")),
-    ("lmdeploy", EngineSetup("lmdeploy")),
-    ("transformers", TRANSFORMERS),
-    ("huggingface", TRANSFORMERS),
-)
-"""Beginnings of names, letters and digits alone; the first that fits counts."""
+    Args:
+        version: Pattern of the beginning of a year or release.
+        setup: Name of the setup.
+    """
 
-OLDER = (
-    (VLLM, r"2023|0\.[0-2]\.", VLLM_2023),
-    (VLLM, r"2024|0\.[3-7]\.", VLLM_V0),
-    (TENSORRT_LLM, r"202[34]|0\.", TENSORRT_LLM_CPP),
-)
-"""What earlier versions were, by the beginning of the year or release; without a version, it is the newest."""
+    version: Pattern
+    setup: str
+
+
+class NamedEngine(FrozenModel):
+    """Names of an engine.
+
+    Args:
+        beginnings: Beginnings of names, letters and digits alone.
+        setup: Name of the setup of the newest version.
+        older: What earlier versions were; the first whose pattern fits counts.
+    """
+
+    beginnings: tuple[str, ...]
+    setup: str
+    older: tuple[OlderEngine, ...] = ()
+
+
+class ServingEngines(Facts):
+    """The engines of tables of serving runs.
+
+    Args:
+        setups: By name.
+        names: The first that fits counts.
+    """
+
+    filename: ClassVar[str] = "serving_engines.yaml"
+    setups: dict[str, EngineSetup]
+    names: tuple[NamedEngine, ...]
+
+    @model_validator(mode="after")
+    def _setups_exist(self) -> Self:
+        used = {named.setup for named in self.names} | {each.setup for named in self.names for each in named.older}
+        if missing := sorted(used - self.setups.keys()):
+            raise invalid(f"no setup is called {missing[0]!r}; there are {', '.join(self.setups)}")
+        return self
 
 
 def engine_setup(name: str, version: str = "") -> EngineSetup:
-    """How an engine is set up.
+    """Return how an engine is set up.
 
     Args:
         name: As a table has it.
@@ -93,11 +109,13 @@ def engine_setup(name: str, version: str = "") -> EngineSetup:
     Raises:
         Unsupported: There is no profile of it.
     """
+    known = facts(ServingEngines)
     key = re.sub(r"[^a-z0-9]", "", name.casefold())
-    found = next((setup for beginning, setup in ENGINES if key.startswith(beginning)), None)
+    found = next((named for named in known.names if key.startswith(named.beginnings)), None)
     if found is None:
         raise Unsupported(f"no profile of engine {name}")
-    return next((older for newest, past, older in OLDER if found is newest and re.match(past, version)), found)
+    older = next((each.setup for each in found.older if each.version.match(version)), found.setup)
+    return known.setups[older]
 
 
 def release_of(profile: str, version: str) -> str | None:

@@ -1,23 +1,36 @@
-"""The loads of tables of serving runs, each as what it is."""
+"""Loads of tables of serving runs, as the ``workload`` of an experiment (``measured/loads.yaml``)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
+from pydantic import PositiveInt
+
+from simsys.fidelity.tables.facts import Facts, facts
 from simsys.fidelity.tables.serving_engines import EngineSetup
 
-LARGEST_PASS = 32768
-"""Prompt tokens of a static batch that are processed at once; of larger batches in several passes."""
-REQUESTS_PER_USER = 10
-"""Of a closed loop, as InferenceX and `vllm bench serve` scripts have it."""
-FEWEST_REQUESTS = 16
-RATE_REQUESTS = 500
-OFFLINE_REQUESTS = 2048
-"""Requests queued at once: benchmarks of offline throughput have 1,000 to 3,000."""
-
 LOADS = ("static_batch", "concurrency", "request_rate", "offline_max")
+
+
+class Loads(Facts):
+    """What tables leave out about loads.
+
+    Args:
+        largest_pass_tokens: Prompt tokens of a static batch that are processed at once.
+        requests_per_user: Requests of a closed loop, for each user.
+        fewest_requests: Requests of a closed loop, at least.
+        rate_requests: Requests that arrive at a rate.
+        offline_requests: Requests of each replica that are queued at once.
+    """
+
+    filename: ClassVar[str] = "loads.yaml"
+    largest_pass_tokens: PositiveInt
+    requests_per_user: PositiveInt
+    fewest_requests: PositiveInt
+    rate_requests: PositiveInt
+    offline_requests: PositiveInt
 
 
 @dataclass(frozen=True)
@@ -55,7 +68,7 @@ class Load:
         longest = {"max_model_len": self.input_tokens + self.output_tokens + 8}
         if self.kind == "static_batch":
             batch = int(self.value)
-            tokens = max(batch, min(batch * self.input_tokens, LARGEST_PASS))
+            tokens = max(batch, min(batch * self.input_tokens, facts(Loads).largest_pass_tokens))
             limit = {"max_num_seqs": batch, "max_num_batched_tokens": tokens}
             return {"scheduler": "chunked_prefill", "api_overhead": "0 s", **limit, **longest}
         found: dict[str, Any] = dict(longest)
@@ -78,15 +91,19 @@ class Load:
         return None if tokens == setup.least_step_tokens and setup.step_tokens is None else tokens
 
     def _arrivals(self, replicas: int) -> dict[str, Any]:
+        known = facts(Loads)
         if self.kind == "static_batch":
             return {"arrivals": {"kind": "all_at_once"}, "num_requests": int(self.value)}
         if self.kind == "concurrency":
             users = int(self.value)
-            requests = max(REQUESTS_PER_USER * users, FEWEST_REQUESTS)
+            requests = max(known.requests_per_user * users, known.fewest_requests)
             return {"arrivals": {"kind": "closed_loop", "concurrency": users}, "num_requests": requests}
         if self.kind == "request_rate":
-            return {"arrivals": {"kind": "poisson", "rate": f"{self.value} req/s"}, "num_requests": RATE_REQUESTS}
-        return {"arrivals": {"kind": "all_at_once"}, "num_requests": OFFLINE_REQUESTS * replicas}
+            return {
+                "arrivals": {"kind": "poisson", "rate": f"{self.value} req/s"},
+                "num_requests": known.rate_requests,
+            }
+        return {"arrivals": {"kind": "all_at_once"}, "num_requests": known.offline_requests * replicas}
 
     def _lengths(self, tokens: int) -> int | dict[str, Any]:
         low = max(1, round(self.shortest * tokens))

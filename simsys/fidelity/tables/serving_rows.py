@@ -20,6 +20,7 @@ from simsys.fidelity.tables.serving_layout import hardware_of_deployment, parall
 from simsys.fidelity.tables.serving_load import LOADS, Load
 from simsys.fidelity.tables.serving_precision import precisions
 from simsys.fidelity.tables.table import Row, Table
+from simsys.fidelity.tables.words import serving_words
 from simsys.model.model import Model
 from simsys.model.model_db import load_model
 
@@ -27,10 +28,6 @@ COLUMNS = (
     *("id", "source_key", "engine", "model", "gpu", "tp", "precision", "load_kind", "load_value"),
     *("input_len", "output_len", "metric", "value"),
 )
-STATISTICS = {"mean": "mean", "p50": "median", "median": "median", "p90": "p90", "p95": "p95", "p99": "p99"}
-"""Of latencies."""
-UNSTATED = ("", "unstated", "not stated")
-"""What a table says that does not say which; it is taken to mean the mean."""
 LATENCIES = {"ttft_ms": "ttft_ms", "tpot_ms": "tpot_ms", "itl_ms": "itl_ms", "e2e_s": "e2el_ms"}
 """By metric; the figure's name follows that of the statistic."""
 RATES = {
@@ -115,9 +112,10 @@ def _figure(row: Row, load: Load) -> _Figure:
     if metric == "e2e_s" and load.kind == "static_batch":
         return _Figure("duration")
     said = row.text("stat").casefold()
-    if said not in (*STATISTICS, *UNSTATED):
-        raise Unsupported(f"statistic {said!r} of a latency; known: {', '.join(STATISTICS)}")
-    stat = STATISTICS.get(said, "mean")
+    words = serving_words()
+    if said not in (*words.statistics, *words.unstated):
+        raise Unsupported(f"statistic {said!r} of a latency; known: {', '.join(words.statistics)}")
+    stat = words.statistics.get(said, "mean")
     return _Figure(f"{stat}_{LATENCIES.get(metric, metric)}", 1e-3 if metric == "e2e_s" else 1.0)
 
 

@@ -1,4 +1,4 @@
-"""The models of tables of training runs, as the ``model`` of an experiment."""
+"""Models of tables of training runs, as the ``model`` of an experiment."""
 
 from __future__ import annotations
 
@@ -7,17 +7,10 @@ from typing import Any
 
 from simsys.errors import UnknownNameError
 from simsys.fidelity.case import Unsupported
+from simsys.fidelity.tables.facts import facts
+from simsys.fidelity.tables.model_names import Models
 from simsys.fidelity.tables.table import Row
 from simsys.model.model_db import load_model
-
-_BY_SIZES = {"gpt": "gpt", "llama": "llama", "bert": "bert", "transformer-xl": "transformer_xl", "": "gpt"}
-_BY_NAME = {"moe": "a mixture of experts", "cnn": "a CNN", "enc-dec": "an encoder-decoder"}
-UNPADDED = 0.5
-"""Tokens of Wikipedia's sequences that are no padding, at a length of 512 (Krell et al. 2021, §2)."""
-_BINNED = {"dle_bert": 512}
-"""Sources whose batches hold sequences of like length, and the length from which they do (NVIDIA/LDDL, README)."""
-HEAD_SIZE = 128
-"""Where a table does not say how many heads there are."""
 
 
 def model_of(row: Row) -> dict[str, Any]:
@@ -26,13 +19,14 @@ def model_of(row: Row) -> dict[str, Any]:
     Raises:
         Unsupported: If it is of a kind that simsys does not know.
     """
-    arch = row.text("arch")
+    arch, known = row.text("arch"), facts(Models)
     length = {"sequence_length": row.length("seq_len")} if row.text("seq_len") else {}
     if length and _has_no_padding(row, length["sequence_length"]):
-        length["sequence_length"] = round(UNPADDED * length["sequence_length"])
-    if arch in _BY_SIZES and row.text("layers"):
-        return {"model_type": _BY_SIZES[arch], **_sizes(row), **length}
-    if arch in _BY_SIZES or arch in _BY_NAME:
+        length["sequence_length"] = round(known.unpadded.share * length["sequence_length"])
+    kind = known.kinds.get(arch)
+    if kind is not None and kind.model_type is not None and row.text("layers"):
+        return {"model_type": kind.model_type, **_sizes(row), **length}
+    if kind is not None:
         name = _database_name(row.text("model"))
         if arch == "moe" and row.text("layers"):
             raise Unsupported("a mixture of experts with a number of layers of its own")
@@ -43,7 +37,7 @@ def model_of(row: Row) -> dict[str, Any]:
 
 
 def _has_no_padding(row: Row, length: int) -> bool:
-    return "unpadded" in row.text("attn_kernel") or length == _BINNED.get(row.text("group"))
+    return "unpadded" in row.text("attn_kernel") or length == facts(Models).unpadded.binned.get(row.text("group"))
 
 
 def layers_of(row: Row) -> int:
@@ -57,15 +51,15 @@ def layers_of(row: Row) -> int:
 
 
 def _sizes(row: Row) -> dict[str, Any]:
-    hidden = row.whole("hidden")
-    heads = row.whole("heads", max(1, hidden // HEAD_SIZE))
+    hidden, known = row.whole("hidden"), facts(Models)
+    heads = row.whole("heads", max(1, hidden // known.head_size))
     return {
         "num_layers": row.whole("layers"),
         "hidden_size": hidden,
         "num_attention_heads": heads,
         "num_key_value_heads": row.whole("kv_heads", heads),
         "intermediate_size": row.whole("ffn", 4 * hidden),
-        "vocab_size": row.whole("vocab", 51200),
+        "vocab_size": row.whole("vocab", known.vocab_size),
     }
 
 

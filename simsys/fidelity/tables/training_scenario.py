@@ -7,40 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from simsys.fidelity.case import Unsupported
-from simsys.fidelity.tables.engine_names import engine_of
+from simsys.fidelity.tables.engine_names import Habits, engine_of, habits_of
 from simsys.fidelity.tables.hardware_names import hardware_of
 from simsys.fidelity.tables.table import Row
 from simsys.fidelity.tables.training_models import layers_of, model_of
+from simsys.fidelity.tables.words import meaning, training_words
 
 ITERATIONS = 1
 """All are equal."""
-BUCKET_ELEMENTS = 40_000_000
-"""Gradients that Megatron Core exchanges at once, at least (DistributedDataParallelConfig.bucket_size)."""
-
-_PRECISIONS = (
-    (r"fp4", "fp4"),
-    (r"fp8", "fp8"),
-    (r"bf16", "bf16"),
-    (r"fp16|^amp$", "fp16"),
-    (r"tf32", "tf32"),
-    (r"fp32", "fp32"),
-)
-_RECOMPUTE = {"full": "full", "selective": "selective", "none": "none", "": "none", "not stated": "none"}
-_ATTENTION = (
-    (r"unfused|^fused$|^$", "unfused"),
-    (r"^(torch|eager)$", "eager"),
-    (r"triton|flash1|v1\.", "flash1"),
-    (r"sdpa|attention2|flash2", "flash2"),
-)
 _ZERO_GROUP = re.compile(r"zero1 group(?: size)? (\d+)", re.IGNORECASE)
-_BY_HALVES = {"pytorch-fsdp", "torchtitan"}
-"""Engines whose selective recomputation makes every second matrix product, or block, again."""
-_HALF_GRADIENTS = {"megatron", "deepspeed", "pytorch", "pytorch-graphs", "mxnet"}
-"""Engines whose replicas exchange gradients in 16 bit when they train in fp16 (Megatron-LM of 2021, Apex, Horovod)."""
-_WAITING = {"megatron", "deepspeed", "scaling"}
-"""Engines whose pipeline stages wait for what they send (Megatron-LM without overlap_p2p_comm, DeepSpeed)."""
-_SERIAL = {"megatron", "deepspeed"}
-"""Engines that reduce gradients after the backward pass, not beside it."""
 
 
 @dataclass(frozen=True)
@@ -115,11 +90,12 @@ def _parallelism(row: Row, degrees: Degrees, layers: int, engine: str) -> dict[s
     chunks = degrees.pipeline * degrees.virtual
     if degrees.pipeline > 1 and layers % chunks:
         found["stage_layers"] = stage_layers(layers, chunks)
-    if engine == "nemo" and found["sequence_parallel"]:
+    habits = habits_of(engine)
+    if habits.tp_overlap and found["sequence_parallel"]:
         found["tp_overlap"] = True
-    if engine == "deepspeed":
+    if not habits.scatter_gather:
         found["scatter_gather"] = False
-    if engine in _WAITING:
+    if habits.waits_for_sends:
         found["p2p_overlap"] = False
     return found
 
@@ -164,52 +140,51 @@ def _data_parallel(row: Row) -> str:
 
 def _training(row: Row, degrees: Degrees, engine: str) -> dict[str, Any]:
     micro, accumulated = batch_of(row, degrees)
+    words, habits, kernels = training_words(), habits_of(engine), row.text("attn_kernel")
     recompute = row.text("activation_recompute")
     recompute = "selective" if recompute.startswith("none/selective") else recompute
-    if recompute not in _RECOMPUTE:
+    if recompute not in words.recompute:
         raise Unsupported(f"activation recomputation {recompute!r}")
+    precision = meaning(row.text("precision"), words.precisions)
+    if precision is None:
+        raise Unsupported(f"unknown precision {row.text('precision')!r}")
     found: dict[str, Any] = {
         "engine": engine,
         "batch_size_per_gpu": micro,
         "gradient_accumulation_steps": accumulated,
         "num_iterations": ITERATIONS,
-        "precision": _precision(row.text("precision")),
-        "activation_recompute": "half" if recompute == "selective" and engine in _BY_HALVES else _RECOMPUTE[recompute],
-        "attention": _attention(row.text("attn_kernel")),
+        "precision": precision,
+        "mixed_precision": precision not in ("fp32", "tf32"),
+        "activation_recompute": habits.selective_recompute if recompute == "selective" else words.recompute[recompute],
+        "attention": meaning(kernels, words.attention) or "fused",
+        "options": _options(row, degrees, habits, precision),
     }
-    if engine == "scaling" and "RMS kernel" not in row.text("attn_kernel"):
+    if habits.fused_norms is not None and not habits.fused_norms.search(kernels):
         found["norms"] = "eager"
-    found["mixed_precision"] = found["precision"] not in ("fp32", "tf32")
-    options: dict[str, Any] = {}
-    data_parallel = _data_parallel(row)
-    if engine in _SERIAL and data_parallel in ("DDP", "ZERO1"):
-        options["overlap"] = False
-    elif engine == "nemo" and data_parallel in ("DDP", "ZERO1"):
-        elements = max(BUCKET_ELEMENTS, 1_000_000 * degrees.data)
-        options |= {"bucket_size": f"{4 * elements} B", "first_bucket_size": f"{4 * elements} B"}
-    if data_parallel == "DDP" and found["precision"] in ("fp16", "fp8") and engine in _HALF_GRADIENTS:
-        options["compression"] = "fp16"
-    if data_parallel in ("ZERO1", "FSDP") and _reduces_in_half(row, found["precision"], engine):
-        options["reduce_in_half"] = True
-    if data_parallel == "ZERO1" and (size := _ZERO_GROUP.search(row.text("notes"))):
-        options["shard_size"] = min(int(size[1]), degrees.data)
-    if data_parallel == "ZERO1" and engine == "internevo":
-        options["broadcast_parameters"] = True
-    if data_parallel == "FSDP" and row.text("zero_stage") == "2":
-        options["reshard_after_forward"] = False
-    return {**found, "options": options}
+    return found
 
 
-def _reduces_in_half(row: Row, precision: str, engine: str) -> bool:
-    """Whether gradients are exchanged in 16 bit."""
-    if precision not in ("fp16", "bf16"):
-        return False
-    return engine == "internevo" or "PURE" in row.text("precision") or (engine == "deepspeed" and precision == "fp16")
-
-
-def _attention(kernel: str) -> str:
-    """The kernels of attention; by default the best for the GPU."""
-    return next((kind for pattern, kind in _ATTENTION if re.search(pattern, kernel, re.IGNORECASE)), "fused")
+def _options(row: Row, degrees: Degrees, habits: Habits, precision: str) -> dict[str, Any]:
+    """The options of data parallelism."""
+    found: dict[str, Any] = {}
+    kind = _data_parallel(row)
+    if habits.reduces_after_backward and kind in ("DDP", "ZERO1"):
+        found["overlap"] = False
+    elif habits.bucket_elements is not None and kind in ("DDP", "ZERO1"):
+        elements = max(habits.bucket_elements, habits.bucket_elements_per_replica * degrees.data)
+        found |= {"bucket_size": f"{4 * elements} B", "first_bucket_size": f"{4 * elements} B"}
+    if kind == "DDP" and precision in habits.half_gradients:
+        found["compression"] = "fp16"
+    pure = precision in ("fp16", "bf16") and "PURE" in row.text("precision")
+    if kind in ("ZERO1", "FSDP") and (pure or precision in habits.half_shards):
+        found["reduce_in_half"] = True
+    if kind == "ZERO1" and (size := _ZERO_GROUP.search(row.text("notes"))):
+        found["shard_size"] = min(int(size[1]), degrees.data)
+    if kind == "ZERO1" and habits.broadcast_parameters:
+        found["broadcast_parameters"] = True
+    if kind == "FSDP" and row.text("zero_stage") == "2":
+        found["reshard_after_forward"] = False
+    return found
 
 
 def batch_of(row: Row, degrees: Degrees) -> tuple[int, int]:
@@ -230,10 +205,3 @@ def batch_of(row: Row, degrees: Degrees) -> tuple[int, int]:
     if samples % micro:
         raise Unsupported("the global batch does not divide into micro-batches")
     return micro, samples // micro
-
-
-def _precision(text: str) -> str:
-    for pattern, precision in _PRECISIONS:
-        if re.search(pattern, text, re.IGNORECASE):
-            return precision
-    raise Unsupported(f"unknown precision {text!r}")

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from simsys.config.serving import ServingConfig
 from simsys.fidelity.case import Unsupported
-from simsys.fidelity.tables.deployments import ACCEPTANCE, deployment, shortest
+from simsys.fidelity.tables.deployments import Deployments, Formula, _Amounts, deployment, shortest
+from simsys.fidelity.tables.facts import facts
 from simsys.fidelity.tables.table import Row
 
 INFERENCEX = "InferenceX-style run: lengths random in [0.8L,L]; attention_dp 1, moe_tp 8"
@@ -124,7 +126,7 @@ def test_sglang_polls_on_blackwell(cells: dict[str, str], interval: int | None) 
 )
 def test_some_draft_tokens(cells: dict[str, str]) -> None:
     found = known(**cells)
-    assert found["speculative"] == {"draft_tokens": 3, "acceptance_rate": ACCEPTANCE, "draft_layers": 1}
+    assert found["speculative"] == {"draft_tokens": 3, "acceptance_rate": 0.7, "draft_layers": 1}
     assert found["max_cudagraph_capture_size"] == 4 * 64
 
 
@@ -146,3 +148,26 @@ def test_what_may_be_either_is_not_predicted() -> None:
     cells = {**SGLANG, "precision": "fp8", "engine_version": "0.5.9", "notes": f"measured 2026-03-25; {INFERENCEX}"}
     with pytest.raises(Unsupported, match="multi-token prediction is not stated"):
         known(**cells)
+
+
+def test_amounts_are_sums_rounded_up_and_the_largest_of_several() -> None:
+    amounts = _Amounts({"users": 3, "prompt_tokens": 100})
+    assert amounts.value(7) == 7
+    assert amounts.value("users") == 3
+    assert amounts.value(Formula(sum=("users", "prompt_tokens", 1))) == 104
+    assert amounts.value(Formula(sum=("users", "prompt_tokens", 1), multiple_of=64)) == 128
+    assert amounts.value(Formula(sum=("users", 61), multiple_of=64)) == 64
+    assert amounts.value(Formula(largest=("users", Formula(sum=("users", 1)), 2))) == 4
+
+
+def test_every_setting_of_a_deployment_is_one_of_serving() -> None:
+    known = facts(Deployments)
+    named = {name for each in known.deployments for rule in each.settings for name in (*rule.set, *rule.tokens)}
+    assert named
+    assert named <= set(ServingConfig.model_fields)
+
+
+def test_the_first_rule_that_sets_something_counts() -> None:
+    blackwell = {**SGLANG, "load_value": "15"}
+    assert known(**blackwell)["scheduler_recv_interval"] == 10
+    assert known(**{**blackwell, "load_value": "16"})["scheduler_recv_interval"] == 30
