@@ -89,9 +89,8 @@ def run(
                 _print(outcome, as_json=as_json, quiet=quiet, last=plan is plans[-1])
     except KeyboardInterrupt:
         interrupted = True
-        longest = ["--yes"] if yes else ["--limit", f"{limit_s:g}"] if limit_s != LIMIT_S else []
         files = ["--no-files"] if no_files else ["--out", str(out)]
-        options = [*_repeated("--set", assignments), *files, *longest]
+        options = [*_repeated("--set", assignments), *files, *_limit_options(limit_s, yes=yes)]
         _say_what_is_left(file, options, [done.name for done in outcomes], [plan.name for plan in plans])
     if as_json:
         paths = [str(path) for outcome in outcomes for path in outcome.files]
@@ -114,6 +113,13 @@ def _print(outcome: Outcome, *, as_json: bool, quiet: bool, last: bool) -> None:
 
 def _repeated(option: str, values: Sequence[str]) -> list[str]:
     return [text for value in values for text in (option, value)]
+
+
+def _limit_options(limit_s: float, *, yes: bool) -> list[str]:
+    """The options that set this limit of processor time, if it is not the default."""
+    if yes:
+        return ["--yes"]
+    return ["--limit", f"{limit_s:g}"] if limit_s != LIMIT_S else []
 
 
 def _say_what_is_left(file: Path, options: Sequence[str], done: Sequence[str], names: Sequence[str]) -> None:

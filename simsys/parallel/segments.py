@@ -16,14 +16,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from simsys.collectives.base import CollectiveKind
-from simsys.errors import UsageError
 from simsys.model.model import Block
 from simsys.model.operators import Operator, OperatorKind, Split
+from simsys.parallel.sharding import divided_by_tokens, expert_part, expert_share, shard
 
 DENSE_LAUNCHES = 8
 """Kernels of a dense layer: two norms, four products, attention and an activation."""
-PADDED = 8
-"""Elements of which a part of a divided vocabulary has a multiple; Megatron-LM pads to 128."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,96 +88,6 @@ class Experts:
         return Exchange(CollectiveKind.ALL_TO_ALL, elements, over="tensor" if self.over_tensor else "expert")
 
 
-def shard(operator: Operator, degree: int, num_key_value_heads: int = 0) -> Operator:
-    """One rank's share of an operator under tensor parallelism of `degree`.
-
-    Beyond one rank per key-value head, the cached heads are replicated: each rank still reads one whole head.
-
-    Raises:
-        UsageError: If a GEMM dimension or the number of KV elements cannot be divided.
-    """
-    if degree == 1 or operator.split is Split.REPLICATED:
-        return operator
-    share = replace(
-        operator,
-        parameters=operator.parameters / degree,
-        flop_per_token=operator.flop_per_token / degree,
-        flop_per_pair=operator.flop_per_pair / degree,
-        elements_per_pair=operator.elements_per_pair / degree,
-        kept_elements_per_pair=operator.kept_elements_per_pair / degree,
-        elements_per_key_token=operator.elements_per_key_token / degree,
-        kv_elements_per_token=operator.kv_elements_per_token / degree,
-        elements_per_sequence=operator.elements_per_sequence / degree,
-        elements_per_context_token=operator.elements_per_context_token / min(degree, num_key_value_heads or degree),
-    )
-    if operator.split is Split.COLUMN and operator.kind is OperatorKind.GEMM:
-        return replace(
-            share,
-            columns=_divide(operator, "columns", degree),
-            elements_per_token=_gemm_elements(operator, operator.inner, operator.columns / degree),
-        )
-    if operator.split is Split.ROW:
-        return replace(
-            share,
-            inner=_divide(operator, "inner", degree),
-            elements_per_token=_gemm_elements(operator, operator.inner / degree, operator.columns),
-        )
-    if operator.split is Split.VOCABULARY and operator.kind is OperatorKind.GEMM:
-        # A vocabulary is padded until each part has aligned rows.
-        columns = -(-operator.columns // (degree * PADDED)) * PADDED
-        return replace(share, columns=columns, elements_per_token=_gemm_elements(operator, operator.inner, columns))
-    return replace(share, elements_per_token=operator.elements_per_token / degree)
-
-
-def divided_by_tokens(operator: Operator, degree: int) -> Operator:
-    """One rank's share of an operator that holds all weights and works on its part of the tokens."""
-    return replace(
-        operator,
-        rows_per_token=operator.rows_per_token / degree,
-        flop_per_token=operator.flop_per_token / degree,
-        elements_per_token=operator.elements_per_token / degree,
-    )
-
-
-def expert_share(operator: Operator, ranks: int, load: float) -> Operator:
-    """One rank's share of routed experts that are divided among `ranks`.
-
-    It holds a part of the experts and works on as many tokens as it has sent away, if all are equally busy.
-
-    Args:
-        operator: Of all experts.
-        ranks: Expert-parallel degree.
-        load: Tokens of the busiest rank over the mean.
-    """
-    return replace(
-        operator,
-        parameters=operator.parameters / ranks,
-        rows_per_token=operator.rows_per_token * load,
-        flop_per_token=operator.flop_per_token * load,
-        elements_per_token=operator.elements_per_token * load,
-        experts_held=operator.experts // ranks,
-        expert_load=load,
-        expert_ranks=ranks,
-    )
-
-
-def expert_part(operator: Operator, experts: Experts) -> Operator:
-    """The busiest rank's share of routed experts that are divided among the ranks of tensor parallelism.
-
-    It holds a part of the experts and works on the tokens of all that are routed to these.
-    """
-    share = experts.load / experts.ranks
-    return replace(
-        operator,
-        parameters=operator.parameters / experts.ranks,
-        rows_per_token=operator.rows_per_token * share,
-        flop_per_token=operator.flop_per_token * share,
-        elements_per_token=operator.elements_per_token * share,
-        experts_held=operator.experts // experts.ranks,
-        expert_load=experts.load,
-    )
-
-
 def block_segments(
     block: Block,
     tensor_degree: int = 1,
@@ -188,38 +96,79 @@ def block_segments(
     experts: Experts | None = None,
 ) -> list[Segment]:
     """Cut a block wherever something must be exchanged under tensor and expert parallelism."""
-    cuts: list[tuple[list[Operator], Exchange | None]] = []
-    pending: list[Operator] = []
-    sequence_parallel = sequence_parallel and tensor_degree > 1
-    # Whether the rank has only its part of the tokens, and of the decoder's tokens beside an encoder.
-    by_tokens = dict.fromkeys((False, True), sequence_parallel)
-    routed = [op for op in block.operators if op.experts > 1] if experts is not None else []
-    whole = experts is not None and experts.over_tensor
-    # Where every rank has all tokens, they need not be sent to experts: the ranks' results are added up.
-    sent = experts if not whole or sequence_parallel else None
-    for operator in block.operators:
+    cutter = _Cutter(block, tensor_degree, num_key_value_heads, sequence_parallel and tensor_degree > 1, experts)
+    return cutter.segments()
+
+
+class _Cutter:
+    """Cuts a block, operator by operator.
+
+    Args:
+        block: The block.
+        tensor_degree: Tensor-parallel degree.
+        num_key_value_heads: Of the model.
+        sequence_parallel: Whether ranks have a part of the tokens each between the operators that are split.
+        experts: How routed experts are divided, if they are.
+    """
+
+    def __init__(
+        self,
+        block: Block,
+        tensor_degree: int,
+        num_key_value_heads: int,
+        sequence_parallel: bool,
+        experts: Experts | None,
+    ) -> None:
+        self._block, self._degree, self._heads = block, tensor_degree, num_key_value_heads
+        self._sequence_parallel, self._experts = sequence_parallel, experts
+        self._segments: list[Segment] = []
+        self._pending: list[Operator] = []
+        self._by_tokens = dict.fromkeys((False, True), sequence_parallel)
+        """Whether the rank has only its part of the tokens, and of the decoder's tokens beside an encoder."""
+        self._routed = [op for op in block.operators if op.experts > 1] if experts is not None else []
+        self._whole = experts is not None and experts.over_tensor
+        self._sent = experts if not self._whole or sequence_parallel else None
+        """Where every rank has all tokens, they need not be sent to experts: the ranks' results are added up."""
+
+    def segments(self) -> list[Segment]:
+        """The segments of the block, in order."""
+        for operator in self._block.operators:
+            self._add(operator)
+        if self._pending:
+            self._cut(None)
+        return self._segments
+
+    def _add(self, operator: Operator) -> None:
         own = operator.per_logit
-        away = experts if operator in routed else None
-        if away is not None and sent is not None and operator is routed[0]:
-            cuts.append((pending, sent.exchange(operator, tensor_degree if by_tokens[own] else 1)))
-            pending = []
-        as_sent = whole and away is not None  # its tokens are where they have to be
-        if by_tokens[own] and operator.split is not Split.REPLICATED and not operator.lookup and not as_sent:
-            cuts.append((pending, _gather_before(operator, block, away)))
-            pending, by_tokens[own] = [], False
-        pending.append(_share(operator, tensor_degree, num_key_value_heads, away, by_tokens[own]))
-        exchange = _exchange_after(operator, block, sent) if tensor_degree > 1 else None
-        if exchange is not None and not (as_sent and sent is not None):
-            if sequence_parallel and exchange.kind is CollectiveKind.ALL_REDUCE:
-                exchange, by_tokens[own] = replace(exchange, kind=CollectiveKind.REDUCE_SCATTER), True
-            cuts.append((pending, exchange))
-            pending = []
-        if away is not None and sent is not None and operator is routed[-1]:
-            cuts.append((pending, sent.exchange(routed[0], tensor_degree if by_tokens[own] else 1)))
-            pending = []
-    if pending:
-        cuts.append((pending, None))
-    return [Segment(tuple(ops), exchange) for ops, exchange in cuts]
+        away = self._experts if operator in self._routed else None
+        as_sent = self._whole and away is not None  # its tokens are where they have to be
+        if self._sent is not None and self._routed and operator is self._routed[0]:
+            self._cut(self._all_to_all(self._sent, own))
+        if self._by_tokens[own] and operator.split is not Split.REPLICATED and not operator.lookup and not as_sent:
+            self._cut(_gather_before(operator, self._block, away))
+            self._by_tokens[own] = False
+        self._pending.append(_share(operator, self._degree, self._heads, away, self._by_tokens[own]))
+        if self._degree > 1 and not (as_sent and self._sent is not None):
+            self._complete(operator)
+        if self._sent is not None and self._routed and operator is self._routed[-1]:
+            self._cut(self._all_to_all(self._sent, own))
+
+    def _all_to_all(self, experts: Experts, per_logit: bool) -> Exchange:
+        return experts.exchange(self._routed[0], self._degree if self._by_tokens[per_logit] else 1)
+
+    def _complete(self, operator: Operator) -> None:
+        """Add the exchange that completes the result of an operator, if it needs one."""
+        exchange = _exchange_after(operator, self._block, self._sent)
+        if exchange is None:
+            return
+        if self._sequence_parallel and exchange.kind is CollectiveKind.ALL_REDUCE:
+            exchange = replace(exchange, kind=CollectiveKind.REDUCE_SCATTER)
+            self._by_tokens[operator.per_logit] = True
+        self._cut(exchange)
+
+    def _cut(self, exchange: Exchange | None) -> None:
+        self._segments.append(Segment(tuple(self._pending), exchange))
+        self._pending = []
 
 
 def _share(
@@ -227,7 +176,7 @@ def _share(
 ) -> Operator:
     """One rank's share of an operator, which has the rank's part of the tokens or all of them."""
     if away is not None and away.over_tensor:
-        return expert_part(operator, away)
+        return expert_part(operator, away.ranks, away.load)
     share = shard(operator, tensor_degree, num_key_value_heads)
     if away is not None:
         share = expert_share(share, away.ranks, away.load)
@@ -280,16 +229,3 @@ def _closes_sum(operator: Operator, block: Block, experts: Experts | None) -> bo
     following = block.operators[block.operators.index(operator) + 1 :]
     same_sum = [later for later in following if later.experts == 1 or experts is None]
     return not any(later.split is Split.ROW and not operator.name.endswith("attention_output") for later in same_sum)
-
-
-def _divide(operator: Operator, field: str, degree: int) -> int:
-    size: int = getattr(operator, field)
-    if size % degree:
-        raise UsageError(
-            f"operator {operator.name!r} has {size} {field}, which tensor parallelism of {degree} does not divide"
-        )
-    return size // degree
-
-
-def _gemm_elements(operator: Operator, inner: float, columns: float) -> float:
-    return (inner + columns) * operator.rows_per_token

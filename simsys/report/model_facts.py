@@ -1,4 +1,4 @@
-"""What simsys knows of a model, for lists and `simsys show models`."""
+"""Facts about a model, for `simsys list models` and `simsys show model`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def model_row(name: str) -> Facts:
 
 
 def model_facts(name: str) -> Facts:
-    """Everything known of a model of the model DB, or of a Hugging Face configuration at a path."""
+    """All facts about a model of the model DB, or of a Hugging Face configuration at a path."""
     model = _named_model(name)
     sizes = ("num_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "vocab_size")
     limits = ("max_context_tokens", "sequence_length", "decoder_sequence_length")

@@ -18,7 +18,8 @@ from simsys.model.operators import Operator, OperatorKind, Split
 from simsys.model.transformer import build_transformer, gpt_architecture
 from simsys.model.work import Precision, kernel_of
 from simsys.parallel.passes import ForwardPass, forward_pass
-from simsys.parallel.segments import Segment, block_segments, shard, with_layers
+from simsys.parallel.segments import Segment, block_segments, with_layers
+from simsys.parallel.sharding import shard
 
 BY_NAME = {architecture.name: architecture for architecture in listed_architectures()}
 GPT = build_transformer(gpt_architecture("toy", num_layers=4, hidden_size=512, num_attention_heads=8, vocab_size=1024))
