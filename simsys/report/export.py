@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from simsys.analysis.bottlenecks import find_bottlenecks
 from simsys.analysis.losses import largest_losses
@@ -15,7 +15,7 @@ from simsys.config.experiment import SimulationConfig
 from simsys.metrics.result import RunResult
 from simsys.metrics.serving_log import ServingLog
 from simsys.report.bench_serve import bench_result, bench_text, model_id
-from simsys.report.csv_table import write_csv
+from simsys.report.csv_table import write_columns
 from simsys.report.files import Writer, write_files
 from simsys.report.prometheus import write_prometheus
 from simsys.report.yaml_text import yaml_text
@@ -65,7 +65,11 @@ def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> 
             f"{config.name}_config.yaml": lambda file: file.write(config_yaml(config, target)),
             f"{config.name}_results.json": lambda file: file.write(json_text(result.as_dict())),
             f"{config.name}_bottlenecks.json": lambda file: file.write(json_text(bottlenecks)),
-            **{f"{config.name}_{name}.csv": partial(_write_table, table) for name, table in tables.items() if table},
+            **{
+                f"{config.name}_{name}.csv": partial(write_columns, table=table)
+                for name, table in tables.items()
+                if table
+            },
             **(_serving(config, result) if config.kind == "serving" else {}),
         },
     )
@@ -107,7 +111,3 @@ def config_yaml(config: SimulationConfig, folder: Path) -> str:
     Settings without a value are left out. Relative paths, which start from the original's folder, are rewritten.
     """
     return yaml_text(relocated(config, folder))
-
-
-def _write_table(table: Mapping[str, Sequence[Any]], file: TextIO) -> None:
-    write_csv(file, table, zip(*table.values(), strict=True))

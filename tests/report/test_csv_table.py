@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import simsys
-from simsys.report.csv_table import write_csv
+from simsys.report.csv_table import _BLOCK, write_columns, write_csv
 
 
 def written(cell: object) -> str:
@@ -37,6 +37,21 @@ def test_names_of_columns_are_texts_too() -> None:
     file = io.StringIO()
     write_csv(file, ["=a"], [])
     assert file.getvalue() == "'=a\n"
+
+
+def test_columns_are_written_as_rows_of_cells_are() -> None:
+    """Columns of numbers, of texts, and of both, over several blocks."""
+    count = 2 * _BLOCK + 5
+    table: dict[str, list[object]] = {
+        "number": [place / 7 if place % 3 else None for place in range(count)],
+        "text": [f"={place % 11}\r" for place in range(count)],
+        "mixed": [place if place % 2 else f"-{place}x" for place in range(count)],
+        "=flag": [place % 2 == 0 for place in range(count)],
+    }
+    by_column, by_row = io.StringIO(newline=""), io.StringIO(newline="")
+    write_columns(by_column, table)
+    write_csv(by_row, table, zip(*table.values(), strict=True))
+    assert by_column.getvalue() == by_row.getvalue()
 
 
 def test_tables_are_written_in_no_other_way() -> None:
