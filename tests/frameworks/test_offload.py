@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -355,6 +356,36 @@ def test_states_live_on_the_gpu_or_the_host(
     held = [job.memory_bytes[state] / job.model.parameters for state in ("parameters", "gradients", "optimizer")]
     assert held == pytest.approx(on_gpu, rel=1e-12)
     assert job.host_bytes / job.model.parameters == pytest.approx(on_host, rel=1e-12)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(
+    ("ranks", "offload", "gathered", "unreduced"),
+    [
+        (4, "none", (4.0, 16.0, 2.0), (9.0, 40.0, 5.0)),
+        (4, "optimizer", (4.0, 16.0, 2.0), (9.0 + 9.0 / 4, 40.0 + 40.0 / 4, 5.0 + 5.0 / 4)),
+        (4, "parameters", (4.0 + 9.0 / 4, 16.0 + 40.0 / 4, 2.0 + 5.0 / 4), (9.0 + 9.0 / 4, 50.0, 5.0 + 5.0 / 4)),
+        (1, "none", (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)),
+        (1, "optimizer", (0.0, 0.0, 0.0), (9.0 + 9.0, 40.0 + 40.0, 5.0 + 5.0)),
+        (1, "parameters", (4.0 + 9.0, 16.0 + 40.0, 2.0 + 5.0), (9.0 + 9.0, 40.0 + 40.0, 5.0 + 5.0)),
+    ],
+)
+def test_gathered_weights_and_gradients_on_their_way_to_shards_are_held_with_the_shard_that_is_copied(
+    level: str, ranks: int, offload: str, gathered: tuple[float, ...], unreduced: tuple[float, ...]
+) -> None:
+    """Unit by unit: the next is gathered when one begins; one's gradients are added up before its weights go."""
+    megabytes = ((4.0, 9.0), (16.0, 40.0), (2.0, 5.0))
+    blocks = [
+        block_of(size * 1e6, gradient_bytes=gradient * 1e6, forward_s=SLOW_S, backward_s=SLOW_S)
+        for size, gradient in megabytes
+    ]
+    run = train(level, "fsdp", [blocks], Layout(data=ranks), host_update_bytes=UPDATE_BYTES, offload=offload)
+    (first, layer, last), (of_first, of_layer, of_last) = gathered, unreduced
+    forward = [first, layer, -first, last, -layer]
+    backward = [layer, of_last, -of_last, -last, first, of_layer, -of_layer, -layer, of_first, -of_first, -first]
+    in_use = [0.0, *(nbytes for rank, nbytes, _ in run.log.memory_in_use if rank == 0)]
+    changes = [(after - before) / 1e6 for before, after in pairwise(in_use)]
+    assert changes == pytest.approx([change for change in forward + backward if change], rel=1e-12)
 
 
 @pytest.mark.parametrize("offload", ["optimizer", "parameters"])

@@ -17,8 +17,9 @@ from simsys.fidelity.tables.model_names import Models
 from simsys.fidelity.tables.serving_engines import ServingEngines, engine_setup
 from simsys.fidelity.tables.serving_load import Loads
 from simsys.fidelity.tables.words import Words, meaning, training_words
+from tests.helpers.places import ROOT
 
-FOLDER = Path(__file__).resolve().parents[1] / "experiments" / "measured"
+FOLDER = ROOT / "experiments" / "measured"
 KINDS = [Deployments, Loads, Machines, Models, ServingEngines, TrainingEngines, Words]
 
 
