@@ -18,7 +18,7 @@ from simsys.commands import (
     topology,
     validate,
 )
-from simsys.report.console import Group, answer
+from simsys.report.console import CommandGroup, answer
 from simsys.version import __version__
 
 START = """\
@@ -40,7 +40,7 @@ def main() -> None:
     cli.main(prog_name="simsys")
 
 
-@click.group(cls=Group, invoke_without_command=True)
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @click.version_option(__version__, prog_name="simsys")
 @click.pass_context
 def cli(ctx: click.Context) -> None:

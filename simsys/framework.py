@@ -14,9 +14,9 @@ from simsys.collectives import CollectiveKind
 from simsys.config.base import Configurable, FrozenModel
 from simsys.ops import Pass, PassOperation
 from simsys.parallel.layout import Group
-from simsys.parallel.memory import Shards, State
+from simsys.parallel.pipeline_schedule import Action, ActionKind, Schedule, passes, require_one_chunk
 from simsys.parallel.plan import Block, TrainingPlan
-from simsys.parallel.schedule import Action, ActionKind, Schedule, passes, require_one_chunk
+from simsys.parallel.training_memory import Shards, State
 from simsys.rank import Rank, Team
 from simsys.registry import Registry
 from simsys.serving.fetching import FetchingScheduler

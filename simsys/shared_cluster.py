@@ -25,7 +25,7 @@ from simsys.platform.environment import executors_clock
 from simsys.platform.part import PlatformPart
 from simsys.probes import Probe
 from simsys.rng import stream
-from simsys.sharing import IdleJob, Sharing, shared_by
+from simsys.sharing import IdleJob, SharedTransfers, shared_by
 from simsys.sums import ordered_sum
 from simsys.units import LONGEST_S
 
@@ -60,7 +60,7 @@ def simulate_jobs(config: SimulationConfig, probes: Iterable[Probe] = ()) -> Run
 def _run(
     config: SimulationConfig,
     probes: Sequence[Probe],
-    sharing: Mapping[int, Sharing] | None = None,
+    sharing: Mapping[int, SharedTransfers] | None = None,
     before: SharedCluster | None = None,
 ) -> SharedCluster:
     """Let all jobs run."""
@@ -88,7 +88,7 @@ class SharedCluster:
         self,
         config: SimulationConfig,
         probes: Sequence[Probe],
-        sharing: Mapping[int, Sharing] | None = None,
+        sharing: Mapping[int, SharedTransfers] | None = None,
         before: SharedCluster | None = None,
     ) -> None:
         self.config, self._probes, self._sharing = config, probes, sharing
@@ -150,14 +150,14 @@ class SharedCluster:
         run.ended.callbacks.append(ended)
         return run.ended
 
-    def _links_of(self, index: int) -> tuple[Links, Sharing]:
+    def _links_of(self, index: int) -> tuple[Links, SharedTransfers]:
         """What becomes of the transfers of a job at medium."""
         if self._sharing is not None:
             found = self._sharing.get(index)
-            return (Links.IDLE, Sharing(None, alone=True)) if found is None else (Links.STEPS, found)
+            return (Links.IDLE, SharedTransfers(None, alone=True)) if found is None else (Links.STEPS, found)
         if self.config.simulation.occupy_links is False:
-            return Links.IDLE, Sharing(None, alone=True)
-        return self._links, Sharing(None, alone=len(self._given) == 1)
+            return Links.IDLE, SharedTransfers(None, alone=True)
+        return self._links, SharedTransfers(None, alone=len(self._given) == 1)
 
     def together(self) -> set[frozenset[int]]:
         """Which jobs have run at the same time, in twos."""
@@ -168,7 +168,7 @@ class SharedCluster:
             if max(here.started_s, there.started_s) < min(here.ended_s, there.ended_s)
         }
 
-    def sharing(self, *, at_any_time: bool = False) -> dict[int, Sharing]:
+    def sharing(self, *, at_any_time: bool = False) -> dict[int, SharedTransfers]:
         """Jobs whose transfers would lose time to others on links, after a run on idle ones.
 
         Args:

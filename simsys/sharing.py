@@ -19,7 +19,7 @@ from simsys.executors.other_jobs import Users, able_beside, exchanges, mirrored,
 from simsys.shared_links import MOST_APART, SLIGHT, UNEVEN_DOUBT, hindered
 
 
-class Sharing(NamedTuple):
+class SharedTransfers(NamedTuple):
     """What a job has on links that are shared.
 
     Args:
@@ -62,7 +62,7 @@ class IdleJob(NamedTuple):
         return tuple(leader[rank] for rank in self.ranks)
 
 
-def shared_by(jobs: Mapping[int, IdleJob], near: Mapping[int, Collection[int]]) -> dict[int, Sharing]:
+def shared_by(jobs: Mapping[int, IdleJob], near: Mapping[int, Collection[int]]) -> dict[int, SharedTransfers]:
     """Jobs whose transfers would lose time to others on links.
 
     Args:
@@ -86,7 +86,7 @@ def shared_by(jobs: Mapping[int, IdleJob], near: Mapping[int, Collection[int]]) 
     for index, each in shared.items():
         users = _with_stand_ins(each.meets, carried[index])
         fits = affordable(each.job, apart[index])
-        found[index] = Sharing(
+        found[index] = SharedTransfers(
             carried=None if each.meets.in_turn else users,
             alone=not beside[index],
             told_apart=apart[index] if fits else (),

@@ -23,7 +23,7 @@ from simsys import SimulationConfig, __version__
 from simsys.cli import cli
 from simsys.errors import DeadlockError, OutputError
 from simsys.report.catalogue import CATALOGUES, catalogue
-from simsys.report.progress import Progress
+from simsys.report.progress import ProgressLine
 from simsys.report.threshold import Threshold
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and devices are POSIX")
@@ -492,7 +492,7 @@ def test_progress_is_shown_while_it_runs_and_cleared_at_the_end(monkeypatch: pyt
     monkeypatch.setattr(simsys.report.progress, "REFRESHES_PER_S", 50.0)
     monkeypatch.setenv("TERM", "xterm")
     terminal = Terminal()
-    with Progress(SimulationConfig(**SERVING), terminal) as progress:
+    with ProgressLine(SimulationConfig(**SERVING), terminal) as progress:
         progress.request_finished(0, 1.0)
         progress.request_rejected(1, "too long", 2.0)
         given_up_s = time.monotonic() + 30.0
@@ -504,7 +504,7 @@ def test_progress_is_shown_while_it_runs_and_cleared_at_the_end(monkeypatch: pyt
 
 
 def test_iterations_are_counted_once_whatever_the_number_of_ranks() -> None:
-    progress = Progress(SimulationConfig(**TRAINING), Terminal())
+    progress = ProgressLine(SimulationConfig(**TRAINING), Terminal())
     for rank in range(4):
         progress.mark(rank, "iteration_start", 0.0)
         progress.mark(rank, "iteration_end", 1.0)
@@ -513,7 +513,7 @@ def test_iterations_are_counted_once_whatever_the_number_of_ranks() -> None:
 
 def test_a_short_run_shows_no_progress() -> None:
     terminal = Terminal()
-    with Progress(SimulationConfig(**TRAINING), terminal):
+    with ProgressLine(SimulationConfig(**TRAINING), terminal):
         pass
     assert terminal.getvalue() == ""
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from simsys.collectives import ALGORITHMS
 from simsys.errors import UnknownNameError, UsageError
 from simsys.framework import FRAMEWORKS, DataParallel, TrainingFramework
 from simsys.registry import Registry
@@ -190,3 +191,9 @@ def test_another_package_of_the_same_name_does_not_hide_the_shipped_one(
     with pytest.raises(UsageError, match=rf"the package 'frameworks' in {tmp_path}.* hides the one of simsys"):
         registry.get("ddp", DataParallel)
     monkeypatch.delitem(sys.modules, "frameworks")
+
+
+@pytest.mark.parametrize("registry", [ALGORITHMS, FRAMEWORKS], ids=["collectives", "frameworks"])
+def test_helpers_are_files_of_the_package(registry: Registry) -> None:
+    folder = Path(__file__).resolve().parents[1] / registry.package.replace(".", "/")
+    assert [name for name in sorted(registry.helpers) if not (folder / f"{name}.py").is_file()] == []

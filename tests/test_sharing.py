@@ -8,7 +8,7 @@ import pytest
 
 import simsys.sharing
 from simsys import shared_cluster
-from simsys.sharing import Sharing
+from simsys.sharing import SharedTransfers
 from simsys.simulation import NONE_MET, simulate
 from tests.test_shared_cluster import cluster, iterations
 
@@ -17,11 +17,11 @@ PAIRS = {"name": "tensor", "gpus": 16, "parallelism": {"strategy": "TP_DDP", "tp
 SHARDED = {"name": "sharded", "gpus": 16, "parallelism": {"strategy": "FSDP"}}
 
 
-def sharing(*jobs: dict[str, Any], **settings: Any) -> dict[int, Sharing]:
+def sharing(*jobs: dict[str, Any], **settings: Any) -> dict[int, SharedTransfers]:
     return shared_cluster._run(cluster(*jobs, hardware=ONE_CARD, **settings), (), {}).sharing()
 
 
-def roles(found: Sharing) -> int:
+def roles(found: SharedTransfers) -> int:
     return len(set(found.told_apart))
 
 
@@ -34,7 +34,7 @@ def test_groups_are_told_apart_by_what_they_meet() -> None:
     assert len(alone) == 5
     assert len(set(alone)) == 1
     assert roles(found[0]) == 8
-    assert found[1] == Sharing({tuple(range(16))}, alone=False)
+    assert found[1] == SharedTransfers({tuple(range(16))}, alone=False)
 
 
 def test_only_what_is_alike_is_left_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +43,7 @@ def test_only_what_is_alike_is_left_together(monkeypatch: pytest.MonkeyPatch) ->
     found = simulate(config)
     chosen = shared_cluster.shared_by
 
-    def all_apart(*args: Any) -> dict[int, Sharing]:
+    def all_apart(*args: Any) -> dict[int, SharedTransfers]:
         return {
             index: each._replace(carried=None, told_apart=tuple(range(16))) for index, each in chosen(*args).items()
         }

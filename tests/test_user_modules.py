@@ -16,7 +16,7 @@ from simsys.collectives import Path as Link
 from simsys.errors import UnknownNameError, UsageError
 from simsys.framework import FRAMEWORKS, DataParallel, Schedule
 from simsys.metrics.result import RunResult
-from simsys.parallel.schedule import peak_in_flight
+from simsys.parallel.pipeline_schedule import peak_in_flight
 from simsys.testing import check_framework
 
 LINES = 40

@@ -34,10 +34,10 @@ from simsys.model.model import Model
 from simsys.model.work import Precision
 from simsys.parallel.activations import Recompute
 from simsys.parallel.layout import Layout
-from simsys.parallel.memory import checkpoint_bytes
 from simsys.parallel.plan import TrainingPlan
 from simsys.parallel.roles import Roles, alone, numbered, one_group, roles_of, varied_roles
 from simsys.parallel.training import model_flop, recomputed_flop
+from simsys.parallel.training_memory import checkpoint_bytes
 from simsys.platform.device_spec import DeviceSpec
 from simsys.rank import Rank
 from simsys.sums import ordered_sum

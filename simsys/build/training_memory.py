@@ -8,9 +8,9 @@ from functools import lru_cache
 from simsys.build.batches import BatchPhase
 from simsys.build.training_setup import TrainingSetup
 from simsys.parallel.activations import ChunkMemory, Recompute, chunk_memory
-from simsys.parallel.memory import model_states, training_memory, whole_bytes
 from simsys.parallel.passes import ForwardPass
-from simsys.parallel.schedule import Schedule, peak_in_flight
+from simsys.parallel.pipeline_schedule import Schedule, peak_in_flight
+from simsys.parallel.training_memory import model_states, training_memory, whole_bytes
 from simsys.sums import ordered_sum
 
 

@@ -23,13 +23,13 @@ from simsys.model.windows import in_training
 from simsys.model.work import FP32_BYTES, Precision
 from simsys.parallel.activations import Recompute
 from simsys.parallel.layout import Layout
-from simsys.parallel.memory import Shards
 from simsys.parallel.passes import ForwardPass, forward_pass
+from simsys.parallel.pipeline_schedule import Schedule
 from simsys.parallel.plan import StepSettings, TrainingPlan
-from simsys.parallel.schedule import Schedule
 from simsys.parallel.segments import Experts
 from simsys.parallel.stages import partition
 from simsys.parallel.training import training_plan
+from simsys.parallel.training_memory import Shards
 from simsys.sums import ordered_sum
 
 DATA_PARALLEL = {"DDP": "ddp", "ZERO1": "zero1", "ZERO2": "zero2", "FSDP": "fsdp", "HSDP": "fsdp"}

@@ -227,7 +227,7 @@ ALGORITHMS = Registry(
     "collective algorithm",
     "simsys.collectives",
     "simsys.collectives",
-    helpers=("bandwidth", "base", "choose", "nccl", "own", "plan"),
+    helpers=("bandwidth", "base", "choose", "collective_plan", "nccl"),
     aliases={
         "ring_allreduce": "ring",
         "tree_allreduce": "tree",

@@ -8,14 +8,14 @@ from typing import TypeAlias
 
 from simsys.collectives import ALGORITHMS, Algorithm, CollectiveKind, Path, get_algorithm
 from simsys.collectives.base import Span
+from simsys.collectives.collective_plan import CollectivePlan
 from simsys.collectives.nccl import PROTOCOLS, RAMP, NcclTuning
-from simsys.collectives.plan import Plan
 from simsys.errors import UnknownNameError, UsageError
 
 PathsOf = Callable[[Algorithm], Sequence[Path]]
 """The slowest path of each phase of an algorithm in the group at hand."""
 
-Choose = Callable[[CollectiveKind, int, PathsOf, Span], Sequence[Plan]]
+Choose = Callable[[CollectiveKind, int, PathsOf, Span], Sequence[CollectivePlan]]
 """The plans to compare for (kind, group size, paths, place on the nodes), of which `best` takes the cheapest."""
 
 Names: TypeAlias = tuple[str, ...]
@@ -56,12 +56,12 @@ NCCL_ALWAYS: dict[CollectiveKind, Names] = {
 """Kinds for which NCCL has one algorithm."""
 
 
-def best(plans: Sequence[Plan], nbytes: float) -> Plan:
+def best(plans: Sequence[CollectivePlan], nbytes: float) -> CollectivePlan:
     """The cheapest plan for a full buffer of `nbytes`; of equally cheap ones the first."""
     return plans[0] if len(plans) == 1 else min(plans, key=lambda plan: plan.seconds(nbytes))
 
 
-def cheapest(kind: CollectiveKind, size: int, paths_of: PathsOf, span: Span = ONE_NODE) -> list[Plan]:
+def cheapest(kind: CollectiveKind, size: int, paths_of: PathsOf, span: Span = ONE_NODE) -> list[CollectivePlan]:
     """Ring, tree and, for a group that fills several nodes, hierarchical, where transfers cost what the links say.
 
     So the tree serves small messages in large groups, where latency decides.
@@ -76,12 +76,12 @@ def cheapest(kind: CollectiveKind, size: int, paths_of: PathsOf, span: Span = ON
         UsageError: `size` is less than 1.
     """
     names = FLAT + SPANNING if span.nodes > 1 and span.per_node > 1 else FLAT
-    return [Plan(algorithm, kind, size, paths_of(algorithm)) for algorithm in _able(names, kind, span)]
+    return [CollectivePlan(algorithm, kind, size, paths_of(algorithm)) for algorithm in _able(names, kind, span)]
 
 
 def as_nccl(
     tuning: NcclTuning, kind: CollectiveKind, size: int, paths_of: PathsOf, span: Span = ONE_NODE
-) -> list[Plan]:
+) -> list[CollectivePlan]:
     """What NCCL would compare, each algorithm with each protocol; its tuning model ranks them by time in the same way.
 
     Args:
@@ -126,7 +126,9 @@ def with_own_all_reduce(choose: Choose, overhead_s: float, kernels: Sequence[str
         kernels: Which the engine has, of `OWN_KERNELS`.
     """
 
-    def compared(kind: CollectiveKind, size: int, paths_of: PathsOf, span: Span = ONE_NODE) -> Sequence[Plan]:
+    def compared(
+        kind: CollectiveKind, size: int, paths_of: PathsOf, span: Span = ONE_NODE
+    ) -> Sequence[CollectivePlan]:
         plans = choose(kind, size, paths_of, span)
         if kind is not CollectiveKind.ALL_REDUCE or span.nodes > 1:
             return plans
@@ -135,7 +137,7 @@ def with_own_all_reduce(choose: Choose, overhead_s: float, kernels: Sequence[str
         return [
             *plans,
             *(
-                Plan(each, kind, size, paths_of(each), OWN, overhead_s=count * overhead_s)
+                CollectivePlan(each, kind, size, paths_of(each), OWN, overhead_s=count * overhead_s)
                 for each, count in zip(own, steps, strict=True)
             ),
         ]
@@ -166,12 +168,12 @@ def named(name: str, tuning: NcclTuning | None = None) -> Choose:
     if tuning is not None and not tuning.in_switch_reduction and in_switch:
         raise UsageError("nvls needs switches that reduce, as nodes of Hopper and later have (in_switch_reduction)")
 
-    def choose(kind: CollectiveKind, size: int, paths_of: PathsOf, span: Span = ONE_NODE) -> Sequence[Plan]:
+    def choose(kind: CollectiveKind, size: int, paths_of: PathsOf, span: Span = ONE_NODE) -> Sequence[CollectivePlan]:
         if kind not in wanted.kinds or not wanted.suits(span):
             return everything(kind, size, paths_of, span)
         fitting = wanted.for_nodes(span.per_node).variants()
         if tuning is None:
-            return [Plan(algorithm, kind, size, paths_of(algorithm)) for algorithm in fitting]
+            return [CollectivePlan(algorithm, kind, size, paths_of(algorithm)) for algorithm in fitting]
         return [plan for each in fitting for plan in _tuned(tuning, each, kind, size, paths_of, span)]
 
     return choose
@@ -190,11 +192,11 @@ def _able(names: Sequence[str], kind: CollectiveKind, span: Span) -> list[Algori
 
 def _tuned(
     tuning: NcclTuning, algorithm: Algorithm, kind: CollectiveKind, size: int, paths_of: PathsOf, span: Span
-) -> Iterator[Plan]:
+) -> Iterator[CollectivePlan]:
     """An algorithm with each protocol."""
     for protocol in PROTOCOLS:
         if tuning.offers(algorithm.pattern, protocol):
-            yield Plan(
+            yield CollectivePlan(
                 algorithm,
                 kind,
                 size,

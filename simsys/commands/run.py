@@ -16,7 +16,7 @@ from simsys.interrupts import INTERRUPTED
 from simsys.report.console import answer, say
 
 if TYPE_CHECKING:
-    from simsys.report.outcome import Outcome
+    from simsys.report.outcome import ScenarioOutcome
     from simsys.report.threshold import Threshold
 
 THRESHOLD_FAILED = 1
@@ -79,7 +79,7 @@ def run(
     assignments = [*assignments, *([f"simulation.lod={lod}"] if lod else [])]
     plans = plan_scenarios(file, assignments, names, math.inf if yes else limit_s)
     check_thresholds(thresholds, [kind for plan in plans for kind in plan.kinds])
-    outcomes: list[Outcome] = []
+    outcomes: list[ScenarioOutcome] = []
     interrupted = False
     try:
         with interrupts.raised():
@@ -103,7 +103,7 @@ def run(
     return max([THRESHOLD_FAILED if failed else 0, *(outcome.exit_code for outcome in outcomes)])
 
 
-def _print(outcome: Outcome, *, as_json: bool, quiet: bool, last: bool) -> None:
+def _print(outcome: ScenarioOutcome, *, as_json: bool, quiet: bool, last: bool) -> None:
     """Print an answer with a bold headline where possible, separated from the previous one by an empty line."""
     if not as_json:
         answer(outcome.text(brief=quiet) + ("" if quiet or last else "\n"), headline=True)

@@ -65,7 +65,7 @@ def validate(
     Rows that cannot be predicted are counted by reason.
     """
     from simsys.fidelity.predict import Simulations
-    from simsys.report.counting import counting
+    from simsys.report.progress_bar import counting
     from simsys.report.validation import Validation
 
     readings = _readings(files, on, scenario, strict=strict)

@@ -13,7 +13,7 @@ from typing import Any
 
 from simsys.collectives.base import Algorithm, CollectiveKind, Span
 from simsys.collectives.choose import Choose, best
-from simsys.collectives.plan import Plan
+from simsys.collectives.collective_plan import CollectivePlan
 from simsys.executors.group_links import GroupLinks
 from simsys.executors.images import Images
 from simsys.executors.meeting import Meetings, Part, Turn
@@ -93,11 +93,11 @@ class Communicator:
         self.links = GroupLinks(group, network, found.shifts(group.ranks))
         self._span = _span([network.node_of(rank) for rank in group.ranks])
         self._network, self._choose, self._env, self._joined = network, choose, env, joined
-        self._plans: dict[CollectiveKind, Sequence[Plan]] = {}
-        self._chosen: dict[tuple[CollectiveKind, float], Plan] = {}
+        self._plans: dict[CollectiveKind, Sequence[CollectivePlan]] = {}
+        self._chosen: dict[tuple[CollectiveKind, float], CollectivePlan] = {}
         self._interfering: dict[tuple[str, CollectiveKind], Sequence[int]] = {}
         self._seconds: dict[tuple[CollectiveKind, float, int], float] = {}
-        self._footprints: dict[tuple[Plan, int], Footprint] = {}
+        self._footprints: dict[tuple[CollectivePlan, int], Footprint] = {}
         self._recurring: dict[tuple[CollectiveKind, float], Recurring] = {}
         self._parts: dict[tuple[CollectiveKind, float], Sequence[Part]] = {}
         self._uses: dict[tuple[str, CollectiveKind], Use] = {}
@@ -108,7 +108,7 @@ class Communicator:
         """True if there is nothing to communicate."""
         return self.group.size == 1 or nbytes == 0.0
 
-    def plan(self, kind: CollectiveKind, nbytes: float) -> Plan:
+    def plan(self, kind: CollectiveKind, nbytes: float) -> CollectivePlan:
         """How this collective is carried out."""
         key = kind, nbytes
         found = self._chosen.get(key)
@@ -156,7 +156,7 @@ class Communicator:
             total_s += repeat * (network.step_seconds(network.prepare(pairs), each_bytes, start_s) + pause_s)
         return total_s
 
-    def _mirrors(self, plan: Plan) -> Sequence[int]:
+    def _mirrors(self, plan: CollectivePlan) -> Sequence[int]:
         """The mirrors that matter for the time on idle links."""
         key = plan.algorithm.label, plan.kind
         found = self._interfering.get(key)

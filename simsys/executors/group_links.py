@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from simsys.collectives.base import Algorithm, CollectiveKind, Path, Phase, Way
-from simsys.collectives.plan import Plan
+from simsys.collectives.collective_plan import CollectivePlan
 from simsys.executors.mirrors import AnyNetwork, shifted
 from simsys.parallel.layout import Group
 from simsys.platform.network import LockStep, Pairs
@@ -75,11 +75,11 @@ class GroupLinks:
             for src, dst in shifted(self.pairs(phase), self.shifts):
                 yield src, dst, share
 
-    def steps(self, plan: Plan, nbytes: float) -> list[LockStep]:
+    def steps(self, plan: CollectivePlan, nbytes: float) -> list[LockStep]:
         """The steps of a collective of the group itself.
 
         A protocol that halves the bandwidth sends twice the bytes. What it adds to latencies, its launch, and the ramp
-        of its chunks (`Plan`) are pauses.
+        of its chunks (`CollectivePlan`) are pauses.
         """
         phases = self.phases(plan.algorithm, plan.kind)
         pause_s = plan.idle_s(nbytes) / sum(phase.repeat for phase in phases)
@@ -99,7 +99,7 @@ class GroupLinks:
             ways = self._ways_of[phase.transfers] = self._network.idle_paths(self.pairs(phase))
         return idle.seconds(nbytes) - max(latency_s + nbytes / bytes_per_s for latency_s, bytes_per_s in ways)
 
-    def loads(self, plan: Plan) -> Iterator[tuple[LinkWay, float]]:
+    def loads(self, plan: CollectivePlan) -> Iterator[tuple[LinkWay, float]]:
         """The way of every transfer, of the mirrors too, and its share of the bytes with what the protocol adds."""
         for phase, idle, path in zip(self.phases(plan.algorithm, plan.kind), plan.paths, plan.effective, strict=True):
             share = phase.repeat * phase.fraction * idle.bytes_per_s / path.bytes_per_s

@@ -1,5 +1,7 @@
-"""How wrong simsys is: tables of measured runs, what it predicts for each row, and the errors.
+"""How wrong simsys is: tables of measured runs, predictions of each row, their errors, and fits of profiles.
 
-A *reader* (`readers.py` names them all) knows one kind of table by its header and turns each row into a `Case`: a
-measured value and the run that predicts it. `predict.py` simulates the runs, `errors.py` and `ranking.py` sum up.
+A reader in `tables` turns each row of a table into a `Case`: a measured value and the run that predicts it.
+Start with `case.py` and `predict.py`, which simulates the runs; `errors.py` and `ranking.py` sum up. `calibrate.py`
+fits coefficients of profiles (`problem.py`, `fit.py`).
+May import: everything but cli, commands, simulator, testing.
 """

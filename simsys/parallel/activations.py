@@ -13,7 +13,7 @@ from typing import Literal
 
 from simsys.model.batch import Batch
 from simsys.model.work import FP32_BYTES, Precision
-from simsys.parallel.passes import ForwardPass, Stretch, apart
+from simsys.parallel.passes import ForwardPass, RepeatedBlock, apart
 from simsys.sums import ordered_sum
 
 LOGIT_COPIES = 2
@@ -78,7 +78,7 @@ class ChunkMemory:
 
 
 def block_memories(
-    stretch: Stretch,
+    stretch: RepeatedBlock,
     batch: Batch,
     precision: Precision,
     *,
@@ -187,7 +187,7 @@ def _moment(kept: int, recomputed: int, logits: int, whole: int, gathered: Gathe
     return {**sharded, "activations": kept, "recomputed": recomputed, "logits": logits}
 
 
-def activation_elements(stretch: Stretch, batch: Batch, recompute: Recompute = Recompute.NONE) -> float:
+def activation_elements(stretch: RepeatedBlock, batch: Batch, recompute: Recompute = Recompute.NONE) -> float:
     """Elements that a rank keeps of one block and one micro-batch until its backward pass."""
     if recompute is Recompute.FULL and stretch.checkpointed:
         return stretch.input_elements_per_token * batch.tokens + stretch.input_elements_per_logit * batch.logits

@@ -10,7 +10,7 @@ from simsys.model.batch import Batch
 from simsys.model.operators import OperatorKind, Split
 from simsys.model.work import Precision, Work, backward_work, forward_work
 from simsys.parallel.activations import Recompute
-from simsys.parallel.passes import Stretch
+from simsys.parallel.passes import RepeatedBlock
 from simsys.parallel.plan import Part, StepSettings
 from simsys.parallel.segments import Exchange, Segment
 
@@ -52,7 +52,7 @@ def part_of(
     return Part(work, exchange.kind, nbytes, exchange.over, beside)
 
 
-def recomputed(stretch: Stretch, forward: Sequence[Part], batch: Batch, settings: StepSettings) -> list[Part]:
+def recomputed(stretch: RepeatedBlock, forward: Sequence[Part], batch: Batch, settings: StepSettings) -> list[Part]:
     """What is computed again before a block's backward pass: all of it, exchanges included, or its attention core."""
     if settings.recompute is Recompute.FULL and stretch.checkpointed:
         return list(forward)
@@ -75,7 +75,9 @@ def _half(work: Work) -> Work:
     return replace(work, kernels=tuple(kernels), layers=work.layers / 2.0)
 
 
-def backward_parts(stretch: Stretch, gradients: Sequence[Work], batch: Batch, precision: Precision) -> list[Part]:
+def backward_parts(
+    stretch: RepeatedBlock, gradients: Sequence[Work], batch: Batch, precision: Precision
+) -> list[Part]:
     """The backward pass of a block's segments, last first, with the exchanges before and after each."""
     parts: list[Part] = []
     previous: Segment | None = None

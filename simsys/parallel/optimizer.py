@@ -11,7 +11,7 @@ from simsys.model.work import FP32_BYTES, Kernel, Work
 HALF_BYTES = 2.0
 
 
-class Pass(NamedTuple):
+class UpdatePass(NamedTuple):
     """One element-wise kernel over all weights: fp32 values that it reads and writes for each."""
 
     operation: str
@@ -19,29 +19,29 @@ class Pass(NamedTuple):
     writes: int
 
 
-FUSED: Mapping[str, tuple[Pass, ...]] = {
+FUSED: Mapping[str, tuple[UpdatePass, ...]] = {
     # Kingma & Ba 2015, alg. 1, in one kernel, as torch.optim.Adam(fused=True) and Apex's FusedAdam: 28 bytes.
-    "adam": (Pass("weight, momentum, variance; gradient is read only", 4, 3),),
+    "adam": (UpdatePass("weight, momentum, variance; gradient is read only", 4, 3),),
     # With momentum: 20 bytes.
-    "sgd": (Pass("weight, momentum; gradient is read only", 3, 2),),
+    "sgd": (UpdatePass("weight, momentum; gradient is read only", 3, 2),),
 }
-UNFUSED: Mapping[str, tuple[Pass, ...]] = {
+UNFUSED: Mapping[str, tuple[UpdatePass, ...]] = {
     # `_single_tensor_adam` of torch/optim/adam.py, without weight decay and amsgrad: 72 bytes. In older versions the
     # first pass was two, mul_ and add_: 80 bytes.
     "adam": (
-        Pass("exp_avg.lerp_(grad, 1 - beta1)", 2, 1),
-        Pass("exp_avg_sq.mul_(beta2)", 1, 1),
-        Pass("exp_avg_sq.addcmul_(grad, grad, 1 - beta2)", 2, 1),
-        Pass("exp_avg_sq.sqrt()", 1, 1),
-        Pass("/ bias_correction2_sqrt", 1, 1),
-        Pass("denom.add_(eps)", 1, 1),
-        Pass("param.addcdiv_(exp_avg, denom, -step_size)", 3, 1),
+        UpdatePass("exp_avg.lerp_(grad, 1 - beta1)", 2, 1),
+        UpdatePass("exp_avg_sq.mul_(beta2)", 1, 1),
+        UpdatePass("exp_avg_sq.addcmul_(grad, grad, 1 - beta2)", 2, 1),
+        UpdatePass("exp_avg_sq.sqrt()", 1, 1),
+        UpdatePass("/ bias_correction2_sqrt", 1, 1),
+        UpdatePass("denom.add_(eps)", 1, 1),
+        UpdatePass("param.addcdiv_(exp_avg, denom, -step_size)", 3, 1),
     ),
     # `_single_tensor_sgd` of torch/optim/sgd.py with momentum, without weight decay and Nesterov: 32 bytes.
     "sgd": (
-        Pass("buf.mul_(momentum)", 1, 1),
-        Pass("buf.add_(grad, 1 - dampening)", 2, 1),
-        Pass("param.add_(buf, -lr)", 2, 1),
+        UpdatePass("buf.mul_(momentum)", 1, 1),
+        UpdatePass("buf.add_(grad, 1 - dampening)", 2, 1),
+        UpdatePass("param.add_(buf, -lr)", 2, 1),
     ),
 }
 

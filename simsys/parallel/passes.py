@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 from simsys.model.model import Block, Model
 from simsys.model.operators import Operator
-from simsys.parallel.beside import overlapped, ring_attention
+from simsys.parallel.overlap import overlapped, ring_attention
 from simsys.parallel.segments import Experts, Segment, block_segments, with_layers
 from simsys.sums import ordered_sum
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stretch:
+class RepeatedBlock:
     """Equal consecutive blocks: the segments of one of them, how many there are, and what their backward pass costs.
 
     Args:
@@ -61,11 +61,11 @@ class Stretch:
 
 
 def is_checkpointed(operators: Iterable[Operator]) -> bool:
-    """Whether full recomputation covers a block of these operators; see `Stretch.checkpointed`."""
+    """Whether full recomputation covers a block of these operators; see `RepeatedBlock.checkpointed`."""
     return not any(operator.lookup or operator.is_head for operator in operators)
 
 
-def apart(stretch: Stretch) -> list[tuple[Stretch, str]]:
+def apart(stretch: RepeatedBlock) -> list[tuple[RepeatedBlock, str]]:
     """A stretch by the kind of group that holds the same weights: divided experts apart from the rest."""
     sent = [i for i, s in enumerate(stretch.segments) if s.exchange is not None and s.exchange.over == "expert"]
     if not sent:
@@ -90,7 +90,7 @@ class ForwardPass:
     """
 
     name: str
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[RepeatedBlock, ...]
     input_elements_per_token: float = 0.0
     input_elements_per_logit: float = 0.0
     hands_on: bool = False
@@ -162,7 +162,7 @@ def forward_pass(
         context_degree: Parts of each sequence; keys and values travel around their ranks.
         overlap: Run the exchanges of sequence parallelism beside the matrix products next to them.
     """
-    stretches: list[Stretch] = []
+    stretches: list[RepeatedBlock] = []
     previous: Block | None = None
     by_tokens = tensor_degree if sequence_parallel else 1
     for block in model.blocks:
@@ -179,7 +179,7 @@ def forward_pass(
     return ForwardPass(model.name, tuple(stretches))
 
 
-def _with_load(stretch: Stretch, block: Block, tensor_degree: int, experts: Experts) -> Stretch:
+def _with_load(stretch: RepeatedBlock, block: Block, tensor_degree: int, experts: Experts) -> RepeatedBlock:
     """The same with as much kept as the busiest rank has tokens."""
     more = (experts.load - 1.0) * block.routed_activation_elements_per_token / tensor_degree
     return replace(stretch, activation_elements_per_token=stretch.activation_elements_per_token + more)
@@ -187,13 +187,13 @@ def _with_load(stretch: Stretch, block: Block, tensor_degree: int, experts: Expe
 
 def _stretch(
     block: Block, previous: Block | None, segments: Sequence[Segment], tensor_degree: int, by_tokens: int
-) -> Stretch:
+) -> RepeatedBlock:
     """A rank's share of one block; a decoder's layer works on its own tokens, any other on what there is."""
     shared = block.shared_elements_per_token
     of_token, of_logit = block.activation_elements_per_token, block.activation_elements_per_logit
     whole_of_token = block.replicated_activation_elements_per_token
     whole_of_logit = block.replicated_activation_elements_per_logit
-    return Stretch(
+    return RepeatedBlock(
         block.name,
         tuple(segments),
         backward_ratio=block.backward_flop_ratio,

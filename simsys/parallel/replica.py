@@ -8,7 +8,7 @@ from dataclasses import replace
 from simsys.collectives.base import CollectiveKind
 from simsys.model.model import Model
 from simsys.model.operators import OperatorKind
-from simsys.parallel.passes import ForwardPass, Stretch, forward_pass
+from simsys.parallel.passes import ForwardPass, RepeatedBlock, forward_pass
 from simsys.parallel.segments import DENSE_LAUNCHES, Exchange, Experts, Segment
 from simsys.parallel.stages import partition
 
@@ -74,7 +74,7 @@ def with_wider_gaps(plan: ForwardPass) -> ForwardPass:
     cost what their kernels cost and a gap for each.
     """
 
-    def wider(stretch: Stretch) -> Stretch:
+    def wider(stretch: RepeatedBlock) -> RepeatedBlock:
         kernels = sum(operator.kind is not OperatorKind.DECODE_ATTENTION for operator in stretch.operators)
         more = max(1.0, kernels / DENSE_LAUNCHES)
         return replace(stretch, segments=tuple(replace(each, layers=more * each.layers) for each in stretch.segments))
@@ -85,5 +85,7 @@ def with_wider_gaps(plan: ForwardPass) -> ForwardPass:
 def _gathering(piece: ForwardPass) -> ForwardPass:
     """The same stage with the all-gather of what it has received in parts."""
     exchange = Exchange(CollectiveKind.ALL_GATHER, piece.input_elements_per_token)
-    received = Stretch("received", (Segment((), exchange),), output_elements_per_token=piece.input_elements_per_token)
+    received = RepeatedBlock(
+        "received", (Segment((), exchange),), output_elements_per_token=piece.input_elements_per_token
+    )
     return replace(piece, stretches=(received, *piece.stretches))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from simsys.errors import UsageError
-from simsys.parallel.passes import ForwardPass, Stretch
+from simsys.parallel.passes import ForwardPass, RepeatedBlock
 from simsys.parallel.segments import Segment
 
 
@@ -79,7 +79,7 @@ def _sizes(count: int, pieces: int, layers: Sequence[int] | None) -> list[int]:
     return [count // pieces] * pieces
 
 
-def _cut(stretches: Sequence[Stretch], sizes: Sequence[int]) -> list[list[Stretch]]:
+def _cut(stretches: Sequence[RepeatedBlock], sizes: Sequence[int]) -> list[list[RepeatedBlock]]:
     """Deal out repeated stretches in order, `sizes[i]` layers to piece i; of spread ones each its share."""
     alternating = [stretch for stretch in stretches if stretch.spread]
     if len(alternating) > 1:
@@ -88,10 +88,10 @@ def _cut(stretches: Sequence[Stretch], sizes: Sequence[int]) -> list[list[Stretc
     return _cut_in_order(stretches, sizes)
 
 
-def _in_turn(stretches: Sequence[Stretch]) -> list[Stretch]:
+def _in_turn(stretches: Sequence[RepeatedBlock]) -> list[RepeatedBlock]:
     """Stretches of one layer each, so that every kind is spread evenly."""
     taken, layers = [0] * len(stretches), sum(stretch.repeat for stretch in stretches)
-    turns: list[Stretch] = []
+    turns: list[RepeatedBlock] = []
     for number in range(1, layers + 1):
         due = [stretch.repeat * number / layers - count for stretch, count in zip(stretches, taken, strict=True)]
         index = due.index(max(due))
@@ -100,21 +100,21 @@ def _in_turn(stretches: Sequence[Stretch]) -> list[Stretch]:
     return turns
 
 
-def _together(piece: Sequence[Stretch]) -> list[Stretch]:
+def _together(piece: Sequence[RepeatedBlock]) -> list[RepeatedBlock]:
     """The same layers with equal ones in one stretch, as a pass takes as long in any order."""
-    counts: dict[tuple[Segment, ...], Stretch] = {}
+    counts: dict[tuple[Segment, ...], RepeatedBlock] = {}
     for stretch in piece:
         known = counts.get(stretch.segments)
         counts[stretch.segments] = stretch if known is None else replace(known, repeat=known.repeat + stretch.repeat)
     return list(counts.values())
 
 
-def _cut_in_order(stretches: Sequence[Stretch], sizes: Sequence[int]) -> list[list[Stretch]]:
+def _cut_in_order(stretches: Sequence[RepeatedBlock], sizes: Sequence[int]) -> list[list[RepeatedBlock]]:
     """Deal out repeated stretches in order, `sizes[i]` layers to piece i."""
     left = [(stretch, stretch.repeat) for stretch in stretches]
-    pieces: list[list[Stretch]] = []
+    pieces: list[list[RepeatedBlock]] = []
     for size in sizes:
-        piece: list[Stretch] = []
+        piece: list[RepeatedBlock] = []
         while size:
             stretch, available = left[0]
             taken = min(size, available)

@@ -22,7 +22,7 @@ from simsys.parallel.backward import (
 )
 from simsys.parallel.compression import weight_matrices
 from simsys.parallel.optimizer import update_work
-from simsys.parallel.passes import ForwardPass, Stretch, apart, is_checkpointed
+from simsys.parallel.passes import ForwardPass, RepeatedBlock, apart, is_checkpointed
 from simsys.parallel.plan import Block, Part, StepSettings, TrainingPlan
 from simsys.sums import ordered_sum
 
@@ -160,7 +160,7 @@ def _chunk_blocks(chunk: ForwardPass, batch: Batch, settings: StepSettings, voca
     )
 
 
-def _blocks(stretch: Stretch, batch: Batch, settings: StepSettings, vocab_size: float) -> tuple[Block, ...]:
+def _blocks(stretch: RepeatedBlock, batch: Batch, settings: StepSettings, vocab_size: float) -> tuple[Block, ...]:
     """One block of a stretch, or two if it has experts that are divided among ranks."""
     memories = block_memories(stretch, batch, settings.precision, vocab_size=vocab_size, recompute=settings.recompute)
     return tuple(
@@ -170,7 +170,7 @@ def _blocks(stretch: Stretch, batch: Batch, settings: StepSettings, vocab_size: 
 
 
 def _block(
-    stretch: Stretch, batch: Batch, settings: StepSettings, over: str, memory: BlockMemory, vocab_size: float
+    stretch: RepeatedBlock, batch: Batch, settings: StepSettings, over: str, memory: BlockMemory, vocab_size: float
 ) -> Block:
     """Segments of a stretch that belong to one set of ranks, with their forward and backward work."""
     precision = settings.precision
@@ -223,7 +223,7 @@ def _normed(operators: Sequence[Operator], settings: StepSettings) -> Sequence[O
     ]
 
 
-def _loss_kernel(stretch: Stretch, batch: Batch, settings: StepSettings, vocab_size: float) -> Kernel | None:
+def _loss_kernel(stretch: RepeatedBlock, batch: Batch, settings: StepSettings, vocab_size: float) -> Kernel | None:
     """What the loss moves in one of the two passes; none without a head."""
     nbytes = settings.loss_bytes_per_logit * vocab_size * batch.logits / 2.0
     return _memory_kernel(nbytes) if nbytes and any(op.is_head for op in stretch.operators) else None

@@ -34,7 +34,7 @@ DEBUG = "simsys.debug"
 """Key in click's ``Context.meta``: whether errors print a traceback."""
 
 
-class Group(click.Group):
+class CommandGroup(click.Group):
     """A group of commands that return exit codes; an error becomes a message and its exit code."""
 
     def main(self, *args: Any, **options: Any) -> NoReturn:

@@ -17,13 +17,13 @@ from simsys.config.scenarios import read_scenarios
 from simsys.errors import InfeasibleConfigError, InfeasibleError, OutputError, SimsysError, UsageError
 from simsys.metrics.result import RunResult
 from simsys.report.export import write_results
-from simsys.report.progress import Progress
+from simsys.report.progress import ProgressLine
 from simsys.report.summary import headline, summary_text, warning_lines
 from simsys.simulation import simulate
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ScenarioOutcome:
     """The outcome of one scenario.
 
     Args:
@@ -67,7 +67,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ScenarioPlan:
     """A checked scenario to run, or with `shortage` one that does not fit."""
 
     config: SimulationConfig
@@ -87,7 +87,7 @@ class Plan:
 
 def plan_scenarios(
     path: Path, assignments: Sequence[str], names: Sequence[str], limit_s: float = math.inf
-) -> list[Plan]:
+) -> list[ScenarioPlan]:
     """Check a file and return the scenarios to run.
 
     Args:
@@ -101,9 +101,9 @@ def plan_scenarios(
         UsageError: If there is no scenario of this name, or a name is not unique.
     """
     try:
-        plans = [Plan(config) for config in check_file(path, assignments, names, limit_s=limit_s)]
+        plans = [ScenarioPlan(config) for config in check_file(path, assignments, names, limit_s=limit_s)]
     except InfeasibleConfigError:
-        plans = [Plan(config, _shortage(config)) for config in read_scenarios(path, assignments, names)]
+        plans = [ScenarioPlan(config, _shortage(config)) for config in read_scenarios(path, assignments, names)]
     twice = [name for name, count in Counter(plan.name for plan in plans).items() if count > 1]
     if twice:
         raise UsageError(f"{path}: several scenarios are called {', '.join(twice)}, so their files would be the same")
@@ -115,7 +115,7 @@ def _shortage(config: SimulationConfig) -> InfeasibleError | None:
     return InfeasibleError("; ".join(problem.message for problem in problems)) if problems else None
 
 
-def run_scenario(plan: Plan, folder: Path | None) -> Outcome:
+def run_scenario(plan: ScenarioPlan, folder: Path | None) -> ScenarioOutcome:
     """Simulate a scenario and write its files.
 
     Not fitting, and files that cannot be written, are outcomes; other errors are raised.
@@ -130,19 +130,19 @@ def run_scenario(plan: Plan, folder: Path | None) -> Outcome:
     try:
         result = _simulate(plan)
     except InfeasibleError as error:
-        return Outcome(plan.name, error=error)
+        return ScenarioOutcome(plan.name, error=error)
     if folder is None:
-        return Outcome(plan.name, result)
+        return ScenarioOutcome(plan.name, result)
     try:
-        return Outcome(plan.name, result, files=write_results(plan.config, result, folder))
+        return ScenarioOutcome(plan.name, result, files=write_results(plan.config, result, folder))
     except OutputError as error:
-        return Outcome(plan.name, result, error)
+        return ScenarioOutcome(plan.name, result, error)
 
 
-def _simulate(plan: Plan) -> RunResult:
+def _simulate(plan: ScenarioPlan) -> RunResult:
     if plan.shortage is not None:
         raise plan.shortage
     with ExitStack() as stack:
         watched = sys.stderr is not None and sys.stderr.isatty()
-        probes = [stack.enter_context(Progress(plan.config))] if watched else []
+        probes = [stack.enter_context(ProgressLine(plan.config))] if watched else []
         return simulate(plan.config, probes)

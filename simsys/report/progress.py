@@ -20,7 +20,7 @@ QUIET_S = 1.0
 REFRESHES_PER_S = 5.0
 
 
-class Progress(Probe):
+class ProgressLine(Probe):
     """Context manager that counts iterations or requests and shows the count.
 
     Args:

@@ -27,7 +27,7 @@ _KINDS = ("nvswitch", "pcie switch", "host bridge", "nic", "port", "router", "le
 
 
 @dataclass(frozen=True)
-class Hops:
+class HopCounts:
     """Hop counts between different GPUs.
 
     Args:
@@ -165,7 +165,7 @@ def count_vertices(topology: Topology) -> dict[str, int]:
     return {"gpu": topology.num_gpus} | dict(Counter(word if word in _KINDS else "switch" for word in first_words))
 
 
-def count_hops(topology: Topology) -> Hops:
+def count_hops(topology: Topology) -> HopCounts:
     """Count the hops between GPUs, from all of them or, in a large network, from an even sample."""
     n = topology.num_gpus
     sources = min(n, max(8, MOST_STEPS // max(1, len(topology.links))))
@@ -174,7 +174,7 @@ def count_hops(topology: Topology) -> Hops:
         gpu = source * n // sources
         pairs.update(topology.hops_from(gpu).values())
         pairs[0] -= 1  # itself
-    return Hops({hops: pairs[hops] for hops in sorted(pairs) if pairs[hops]}, sources)
+    return HopCounts({hops: pairs[hops] for hops in sorted(pairs) if pairs[hops]}, sources)
 
 
 def _bisection_text(found: Bisection) -> str:

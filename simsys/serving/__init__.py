@@ -1,1 +1,6 @@
-"""Serving: requests, workloads, KV cache, and the engine."""
+"""Serving: requests, KV cache, scheduling and the engine, which advances by runs of steps.
+
+Start with `engine.py`, the only implementation of an engine, and `engine_state.py`; `run_length.py` says how far a run
+may go, `scheduler.py`, `phases.py` and `router.py` are the interfaces of policies, `source.py` delivers requests.
+May import: config, errors, input_files, model, platform, probes, rank, rng, sums, units.
+"""

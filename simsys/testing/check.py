@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from simsys.ops import Operation, Recv
-from simsys.parallel.schedule import Schedule
+from simsys.parallel.pipeline_schedule import Schedule
 from simsys.probes import Probe
 from simsys.sums import ordered_sum
 from simsys.testing.runs import TrainingCase, TrainingRun, cases

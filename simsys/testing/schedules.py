@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 from simsys.errors import UsageError
-from simsys.parallel.schedule import Action, ActionKind, Schedule
+from simsys.parallel.pipeline_schedule import Action, ActionKind, Schedule
 
 SIZES = tuple(product((1, 2, 3, 4), (1, 2, 4, 8, 12), (1, 2, 3)))
 """Stages, micro-batches and chunks that a schedule is asked about; it may refuse some."""

@@ -10,8 +10,8 @@ import pytest
 from simsys.collectives import CollectiveKind, get_algorithm
 from simsys.collectives.base import Span, Way
 from simsys.collectives.choose import cheapest, named
+from simsys.collectives.collective_plan import CollectivePlan
 from simsys.collectives.nccl import NcclTuning
-from simsys.collectives.plan import Plan
 from simsys.errors import UsageError
 from simsys.executors.communicator import Communicator
 from simsys.ops import Collective
@@ -163,7 +163,7 @@ def test_small_messages_take_the_tree_and_large_ones_the_ring_if_the_cheapest_is
 def test_plans_are_made_once_for_each_kind_and_one_is_chosen_once_for_each_size(ask: Callable[..., Any]) -> None:
     made: list[CollectiveKind] = []
 
-    def choose(kind: CollectiveKind, size: int, paths_of: Any, span: Span) -> Sequence[Plan]:
+    def choose(kind: CollectiveKind, size: int, paths_of: Any, span: Span) -> Sequence[CollectivePlan]:
         made.append(kind)
         return named("ring")(kind, size, paths_of, span)
 
@@ -200,7 +200,7 @@ NODES = nodes_on_fabric(
 def test_a_group_knows_how_it_lies_on_the_nodes(ranks: tuple[int, ...], span: Span) -> None:
     seen: list[Span] = []
 
-    def choose(kind: CollectiveKind, size: int, paths_of: Any, span: Span) -> Sequence[Plan]:
+    def choose(kind: CollectiveKind, size: int, paths_of: Any, span: Span) -> Sequence[CollectivePlan]:
         seen.append(span)
         return cheapest(kind, size, paths_of, span)
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from simsys import DistributedAISimulator, SimulationConfig
 from simsys.executors.base import Executor
-from simsys.report.outcome import Outcome
+from simsys.report.outcome import ScenarioOutcome
 from simsys.report.summary import summary_text
 
 TRAINING = {"model": {"name": "GPT2-Small"}, "training": {"batch_size_per_gpu": 1, "num_iterations": 1}}
@@ -22,7 +22,7 @@ def test_a_run_without_doubt_has_no_warnings():
 
 def test_a_warning_follows_the_headline_also_where_the_answer_is_brief():
     result = replace(_result(), warnings=("the links are shared " * 8,))
-    for text in (summary_text(result), Outcome("a", result).text(brief=True)):
+    for text in (summary_text(result), ScenarioOutcome("a", result).text(brief=True)):
         assert text.split("\n")[0].startswith("experiment: ")
         assert text.split("\n")[1].startswith("  warning: the links")
         assert "shared" in text.split("\n")[2]

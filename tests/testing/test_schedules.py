@@ -17,8 +17,8 @@ from simsys.framework import FRAMEWORKS, Schedule
 from simsys.model.work import Work
 from simsys.ops import Send
 from simsys.parallel.layout import Layout
+from simsys.parallel.pipeline_schedule import Action, ActionKind, peak_in_flight
 from simsys.parallel.plan import Block, Part, TrainingPlan
-from simsys.parallel.schedule import Action, ActionKind, peak_in_flight
 from simsys.platform.topology import full_mesh
 from tests.helpers.toys import BANDWIDTH, LATENCY, Run, simulate, work_of
 

@@ -19,7 +19,7 @@ def unchanged(path: Path) -> Path:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class CollectivePlan:
     """A way to carry out one kind of collective in one group, for messages of any size.
 
     With A seconds of overhead and latencies and W seconds of moving bytes, it takes A + W + ramp·√(A·W). The last term

@@ -1,4 +1,4 @@
-"""Communication beside computation: transforms of a block's segments.
+"""Communication that overlaps computation: transforms of a block's segments.
 
 *Ring attention* (Liu et al. 2023, §3): each rank of a context-parallel group has a part of every sequence; it attends
 with its queries to one part of the keys and values after another, while the next part comes from its neighbour. The

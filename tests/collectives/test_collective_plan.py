@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simsys.collectives import CollectiveKind, Path, get_algorithm
-from simsys.collectives.plan import Plan
+from simsys.collectives.collective_plan import CollectivePlan
 
 ALL_REDUCE = CollectiveKind.ALL_REDUCE
 IDLE = Path(1e-6, 50e9)
@@ -20,9 +20,9 @@ def halved(path: Path) -> Path:
     return Path(path.latency_s + 2e-6, path.bytes_per_s / 2, path.way)
 
 
-def plan(**changes: object) -> Plan:
+def plan(**changes: object) -> CollectivePlan:
     settings = {"protocol": "LL", "over": halved, "overhead_s": 7e-6, "ramp": 1.0, **changes}
-    return Plan(get_algorithm("ring"), ALL_REDUCE, 8, [IDLE], **settings)  # type: ignore[arg-type]
+    return CollectivePlan(get_algorithm("ring"), ALL_REDUCE, 8, [IDLE], **settings)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("nbytes", [0.0, 4.0, 1e6, 1e9])
@@ -37,16 +37,16 @@ def test_it_takes_the_fixed_and_the_moving_part_and_the_root_of_their_product(nb
 def test_without_ramp_it_is_the_closed_form_on_the_paths_of_the_protocol(nbytes: float, size: int, name: str) -> None:
     algorithm = get_algorithm(name)
     expected = 7e-6 + algorithm.seconds(ALL_REDUCE, size, nbytes, [halved(IDLE)])
-    one = Plan(algorithm, ALL_REDUCE, size, [IDLE], "LL", halved, 7e-6)
+    one = CollectivePlan(algorithm, ALL_REDUCE, size, [IDLE], "LL", halved, 7e-6)
     assert one.seconds(nbytes) == pytest.approx(expected, rel=1e-12)
 
 
 def test_without_a_protocol_it_is_the_algorithm_alone() -> None:
     ring = get_algorithm("ring")
     expected = ring.seconds(ALL_REDUCE, 8, 1e6, [IDLE])
-    assert Plan(ring, ALL_REDUCE, 8, [IDLE]).seconds(1e6) == pytest.approx(expected, rel=1e-14)
-    assert Plan(ring, ALL_REDUCE, 8, [IDLE]).idle_s(1e6) == 0.0
+    assert CollectivePlan(ring, ALL_REDUCE, 8, [IDLE]).seconds(1e6) == pytest.approx(expected, rel=1e-14)
+    assert CollectivePlan(ring, ALL_REDUCE, 8, [IDLE]).idle_s(1e6) == 0.0
 
 
 def test_one_rank_needs_no_launch() -> None:
-    assert Plan(get_algorithm("ring"), ALL_REDUCE, 1, [], "LL", halved, 7e-6, 1.0).seconds(1e6) == 0.0
+    assert CollectivePlan(get_algorithm("ring"), ALL_REDUCE, 1, [], "LL", halved, 7e-6, 1.0).seconds(1e6) == 0.0

@@ -12,8 +12,8 @@ from simsys.model.model import Model
 from simsys.model.transformer import build_transformer, gpt_architecture
 from simsys.model.work import Precision
 from simsys.parallel.activations import Recompute, block_memories, chunk_memory
-from simsys.parallel.memory import training_memory
 from simsys.parallel.passes import forward_pass
+from simsys.parallel.training_memory import training_memory
 
 HIDDEN, HEADS, SEQUENCE, SAMPLES = 1024, 16, 512, 3
 SBH = SEQUENCE * SAMPLES * HIDDEN
