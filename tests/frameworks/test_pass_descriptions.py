@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from toys import simulate, work_of
 
 from frameworks.pass_descriptions import Description, Piece, held_by, held_by_whole
 from frameworks.training import Training
@@ -20,6 +19,7 @@ from simsys.parallel.layout import Layout
 from simsys.parallel.passes import forward_pass
 from simsys.parallel.plan import Part, StepSettings, TrainingPlan
 from simsys.parallel.training import training_plan
+from tests.helpers.toys import simulate, work_of
 
 HALF = Precision()
 LEVELS = ("high", "medium")

@@ -18,7 +18,7 @@ from simsys.fidelity.tables.serving_engines import ServingEngines, engine_setup
 from simsys.fidelity.tables.serving_load import Loads
 from simsys.fidelity.tables.words import Words, meaning, training_words
 
-FOLDER = Path(__file__).resolve().parents[1] / "experiments" / "measured"
+FOLDER = Path(__file__).resolve().parents[3] / "experiments" / "measured"
 KINDS = [Deployments, Loads, Machines, Models, ServingEngines, TrainingEngines, Words]
 
 
