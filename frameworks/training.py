@@ -1,18 +1,20 @@
-"""The composed training step: micro-batches in the order of a pipeline schedule, then the optimizer."""
+"""The composed training step: micro-batches in the order of a pipeline schedule, then the optimizer.
+
+Passes are described as data (`frameworks/pass_descriptions.py`). Where nothing else happens, they run as one program;
+otherwise piece by piece, with the hooks of data parallelism between the pieces.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import product
-from typing import NamedTuple
+from collections.abc import Generator, Iterable, Mapping
 
+from frameworks.pass_descriptions import Description, Held, PassDescriptions, Piece, Step, held_by_whole
 from simsys.framework import (
     Action,
     ActionKind,
     DataParallel,
     Event,
     Pass,
-    PassOperation,
     Rank,
     Schedule,
     Steps,
@@ -20,17 +22,6 @@ from simsys.framework import (
     TrainingPlan,
     register,
 )
-from simsys.parallel.plan import Part
-
-Held = list[tuple[str, int]]
-"""Memory by what it is for, in bytes."""
-
-
-class Partner(NamedTuple):
-    """The other end of a pass's messages: its rank, and their tag, to which the micro-batch is added."""
-
-    rank: int
-    tag: Hashable
 
 
 @register("training")
@@ -39,17 +30,16 @@ class Training(TrainingFramework):
 
     def __init__(self, rank: Rank, plan: TrainingPlan, data_parallel: DataParallel, schedule: Schedule) -> None:
         super().__init__(rank, plan, data_parallel, schedule)
-        self.pipeline = rank.layout.group(rank.index, "pipeline").ranks
-        self.stage = self.pipeline.index(rank.index)
+        self.descriptions = PassDescriptions(rank)
         self.sent: list[Event] = []
-        self.planned_parts: dict[int, tuple[Sequence[Part], Pass]] = {}
-        """By identity of the parts, which it holds."""
         self.load(plan)
 
     def load(self, plan: TrainingPlan) -> None:
         """Order the passes of a plan; those before the first that completes gradients become a program."""
         super().load(plan)
-        self.actions = self.schedule.actions(self.stage, len(self.pipeline), plan.micro_batches, len(plan.chunks))
+        stage, stages = self.descriptions.stage, len(self.descriptions.pipeline)
+        self.described = self.descriptions.of(plan)
+        self.actions = self.schedule.actions(stage, stages, plan.micro_batches, len(plan.chunks))
         last = self.last_passes()
         self.last = frozenset(self.actions[place] for place in last.values())
         planned = self.planned(last)
@@ -63,7 +53,7 @@ class Training(TrainingFramework):
         if self.passes:
             yield self.rank.program(self.passes, self.micro_batches, over="pipeline", name="micro-batches")
         for action in self.completing:
-            self.complete(action)
+            self.complete(self.described[action.kind, action.chunk])
         for action in self.actions:
             yield from self.perform(action)
         yield from awaited(self.data_parallel.finish())
@@ -78,157 +68,95 @@ class Training(TrainingFramework):
             yield event
 
     def perform(self, action: Action) -> Steps:
-        """Receive what the pass needs, run it, hand on what comes of it."""
+        """Receive what a pass needs, run it piece by piece, hand on its result."""
+        described, last = self.described[action.kind, action.chunk], action in self.last
         self.rank.mark(action.kind)
-        source, target = self.partners(action.kind, action.chunk)
-        if source:
-            yield self.rank.recv(source.rank, tag=(source.tag, action.micro_batch))
+        if described.receive is not None:
+            source, _, tag = described.receive
+            yield self.rank.recv(source, tag=(tag, action.micro_batch))
         self.rank.synchronize()
-        yield from {
-            ActionKind.FORWARD: self.forward_pass,
-            ActionKind.BACKWARD: self.backward_pass,
-            ActionKind.WEIGHT: self.weight_pass,
-        }[action.kind](action)
-        if target:
-            tag = (target.tag, action.micro_batch)
-            nbytes = self.message_bytes(action.kind, action.chunk)
-            sent = self.rank.send(target.rank, nbytes, tag=tag, name="boundary")
+        if event := self.begin(described, last):
+            yield event
+        self.take(described.takes)
+        for piece in described.pieces:
+            if event := self.before(described.kind, piece, last):
+                yield event
+            self.take(piece.takes)
+            yield from self.rank.run(piece.operations)
+            self.give(piece.gives)
+            if event := self.after(described.kind, piece, last):
+                yield event
+        self.give(described.gives)
+        if described.send is not None:
+            target, nbytes, tag = described.send
+            sent = self.rank.send(target, nbytes, tag=(tag, action.micro_batch), name="boundary")
             self.sent.append(sent)
             if self.plan.waits_for_sends:
                 yield sent
 
-    def forward_pass(self, action: Action) -> Steps:
-        """One micro-batch forward through one chunk."""
-        blocks, hooks = self.plan.chunks[action.chunk], self.data_parallel
-        if event := hooks.begin_pass(blocks, forward=True, last_micro_batch=action in self.last):
-            yield event
-        self.take(self.plan.memory[action.chunk].shared, "activations")
-        for block in blocks:
-            if event := hooks.before_forward(block):
-                yield event
-            self.take(block.memory.kept, "activations")
-            self.take(block.memory.logits, "logits")
-            yield from self.run(block.forward, "forward")
-            self.give(block.memory.logits, "logits")
-            if event := hooks.after_forward(block):
-                yield event
+    def begin(self, described: Description, last: bool) -> Event | None:
+        """The hook before a pass; passes of put-off gradients have none."""
+        if described.kind is ActionKind.WEIGHT:
+            return None
+        blocks, forward = tuple(piece.block for piece in described.pieces), described.kind is ActionKind.FORWARD
+        return self.data_parallel.begin_pass(blocks, forward=forward, last_micro_batch=last)
 
-    def backward_pass(self, action: Action) -> Steps:
-        """One micro-batch backward; if weights are put off, their gradients are not complete yet."""
-        blocks, hooks, last = self.plan.chunks[action.chunk][::-1], self.data_parallel, action in self.last
-        if event := hooks.begin_pass(blocks, forward=False, last_micro_batch=last):
-            yield event
-        for block in blocks:
-            if event := hooks.before_backward(block, last_micro_batch=last):
-                yield event
-            self.take(block.memory.recomputed, "recomputed")
-            self.take(block.memory.logits, "logits")
-            yield from self.run(block.backward, "backward")
-            self.give(block.memory.logits, "logits")
-            self.give(block.memory.recomputed, "recomputed")
-            self.give(block.memory.kept, "activations")
-            if not block.weight and (event := hooks.after_backward(block, last_micro_batch=last)):
-                yield event
+    def before(self, kind: ActionKind, piece: Piece, last: bool) -> Event | None:
+        """The hook before a piece."""
+        if kind is ActionKind.FORWARD:
+            return self.data_parallel.before_forward(piece.block)
+        if kind is ActionKind.BACKWARD:
+            return self.data_parallel.before_backward(piece.block, last_micro_batch=last)
+        return None
 
-        self.give(self.plan.memory[action.chunk].shared, "activations")
+    def after(self, kind: ActionKind, piece: Piece, last: bool) -> Event | None:
+        """The hook after a piece: of a backward pass, once the block's gradients are there."""
+        if kind is ActionKind.FORWARD:
+            return self.data_parallel.after_forward(piece.block)
+        if piece.completes:
+            return self.data_parallel.after_backward(piece.block, last_micro_batch=last)
+        return None
 
-    def weight_pass(self, action: Action) -> Steps:
-        """The gradients of weights that were put off."""
-        for block in reversed(self.plan.chunks[action.chunk]):
-            yield from self.run(block.weight, "weight")
-            if event := self.data_parallel.after_backward(block, last_micro_batch=action in self.last):
-                yield event
+    def complete(self, described: Description) -> None:
+        """Hand over the gradients of the blocks for which a planned pass was the last."""
+        for piece in described.pieces:
+            if piece.completes:
+                self.data_parallel.after_backward(piece.block, last_micro_batch=True)
 
-    def run(self, parts: Sequence[Part], name: str) -> Steps:
-        """Compute, and exchange partial results within the tensor-parallel group."""
-        planned = self.planned_parts.get(id(parts))
-        if planned is None:
-            planned = self.planned_parts[id(parts)] = parts, self.rank.plan_pass(self.part_operations(parts, name))
-        yield from self.rank.run(planned[1])
+    def take(self, held: Held) -> None:
+        """Take memory for a while."""
+        for name, nbytes in held:
+            if nbytes:
+                self.rank.allocate(nbytes, name=name)
 
-    def take(self, nbytes: float, name: str) -> None:
-        """Memory for a while, if any is needed."""
-        if nbytes:
-            self.rank.allocate(nbytes, name=name)
-
-    def give(self, nbytes: float, name: str) -> None:
-        """Give it back."""
-        if nbytes:
-            self.rank.release(nbytes, name=name)
+    def give(self, held: Held) -> None:
+        """Give memory back."""
+        for name, nbytes in held:
+            if nbytes:
+                self.rank.release(nbytes, name=name)
 
     def plan_passes(self, actions: Iterable[Action]) -> tuple[Pass, ...]:
-        """Actions at which nothing but the passes themselves happens."""
-        kinds = product(ActionKind, range(len(self.plan.chunks)))
-        passes = {(kind, chunk): self.plan_pass(kind, chunk) for kind, chunk in kinds}
+        """Return the passes of actions at which nothing but the passes themselves happens."""
+        passes = {step: self.plan_pass(described) for step, described in self.described.items()}
         return tuple(passes[kind, chunk] for kind, _, chunk in actions)
 
-    def plan_pass(self, kind: ActionKind, chunk: int) -> Pass:
-        """A pass of any micro-batch through a chunk."""
-        source, target = self.partners(kind, chunk)
-        takes, gives = self.memory_changes(kind, chunk)
+    def plan_pass(self, described: Description) -> Pass:
+        """Return a described pass as one operation of a program."""
+        receive, send = described.receive, described.send
+        takes, gives = held_by_whole(described)
         return self.rank.plan_pass(
-            self.operations(kind, chunk),
-            receive=(source.rank, source.tag) if source else None,
-            send=(target.rank, self.message_bytes(kind, chunk), target.tag) if target else None,
+            (operation for piece in described.pieces for operation in piece.operations.run),
+            receive=(receive.rank, receive.tag) if receive is not None else None,
+            send=send,
             takes=takes,
             gives=gives,
-            waits=self.plan.waits_for_sends and target is not None,
+            waits=self.plan.waits_for_sends and send is not None,
         )
 
-    def memory_changes(self, kind: ActionKind, chunk: int) -> tuple[Held, Held]:
-        """What a whole pass takes at its beginning and gives back at its end."""
-        memory = self.plan.memory[chunk]
-        kept = [("activations", memory.kept)]
-        if kind is ActionKind.FORWARD:
-            logits = [("logits", memory.logits)]
-            return kept + logits, logits
-        if kind is ActionKind.WEIGHT:
-            return [], []
-        passing = [("logits" if memory.logits else "recomputed", memory.passing)]
-        return passing, passing + kept
-
-    def operations(self, kind: ActionKind, chunk: int) -> Iterator[PassOperation]:
-        """What a pass computes and exchanges, block by block."""
-        blocks = self.plan.chunks[chunk]
-        for block in blocks if kind is ActionKind.FORWARD else blocks[::-1]:
-            yield from self.part_operations(getattr(block, kind), kind)
-
-    def part_operations(self, parts: Iterable[Part], name: str) -> Iterator[PassOperation]:
-        """What parts of a block compute and exchange."""
-        rank = self.rank
-        for part in parts:
-            if part.beside and part.kind is not None:
-                yield rank.plan_overlapped(part.work, part.kind, part.nbytes, over=part.over, name=name)
-                continue
-            if part.computes:
-                yield rank.plan_compute(part.work, name=name)
-            if part.kind is not None:
-                yield rank.plan_collective(part.kind, part.nbytes, over=part.over, name=f"{part.over} {part.kind}")
-
-    def partners(self, kind: ActionKind, chunk: int) -> tuple[Partner | None, Partner | None]:
-        """Where a pass through a chunk receives from and sends to."""
-        if kind is ActionKind.WEIGHT:
-            return None, None
-        place = chunk * len(self.pipeline) + self.stage  # the chunk's number in the order of the model
-        direction = 1 if kind is ActionKind.FORWARD else -1
-        return self.partner(place - direction, (kind, place)), self.partner(
-            place + direction, (kind, place + direction)
-        )
-
-    def partner(self, place: int, tag: Hashable) -> Partner | None:
-        """Who holds a chunk of the model; None beyond the model's ends. Messages are named after where they arrive."""
-        if not 0 <= place < len(self.pipeline) * len(self.plan.chunks):
-            return None
-        return Partner(self.pipeline[place % len(self.pipeline)], tag)
-
-    def message_bytes(self, kind: ActionKind, chunk: int) -> float:
-        """What a micro-batch hands to the next chunk of the model, or its gradient to the one before."""
-        return (self.plan.handed_bytes if kind is ActionKind.FORWARD else self.plan.returned_bytes)[chunk]
-
-    def last_passes(self) -> dict[tuple[ActionKind, int], int]:
+    def last_passes(self) -> dict[Step, int]:
         """The place of the last pass of each kind through each chunk: then the gradients of the chunk are complete."""
         kinds = len(self.plan.chunks) * (3 if self.schedule.splits_backward else 2)
-        last: dict[tuple[ActionKind, int], int] = {}
+        last: dict[Step, int] = {}
         for place in reversed(range(len(self.actions))):
             kind, _, chunk = self.actions[place]
             last.setdefault((kind, chunk), place)
@@ -236,25 +164,16 @@ class Training(TrainingFramework):
                 break
         return last
 
-    def planned(self, last: Mapping[tuple[ActionKind, int], int]) -> int:
+    def planned(self, last: Mapping[Step, int]) -> int:
         """How many actions, from the first on, can be planned."""
         if self.data_parallel.after_passes:
             return len(self.actions)
         return 0 if self.data_parallel.every_micro_batch else self.before_gradients(last)
 
-    def complete(self, action: Action) -> None:
-        """Hand over the gradients of the blocks for which a planned pass was the last."""
-        for block in self.plan.chunks[action.chunk][::-1]:
-            if action.kind is (ActionKind.WEIGHT if block.weight else ActionKind.BACKWARD):
-                self.data_parallel.after_backward(block, last_micro_batch=True)
-
-    def before_gradients(self, last: Mapping[tuple[ActionKind, int], int]) -> int:
+    def before_gradients(self, last: Mapping[Step, int]) -> int:
         """How many actions precede the first that completes gradients of some block."""
         return min(
-            place
-            for (kind, chunk), place in last.items()
-            if kind is ActionKind.WEIGHT
-            or (kind is ActionKind.BACKWARD and not all(block.weight for block in self.plan.chunks[chunk]))
+            place for step, place in last.items() if any(piece.completes for piece in self.described[step].pieces)
         )
 
 

@@ -40,7 +40,7 @@ FRAMEWORKS = Registry(
     "framework module",
     "frameworks",
     "simsys.frameworks",
-    helpers=("offload", "whole_prompts"),
+    helpers=("offload", "pass_descriptions", "whole_prompts"),
     aliases={"1f1b": "one_f_one_b", "interleaved_1f1b": "interleaved", "zb_h1": "zero_bubble"},
 )
 register = FRAMEWORKS.register

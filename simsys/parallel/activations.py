@@ -62,13 +62,11 @@ class ChunkMemory:
     Args:
         kept: From its forward until its backward pass.
         shared: The part of it that belongs to no block alone.
-        logits: More, at the end of the forward pass.
         peak: What its passes hold at the fullest moment, by component.
     """
 
     kept: int = 0
     shared: int = 0
-    logits: int = 0
     peak: Mapping[str, int] = field(default_factory=dict, hash=False)
 
     @property
@@ -157,7 +155,6 @@ def chunk_memory(
     return ChunkMemory(
         kept=shared + sum(block.kept for block in blocks),
         shared=shared,
-        logits=max(block.logits for block in blocks),
         peak=max(moments, key=lambda moment: sum(moment.values())),
     )
 

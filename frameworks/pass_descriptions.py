@@ -1,0 +1,176 @@
+"""What the passes of a training step consist of, as data: the only description of them.
+
+A pass has pieces, one for each block, with what they compute, exchange and hold in memory, and its messages.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from itertools import product
+from typing import NamedTuple
+
+from simsys.framework import ActionKind, Block, Pass, PassOperation, Rank, TrainingPlan
+from simsys.parallel.plan import Part
+
+Held = tuple[tuple[str, int], ...]
+"""Memory by what it is for, in bytes."""
+Step = tuple[ActionKind, int]
+"""A kind of pass and the chunk of layers that it goes through."""
+
+
+class Message(NamedTuple):
+    """A message of a pass.
+
+    Args:
+        rank: The other end.
+        nbytes: Its size; 0 for a message that is received, which the sender knows.
+        tag: Its tag, to which the micro-batch is added.
+    """
+
+    rank: int
+    nbytes: float
+    tag: Hashable
+
+
+class Piece(NamedTuple):
+    """The part of a pass that belongs to one block.
+
+    Args:
+        block: The block.
+        operations: What is computed and exchanged.
+        takes: Memory that is taken before that.
+        gives: Memory that is given back after it.
+        completes: Whether the block's gradients for the micro-batch are there afterwards.
+    """
+
+    block: Block
+    operations: Pass
+    takes: Held
+    gives: Held
+    completes: bool
+
+
+class Description(NamedTuple):
+    """A pass of any micro-batch through a chunk of layers.
+
+    Args:
+        kind: Forward, backward, or the gradients of weights that the backward pass put off.
+        pieces: In the order in which they run; equal layers are the same piece.
+        receive: The message that it waits for.
+        send: The message that it ends with.
+        takes: Memory that is taken before the first piece.
+        gives: Memory that is given back after the last one.
+    """
+
+    kind: ActionKind
+    pieces: tuple[Piece, ...]
+    receive: Message | None
+    send: Message | None
+    takes: Held
+    gives: Held
+
+
+class PassDescriptions:
+    """Describes the passes of one rank.
+
+    Args:
+        rank: The verbs.
+    """
+
+    def __init__(self, rank: Rank) -> None:
+        self.rank = rank
+        self.pipeline = rank.layout.group(rank.index, "pipeline").ranks
+        self.stage = self.pipeline.index(rank.index)
+        self.pieces: dict[tuple[ActionKind, Block], Piece] = {}
+
+    def of(self, plan: TrainingPlan) -> Mapping[Step, Description]:
+        """Return the passes of a plan."""
+        return {step: self.describe(plan, *step) for step in product(ActionKind, range(len(plan.chunks)))}
+
+    def describe(self, plan: TrainingPlan, kind: ActionKind, chunk: int) -> Description:
+        """Describe a pass of any micro-batch through a chunk."""
+        blocks = plan.chunks[chunk]
+        shared = (("activations", plan.memory[chunk].shared),)
+        receive, send = self.messages(plan, kind, chunk)
+        return Description(
+            kind,
+            tuple(self.piece(kind, block) for block in (blocks if kind is ActionKind.FORWARD else blocks[::-1])),
+            receive,
+            send,
+            takes=shared if kind is ActionKind.FORWARD else (),
+            gives=shared if kind is ActionKind.BACKWARD else (),
+        )
+
+    def piece(self, kind: ActionKind, block: Block) -> Piece:
+        """Describe the part of a pass that belongs to one block."""
+        found = self.pieces.get((kind, block))
+        if found is None:
+            operations = self.rank.plan_pass(self.operations(getattr(block, kind), kind.value))
+            takes, gives = held_by(kind, block)
+            completes = kind is (ActionKind.WEIGHT if block.weight else ActionKind.BACKWARD)
+            found = self.pieces[kind, block] = Piece(block, operations, takes, gives, completes)
+        return found
+
+    def operations(self, parts: Iterable[Part], name: str) -> Iterator[PassOperation]:
+        """What the parts of a block compute, and exchange within the tensor-parallel group."""
+        rank = self.rank
+        for part in parts:
+            if part.beside and part.kind is not None:
+                yield rank.plan_overlapped(part.work, part.kind, part.nbytes, over=part.over, name=name)
+                continue
+            if part.computes:
+                yield rank.plan_compute(part.work, name=name)
+            if part.kind is not None:
+                yield rank.plan_collective(part.kind, part.nbytes, over=part.over, name=f"{part.over} {part.kind}")
+
+    def messages(self, plan: TrainingPlan, kind: ActionKind, chunk: int) -> tuple[Message | None, Message | None]:
+        """What a pass through a chunk receives and sends. A message is named after the pass that it arrives at."""
+        if kind is ActionKind.WEIGHT:
+            return None, None
+        place = chunk * len(self.pipeline) + self.stage  # the chunk's number in the order of the model
+        forward = kind is ActionKind.FORWARD
+        before, after = (place - 1, place + 1) if forward else (place + 1, place - 1)
+        source, target = self.holder(plan, before), self.holder(plan, after)
+        nbytes = plan.handed_bytes if forward else plan.returned_bytes
+        return (
+            None if source is None else Message(source, 0.0, (kind, place)),
+            None if target is None else Message(target, nbytes[chunk], (kind, after)),
+        )
+
+    def holder(self, plan: TrainingPlan, place: int) -> int | None:
+        """The rank that holds a chunk of the model; None beyond the model's ends."""
+        if not 0 <= place < len(self.pipeline) * len(plan.chunks):
+            return None
+        return self.pipeline[place % len(self.pipeline)]
+
+
+def held_by(kind: ActionKind, block: Block) -> tuple[Held, Held]:
+    """Return the memory that a piece of a pass takes before it runs and gives back afterwards."""
+    memory = block.memory
+    kept, logits = ("activations", memory.kept), ("logits", memory.logits)
+    if kind is ActionKind.FORWARD:
+        return (kept, logits), (logits,)
+    if kind is ActionKind.BACKWARD:
+        recomputed = ("recomputed", memory.recomputed)
+        return (recomputed, logits), (logits, recomputed, kept)
+    return (), ()
+
+
+def held_by_whole(described: Description) -> tuple[Held, Held]:
+    """Return the memory that a pass takes at its beginning and gives back at its end if its pieces are not told apart.
+
+    It then holds from its beginning what its pieces hold at the fullest moment. What it does not keep has one name.
+    """
+    pieces = ((piece.takes, piece.gives) for piece in described.pieces)
+    change: Counter[str] = Counter()
+    fullest = 0
+    for takes, gives in ((described.takes, ()), *pieces, ((), described.gives)):
+        change.update(dict(takes))
+        fullest = max(fullest, change.total())
+        change.subtract(dict(gives))
+    kept = tuple((name, nbytes) for name, nbytes in change.items() if nbytes > 0)
+    given = tuple((name, -nbytes) for name, nbytes in change.items() if nbytes < 0)
+    logits = any(name == "logits" and nbytes for piece in described.pieces for name, nbytes in piece.gives)
+    rest = ("logits" if logits else "recomputed", fullest - sum(nbytes for _, nbytes in kept))
+    return (*kept, rest), (rest, *given)
