@@ -23,7 +23,7 @@ from simsys.framework import (
 from simsys.parallel.plan import Part
 
 Held = list[tuple[str, int]]
-"""Memory by what it is for, in bytes."""
+"""Memory by component, in bytes."""
 
 
 class Partner(NamedTuple):
@@ -78,7 +78,7 @@ class Training(TrainingFramework):
             yield event
 
     def perform(self, action: Action) -> Steps:
-        """Receive what the pass needs, run it, hand on what comes of it."""
+        """Receive the inputs of a pass, run it, and send its outputs."""
         self.rank.mark(action.kind)
         source, target = self.partners(action.kind, action.chunk)
         if source:
@@ -152,7 +152,7 @@ class Training(TrainingFramework):
             self.rank.allocate(nbytes, name=name)
 
     def give(self, nbytes: float, name: str) -> None:
-        """Give it back."""
+        """Release the memory of a pass."""
         if nbytes:
             self.rank.release(nbytes, name=name)
 
@@ -176,7 +176,7 @@ class Training(TrainingFramework):
         )
 
     def memory_changes(self, kind: ActionKind, chunk: int) -> tuple[Held, Held]:
-        """What a whole pass takes at its beginning and gives back at its end."""
+        """Memory that a pass allocates at its beginning and frees at its end."""
         memory = self.plan.memory[chunk]
         kept = [("activations", memory.kept)]
         if kind is ActionKind.FORWARD:
@@ -188,7 +188,7 @@ class Training(TrainingFramework):
         return passing, passing + kept
 
     def operations(self, kind: ActionKind, chunk: int) -> Iterator[PassOperation]:
-        """What a pass computes and exchanges, block by block."""
+        """Computation and collectives of a pass, block by block."""
         blocks = self.plan.chunks[chunk]
         for block in blocks if kind is ActionKind.FORWARD else blocks[::-1]:
             yield from self.part_operations(getattr(block, kind), kind)
@@ -216,13 +216,16 @@ class Training(TrainingFramework):
         )
 
     def partner(self, place: int, tag: Hashable) -> Partner | None:
-        """Who holds a chunk of the model; None beyond the model's ends. Messages are named after where they arrive."""
+        """The rank that holds a chunk of the model; None beyond the ends of the model.
+
+        Messages have the name of their target.
+        """
         if not 0 <= place < len(self.pipeline) * len(self.plan.chunks):
             return None
         return Partner(self.pipeline[place % len(self.pipeline)], tag)
 
     def message_bytes(self, kind: ActionKind, chunk: int) -> float:
-        """What a micro-batch hands to the next chunk of the model, or its gradient to the one before."""
+        """Bytes that a micro-batch sends to the next chunk of the model, or its gradient to the previous one."""
         return (self.plan.handed_bytes if kind is ActionKind.FORWARD else self.plan.returned_bytes)[chunk]
 
     def last_passes(self) -> dict[tuple[ActionKind, int], int]:
@@ -237,7 +240,7 @@ class Training(TrainingFramework):
         return last
 
     def planned(self, last: Mapping[tuple[ActionKind, int], int]) -> int:
-        """How many actions, from the first on, can be planned."""
+        """Number of leading actions that can be planned."""
         if self.data_parallel.after_passes:
             return len(self.actions)
         return 0 if self.data_parallel.every_micro_batch else self.before_gradients(last)
@@ -249,7 +252,7 @@ class Training(TrainingFramework):
                 self.data_parallel.after_backward(block, last_micro_batch=True)
 
     def before_gradients(self, last: Mapping[tuple[ActionKind, int], int]) -> int:
-        """How many actions precede the first that completes gradients of some block."""
+        """Number of actions before the first one that completes gradients of a block."""
         return min(
             place
             for (kind, chunk), place in last.items()
@@ -259,7 +262,7 @@ class Training(TrainingFramework):
 
 
 def awaited(hook: Event | Steps | None) -> Steps:
-    """Wait for what a hook has returned: an event, or several one after another."""
+    """Wait for the result of a hook: an event, or several in sequence."""
     if isinstance(hook, Generator):
         yield from hook
     elif hook is not None:
