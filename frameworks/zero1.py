@@ -29,9 +29,9 @@ class ZeRO1(BucketedGradients):
 
         The rank's gradient shard is copied there, and the updated weights are copied back. `shard_size` divides the
         optimizer states among this number of neighbouring ranks only. With `reduce_in_half`, gradients are reduced in
-        16 bit (Megatron Core: ``grad_reduce_in_bf16``). With `broadcast_parameters`, ranks update whole matrices instead of equal shards, and
-        broadcast them, one rank after another (PyTorch's ``ZeroRedundancyOptimizer``; InternLM's
-        hybrid_zero_optim.py).
+        16 bit (Megatron Core: ``grad_reduce_in_bf16``). With `broadcast_parameters`, ranks update whole matrices
+        instead of equal shards, and broadcast them, one rank after another (PyTorch's ``ZeroRedundancyOptimizer``;
+        InternLM's hybrid_zero_optim.py).
         """
 
         offload: Literal["none", "optimizer"] = "none"

@@ -5,10 +5,9 @@ root. With N ranks, a full buffer of S bytes and a path of latency L and bandwid
 
     broadcast, reduce     (N-1) · L + S/B
 
-That is the limit of blocks so small that the chain is full from the first to the last; what filling it costs is the
-ramp of a `CollectivePlan`. So every link carries S/(N-1) in each of N-1 steps. In groups that fill nodes there is one
-chain for each rank of a node, with an equal part of the buffer, and each leaves the nodes over another NIC, as in
-`rail_ring`.
+This is the limit of infinitely small blocks; the cost of filling the chain is the ramp of a `CollectivePlan`. So every
+link carries S/(N-1) in each of N-1 steps. In groups that fill nodes there is one chain for each rank of a node, with
+an equal part of the buffer, and each leaves the nodes over another NIC, as in `rail_ring`.
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ NCCL's latency of a step is from one GPU to the next, including the wire. So a s
 latency of the path, not the sum. If only some transfers of a step leave the node, the mean counts, since a chunk
 passes them one after another.
 
-`RAMP` and `CALL_S` are not NCCL's: the weight of the square root in `CollectivePlan`, without which messages of 1 to
-64 MiB come out too fast, because their chunks are too few to fill the links, and what a call takes beside NCCL's own
-count. They were set on 296 published nccl-tests figures of A100 to B200 systems, 1 to 8 nodes. Median error below 1
+`RAMP` and `CALL_S` are not from NCCL. `RAMP` is the weight of the square root in `CollectivePlan`; without it,
+messages of 1 to 64 MiB are too fast, since their chunks are too few to fill the links. `CALL_S` is a fixed time of a
+call. Both were set on 296 published nccl-tests figures of A100 to B200 systems, 1 to 8 nodes. Median error below 1
 MiB, up to 64 MiB and beyond: 40, 26 and 12 % without both; 26, 16 and 7 % with a weight of 0.7, 24, 17 and 7 % with 4
 us in addition, which reduces the mean error below 1 MiB from 34 to 27 %; 20, 19 and 5 % with a weight of 1.
 """
