@@ -11,10 +11,10 @@ from simsys.framework import Engine, Router, SharedQueue, register
 
 @register("central_queue")
 class CentralQueue(Router):
-    """The queue of the first replica's scheduler, in its order, instead of one for each.
+    """One queue for all replicas, in the order of the first replica's scheduler.
 
-    The next request is offered to idle replicas, else to the one whose step ends first, and if that does not admit it,
-    to the one whose step ends after that; the runs of steps of all others go on.
+    The next request is offered to idle replicas first, then to the others in the order of the ends of their steps. The
+    multi-step runs of replicas without an offer continue.
     """
 
     scales = False
@@ -56,7 +56,7 @@ class CentralQueue(Router):
             replica.notice(request)
 
     def offer(self) -> None:
-        """Let the replica ask its scheduler that can do so first; those that do no steps can do so now."""
+        """Wake the replica that can call its scheduler first; idle replicas can do so now."""
         idle = [replica for replica in self.replicas if not replica.left and replica.rank not in self.asked]
         for replica in idle:
             replica.notice(self.offered)

@@ -1,7 +1,7 @@
 """Continuous batching with chunked prefill, as vLLM v1 schedules (and Sarathi-Serve: Agrawal et al. 2024, §4).
 
-A step has a budget of tokens. Decoding sequences take one each, and one for each token of a draft; what is left goes
-to prompts, in chunks: first to those begun, then to those that wait, as long as sequences and KV blocks allow.
+A step has a token budget. Each decoding sequence uses one token, and one per draft token. Prompts get the rest in
+chunks: running prompts first, then waiting ones, within the limits of sequences and KV blocks.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class ChunkedPrefill(Scheduler):
         return [chunk for chunk in chunks if chunk.request in self.prefilling] if self.preempted else chunks
 
     def decoding_tokens(self) -> int:
-        """Tokens of a step with prompts that decoding sequences take."""
+        """Tokens of decoding sequences in a step with prompts."""
         return self.decode.size * self.decode.queries
 
     def chunk_tokens(self, request: int, budget: int) -> int:
-        """How much of a prompt fits into this step."""
+        """Tokens of a prompt that fit into this step."""
         tokens = self.sequences.remaining_prompt(request)
         if tokens > self.threshold:
             tokens = self.threshold

@@ -1,6 +1,6 @@
-"""Distributed data parallel: every rank holds the whole model and averages gradients with all others.
+"""Distributed data parallel: every rank holds the whole model and averages gradients with all other ranks.
 
-Gradients are exchanged in buckets while the backward pass goes on, as in PyTorch's
+Gradients are all-reduced in buckets during the backward pass, as in PyTorch's
 ``DistributedDataParallel`` (Li et al. 2020, §3.2.3); with gradient accumulation only the last micro-batch
 communicates (``no_sync``).
 """
@@ -63,12 +63,12 @@ class BucketedGradients(DataParallel, ABC):
         return self.options.overlap
 
     def before_forward(self, block: Block) -> Event | None:
-        """Buckets that are under way take their share."""
+        """Overlapped buckets slow this computation."""
         self.beside.take()
         return None
 
     def before_backward(self, block: Block, *, last_micro_batch: bool) -> Event | None:
-        """Buckets that are under way take their share."""
+        """Overlapped buckets slow this computation."""
         self.beside.take()
         return None
 
@@ -82,11 +82,11 @@ class BucketedGradients(DataParallel, ABC):
             self.send_full(bucket)
 
     def finish(self) -> Event | Steps:
-        """Send off what is left and wait for all buckets."""
+        """Send the last bucket and wait for all buckets."""
         return self.exchanged()
 
     def exchanged(self) -> Event:
-        """Send off what is left; the event of all buckets having been exchanged."""
+        """Send the last bucket; return the event of all buckets."""
         pending: list[Event] = []
         for bucket in self.buckets.values():
             if self.options.overlap:
@@ -97,7 +97,7 @@ class BucketedGradients(DataParallel, ABC):
         return self.rank.wait(pending)
 
     def send_full(self, bucket: Bucket) -> None:
-        """Send off gradients as long as they fill a bucket; the first one of a step is small."""
+        """Send all full buckets; the first one of a step is small."""
         first, later = self.options.first_bucket_size, self.options.bucket_size
         while bucket.filled_bytes >= (size := later if bucket.pending else first):
             self.send(bucket, size)
@@ -108,7 +108,7 @@ class BucketedGradients(DataParallel, ABC):
             self.send(bucket, bucket.filled_bytes)
 
     def send(self, bucket: Bucket, nbytes: float) -> None:
-        """Send off so many bytes of the gradients that wait."""
+        """Send a bucket of this number of bytes."""
         bucket.filled_bytes -= nbytes
         bucket.pending += self.exchange(nbytes, bucket.over)
 
@@ -159,11 +159,11 @@ class DDP(BucketedGradients):
         return [self.beside.collective(kind, size, over=over, name="gradients") for kind, size in exchange.collectives]
 
     def finish(self) -> Event | Steps:
-        """Send off what is left and wait for all buckets, then decompress them.
+        """Send the last bucket, wait for all buckets, then decompress them.
 
-        Decompression waits for the end of the backward pass, and for all buckets: begun when its bucket arrives, it
-        would delay the backward pass at moments that only the network knows, and levels of detail that look at the
-        clock at different moments would disagree.
+        Decompression waits for the end of the backward pass and for all buckets. On arrival of each bucket, it would
+        delay the backward pass at times known to the network only. Levels of detail that read the clock at different
+        times would then disagree.
         """
         self.graph_known = True
         return self.exchanged() if self.options.compression == "none" else self.exchange_and_decompress()
@@ -176,7 +176,7 @@ class DDP(BucketedGradients):
         self.compressed.clear()
 
     def compressed_exchange(self, nbytes: float, over: str) -> CompressedExchange:
-        """What is computed and sent for a bucket of this size; buckets of a size are alike."""
+        """Computation and collectives of a bucket of this size."""
         if (nbytes, over) not in self.exchanges:
             blocks = [block for block in self.plan.blocks if block.over == over]
             compression = Compression(

@@ -39,15 +39,15 @@ class FSDP(DataParallel):
     """Each block is a unit of its own. The last one stays gathered, since the backward pass begins with it."""
 
     class Options(DataParallel.Options):
-        """Named as in PyTorch where it has them.
+        """Names are those of PyTorch where it has the option.
 
-        `reshard_after_forward` gives the gathered weights back after the forward pass. `forward_prefetch` and
-        `backward_prefetch` ask for the next unit's weights before a unit computes; without them nothing overlaps the
-        all-gathers. `shard_size` divides the model among so many ranks only and reduces the gradients' shards over
-        the replicas (hybrid shard). `no_sync` keeps whole gradients until the last micro-batch.
-        `reduce_in_half` exchanges gradients in 16 bit (``MixedPrecision.reduce_dtype``).
+        `reshard_after_forward` frees the gathered weights after the forward pass. `forward_prefetch` and
+        `backward_prefetch` request the next unit's weights before a unit computes; without them, all-gathers are
+        exposed. `shard_size` divides the model among this number of ranks only and reduces gradient shards over the
+        replicas (hybrid shard). `no_sync` keeps whole gradients until the last micro-batch. `reduce_in_half` reduces
+        gradients in 16 bit (``MixedPrecision.reduce_dtype``).
 
-        `offload` names what lives in the memory of the host: ``optimizer`` (and with it the gradients' shards and the
+        `offload` selects the states in host memory: ``optimizer`` (and with it the gradients' shards and the
         weights in fp32; Ren et al. 2021), or ``parameters`` too, as ``CPUOffload`` and ``CPUOffloadPolicy`` do. Then
         a shard of the weights is copied to the GPU before each all-gather, in fp32, and cast there
         (``all_gather_inputs`` of torch/distributed/fsdp/_fully_shard/_fsdp_param.py).
@@ -173,7 +173,7 @@ class FSDP(DataParallel):
         return unit, event
 
     def gather(self, unit: Unit, *, ahead: bool = False) -> Event:
-        """All-gather a unit's weights, unless they are there or on their way; `ahead`, beside the unit before."""
+        """All-gather a unit's weights, unless gathered or in flight; `ahead` overlaps with the previous unit."""
         if unit not in self.gathered:
             block, (sharers, _) = unit[0], self.sharers(unit[0])
             if nbytes := self.whole_bytes(block):
@@ -188,13 +188,13 @@ class FSDP(DataParallel):
         return self.gathered[unit]
 
     def whole_bytes(self, block: Block) -> float:
-        """What a gathered block takes, with its shard on the way from the host; nothing if every rank holds it."""
+        """Bytes of a gathered block, with its shard in flight from the host; 0 if every rank holds it."""
         size = self.sharers(block)[0].size
         staged = block.gradient_bytes / size if self.offloads_parameters else 0.0
         return block.parameter_bytes + staged if size > 1 or self.offloads_parameters else 0.0
 
     def unreduced_bytes(self, block: Block) -> float:
-        """What a block's gradients take before they are kept in shards, and a shard on the way to the host."""
+        """Bytes of a block's gradients before sharding, and of a shard in flight to the host."""
         size = self.sharers(block)[0].size
         if self.options.no_sync or (size == 1 and self.host is None):
             return 0.0
@@ -207,7 +207,7 @@ class FSDP(DataParallel):
         self.used_bytes = 0.0
 
     def sharers(self, block: Block) -> tuple[Group, Group]:
-        """The ranks that share a block's weights, and those that hold the same shard of them."""
+        """The ranks that share a block's weights, and the ranks with equal shards."""
         if block.over not in self.groups:
             size = self.shards(self.options, self.rank.group(block.over).size).weights
             self.groups[block.over] = self.rank.layout.split(self.rank.index, block.over, size)

@@ -7,10 +7,10 @@ from simsys.framework import Engine, Router, register
 
 @register("least_kv")
 class LeastKV(Router):
-    """The replica with the most KV blocks free; of several, the one with the fewest requests."""
+    """The replica with the most free KV blocks; on a tie, the one with the fewest requests."""
 
     def route(self, request: int) -> Engine:
-        """Compare what is free now, as long as another replica may have more: use grows until a run of steps ends."""
+        """Compare free blocks now, while another replica may have more; use grows until the end of a run."""
         replicas = self.replicas
         free_at_most = [replica.kv.free_blocks for replica in replicas]
         best, chosen = (-1, 0, 0), 0

@@ -7,9 +7,9 @@ from simsys.framework import Engine, Router, register
 
 @register("least_outstanding")
 class LeastOutstanding(Router):
-    """The replica with the fewest requests, waiting and running; of several, the first."""
+    """Routes to the replica with the fewest requests; on a tie, to the first."""
 
     def route(self, request: int) -> Engine:
-        """Count."""
+        """The replica with the fewest waiting and running requests."""
         counts = [replica.outstanding for replica in self.replicas]
         return self.replicas[counts.index(min(counts))]

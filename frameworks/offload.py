@@ -35,8 +35,8 @@ class HostOptimizer:
     def add(self, nbytes: float, *, after: Event) -> Event:
         """Copy a shard of the gradients, summed over the ranks at `after`, to the host.
 
-        What arrives after a whole set of them is of a later micro-batch, and is added to the sum on the host, as
-        PyTorch does (``foreach_reduce`` of torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py).
+        Gradients of later micro-batches are added to the sum on the host, as in PyTorch (``foreach_reduce`` of
+        torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py).
         """
         event = self.rank.to_host(nbytes, name="gradient shards", after=after)
         if self.arrived_bytes > (1.0 - ROUNDING) * self.shard_bytes:

@@ -15,6 +15,6 @@ class Orca(WholePrompts):
     """Whoever fits whole, first come, first served."""
 
     def schedule(self) -> list[Chunk]:
-        """Admit what fits besides the decoding sequences."""
+        """Admit requests that fit together with the decoding sequences."""
         decoding = self.decode.size * self.decode.queries
         return self.admit_whole(self.options.max_num_batched_tokens - decoding, reserve=True)

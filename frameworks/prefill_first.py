@@ -1,7 +1,7 @@
-"""Prompts first and alone, in chunks, as SGLang schedules without mixed chunks (Zheng et al. 2024).
+"""Prompts first, in separate steps and in chunks, as SGLang without mixed chunks (Zheng et al. 2024).
 
-As long as prompts wait and fit, a step processes prompts alone, up to its tokens (`chunked_prefill_size`), and those
-that decode stand still. The prompt that does not fit whole is cut, and goes on in the next step.
+While prompts wait and fit, a step processes only prompts, up to its tokens (`chunked_prefill_size`); decoding pauses.
+The last prompt is cut if needed and continues in the next step.
 """
 
 from __future__ import annotations
@@ -17,5 +17,5 @@ class PrefillFirst(ChunkedPrefill):
     mixes = False
 
     def decoding_tokens(self) -> int:
-        """Those that decode stand still, so that they take nothing of a step with prompts."""
+        """Decoding sequences pause, so they use no tokens of a step with prompts."""
         return 0

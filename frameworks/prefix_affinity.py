@@ -16,20 +16,20 @@ from simsys.framework import Engine, Router, register
 
 @register("prefix_affinity")
 class PrefixAffinity(Router):
-    """The replica with the longest cached prefix; of several, the one with the fewest requests."""
+    """The replica with the longest cached prefix; on a tie, the one with the fewest requests."""
 
     class Options(Router.Options):
-        """How much busier than the least loaded replica that one may be.
+        """Allowed imbalance of load.
 
-        It is passed over if it has more than `balance_abs_threshold` requests more, and also more than
-        `balance_rel_threshold` times as many. Both are names and defaults of SGLang's router.
+        The replica is skipped if it has more than `balance_abs_threshold` requests more than the least loaded one, and
+        more than `balance_rel_threshold` times as many. Both are names and defaults of SGLang's router.
         """
 
         balance_abs_threshold: NonNegativeInt = 32
         balance_rel_threshold: Annotated[float, Field(ge=1)] = 1.1
 
     def route(self, request: int) -> Engine:
-        """Compare what they have cached, then how busy they are."""
+        """Compare cached prefixes, then load."""
         options, longest, least, idlest = self.options, -1, 0, maxsize
         for replica in self.replicas:
             tokens, load = replica.cached_tokens(request), replica.outstanding

@@ -41,11 +41,11 @@ class Priority(ChunkedPrefill):
         return full or missing > self.kv.free_blocks - self.kv.reserved_blocks
 
     def repeats(self, chunks: Sequence[Chunk]) -> int:
-        """While somebody waits, memory may run out for it in any step."""
+        """While requests wait, memory may run out for them in any step."""
         return 1 if self.waiting else super().repeats(chunks)
 
     def importance(self, request: int) -> int:
-        """The request's priority."""
+        """The priority of a request; the lowest number is first."""
         return self.rank(request)[0]
 
     def victim(self) -> int:

@@ -1,7 +1,7 @@
 """Chunked prefill, the shortest request first.
 
-A job is as long as its prompt and its output. A real engine would have to predict the output; here its length is
-known, so this is the best that a prediction can do.
+The length of a job is its prompt plus its output. A real engine would have to predict the output length, which is
+known here, so this is an upper bound of any prediction.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from simsys.framework import OrderedQueue, Queue, register
 
 @register("shortest_job_first")
 class ShortestJobFirst(ChunkedPrefill):
-    """Among those that wait, the one with the fewest tokens; those that run are not preempted for it."""
+    """The waiting request with the fewest tokens comes first; running requests are not preempted for it."""
 
     def make_queue(self) -> Queue:
         """In order of length."""

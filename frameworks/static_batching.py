@@ -1,7 +1,7 @@
-"""Static batching: a batch is formed when the one before has ended, and ends with its longest request.
+"""Static batching: a batch is formed after the end of the previous one, and ends with its longest request.
 
-The whole of a request's cache is reserved from the beginning, so nothing is preempted (FasterTransformer works like
-this; Yu et al. 2022, "Orca", §2, on what it wastes).
+The whole KV cache of a request is reserved at the start, so nothing is preempted (as in FasterTransformer; Yu et al.
+2022, "Orca", §2, discuss the waste).
 """
 
 from __future__ import annotations
@@ -21,5 +21,5 @@ class StaticBatching(WholePrompts):
         return [] if self.running else self.admit_whole(self.options.max_num_batched_tokens, reserve=True)
 
     def wants(self, request: int, tokens: int) -> bool:
-        """A batch under way admits nobody."""
+        """A running batch admits no requests."""
         return False

@@ -68,7 +68,7 @@ class Training(TrainingFramework):
             yield event
 
     def perform(self, action: Action) -> Steps:
-        """Receive what a pass needs, run it piece by piece, hand on its result."""
+        """Receive the inputs of a pass, run it piece by piece, and send its outputs."""
         described, last = self.described[action.kind, action.chunk], action in self.last
         self.rank.mark(action.kind)
         if described.receive is not None:
@@ -124,13 +124,13 @@ class Training(TrainingFramework):
                 self.data_parallel.after_backward(piece.block, last_micro_batch=True)
 
     def take(self, held: Held) -> None:
-        """Take memory for a while."""
+        """Allocate memory."""
         for name, nbytes in held:
             if nbytes:
                 self.rank.allocate(nbytes, name=name)
 
     def give(self, held: Held) -> None:
-        """Give memory back."""
+        """Release memory."""
         for name, nbytes in held:
             if nbytes:
                 self.rank.release(nbytes, name=name)
@@ -165,13 +165,13 @@ class Training(TrainingFramework):
         return last
 
     def planned(self, last: Mapping[Step, int]) -> int:
-        """How many actions, from the first on, can be planned."""
+        """Number of leading actions that can be planned."""
         if self.data_parallel.after_passes:
             return len(self.actions)
         return 0 if self.data_parallel.every_micro_batch else self.before_gradients(last)
 
     def before_gradients(self, last: Mapping[Step, int]) -> int:
-        """How many actions precede the first that completes gradients of some block."""
+        """Number of actions before the first one that completes gradients of a block."""
         return min(
             place for step, place in last.items() if any(piece.completes for piece in self.described[step].pieces)
         )

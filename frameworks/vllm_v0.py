@@ -1,8 +1,7 @@
-"""Prefill first, as vLLM's first engine schedules without chunked prefill (Kwon et al. 2023, §4.5; vLLM v0).
+"""Prefill first, as vLLM's first engine without chunked prefill (Kwon et al. 2023, §4.5; vLLM v0).
 
-As long as prompts wait and fit, a step processes prompts alone, and those that decode stand still. If blocks run out,
-the request admitted last is preempted and computed again. When a request is admitted, a hundredth of the blocks stays
-free.
+While prompts wait and fit, a step processes only prompts, and decoding pauses. If blocks run out, the request admitted
+last is preempted and recomputed. Admission leaves a hundredth of the blocks free.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ class VLLMv0(WholePrompts):
     mixes = False
 
     def schedule(self) -> list[Chunk]:
-        """Admit what fits."""
+        """Admit waiting prompts that fit; without any, decode."""
         spare_blocks = int(WATERMARK * self.kv.num_blocks)
         return self.admit_whole(self.options.max_num_batched_tokens, spare_blocks=spare_blocks)
 
     def longest_prompt(self, request: int) -> int:
-        """A preempted request is computed again with what it has generated."""
+        """A preempted request is recomputed, with its generated tokens."""
         return self.sequences.final_cache_tokens(request)

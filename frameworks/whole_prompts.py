@@ -21,11 +21,11 @@ class WholePrompts(Scheduler):
         max_num_batched_tokens: PositiveInt = 2048
 
     def admit_whole(self, budget: int, *, reserve: bool = False, spare_blocks: int = 0) -> list[Chunk]:
-        """Admit the next requests, as many as fit.
+        """Admit the next requests that fit.
 
         Args:
-            budget: Tokens that the step may still take.
-            reserve: Take the blocks of the whole output at once.
+            budget: Remaining tokens of the step.
+            reserve: Allocate the blocks of the whole output at once.
             spare_blocks: KV blocks to leave free.
         """
         chunks: list[Chunk] = []
@@ -52,7 +52,7 @@ class WholePrompts(Scheduler):
         return len(self.running) < self.options.max_num_seqs and self.waiting[0] == request
 
     def refusal(self, request: int) -> str:
-        """A prompt must fit into a step; after a preemption, what was generated besides."""
+        """A prompt must fit into a step; after a preemption, with its generated tokens."""
         limit = self.options.max_num_batched_tokens
         if self.longest_prompt(request) <= limit:
             return ""

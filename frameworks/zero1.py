@@ -1,7 +1,7 @@
 """ZeRO stage 1: each data-parallel rank holds the optimizer states of a shard of the weights and updates that shard.
 
-Gradients are reduce-scattered in buckets while the last backward pass goes on, and the updated weights are
-all-gathered after the optimizer: together the volume of an all-reduce (Rajbhandari et al. 2020, §7.1).
+Gradients are reduce-scattered in buckets during the last backward pass, and the updated weights are all-gathered after
+the optimizer. Both together have the volume of an all-reduce (Rajbhandari et al. 2020, §7.1).
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from simsys.framework import CollectiveKind, Event, Group, Rank, Shards, Trainin
 
 @register("zero1")
 class ZeRO1(BucketedGradients):
-    """DDP's buckets, reduce-scattered; the options are those of buckets.
+    """DDP's buckets, reduce-scattered; options as for DDP.
 
-    They lie in the gradients' own buffer, as in Megatron Core ("Distributed Optimizer" of its user guide), so there is
-    no second copy of the gradients.
+    Buckets lie in the gradient buffer itself, as in Megatron Core ("Distributed Optimizer" of its user guide), so
+    there is no second copy of the gradients.
     """
 
     class Options(BucketedGradients.Options):
-        """With `offload: optimizer` the optimizer's states and the weights in fp32 live on the host (Ren et al. 2021).
+        """With `offload: optimizer`, the optimizer states and the fp32 weights are in host memory (Ren et al. 2021).
 
-        The rank's shard of the gradients goes there, is used there, and the updated weights come back. `shard_size`
-        divides the optimizer's states among so many neighbours only, each run of which holds all of them. With
-        `reduce_in_half` gradients are exchanged in 16 bit (Megatron Core: ``grad_reduce_in_bf16``). With
-        `broadcast_parameters` ranks update whole matrices, not even shards, and broadcast them, one rank after the
-        other (PyTorch's ``ZeroRedundancyOptimizer``; InternLM's hybrid_zero_optim.py).
+        The rank's gradient shard is copied there, and the updated weights are copied back. `shard_size` divides the
+        optimizer states among this number of neighbouring ranks only. With `reduce_in_half`, gradients are reduced in
+        16 bit (Megatron Core: ``grad_reduce_in_bf16``). With `broadcast_parameters`, ranks update whole matrices
+        instead of equal shards, and broadcast them, one rank after another (PyTorch's ``ZeroRedundancyOptimizer``;
+        InternLM's hybrid_zero_optim.py).
         """
 
         offload: Literal["none", "optimizer"] = "none"
@@ -83,14 +83,14 @@ class ZeRO1(BucketedGradients):
         return [self.rank.all_gather(nbytes, over=self.sharers(over)[0], name="parameters")]
 
     def broadcasts(self, nbytes: float, over: str) -> list[Event]:
-        """Collect the matrices of one rank after another; each has at least one, and as many bytes as the others."""
+        """Assign matrices to ranks; each rank has at least one, and about equal bytes."""
         sharers, _ = self.sharers(over)
         matrices = sum(count for block in self.plan.blocks if block.over == over for _, _, count in block.matrices)
         owners = max(1, min(sharers.size, matrices))
         return [self.rank.broadcast(nbytes / owners, over=sharers, name="parameters") for _ in range(owners)]
 
     def sharers(self, over: str) -> tuple[Group, Group]:
-        """The ranks of a group that share optimizer states, and those that hold the same shard of them."""
+        """The ranks of a group that share optimizer states, and the ranks with equal shards."""
         if over not in self.groups:
             size = min(self.options.shard_size or self.rank.group(over).size, self.rank.group(over).size)
             self.groups[over] = self.rank.layout.split(self.rank.index, over, size)

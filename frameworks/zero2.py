@@ -15,7 +15,7 @@ from simsys.framework import Block, Shards, State, register
 
 @register("zero2")
 class ZeRO2(ZeRO1):
-    """The options are those of ZeRO-1."""
+    """Options as for ZeRO-1."""
 
     every_micro_batch = True
 
@@ -34,7 +34,7 @@ class ZeRO2(ZeRO1):
         return min(2.0 * options.bucket_size, gradient_bytes) if options.overlap else gradient_bytes
 
     def begin_pass(self, blocks: Sequence[Block], *, forward: bool, last_micro_batch: bool) -> None:
-        """Send off what the pass before has left in its last bucket."""
+        """Send the last bucket of the previous pass."""
         for bucket in self.buckets.values():
             self.send_rest(bucket)
 

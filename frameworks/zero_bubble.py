@@ -24,7 +24,7 @@ class ZeroBubbleH1(Schedule):
 
 @lru_cache(maxsize=16)
 def greedy_orders(stages: int, micro_batches: int) -> tuple[tuple[Action, ...], ...]:
-    """Let time pass in units; at each, every stage takes the most urgent thing that it can do."""
+    """Advance time in units; in each, every stage starts the most urgent action that is possible."""
     arrived = [[0] * micro_batches, *([_NEVER] * micro_batches for _ in range(stages - 1))]
     returned = [[_NEVER] * micro_batches for _ in range(stages)]
     orders: list[list[Action]] = [[] for _ in range(stages)]

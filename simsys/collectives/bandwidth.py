@@ -1,8 +1,8 @@
 """Algorithm and bus bandwidth of a collective, as nccl-tests defines them.
 
 NVIDIA/nccl-tests, doc/PERFORMANCE.md: the algorithm bandwidth is the full buffer over the time; the bus bandwidth is
-what the busiest link must have carried at least, so that it can be compared with the hardware's whatever the number
-of ranks. With in-switch reduction it is no longer a wire's rate.
+the lower limit of the rate of the busiest link, so it is comparable with hardware for any number of ranks. With
+in-switch reduction it is not the rate of a wire.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from simsys.errors import UsageError
 
 
 def algbw_bytes_per_s(nbytes: float, seconds: float) -> float:
-    """Full buffer in bytes over the time of the collective in seconds; 0 if it took none.
+    """Full buffer in bytes over the time of the collective in seconds; 0 for zero time.
 
     Example:
         >>> algbw_bytes_per_s(8e9, 0.04)
@@ -22,7 +22,7 @@ def algbw_bytes_per_s(nbytes: float, seconds: float) -> float:
 
 
 def busbw_bytes_per_s(kind: CollectiveKind, size: int, nbytes: float, seconds: float) -> float:
-    """Algorithm bandwidth times what each rank has to send per byte of the full buffer.
+    """Algorithm bandwidth times the bytes sent by each rank per byte of the full buffer.
 
     Args:
         kind: Which collective.

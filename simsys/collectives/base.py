@@ -1,7 +1,7 @@
-"""What a collective algorithm is: the steps it takes and the closed form of its time.
+"""The base of collective algorithms: their steps, and the closed form of their time.
 
-The steps are what high detail simulates, the closed form is what medium detail evaluates; both stand
-in one file per algorithm and a test holds them equal.
+The steps are simulated at high, the closed form selects algorithms;
+both are in one file per algorithm, and a test checks that they are equal.
 
 Sizes are quoted as nccl-tests does, as the *full* buffer S in bytes (NVIDIA/nccl-tests, doc/PERFORMANCE.md):
 all-reduce, broadcast and reduce the message, all-gather the whole output, reduce-scatter the whole input,
@@ -41,7 +41,7 @@ class CollectiveKind(StrEnum):
 
 
 BARRIER_BYTES = 4.0
-"""What a barrier sums."""
+"""Bytes summed by a barrier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +49,11 @@ class Phase:
     """Consecutive equal steps of a collective, in lockstep: a step begins when the previous has ended everywhere.
 
     Args:
-        transfers: (source, destination) pairs, as indexes within the group, that go at once in each step;
-            a link that serves transfers in turn takes them in this order.
+        transfers: (source, destination) pairs, as indexes within the group, concurrent in each step; FIFO links serve
+            them in this order.
         fraction: Share of the full buffer that each transfer carries, in (0, 1].
-        repeat: How many such steps follow one another.
-        pattern: ``ring``, ``tree`` or ``nvls``: which row of a tuning model's tables says what software adds.
+        repeat: Number of such steps in sequence.
+        pattern: ``ring``, ``tree`` or ``nvls``: the row of a tuning model's tables.
     """
 
     transfers: tuple[tuple[int, int], ...]
@@ -83,12 +83,11 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """What a tuning model asks about the transfers of a step.
+    """Properties of the transfers of a step for a tuning model.
 
     Args:
-        pattern: That of the phase.
-        crossing: Share of the transfers that leave their node.
-        lanes: How many of them leave each node at once; if none does, how many each sender sends at once.
+        pattern: The pattern of the phase. crossing: Share of the transfers that leave their node.
+        lanes: Concurrent transfers that leave each node; if none does, concurrent transfers per sender.
     """
 
     pattern: str = "ring"
@@ -98,14 +97,14 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """The way of a transfer under the latency-bandwidth (alpha-beta) model.
+    """The path of a transfer in the latency-bandwidth (alpha-beta) model.
 
     A path whose slowest link is shared by k transfers of the same step has a k-th of that link's bandwidth.
 
     Args:
-        latency_s: Sum of the link latencies on the way.
-        bytes_per_s: Bandwidth of the slowest link; infinite if nothing has to be moved.
-        way: What else there is to say about the transfers that take it.
+        latency_s: Sum of the link latencies of the path.
+        bytes_per_s: Bandwidth of the slowest link; infinite if no bytes are moved.
+        way: Further properties of the transfers on this path.
     """
 
     latency_s: float
@@ -133,13 +132,13 @@ class Algorithm(ABC):
     name: ClassVar[str]
     kinds: frozenset[CollectiveKind]
     pattern: str = "ring"
-    """That of most of its phases."""
+    """Pattern of most of its phases."""
     ways_differ: ClassVar[bool] = False
     """Whether transfers of one step have not the same latency, while all wait for the longest."""
 
     @property
     def label(self) -> str:
-        """The name with everything that tells this instance from others of the algorithm."""
+        """The name with all parameters of this instance of the algorithm."""
         return self.name
 
     def for_nodes(self, per_node: int) -> Algorithm:
@@ -155,7 +154,7 @@ class Algorithm(ABC):
         return True
 
     def phases(self, kind: CollectiveKind, size: int) -> tuple[Phase, ...]:
-        """The steps that a group of `size` ranks takes; none for a group of one.
+        """The steps of a group of `size` ranks; none for a group of one.
 
         Raises:
             UsageError: The algorithm does not support `kind`, or `size` is less than 1.
@@ -201,7 +200,7 @@ class Algorithm(ABC):
 
 
 def _summed(kind: CollectiveKind) -> CollectiveKind:
-    """What is carried out: for a barrier an all-reduce."""
+    """The executed kind: an all-reduce for a barrier."""
     return CollectiveKind.ALL_REDUCE if kind is CollectiveKind.BARRIER else kind
 
 

@@ -1,14 +1,13 @@
-"""Chains: the buffer goes from the root from rank to rank, or the other way to be summed, in small blocks.
+"""Chains: the buffer goes from the root from rank to rank in small blocks, or towards the root to be summed.
 
 This is NCCL's broadcast and its reduce (NVIDIA/nccl, src/device/broadcast.h and reduce.h): its rings, cut before the
 root. With N ranks, a full buffer of S bytes and a path of latency L and bandwidth B between neighbours:
 
     broadcast, reduce     (N-1) · L + S/B
 
-That is the limit of blocks so small that the chain is full from the first to the last; what filling it costs is the
-ramp of a `CollectivePlan`. So every link carries S/(N-1) in each of N-1 steps. In groups that fill nodes there is one
-chain for each rank of a node, with an equal part of the buffer, and each leaves the nodes over another network card,
-as those of `rail_ring` do.
+This is the limit of infinitely small blocks; the cost of filling the chain is the ramp of a `CollectivePlan`. So every
+link carries S/(N-1) in each of N-1 steps. In groups that fill nodes there is one chain for each rank of a node, with
+an equal part of the buffer, and each leaves the nodes over another NIC, as in `rail_ring`.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Chain(Algorithm):
         self.per_node = per_node
 
     def for_nodes(self, per_node: int) -> Chain:
-        """The same algorithm for a group with `per_node` ranks in each node."""
+        """This algorithm for a group with `per_node` ranks in each node."""
         return Chain(per_node)
 
     def make_phases(self, kind: CollectiveKind, size: int) -> tuple[Phase, ...]:

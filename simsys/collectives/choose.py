@@ -1,4 +1,4 @@
-"""Which algorithm and protocol a collective uses: those that the experiment names, or the cheapest."""
+"""Selection of algorithm and protocol of a collective: named in the experiment, or the fastest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PathsOf = Callable[[Algorithm], Sequence[Path]]
 """The slowest path of each phase of an algorithm in the group at hand."""
 
 Choose = Callable[[CollectiveKind, int, PathsOf, Span], Sequence[CollectivePlan]]
-"""The plans to compare for (kind, group size, paths, place on the nodes), of which `best` takes the cheapest."""
+"""The plans to compare for (kind, group size, paths, place on the nodes), of which `best` selects the fastest."""
 
 Names: TypeAlias = tuple[str, ...]
 
@@ -24,16 +24,16 @@ ONE_NODE = Span()
 """A group inside one node."""
 
 FLAT = ("ring", "tree")
-"""What is compared if transfers cost what the links say; of equally cheap ones the first wins."""
+"""Algorithms compared without a tuning model; on a tie, the first wins."""
 
 SPANNING = ("hierarchical",)
-"""And besides in groups that fill several nodes."""
+"""Further algorithms for groups that fill several nodes."""
 
 OWN = "own"
 """What stands for the protocol of an engine's own kernels."""
 
 OWN_KERNELS: Names = ("one_shot", "direct")
-"""The algorithms of such kernels; the second is called two-shot there."""
+"""The algorithms of these kernels; engines call the second two-shot."""
 
 NCCL_INSIDE: Names = ("ring", "nvls")
 """What NCCL compares within a node."""
@@ -45,7 +45,7 @@ NCCL_ELSE: Names = ("ring", "double_tree")
 """And in groups that have one rank in each node, or are spread unevenly."""
 
 NCCL_SCATTERING: Names = ("hierarchical", "rail_ring")
-"""And there for all-gather and reduce-scatter, the first in place of PAT, which takes few steps too."""
+"""The algorithms for all-gather and reduce-scatter there; the first replaces PAT, which also has few steps."""
 
 NCCL_ALWAYS: dict[CollectiveKind, Names] = {
     CollectiveKind.ALL_TO_ALL: ("direct",),
@@ -62,14 +62,14 @@ def best(plans: Sequence[CollectivePlan], nbytes: float) -> CollectivePlan:
 
 
 def cheapest(kind: CollectiveKind, size: int, paths_of: PathsOf, span: Span = ONE_NODE) -> list[CollectivePlan]:
-    """Ring, tree and, for a group that fills several nodes, hierarchical, where transfers cost what the links say.
+    """Ring, tree and, for a group that fills several nodes, hierarchical, with the times of the links alone.
 
-    So the tree serves small messages in large groups, where latency decides.
+    The tree serves small messages in large groups, where latency dominates.
 
     Args:
         kind: Which collective.
         size: Ranks in the group.
-        paths_of: Answers with the paths that an algorithm's phases would take.
+        paths_of: Returns the paths of the phases of an algorithm.
         span: How the group lies on the nodes.
 
     Raises:
@@ -82,13 +82,13 @@ def cheapest(kind: CollectiveKind, size: int, paths_of: PathsOf, span: Span = ON
 def as_nccl(
     tuning: NcclTuning, kind: CollectiveKind, size: int, paths_of: PathsOf, span: Span = ONE_NODE
 ) -> list[CollectivePlan]:
-    """What NCCL would compare, each algorithm with each protocol; its tuning model ranks them by time in the same way.
+    """The algorithms and protocols that NCCL compares; its tuning model also ranks them by time.
 
     Args:
-        tuning: What protocols cost on the cluster.
+        tuning: Costs of protocols on the cluster.
         kind: Which collective.
         size: Ranks in the group.
-        paths_of: Answers with the paths that an algorithm's phases would take.
+        paths_of: Returns the paths of the phases of an algorithm.
         span: How the group lies on the nodes.
 
     Raises:
@@ -113,17 +113,16 @@ def as_nccl(
 
 
 def with_own_all_reduce(choose: Choose, overhead_s: float, kernels: Sequence[str] = OWN_KERNELS) -> Choose:
-    """A chooser that compares an engine's own kernels for all-reduce too, in groups inside one node.
+    """A chooser that also compares an engine's own all-reduce kernels, in groups inside one node.
 
-    Engines that serve have such kernels for small messages in place of NCCL's, in which every rank reads over NVLink
-    what it needs of all others: whole buffers, or its block and then the sums of theirs (vLLM,
-    csrc/custom_all_reduce.cuh; TensorRT-LLM, customAllReduceKernels.cu). Nothing goes through buffers in chunks, so
-    there is no ramp.
+    Serving engines have such kernels for small messages. Every rank reads the buffers of other ranks over NVLink:
+    whole buffers, or its block and then the sums of other blocks (vLLM, csrc/custom_all_reduce.cuh; TensorRT-LLM,
+    customAllReduceKernels.cu). Nothing goes through buffers in chunks, so there is no ramp.
 
     Args:
-        choose: What is compared besides.
-        overhead_s: Time for the ranks to meet before each step, the launch included.
-        kernels: Which the engine has, of `OWN_KERNELS`.
+        choose: The chooser for all other plans.
+        overhead_s: Time of the barrier before each step, with the launch.
+        kernels: Kernels of the engine, of `OWN_KERNELS`.
     """
 
     def compared(
@@ -146,14 +145,14 @@ def with_own_all_reduce(choose: Choose, overhead_s: float, kernels: Sequence[str
 
 
 def named(name: str, tuning: NcclTuning | None = None) -> Choose:
-    """A chooser that compares the variants of the algorithm called `name` where it does the kind, else everything.
+    """A chooser that compares the variants of the algorithm `name` if it supports the kind, else all algorithms.
 
     Args:
         name: ``auto``, a name of an algorithm, or ``inside/across``.
-        tuning: What protocols cost; left out, transfers cost what the links say.
+        tuning: Costs of protocols; None for the times of links alone.
 
     Raises:
-        UnknownNameError: Nothing has that name.
+        UnknownNameError: If there is no such algorithm.
         UsageError: It reduces in the switch, and the cluster's switches cannot.
     """
     everything: Choose = cheapest if tuning is None else partial(as_nccl, tuning)
@@ -180,7 +179,7 @@ def named(name: str, tuning: NcclTuning | None = None) -> Choose:
 
 
 def _able(names: Sequence[str], kind: CollectiveKind, span: Span) -> list[Algorithm]:
-    """The variants of algorithms that do the kind in such a group."""
+    """The variants of algorithms that support the kind in a group of this size."""
     found = (get_algorithm(name).for_nodes(span.per_node) for name in names)
     return [
         variant

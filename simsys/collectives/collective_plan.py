@@ -22,17 +22,17 @@ def unchanged(path: Path) -> Path:
 class CollectivePlan:
     """A way to carry out one kind of collective in one group, for messages of any size.
 
-    With A seconds of overhead and latencies and W seconds of moving bytes, it takes A + W + ramp·√(A·W). The last term
-    is that of chunks which follow one another: in more of them the steps overlap better and latencies weigh more, and
-    the best number of chunks leaves 2·√(A·W) if all of A is paid again for every chunk.
+    With A seconds of overhead and latencies and W seconds of moving bytes, its time is A + W + ramp·√(A·W). The last
+    term is due to chunks: more chunks overlap the steps better but add latencies. The best number of chunks leaves
+    2·√(A·W) if all of A is paid for every chunk.
 
     Args:
-        algorithm: Whose steps are taken.
-        kind: Which collective.
+        algorithm: The algorithm.
+        kind: The kind of collective.
         size: Ranks in the group.
         paths: The idle path of each phase, or one for all, as for `Algorithm.seconds`.
-        protocol: How the bytes are sent; empty if that costs nothing.
-        over: What the protocol makes of a path.
+        protocol: NCCL protocol; empty if protocols are not modelled.
+        over: Maps a path to the path as seen by the protocol.
         overhead_s: Time to launch it.
         ramp: Weight of the last term.
     """

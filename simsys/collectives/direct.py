@@ -12,12 +12,12 @@ reduce              S/B + L                  each sends its message to the root
 send-receive        S/B + L                  from i to i+1
 ==================  =======================  =================================================
 
-These are the pairwise exchanges of Thakur, Rabenseifner & Gropp 2005, "Optimization of collective communication
-operations in MPICH", Int. J. High Perform. Comput. Appl. 19(1), with all their steps at once.
+All steps of the pairwise exchanges of Thakur, Rabenseifner & Gropp 2005, "Optimization of collective communication
+operations in MPICH", Int. J. High Perform. Comput. Appl. 19(1) are concurrent.
 
-B is what one transfer of the step gets. Through a switch the N-1 transfers of a rank share its link, so
-that B is a (N-1)-th of the link's bandwidth. In a group that spans nodes, so do those that leave a node over the same
-card; they are sent node by node, to the same place in each, so that in every turn each card receives one.
+B is the bandwidth of one transfer. Through a switch, the N-1 transfers of a rank share its link, so B is an (N-1)-th
+of the link's bandwidth. In a group that spans nodes, transfers that leave a node over the same NIC share it. They are
+sent node by node, to the same place in each, so that each NIC receives one at a time.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Direct(Algorithm):
         self.per_node = per_node
 
     def for_nodes(self, per_node: int) -> Direct:
-        """The same with `per_node` ranks in each node."""
+        """This algorithm with `per_node` ranks in each node."""
         return Direct(per_node)
 
     def make_phases(self, kind: CollectiveKind, size: int) -> tuple[Phase, ...]:
@@ -69,5 +69,5 @@ class Direct(Algorithm):
 
 
 def _shifted(size: int, each: int, ranks: int, places: int) -> list[tuple[int, int]]:
-    """Every rank to the one so many ranks (whole nodes) on, and there so many places on, around the node."""
+    """Transfers from every rank to the rank at a given distance in nodes and in places within the node."""
     return [(rank, (rank // each * each + ranks) % size + (rank % each + places) % each) for rank in range(size)]

@@ -2,15 +2,15 @@
 
 Sanders, Speck & Träff 2009, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", Parallel Computing
 35(12); NCCL uses them across nodes (Jeaugey 2019, "Massively scale your deep learning training with NCCL 2.4"). A rank
-that is an inner node of one tree is a leaf of the other, so that everyone sends and receives at most two transfers in
-a step. With N ranks, h = ⌈log₂ N⌉ levels, C chunks, a full buffer of S bytes, and a path of latency L and bandwidth B
-(half of a rank's link, where both transfers take the same one)::
+that is an inner node of one tree is a leaf of the other, so every rank sends and receives at most two transfers in a
+step. With N ranks, h = ⌈log₂ N⌉ levels, C chunks, a full buffer of S bytes, and a path of latency L and bandwidth B
+(half of a rank's link, if both transfers use it)::
 
     all-reduce            2(h + C - 1) · (L + S/(2·C·B))       a reduce, then a broadcast
     broadcast, reduce     (h' + C - 1) · (L + S/(2·C·B))       h' = 1 + ⌈log₂(N-1)⌉
 
-In a broadcast or reduce the root stands above the roots of two trees of the others. More chunks fill the links better
-and take more steps; `DoubleTree.variants` are compared for every message.
+In a broadcast or reduce, the root is above the roots of two trees of the other ranks. More chunks use the links better
+but need more steps; `DoubleTree.variants` are compared for every message.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def _levels(size: int) -> tuple[Pairs, ...]:
 
 
 def _levels_below_root(size: int) -> tuple[Pairs, ...]:
-    """Rank 0 above the two trees of the others."""
+    """Rank 0 above the two trees of the other ranks."""
     others = size - 1
     roots = [next(rank for rank in range(others) if rank not in parents) for parents in two_trees(others)]
     shifted = tuple(tuple((src + 1, dst + 1) for src, dst in level) for level in _levels(others))

@@ -9,10 +9,10 @@ all-reduce          2 log₂ N · L + 2(N-1)/N · S/B               both, one af
 ==================  ==========================================  ====================================
 
 Rabenseifner 2004, "Optimization of collective reduction operations", ICCS. Otherwise, with P the largest power of two
-below N, each of N - P ranks first hands its buffer to a neighbour and receives the result at the end, so that an
-all-reduce takes 2(S/B + L) more than one of P ranks. An all-gather of any N is that of Bruck et al. 1997, "Efficient
-algorithms for all-to-all communications in multiport message-passing systems", IEEE TPDS 8(11), and a reduce-scatter
-the same backwards: ⌈log₂ N⌉ · L + (N-1)/N · S/B.
+below N, each of N - P ranks first sends its buffer to a neighbour and receives the result at the end. So an all-reduce
+needs 2(S/B + L) more than one of P ranks. The all-gather of any N is from Bruck et al. 1997, "Efficient algorithms for
+all-to-all communications in multiport message-passing systems", IEEE TPDS 8(11), and a reduce-scatter is its reverse:
+⌈log₂ N⌉ · L + (N-1)/N · S/B.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class HalvingDoubling(Algorithm):
 
 
 def _doubling(size: int, ranks: Sequence[int]) -> tuple[Phase, ...]:
-    """All-gather: what a rank has goes to another one ever farther away."""
+    """All-gather: each rank sends its blocks over increasing distances."""
     return tuple(
         Phase(tuple((ranks[i], ranks[_partner(i, distance, size)]) for i in range(size)), blocks / size)
         for distance, blocks in _distances(size)

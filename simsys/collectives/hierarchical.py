@@ -1,8 +1,8 @@
 """Hierarchical collectives for groups that span nodes: one algorithm inside the nodes, another across them.
 
-Ranks with the same place in their nodes form one group across the nodes each, so that all NICs of a node carry
-traffic, where a flat ring would enter and leave a node over one. All-reduce of S bytes over m nodes of g ranks, with
-rings inside and across::
+Ranks with the same place in their nodes form a group across the nodes, so all NICs of a node carry traffic. A flat
+ring would enter and leave a node over one NIC. All-reduce of S bytes over m nodes of g ranks, with rings inside and
+across::
 
     (g-1)(S/(g·B1) + L1)  +  2(m-1)(S/(g·m·B2) + L2)  +  (g-1)(S/(g·B1) + L1)
 
@@ -42,12 +42,13 @@ BY_STAGES = (
 
 @register_algorithm
 class Hierarchical(Algorithm):
-    """One algorithm inside nodes and another across them; rings, unless it is written as ``inside/across``.
+    """One algorithm inside nodes and another across them; rings, unless written as ``inside/across``.
 
     Args:
-        per_node: Ranks of the group in each node; 1 leaves only what is across, all of them only what is inside.
-        inside: Inside the nodes.
-        across: Across them.
+        per_node: Ranks of the group in each node; with 1, only the algorithm across remains, with all ranks only the
+            one inside.
+        inside: Algorithm inside the nodes.
+        across: Algorithm across them.
     """
 
     name = "hierarchical"
@@ -67,15 +68,15 @@ class Hierarchical(Algorithm):
 
     @property
     def label(self) -> str:
-        """Inside and across."""
+        """Names of the algorithms inside and across."""
         return f"{self.inside.label}/{self.across.label}"
 
     def for_nodes(self, per_node: int) -> Hierarchical:
-        """The same algorithm for a group with `per_node` ranks in each node."""
+        """This algorithm for a group with `per_node` ranks in each node."""
         return Hierarchical(per_node, self.inside, self.across)
 
     def variants(self) -> tuple[Hierarchical, ...]:
-        """All pairs of what is to be compared inside and across."""
+        """All pairs of algorithms to compare inside and across."""
         return tuple(
             Hierarchical(self.per_node, inside, across)
             for inside in self.inside.variants()
@@ -106,7 +107,7 @@ class Hierarchical(Algorithm):
         return seconds
 
     def _stages(self, kind: CollectiveKind, size: int) -> list[_Stage]:
-        """What is done inside the nodes and across them, in order."""
+        """The parts inside the nodes and across them, in order."""
         each, nodes = self.per_node, self._nodes(size)
         scatters = self.inside.kinds >= SCATTERING
 
@@ -132,16 +133,16 @@ class Hierarchical(Algorithm):
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """A collective that several groups of equal size carry out at once.
+    """A concurrent collective of several groups of equal size.
 
     Args:
-        algorithm: How.
-        kind: Which.
+        algorithm: The algorithm.
+        kind: The kind of collective.
         size: Ranks in each group.
-        groups: How many groups.
-        stride: How far apart the ranks of a group are.
-        offset: How far apart the first ranks of the groups are.
-        share: Of the full buffer, what each group works on.
+        groups: Number of groups.
+        stride: Distance between the ranks of a group.
+        offset: Distance between the first ranks of the groups.
+        share: Share of the full buffer of each group.
     """
 
     algorithm: Algorithm
@@ -153,6 +154,6 @@ class _Stage:
     share: float
 
     def spread(self, pairs: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-        """The transfers of one group for all of them; each transfer is that of all groups in turn."""
+        """The transfers of one group, repeated for all groups."""
         stride, firsts = self.stride, range(0, self.groups * self.offset, self.offset)
         return tuple((first + src * stride, first + dst * stride) for src, dst in pairs for first in firsts)

@@ -1,4 +1,4 @@
-"""NCCL's tuning model: what its protocols cost, by pattern, hardware and generation of GPU.
+"""NCCL's tuning model: costs of protocols by pattern, hardware and GPU generation.
 
 Constants: NVIDIA/nccl 2.28, src/graph/tuning.cc (``baseLat``, ``hwLat``, ``llMaxBws``, ``perChMaxRingLL128Bws``,
 ``perChMaxTreeBws``, ``perChMaxTreeLL128Bws``, ``ncclNvlsEfficiency`` and the refinements in ``ncclTopoTuneModel``).
@@ -6,15 +6,15 @@ Constants: NVIDIA/nccl 2.28, src/graph/tuning.cc (``baseLat``, ``hwLat``, ``llMa
 The protocols trade latency for bandwidth. LL sends a flag with every four bytes and needs no fences: half of the
 bandwidth or less. LL128 sends eight bytes of flags in every 128, over NVLink. Simple sends bytes only, and fences.
 
-NCCL's latency of a step is from one GPU to the next, the wire's included. So a path's own latency counts as part of
-it: a step takes the larger of the two, never the sum. Where only some transfers of a step leave the node, the mean
-counts, as a chunk meets them one after another.
+NCCL's latency of a step is from one GPU to the next, including the wire. So a step has the larger of this and the
+latency of the path, not the sum. If only some transfers of a step leave the node, the mean counts, since a chunk
+passes them one after another.
 
-`RAMP` and `CALL_S` are not NCCL's: the weight of the square root in `CollectivePlan`, without which messages of 1 to
-64 MiB come out too fast, because their chunks are too few to fill the links, and what a call takes beside NCCL's own
-count. They were set on 296 published nccl-tests figures of A100 to B200 systems, 1 to 8 nodes. Median error below 1
+`RAMP` and `CALL_S` are not from NCCL. `RAMP` is the weight of the square root in `CollectivePlan`; without it,
+messages of 1 to 64 MiB are too fast, since their chunks are too few to fill the links. `CALL_S` is a fixed time of a
+call. Both were set on 296 published nccl-tests figures of A100 to B200 systems, 1 to 8 nodes. Median error below 1
 MiB, up to 64 MiB and beyond: 40, 26 and 12 % without both; 26, 16 and 7 % with a weight of 0.7, 24, 17 and 7 % with 4
-us besides, which takes the mean error below 1 MiB from 34 to 27 %; 20, 19 and 5 % with a weight of 1.
+us in addition, which reduces the mean error below 1 MiB from 34 to 27 %; 20, 19 and 5 % with a weight of 1.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BASE_S = {
     "ring": {"LL": 6.6e-6, "LL128": 14.0e-6, "Simple": 8.4e-6},
     "tree": {"LL": 6.8e-6, "LL128": 14.0e-6, "Simple": 8.4e-6},
     "nvls": {"Simple": 0.0},
-    "nvls_tree": {"Simple": 8.4e-6},  # that of trees, as are its steps; NCCL has it among those of the steps
+    "nvls_tree": {"Simple": 8.4e-6},  # as for trees, like its steps; NCCL lists it with the steps
 }
 """``baseLat``: seconds per call, the launch of the kernel included, by pattern and protocol."""
 
@@ -61,7 +61,7 @@ SHARE = {
     "ring": {"LL": 0.5, "LL128": 0.92, "Simple": 1.0},
     "tree": {"LL": 0.92 / 3.8, "LL128": 0.92 * 120 / 128, "Simple": 0.92},
 }
-"""Share of the wire's bandwidth, by pattern and protocol; that of in-switch reduction is `NVLS_SHARE`."""
+"""Share of the wire's bandwidth, by pattern and protocol; for in-switch reduction see `NVLS_SHARE`."""
 
 NVLS_SHARE: dict[Generation, float] = {"hopper": 0.85, "blackwell": 0.74}
 """``ncclNvlsEfficiency``; generations that are not here have no in-switch reduction."""
@@ -105,9 +105,9 @@ class NcclTuning:
     """NCCL on one kind of cluster.
 
     Args:
-        generation: Of the GPUs; those of the same compute capability share their constants.
-        inside: What joins the GPUs of a node.
-        in_switch_reduction: Whether the node's switches add up.
+        generation: GPU generation; equal compute capabilities share constants.
+        inside: Interconnect of the GPUs of a node.
+        in_switch_reduction: Whether the switches of the node reduce.
     """
 
     generation: Generation
@@ -120,7 +120,7 @@ class NcclTuning:
 
     @property
     def protocols(self) -> tuple[str, ...]:
-        """Those that NCCL uses here; LL128 needs NVLink."""
+        """The protocols available here; LL128 needs NVLink."""
         return PROTOCOLS if self.inside == "nvlink" else ("LL", "Simple")
 
     def offers(self, pattern: str, protocol: str) -> bool:
@@ -130,13 +130,13 @@ class NcclTuning:
         return protocol in self.protocols
 
     def overhead_s(self, pattern: str, protocol: str) -> float:
-        """Seconds per call."""
+        """Launch time of a call in seconds."""
         return CALL_S + BASE_S[pattern][protocol]
 
     def over(self, path: Path, protocol: str, nodes: int) -> Path:
-        """What a protocol makes of a path, in a group on so many nodes.
+        """The path as seen by a protocol, in a group on this number of nodes.
 
-        NVLS has only one protocol, also where the other phases of an algorithm use another one.
+        NVLS has one protocol, even if other phases of an algorithm use another.
         """
         way = path.way
         if way.pattern == "nvls":

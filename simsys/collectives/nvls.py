@@ -1,17 +1,17 @@
 """Reduction in the switch: NVLink SHARP, which NCCL calls NVLS.
 
-The NVSwitches of Hopper and later sum what the GPUs send up and copy what one sends to all (Klenk et al. 2020, "An
-In-Network Architecture for Accelerating Shared-Memory Multiprocessor Collectives", ISCA). Of N GPUs, each is in charge
-of a block of S/N bytes. To reduce, the switch fetches the block from every GPU and hands the sum to the one in charge;
-to gather, the one in charge sends its block up once and every GPU receives it. So every GPU sends and receives, at
-bandwidth B and with latency L::
+The NVSwitches of Hopper and later sum data from the GPUs and multicast data of one GPU to all (Klenk et al. 2020, "An
+In-Network Architecture for Accelerating Shared-Memory Multiprocessor Collectives", ISCA). Each of N GPUs owns a block
+of S/N bytes. To reduce, the switch fetches the block from every GPU and sends the sum to the owner. To gather, the
+owner sends its block once and every GPU receives it. So every GPU sends and receives, at bandwidth B and with latency
+L::
 
     reduce-scatter   S up, S/N down                  L + S/B
     all-gather       S/N up, S down                  L + S/B
     all-reduce       S + S/N up, S/N + S down        (L + S/B) + (L + S/(N·B))
 
-The transfers of a step name a ring of GPUs, which loads every link to the switch and every link from it once; what is
-added up in the switch comes from no single sender.
+The transfers of a step form a ring of GPUs, which loads every link to and from the switch once; sums in the switch
+have no single sender.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Nvls(Algorithm):
         return span.nodes == 1
 
     def make_phases(self, kind: CollectiveKind, size: int) -> tuple[Phase, ...]:
-        """The larger traffic of every GPU, up or down, and for all-reduce the smaller one besides."""
+        """The larger traffic of every GPU, up or down, and for all-reduce also the smaller one."""
         around = shifted_pairs(size, 1)
         buffer = Phase(around, 1.0, pattern=self.pattern)
         if kind != CollectiveKind.ALL_REDUCE:

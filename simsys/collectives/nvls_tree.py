@@ -1,15 +1,15 @@
-"""Trees across nodes whose switches reduce, in chunks that follow one another: NCCL's NVLSTree.
+"""Trees across nodes with in-switch reduction, pipelined in chunks: NCCL's NVLSTree.
 
-The switch of each node sums a chunk into the GPU in charge of a block of it, GPUs with the same place in their nodes
-all-reduce their blocks over two trees, and the switch hands the sums to all (NVIDIA/nccl, 2.18 and later,
-src/device/all_reduce.h, ``NCCL_ALGO_NVLS_TREE``). While the cards carry one chunk, the switches work on others, so the
-slower of both decides, where `nvls/double_tree` takes their sum. With m nodes of g ranks, C chunks and a full buffer
-of S bytes, every step moves for each GPU (1 + 1/g)·S/C over its link to the switch, both ways, and for each node at
-most 2·S/C over its cards (S/C if there are two nodes); h = ⌈log₂ m⌉ levels of the trees::
+The switch of each node sums a chunk into the owners of its blocks. GPUs with the same place in their nodes all-reduce
+their blocks over two trees, and the switch multicasts the sums (NVIDIA/nccl, 2.18 and later, src/device/all_reduce.h,
+``NCCL_ALGO_NVLS_TREE``). While the NICs carry one chunk, the switches process other chunks, so the slower of both
+counts; for `nvls/double_tree`, it is their sum. With m nodes of g ranks, C chunks and a full buffer of S bytes, every
+step moves for each GPU (1 + 1/g)·S/C over its link to the switch, both ways, and for each node at most 2·S/C over its
+cards (S/C if there are two nodes); h = ⌈log₂ m⌉ levels of the trees::
 
     all-reduce   (C + 2h + 1) · (L + S/(2·g·C) · max((2g + 2)/B1, k/B2))      k transfers of half a block at a card
 
-Latency and share of the bandwidth of a step are taken to be those of trees.
+Latency and bandwidth share of a step are assumed as for trees.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class NvlsTree(Algorithm):
         return f"{self.name}*{self.chunks}"
 
     def for_nodes(self, per_node: int) -> NvlsTree:
-        """The same algorithm for a group with `per_node` ranks in each node."""
+        """This algorithm for a group with `per_node` ranks in each node."""
         return NvlsTree(per_node, self.chunks)
 
     def variants(self) -> tuple[NvlsTree, ...]:
@@ -56,7 +56,7 @@ class NvlsTree(Algorithm):
         return tuple(NvlsTree(self.per_node, chunks) for chunks in CHUNKS)
 
     def suits(self, span: Span) -> bool:
-        """It needs several ranks in each of several nodes."""
+        """The algorithm needs at least two nodes with at least two ranks each."""
         return span.nodes > 1 and span.per_node > 1
 
     def make_phases(self, kind: CollectiveKind, size: int) -> tuple[Phase, ...]:
@@ -69,7 +69,7 @@ class NvlsTree(Algorithm):
         return (Phase(transfers, 0.5 / (self.per_node * self.chunks), repeat=steps, pattern="tree"),)
 
     def _inside(self, nodes: int) -> Iterator[tuple[int, int]]:
-        """A chunk up and its sums down, in blocks as small as those that go across."""
+        """A chunk up and its sums down, in blocks of the size of those across nodes."""
         each = self.per_node
         for _ in range(2 * each + 2):
             for node in range(nodes):

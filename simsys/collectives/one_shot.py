@@ -1,12 +1,12 @@
-"""One-shot all-reduce: every rank reads the whole buffers of all others at once, and adds them up itself.
+"""One-shot all-reduce: every rank reads the buffers of all other ranks concurrently, and sums them.
 
 With N ranks, a full buffer of S bytes and a path of latency L and bandwidth B for each pair (through a switch an
 (N-1)-th of a rank's link):
 
     all-reduce      L + S/B
 
-One step less than the direct algorithm, for N/2 times its bytes. Engines that serve have it as a kernel of their own
-for small messages (vLLM, csrc/custom_all_reduce.cuh; TensorRT-LLM, customAllReduceKernels.cu).
+It has one step less than the direct algorithm, and N/2 times its bytes. Serving engines have such a kernel for small
+messages (vLLM, csrc/custom_all_reduce.cuh; TensorRT-LLM, customAllReduceKernels.cu).
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""As many rings at once as a node has ranks, each of which leaves a node over another network card.
+"""Concurrent rings, one per rank of a node, which leave a node over different NICs.
 
-This is what NCCL's ring is on nodes with a card for each GPU: every channel is a ring over all ranks, and the
-channels enter and leave a node at different GPUs (NVIDIA/nccl, src/graph/search.cc), so that all cards carry traffic.
+This is NCCL's ring on nodes with one NIC per GPU. Every channel is a ring over all ranks, and the
+channels enter and leave a node at different GPUs (NVIDIA/nccl, src/graph/search.cc), so all NICs carry traffic.
 With g ranks in each of m nodes, N = m·g, a full buffer of S bytes, and in every step g transfers of S/(g·N) from each
-rank, g-1 of which stay inside the node (bandwidth B1 of a GPU) while one leaves it (bandwidth B2 of a card)::
+rank, g-1 of which stay inside the node (bandwidth B1 of a GPU) while one leaves it (bandwidth B2 of a NIC)::
 
     all-reduce                    2(N-1) · (L + S/N · max((g-1)/(g·B1), 1/(g·B2)))
     all-gather, reduce-scatter     (N-1) · (the same)
 
 Group indexes are node by node: index n·g + i is place i of node n. Ring k goes upwards through nodes of even number,
-from place k on and to place k-1, and downwards through the others. So it always enters a node at the place at which it
-left the one before (rail by rail), except, if the number of nodes is odd, from the last one to the first.
+from place k on and to place k-1, and downwards through nodes of odd number. So it enters a node at the place at which
+it left the previous one (rail by rail). The only exception is from the last to the first node, if their number is odd.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class RailRing(Algorithm):
         self.per_node = per_node
 
     def for_nodes(self, per_node: int) -> RailRing:
-        """The same algorithm for a group with `per_node` ranks in each node."""
+        """This algorithm for a group with `per_node` ranks in each node."""
         return RailRing(per_node)
 
     def suits(self, span: Span) -> bool:
-        """It needs several ranks in each of several nodes."""
+        """The algorithm needs at least two nodes with at least two ranks each."""
         return span.nodes > 1 and span.per_node > 1
 
     def make_phases(self, kind: CollectiveKind, size: int) -> tuple[Phase, ...]:

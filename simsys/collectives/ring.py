@@ -5,7 +5,7 @@ With N ranks, a full buffer of S bytes and a path of latency L and bandwidth B b
 ==================  ============================  =============================================
 all-reduce          2(N-1) · (S/(N·B) + L)        reduce-scatter, then all-gather
 all-gather          (N-1) · (S/(N·B) + L)         step k passes on the block that came in step k-1
-reduce-scatter      (N-1) · (S/(N·B) + L)         likewise, adding the rank's own
+reduce-scatter      (N-1) · (S/(N·B) + L)         as all-gather, adding the rank's own
 broadcast           2(N-1) · (S/(N·B) + L)        scatter, then all-gather
 reduce              2(N-1) · (S/(N·B) + L)        reduce-scatter, then gather
 all-to-all          (N-1) · (S/(N·B) + L)         pairwise exchange: step k goes from i to i+k
@@ -15,8 +15,8 @@ send-receive        S/B + L                       from i to i+1
 The first three: Patarasuk & Yuan 2009, "Bandwidth optimal all-reduce algorithms for clusters of workstations",
 J. Parallel Distrib. Comput. 69(2). The others: Thakur, Rabenseifner & Gropp 2005, "Optimization of collective
 communication operations in MPICH", Int. J. High Perform. Comput. Appl. 19(1), the algorithms for long messages;
-but the broadcast's root sends each rank its block in turn, where theirs scatters down a tree, and so for reduce. A
-pipelined ring, as NCCL has it, approaches S/B for large S, so these two are up to twice as slow; `chain` is not.
+but here the root of a broadcast sends each rank its block in turn instead of scattering down a tree; reduce is
+analogous. NCCL's pipelined ring approaches S/B for large S, so these two are up to twice as slow; see `chain`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Tree algorithms: the whole buffer goes up and down a binomial tree rooted at index 0.
 
-With N ranks, S bytes and a path of latency L and bandwidth B, a broadcast or a reduce takes ⌈log₂ N⌉ · (S/B + L) and
-an all-reduce, which is a reduce followed by a broadcast, twice that (Thakur, Rabenseifner & Gropp 2005,
-"Optimization of collective communication operations in MPICH", Int. J. High Perform. Comput. Appl. 19(1), the
-algorithms for short messages).
+With N ranks, S bytes and a path of latency L and bandwidth B, a broadcast or a reduce needs ⌈log₂ N⌉ · (S/B + L). An
+all-reduce, a reduce followed by a broadcast, needs twice the time (Thakur, Rabenseifner & Gropp 2005, "Optimization of
+collective communication operations in MPICH", Int. J. High Perform. Comput. Appl. 19(1), the algorithms for short
+messages).
 
-The tree is binomial rather than strictly binary, so that a rank sends or receives at most one message per
-step and no two messages of a step meet at a parent; any N is allowed, not only powers of two.
+The tree is binomial rather than strictly binary, so a rank sends or receives at most one message per step, and no two
+messages of a step reach one parent. Any N is allowed, not only powers of two.
 """
 
 from __future__ import annotations

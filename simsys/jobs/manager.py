@@ -29,15 +29,15 @@ class Stay:
 
 
 class JobManager:
-    """The batch system of a cluster. Whenever a job arrives or ends, it starts what the queue lets start.
+    """The batch system of a cluster. After each arrival and end of a job, it starts the jobs selected by the queue.
 
     Args:
         env: The environment.
         num_gpus: GPUs of the cluster.
         gpus_per_node: GPUs in each node.
-        jobs: All jobs; none needs more GPUs than there are.
-        queue: Says who is next.
-        placements: For each job, what chooses its GPUs.
+        jobs: All jobs; none needs more GPUs than the cluster has.
+        queue: Selects the next jobs.
+        placements: For each job, the function that selects its GPUs.
         start: Starts a job.
         rng: For placements that draw.
     """

@@ -12,7 +12,7 @@ Free = Mapping[int, Sequence[int]]
 """For every node with free GPUs their numbers, in order."""
 
 Placement = Callable[[Free, int, "Random"], tuple[int, ...]]
-"""Chooses so many of the free GPUs, of which there are enough."""
+"""Selects a number of GPUs from the free ones, of which there are enough."""
 
 
 def packed(free: Free, count: int, rng: Random) -> tuple[int, ...]:

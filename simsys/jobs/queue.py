@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Waiting:
-    """A job that waits.
+    """A waiting job.
 
     Args:
         index: Its place in the experiment file.
-        gpus: How many it needs.
-        arrival_s: When it came.
-        priority: The higher, the sooner it is served, if the queue heeds it.
-        walltime_s: How long it is expected to take.
+        gpus: Number of GPUs.
+        arrival_s: Time of arrival.
+        priority: Higher numbers are first, if the queue uses priorities.
+        walltime_s: Expected duration.
     """
 
     index: int
@@ -38,21 +38,21 @@ Queue = Callable[[Sequence[Waiting], int, Sequence[Running], float], Waiting | N
 
 
 def fifo(waiting: Sequence[Waiting], free: int, running: Sequence[Running], now_s: float) -> Waiting | None:
-    """Whoever came first; nobody overtakes."""
+    """First come, first served, without overtaking."""
     return waiting[0] if waiting and waiting[0].gpus <= free else None
 
 
 def priority(waiting: Sequence[Waiting], free: int, running: Sequence[Running], now_s: float) -> Waiting | None:
-    """Whoever has the highest priority, and came first of those; nobody overtakes, and nobody is interrupted."""
+    """The highest priority first, then first come, first served; without overtaking or interruption."""
     first = max(waiting, key=lambda job: job.priority, default=None)
     return first if first is not None and first.gpus <= free else None
 
 
 def backfill(waiting: Sequence[Waiting], free: int, running: Sequence[Running], now_s: float) -> Waiting | None:
-    """Whoever came first; others overtake if that, as far as is known, does not delay it.
+    """First come, first served; later jobs overtake if the first is not expected to be delayed.
 
-    EASY backfilling (Lifka 1995; Mu'alem & Feitelson 2001, §2): the first gets a reservation for the time when enough
-    GPUs will be free. A later job starts if it will have ended by then, or takes no more GPUs than will be left over.
+    EASY backfilling (Lifka 1995; Mu'alem & Feitelson 2001, §2): the first job gets a reservation for the time when
+    enough GPUs will be free. A later job starts if it will end by then, or needs no more GPUs than remain.
     """
     if not waiting or (first := waiting[0]).gpus <= free:
         return waiting[0] if waiting else None

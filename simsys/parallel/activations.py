@@ -61,8 +61,8 @@ class ChunkMemory:
 
     Args:
         kept: From its forward until its backward pass.
-        shared: The part of it that belongs to no block alone.
-        peak: What its passes hold at the fullest moment, by component.
+        shared: The part of it shared by blocks.
+        peak: Peak memory of its passes, by component.
     """
 
     kept: int = 0

@@ -1,4 +1,4 @@
-"""The backward pass of a block: its segments last first, with the exchanges that mirror those of the forward pass."""
+"""The backward pass of a block: its segments in reverse order, with the mirrored collectives of the forward pass."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def part_of(
     factor: float = 1.0,
     beside: bool = False,
 ) -> Part:
-    """A computation and the exchange after (or `beside`) it, if there is one, of `factor` times its usual size."""
+    """A computation and the optional exchange after (or `beside`) it, with `factor` times its usual size."""
     if exchange is None:
         return Part(work)
     tokens = batch.logits if exchange.per_logit else batch.tokens
@@ -53,7 +53,7 @@ def part_of(
 
 
 def recomputed(stretch: RepeatedBlock, forward: Sequence[Part], batch: Batch, settings: StepSettings) -> list[Part]:
-    """What is computed again before a block's backward pass: all of it, exchanges included, or its attention core."""
+    """Recomputation before the backward pass of a block: all of it with its exchanges, or its attention core."""
     if settings.recompute is Recompute.FULL and stretch.checkpointed:
         return list(forward)
     if settings.recompute is Recompute.HALF and stretch.checkpointed:
@@ -107,7 +107,7 @@ def _backward_beside(
 
 
 def joined(parts: Sequence[Part]) -> list[Part]:
-    """The same with an exchange that comes alone put behind the computation before it, if that has none."""
+    """Merge an exchange without computation into the previous computation, if that has no exchange."""
     joined: list[Part] = []
     for part in parts:
         if part.computes or not joined or joined[-1].kind is not None:
@@ -118,17 +118,16 @@ def joined(parts: Sequence[Part]) -> list[Part]:
 
 
 def _exchanges(segment: Segment, gather: Exchange | None) -> tuple[list[Exchange], Exchange | None]:
-    """What precedes and what follows the backward pass of a segment.
+    """The exchanges before and after the backward pass of a segment.
 
-    Tensor parallelism (Shoeybi et al. 2019, §3): partial sums are added up in both passes. The logits stay divided:
-    the loss needs a few numbers of each token only, which count as nothing; but the gradient of the head's input is a
-    sum over the ranks. The gradients of an embedding stay where its rows are. Sequence parallelism (Korthikanti et
-    al. 2022, §4.2.2): an all-gather becomes a reduce-scatter and vice versa, and the input of split operators, which
-    was gathered and not kept, is gathered again for the gradients of their weights. What an all-to-all sent away
-    comes back by another one.
+    Tensor parallelism (Shoeybi et al. 2019, §3): partial sums are reduced in both passes. The logits stay divided,
+    since the loss exchanges only a few numbers per token, which are neglected. The gradient of the head's input is a
+    sum over the ranks. The gradients of an embedding stay with its rows. Sequence parallelism (Korthikanti et al.
+    2022, §4.2.2): an all-gather becomes a reduce-scatter and vice versa, and the input of split operators is gathered
+    again for the gradients of their weights. An all-to-all is reversed by another one.
 
     Args:
-        segment: The operators, and what follows them in the forward pass.
+        segment: The operators, and the exchange after them in the forward pass.
         gather: The all-gather of the segment's input, if there was one.
     """
     exchange = segment.exchange

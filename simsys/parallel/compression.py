@@ -1,9 +1,9 @@
-"""Gradient compression: what a rank computes and sends instead of its gradients. Pure data.
+"""Gradient compression: additional computation and collectives instead of an all-reduce of gradients. Pure data.
 
-The methods are those of PyTorch's communication hooks for ``DistributedDataParallel``
+The methods are PyTorch's communication hooks for ``DistributedDataParallel``
 (``torch.distributed.algorithms.ddp_comm_hooks``) in their steady state, and top-k sparsification. All are linear in
-the number of gradients, so that a bucket costs its share of the whole, whichever blocks it is cut from. The division
-by the number of ranks is left out, as it is without compression.
+the number of gradients, so a bucket has its share of the total cost. The division by the number of ranks is neglected,
+as without compression.
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ from simsys.model.work import FP32_BYTES, Kernel, Work
 
 Method = Literal["none", "fp16", "bf16", "fp8", "topk", "powersgd"]
 ERROR_FEEDBACK = frozenset(("topk", "powersgd"))
-"""Methods that keep what they did not send, as large as the gradients, and add it to those of the next step."""
+"""Methods with error feedback: they keep the unsent part, as large as the gradients, for the next step."""
 CAST_BYTES = {"fp16": 2.0, "bf16": 2.0, "fp8": 1.0}
 
 INDEX_BYTES = 4.0
 SELECTION_PASSES = 5
-"""Readings of all magnitudes by a selection on the GPU: one for each 8 of the 32 bits to find the k-th largest, one to
-gather what is larger (radix select: ATen/native/cuda/TensorTopK.cu; Alabi et al. 2012, "Fast k-selection")."""
+"""Readings of all magnitudes by a selection on the GPU:
+
+one for each 8 of the 32 bits to find the k-th largest, one to gather larger values (radix select:
+ATen/native/cuda/TensorTopK.cu; Alabi et al. 2012, "Fast k-selection").
+"""
 MIN_COMPRESSION_RATE = 2.0
 """PowerSGD leaves a matrix alone if it would not shrink by more than this (PyTorch's `PowerSGDState`)."""
 
@@ -35,12 +38,12 @@ Matrix = tuple[float, float, int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CompressedExchange:
-    """What stands for the all-reduce of a bucket.
+    """Replacement of the all-reduce of a bucket.
 
     Args:
         collectives: Kind and bytes of the full buffer, one after another over the ranks that hold the same weights.
-        before: What is computed before the first of them.
-        after: What is computed when the last has ended, before the optimizer can use the gradients.
+        before: Computation before the first collective.
+        after: Computation after the last one, before the optimizer can use the gradients.
     """
 
     collectives: tuple[tuple[CollectiveKind, float], ...]
@@ -50,13 +53,13 @@ class CompressedExchange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compression:
-    """A method and what it is applied to.
+    """A method and the gradients to compress.
 
     Args:
-        method: Which one.
-        ranks: Ranks that exchange.
-        gradient_bytes: Bytes of all gradients that they exchange, fp32.
-        matrices: Those of the weights that are matrices.
+        method: The method.
+        ranks: Ranks that reduce gradients.
+        gradient_bytes: Bytes of all reduced gradients, fp32.
+        matrices: Weight matrices.
         topk_ratio: Share of the gradients that top-k sends.
         powersgd_rank: Rank of PowerSGD's approximation.
     """
@@ -69,7 +72,7 @@ class Compression:
     powersgd_rank: int = 1
 
     def exchange(self, nbytes: float) -> CompressedExchange:
-        """What is computed and sent for `nbytes` of gradients."""
+        """Computation and collectives for `nbytes` of gradients."""
         if self.method == "topk":
             return top_k(nbytes, self.topk_ratio, self.ranks)
         if self.method == "powersgd":
@@ -82,8 +85,8 @@ class Compression:
 def cast(nbytes: float, sent_bytes: float) -> CompressedExchange:
     """An all-reduce in a narrower type (PyTorch's ``fp16_compress_hook`` and ``bf16_compress_hook``).
 
-    Gradients are read in fp32 and written in the narrow type, and afterwards the other way round. In fp8 the scales
-    are taken to be known from earlier steps (delayed scaling), so that they cost nothing here.
+    Gradients are read in fp32 and written in the narrow type before, and converted back after. In fp8, scales are
+    known from earlier steps (delayed scaling) at no cost.
 
     Args:
         nbytes: Bytes of the gradients in fp32.
@@ -130,19 +133,19 @@ def power_sgd(nbytes: float, rank: int, gradient_bytes: float, matrices: Iterabl
     """A low-rank approximation of each matrix (Vogels et al. 2019, alg. 1; PyTorch's ``powerSGD_hook``).
 
     Of a matrix M (n × m): P = M·Q (n × r), all-reduced and made orthonormal; Q = Mᵀ·P (m × r), all-reduced; then
-    M ≈ P·Qᵀ. Q starts from that of the step before, made orthonormal. Vectors, and matrices that would hardly shrink,
-    are packed and all-reduced as they are. With error feedback: before, gradient and error are added and the sum is
-    copied; after, the approximation is subtracted from the copy.
+    M ≈ P·Qᵀ. Q starts from the orthonormalised Q of the previous step. Vectors, and matrices with little reduction,
+    are packed and all-reduced uncompressed. Error feedback adds the error to the gradient and copies the sum before,
+    and subtracts the approximation from the copy after.
 
-    The work of both products counts as done before the two all-reduces, although the second product needs the result
-    of the first: the sum is the same, and no computation starts in the middle of the backward pass at a time that only
-    the network knows. PyTorch's first iterations without compression (``start_powerSGD_iter``) are not shown.
+    Both products are computed before the two all-reduces, although the second product needs the result of the first
+    all-reduce. The sum is equal, and no computation starts in the backward pass at a time known to the network only.
+    PyTorch's first iterations without compression (``start_powerSGD_iter``) are not modelled.
 
     Args:
-        nbytes: Bytes of the gradients in fp32, of which the same share is matrices as of `gradient_bytes`.
+        nbytes: Bytes of the gradients in fp32, with the same share of matrices as `gradient_bytes`.
         rank: r.
         gradient_bytes: Bytes of all gradients in fp32.
-        matrices: Those among them that are gradients of matrices.
+        matrices: Gradients of matrices among them.
     """
     share = nbytes / gradient_bytes
     left_products, right_products, approximations = [], [], []
@@ -190,7 +193,7 @@ def weight_matrices(operators: Iterable[Operator], width: float) -> Iterator[Mat
 
 
 def _shapes(matrices: Iterable[Matrix]) -> Counter[tuple[float, float]]:
-    """How many there are of each shape."""
+    """The number of matrices of each shape."""
     shapes: Counter[tuple[float, float]] = Counter()
     for rows, columns, count in matrices:
         shapes[rows, columns] += count

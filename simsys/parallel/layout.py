@@ -1,4 +1,4 @@
-"""Ranks and their coordinates: which rank is which part of every parallel dimension.
+"""Ranks and their coordinates in all dimensions of parallelism.
 
 By default ranks are numbered with tensor parallelism fastest, then context, (expert,) data and pipeline parallelism
 (Narayanan et al. 2021, §3.1; Megatron-LM's default order tp-cp-ep-dp-pp), so that the groups with the most traffic
@@ -18,18 +18,18 @@ AXES = ("tensor", "context", "data", "pipeline")
 GROUPS = ("tensor", "context", "data", "expert", "expert_data", "pipeline")
 """Sets of ranks that communicate.
 
-``data`` is all ranks that hold the same weights: with context parallelism those of all parts of a sequence too.
-``expert`` divides it into ranks that hold different experts, ``expert_data`` into those that hold the same.
+``data`` is all ranks with equal weights, including those of all parts of a sequence (context parallelism). ``expert``
+divides it into ranks with different experts, ``expert_data`` into ranks with equal experts.
 """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
-    """Ranks that communicate, in the order of the algorithm; asked for again, it is the same object.
+    """Communicating ranks, in the order of the algorithm; equal groups are the same object.
 
     Args:
         ranks: The members.
-        axis: Along what they lie, a name in `GROUPS`; each axis has communicators of its own, as in Megatron-LM.
+        axis: Axis of parallelism, a name in `GROUPS`; each axis has its own communicators, as in Megatron-LM.
     """
 
     ranks: tuple[int, ...]
@@ -37,7 +37,7 @@ class Group:
 
     @property
     def size(self) -> int:
-        """How many ranks."""
+        """Number of ranks in the group."""
         return len(self.ranks)
 
 
@@ -76,7 +76,7 @@ class Layout:
 
     @property
     def world_size(self) -> int:
-        """Number of ranks."""
+        """Number of ranks in the layout."""
         return self.tensor * self.replicas * self.pipeline
 
     @property
@@ -155,7 +155,7 @@ class Layout:
         return tuple(tuple(stage) for stage in stages)
 
     def _groups_like(self, rank: int, over: str) -> list[Group]:
-        """The group of `rank`, and others that are found along with it."""
+        """The group of `rank`, and other groups found along with it."""
         if over not in GROUPS:
             raise UsageError(f"no parallel axis {over!r}; known: {', '.join(GROUPS)}")
         if over == "data":

@@ -1,12 +1,12 @@
 """Communication that overlaps computation: transforms of a block's segments.
 
-*Ring attention* (Liu et al. 2023, §3): each rank of a context-parallel group has a part of every sequence; it attends
-with its queries to one part of the keys and values after another, while the next part comes from its neighbour. The
-parts are balanced under a causal mask, as by Brandon et al. 2023 ("Striped Attention") and Megatron-LM.
+*Ring attention* (Liu et al. 2023, §3): each rank of a context-parallel group has a part of every sequence. Its queries
+attend to one part of the keys and values after another, while the next part arrives from its neighbour. The parts are
+balanced under a causal mask, as by Brandon et al. 2023 ("Striped Attention") and Megatron-LM.
 
 *Overlap of tensor parallelism* (Wang et al. 2023, "Overlap Communication with Dependent Computation via
 Decomposition", §5): an all-gather and the product behind it, or a product and the reduce-scatter behind it, are cut
-into as many parts as there are ranks; the data go around a ring, each part beside the product of another.
+into one part per rank. The data go around a ring, each part overlapped with the product of another.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def ring_attention(segments: Sequence[Segment], degree: int) -> list[Segment]:
 
 
 def _passed_on(attention: Operator) -> Exchange:
-    """The keys and values that go one step further; those of cross-attention are the encoder's."""
+    """The keys and values of one step of the ring; cross-attention has those of the encoder."""
     of_decoder = attention.pairs is Pairs.DECODER
     return Exchange(CollectiveKind.SEND_RECV, attention.kv_elements_per_token, per_logit=of_decoder, over="context")
 
@@ -91,12 +91,12 @@ def _step(exchange: Exchange, degree: int) -> Exchange:
 
 
 def _around(operators: tuple[Operator, ...], step: Exchange, degree: int, backward_factor: float) -> list[Segment]:
-    """Operators beside each of the steps around a ring."""
+    """Operators overlapped with each step around a ring."""
     return [Segment(operators, step, beside=True, backward_factor=backward_factor)] * (degree - 1)
 
 
 def divided(operator: Operator, parts: int) -> Operator:
-    """One of so many equal parts of an operator, by tokens or pairs."""
+    """One of a number of equal parts of an operator, by tokens or pairs."""
     return replace(
         operator,
         parameters=operator.parameters / parts,

@@ -14,7 +14,7 @@ from simsys.sums import ordered_sum
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RepeatedBlock:
-    """Equal consecutive blocks: the segments of one of them, how many there are, and what their backward pass costs.
+    """Equal consecutive blocks: the segments of one block, their number, and the cost of their backward pass.
 
     Args:
         name: Name of the block.
@@ -22,12 +22,11 @@ class RepeatedBlock:
         repeat: How many equal blocks.
         backward_ratio: FLOP of the backward over those of the forward pass.
         output_elements_per_token: Elements handed to the next block, whole.
-        activation_elements_per_token: Elements that the rank keeps for the backward pass of one block, scores apart.
-        input_elements_per_token: The rank's share of what the block works on of what the one before hands over: all
-            that is kept of a block that is computed again.
-        output_elements_per_logit: The same three for each token of a decoder beside an encoder.
-        activation_elements_per_logit: Of them, what is kept.
-        input_elements_per_logit: Of them, what is worked on.
+        activation_elements_per_token: Elements that the rank keeps for the backward pass of one block, without scores.
+        input_elements_per_token: The rank's share of the block's input, which is all that a recomputed block keeps.
+        output_elements_per_logit: Output elements per decoder token of an encoder-decoder.
+        activation_elements_per_logit: Kept elements per decoder token.
+        input_elements_per_logit: Input elements per decoder token.
         shared_elements_per_token: The rank's share of `Block.shared_elements_per_token`.
         spread: As `Block.spread`.
     """
@@ -47,10 +46,9 @@ class RepeatedBlock:
 
     @property
     def checkpointed(self) -> bool:
-        """Whether full recomputation covers it: every block but the embedding and the head.
+        """True if full recomputation covers it: every block except embedding and head.
 
-        So it is in the FLOP count of Narayanan et al. 2021, eq. 3, whose term of the vocabulary is that of one
-        forward and one backward pass.
+        As in the FLOP count of Narayanan et al. 2021, eq. 3, with one forward and one backward pass of the vocabulary.
         """
         return is_checkpointed(self.operators)
 
@@ -84,9 +82,10 @@ class ForwardPass:
     Args:
         name: Name of the model or the piece.
         stretches: In forward order.
-        input_elements_per_token: Elements of each token that the piece before hands over, whole; 0 if there is none.
-        input_elements_per_logit: The same for each token of a decoder beside an encoder.
-        hands_on: Whether a piece follows.
+        input_elements_per_token: Elements of each token received from the previous piece, undivided; 0 if there is
+            none.
+        input_elements_per_logit: Elements of each decoder token of an encoder-decoder.
+        hands_on: True if another piece follows.
     """
 
     name: str
@@ -102,7 +101,7 @@ class ForwardPass:
 
     @property
     def output_elements_per_logit(self) -> float:
-        """The same for each token of a decoder beside an encoder."""
+        """Elements per decoder token of an encoder-decoder."""
         return self.stretches[-1].output_elements_per_logit if self.stretches else 0.0
 
     @property
@@ -157,10 +156,10 @@ def forward_pass(
     Args:
         model: The whole model.
         tensor_degree: Ranks that share each layer.
-        sequence_parallel: Divide by tokens what tensor parallelism leaves whole.
-        experts: How routed experts are divided; every rank holds all if left out.
-        context_degree: Parts of each sequence; keys and values travel around their ranks.
-        overlap: Run the exchanges of sequence parallelism beside the matrix products next to them.
+        sequence_parallel: Divide replicated operators of tensor parallelism by tokens.
+        experts: Division of routed experts; by default every rank holds all.
+        context_degree: Parts of each sequence; keys and values go around their ranks.
+        overlap: Overlap the exchanges of sequence parallelism with the adjacent matrix products.
     """
     stretches: list[RepeatedBlock] = []
     previous: Block | None = None
@@ -180,7 +179,7 @@ def forward_pass(
 
 
 def _with_load(stretch: RepeatedBlock, block: Block, tensor_degree: int, experts: Experts) -> RepeatedBlock:
-    """The same with as much kept as the busiest rank has tokens."""
+    """A copy with the kept activations of the busiest rank."""
     more = (experts.load - 1.0) * block.routed_activation_elements_per_token / tensor_degree
     return replace(stretch, activation_elements_per_token=stretch.activation_elements_per_token + more)
 
@@ -188,7 +187,7 @@ def _with_load(stretch: RepeatedBlock, block: Block, tensor_degree: int, experts
 def _stretch(
     block: Block, previous: Block | None, segments: Sequence[Segment], tensor_degree: int, by_tokens: int
 ) -> RepeatedBlock:
-    """A rank's share of one block; a decoder's layer works on its own tokens, any other on what there is."""
+    """A rank's share of one block; a decoder layer processes decoder tokens, other layers all tokens."""
     shared = block.shared_elements_per_token
     of_token, of_logit = block.activation_elements_per_token, block.activation_elements_per_logit
     whole_of_token = block.replicated_activation_elements_per_token

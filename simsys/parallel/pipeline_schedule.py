@@ -12,13 +12,13 @@ from simsys.errors import UsageError
 
 
 class ActionKind(StrEnum):
-    """What a stage does with a micro-batch."""
+    """The action of a stage on a micro-batch."""
 
     FORWARD = "forward"
     BACKWARD = "backward"  # of inputs and weights, or of inputs alone if the schedule has WEIGHT actions
     WEIGHT = "weight"  # gradients of the weights, put off to fill bubbles
 
-    __hash__ = str.__hash__  # that of Enum is a Python function, and there are many passes
+    __hash__ = str.__hash__  # the hash of Enum is a slow Python function
 
 
 class Action(NamedTuple):
@@ -43,11 +43,11 @@ class Schedule(ABC):
 
     @abstractmethod
     def actions(self, stage: int, stages: int, micro_batches: int, chunks: int) -> list[Action]:
-        """What a stage does in one step, in order.
+        """The actions of a stage in one step, in order.
 
         Args:
             stage: The stage, from 0.
-            stages: How many there are.
+            stages: Number of stages.
             micro_batches: Micro-batches of the step.
             chunks: Chunks of layers that each stage holds (virtual stages).
 
@@ -78,4 +78,4 @@ def peak_in_flight(actions: Sequence[Action]) -> tuple[int, ...]:
 
 
 _KEPT = {ActionKind.FORWARD: 1, ActionKind.BACKWARD: -1, ActionKind.WEIGHT: 0}
-"""How many micro-batches more a stage keeps after a pass."""
+"""Change of the number of kept micro-batches of a stage by a pass."""

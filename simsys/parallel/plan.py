@@ -13,11 +13,11 @@ from simsys.sums import ordered_sum
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """Computation (possibly none), then possibly a collective.
+    """An optional computation, then an optional collective.
 
     Args:
         work: The computation.
-        kind: Which collective.
+        kind: The kind of collective.
         nbytes: Its full buffer.
         over: The kind of group, a name in `simsys.parallel.layout.GROUPS`.
         beside: The collective runs beside the computation instead of after it.
@@ -39,19 +39,20 @@ class Part:
 class Block:
     """One block of the model in a training step; equal layers are the same object.
 
-    If experts are divided among ranks, a layer is two blocks: what all ranks of ``data`` hold alike, and its experts.
+    If experts are divided among ranks, a layer is two blocks: the part replicated on all ranks of ``data``, and its
+    experts.
 
     Args:
         name: Such as ``layer``.
-        forward: What the forward pass of a micro-batch runs.
-        backward: What its backward pass runs.
+        forward: Parts of the forward pass of a micro-batch.
+        backward: Parts of its backward pass.
         gradient_bytes: Bytes of this rank's gradients of the block.
-        weight: What of the backward pass is put off: the gradients of the weights, in schedules that split it.
-        parameter_bytes: Bytes of this rank's weights of the block, in the precision it computes in; weights that
-            stand in two blocks count with the first.
-        over: The kind of group that holds the same weights: ``data`` or, for divided experts, ``expert_data``.
-        memory: What a micro-batch holds in it.
-        matrices: This rank's weights that are matrices; the others are vectors (biases, norms).
+        weight: Delayed parts of the backward pass: the gradients of the weights, in schedules that split it.
+        parameter_bytes: Bytes of this rank's weights of the block, in its compute precision; weights in two blocks
+            count with the first.
+        over: The kind of group with equal weights: ``data`` or, for divided experts, ``expert_data``.
+        memory: Memory of a micro-batch in it.
+        matrices: This rank's weight matrices; the others are vectors (biases, norms).
     """
 
     name: str
@@ -74,12 +75,12 @@ class TrainingPlan:
             has one chunk unless it has virtual stages.
         micro_batches: Forward-backward passes per step.
         optimizer: Work of the weight update.
-        handed_bytes: For each chunk, what a micro-batch hands to the next one in the model.
-        returned_bytes: For each chunk, the gradient that a micro-batch hands back to the one before.
-        shared_gradient_bytes: Gradients of weights that the first and the last stage both hold (tied embeddings).
-        memory: For each chunk, what a micro-batch holds in it; nothing if left out.
-        host_update_bytes: What the host reads and writes if the weight update is done there, in one pass.
-        waits_for_sends: Whether a stage computes nothing while what it sends is on its way.
+        handed_bytes: For each chunk, bytes that a micro-batch sends to the next chunk of the model.
+        returned_bytes: For each chunk, bytes of the gradient sent to the previous chunk.
+        shared_gradient_bytes: Gradients of weights on both the first and the last stage (tied embeddings).
+        memory: For each chunk, memory of a micro-batch; empty by default.
+        host_update_bytes: Bytes read and written by a weight update on the host, in one pass.
+        waits_for_sends: True if a stage waits for its sends before it computes.
     """
 
     chunks: tuple[tuple[Block, ...], ...]
@@ -119,7 +120,7 @@ class TrainingPlan:
 
     @property
     def parameter_bytes_by_group(self) -> dict[str, float]:
-        """The same by the kind of group that holds the same weights."""
+        """Gradient bytes by the kind of group with equal weights."""
         by_group: dict[str, float] = {}
         for block in self.blocks:
             by_group[block.over] = by_group.get(block.over, 0.0) + block.parameter_bytes
@@ -128,28 +129,28 @@ class TrainingPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class StepSettings:
-    """How a training step computes and stores.
+    """Settings of the computation and memory of a training step.
 
     Args:
-        precision: What the passes compute and store in.
-        micro_batches: How many make a step.
+        precision: Precision of computation and storage.
+        micro_batches: Number of micro-batches of a step.
         gradient_bytes_per_parameter: 4 for fp32 gradients, as PyTorch's AMP keeps them.
         optimizer: ``adam`` or ``sgd`` (with momentum).
-        fused_optimizer: Whether the update is one kernel, or one for each operation (`update_work`).
+        fused_optimizer: True if the update is one kernel instead of one per operation (`update_work`).
         optimizer_shards: Ranks among which the weight update is divided (ZeRO, FSDP).
-        expert_optimizer_shards: The same for the weights of divided experts.
-        scatter_gather: Divide what stages hand on among the tensor-parallel ranks (Narayanan et al. 2021, §4.1).
-        sequence_parallel: Each of these ranks has its part of the tokens only, so that nothing is gathered again.
+        expert_optimizer_shards: Ranks that divide the update of divided experts.
+        scatter_gather: Divide messages between stages among the tensor-parallel ranks (Narayanan et al. 2021, §4.1).
+        sequence_parallel: Each of these ranks has its part of the tokens, so nothing is gathered.
         backward_layers_ratio: Host overhead of a layer's backward pass over that of its forward pass.
         split_backward: Keep the gradients of weights apart from those of inputs.
-        recompute: What the backward pass computes again.
-        loss_bytes_per_logit: What the loss reads and writes for each logit, both passes together.
-        per_step_s: Time of the host for each step.
-        attention_effort: Time of attention kernels over that of the best for the GPU.
-        elementwise: Bytes that element-wise kernels move over those of fused ones.
-        eager_scores: Whether scores, softmax and what lies between go through memory operation by operation.
-        eager_norms: The same of norms.
-        p2p_overlap: Whether stages compute while what they have sent is on its way.
+        recompute: Parts that the backward pass recomputes.
+        loss_bytes_per_logit: Bytes that the loss reads and writes per logit in both passes.
+        per_step_s: Host time per step.
+        attention_effort: Time of attention kernels over the best kernels of the GPU.
+        elementwise: Bytes of element-wise kernels over fused ones.
+        eager_scores: True if scores and softmax go through memory for each operation.
+        eager_norms: True if norms go through memory for each operation.
+        p2p_overlap: True if stages compute while their sends are in flight.
     """
 
     precision: Precision

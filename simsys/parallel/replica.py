@@ -30,12 +30,12 @@ def replica_stages(
         model: The model.
         tensor: Ranks that share each layer.
         stages: Pipeline stages.
-        stage_layers: Layers of each; by default equally many.
-        sequence_parallel: Divide by tokens what tensor parallelism leaves whole.
-        experts: How routed experts are divided; like all else if left out.
-        gather: Whether the ranks of a stage each receive a part of the hidden states and gather the whole (Narayanan
-            et al. 2021, §4.1), as vLLM does; else each receives all of them.
-        length_skew: What decode attention takes over sequences of unequal length, over equal ones.
+        stage_layers: Layers of each stage; by default equal numbers.
+        sequence_parallel: Divide replicated operators of tensor parallelism by tokens.
+        experts: Division of routed experts; by default like other operators.
+        gather: True if each rank of a stage receives a part of the hidden states and gathers the rest (Narayanan et
+            al. 2021, §4.1), as in vLLM; else each receives all of them.
+        length_skew: Time of decode attention over sequences of unequal length, relative to equal lengths.
 
     Raises:
         UsageError: If the model cannot be divided like this.
@@ -50,7 +50,7 @@ def replica_stages(
 
 
 def with_length_skew(plan: ForwardPass, skew: float) -> ForwardPass:
-    """The same with decode attention that takes `skew` times as long over several sequences."""
+    """A copy with decode attention that is `skew` times slower over several sequences."""
     if skew == 1.0:
         return plan
 
@@ -68,10 +68,10 @@ def with_length_skew(plan: ForwardPass, skew: float) -> ForwardPass:
 
 
 def with_wider_gaps(plan: ForwardPass) -> ForwardPass:
-    """The same with more time between the kernels of layers that have more of them than a dense layer.
+    """A copy with longer gaps in layers with more kernels than a dense layer.
 
-    Where a graph is replayed too, each kernel waits for the one before, so that routing, latent attention and the like
-    cost what their kernels cost and a gap for each.
+    Kernels of a replayed graph also wait for the previous one, so routing, latent attention etc. have a gap per
+    kernel.
     """
 
     def wider(stretch: RepeatedBlock) -> RepeatedBlock:
@@ -83,7 +83,7 @@ def with_wider_gaps(plan: ForwardPass) -> ForwardPass:
 
 
 def _gathering(piece: ForwardPass) -> ForwardPass:
-    """The same stage with the all-gather of what it has received in parts."""
+    """A copy of the stage with the all-gather of its divided inputs."""
     exchange = Exchange(CollectiveKind.ALL_GATHER, piece.input_elements_per_token)
     received = RepeatedBlock(
         "received", (Segment((), exchange),), output_elements_per_token=piece.input_elements_per_token

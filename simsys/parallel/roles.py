@@ -1,8 +1,8 @@
-"""Which ranks work alike: one process can stand for each such role.
+"""Roles: sets of ranks that behave alike, each with one representative process.
 
-Ranks of one pipeline stage on equal devices do the same work at the same time. Where devices differ, a rank is also
-held up by those it communicates with, and these by theirs; so ranks are told apart by their own device and stage, then
-by those of their groups, and so on until nothing changes: the coarsest equitable partition (colour refinement).
+Ranks of one pipeline stage on equal devices do the same work at the same time. If devices differ, a rank is also
+delayed by the ranks of its groups, and these by theirs. So ranks are distinguished by device and stage, then by the
+ranks of their groups, until nothing changes: the coarsest equitable partition (colour refinement).
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ def one_group(layout: Layout, runs: Iterable[int] = ()) -> bool:
 
 
 def varied_roles(layout: Layout, kinds: Sequence[int] = (), runs: Iterable[int] = ()) -> Roles:
-    """Roles of ranks whose computations vary at random; arguments as for `roles_of`.
+    """Roles of ranks with random computation times; arguments as for `roles_of`.
 
-    Where all ranks do the same and meet in collectives of all of them only, the slowest of each kind of device can
-    stand for it: a collective begins when the last rank is ready, and that is one of the slowest. Rank 0, which is
-    looked at, stands for itself. Elsewhere it matters who meets whom, so that every rank works for itself.
+    If all ranks have equal work and only collectives of all ranks, the slowest of each kind of device represents it,
+    since a collective begins when the slowest rank is ready. Rank 0, which is observed, represents itself. Otherwise
+    every rank is simulated.
     """
     if not one_group(layout, runs):
         return alone(layout)
@@ -76,7 +76,7 @@ def _places(layout: Layout, nodes: Sequence[int]) -> list[object]:
 
 
 def _groups(layout: Layout, runs: Iterable[int]) -> list[list[Group]]:
-    """For each rank, the groups in which it is held up by others."""
+    """For each rank, the groups in which it waits for other ranks."""
     sizes = [size for size in runs if 1 < size < layout.replicas]
     found = []
     for rank in range(layout.world_size):
@@ -87,7 +87,7 @@ def _groups(layout: Layout, runs: Iterable[int]) -> list[list[Group]]:
 
 
 def _refined(colours: Sequence[object], groups: Sequence[Sequence[Group]]) -> list[int]:
-    """Tell ranks apart as long as their groups do."""
+    """Refine the roles of ranks by their groups until nothing changes."""
     numbers = numbered(colours)
     while True:
         seen: dict[Group, tuple[int, ...]] = {}

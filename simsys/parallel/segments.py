@@ -1,13 +1,13 @@
-"""A block of a model as segments: what a rank runs without communication, and what it exchanges afterwards.
+"""A block of a model as segments: computation of a rank without communication, then an exchange.
 
-Tensor parallelism is a transform of the model (Shoeybi et al. 2019, §3): column-, head- and
-vocabulary-split operators shrink by the degree, row-split ones shrink and leave partial sums that an
-all-reduce adds up, so a transformer layer becomes compute – all-reduce – compute – all-reduce. With sequence
-parallelism (Korthikanti et al. 2022, §4.2.2) what every rank would do alike, norms and dropout, is divided by tokens
-instead, and each all-reduce becomes a reduce-scatter behind the split operators and an all-gather before them.
+Tensor parallelism is a transform of the model (Shoeybi et al. 2019, §3): column-, head- and vocabulary-split operators
+shrink by the degree.
 
-With expert parallelism (Lepikhin et al. 2020, §3.2) the routed experts of a layer stand between two all-to-alls: one
-that brings each token to the ranks of its experts and one that brings the results back.
+Row-split operators shrink, too, and leave partial sums for an all-reduce. So a transformer layer becomes compute –
+all-reduce – compute – all-reduce. With sequence parallelism (Korthikanti et al. 2022, §4.2.2), norms and dropout are
+divided by tokens instead of replicated, and each all-reduce becomes a reduce-scatter after the split operators and an
+all-gather before them. With expert parallelism (Lepikhin et al. 2020, §3.2), two all-to-alls surround the routed
+experts of a layer: one sends tokens to the ranks of their experts, one returns the results.
 """
 
 from __future__ import annotations
@@ -29,9 +29,8 @@ class Exchange:
     """A collective, sized by the batch.
 
     Args:
-        kind: Which collective.
-        elements_per_token: Elements of the full buffer per token.
-        per_logit: True if only tokens that go through the head count, the decoder's beside an encoder.
+        kind: The kind of collective. elements_per_token: Elements of the full buffer per token.
+        per_logit: True if only tokens of the head count; in an encoder-decoder, decoder tokens.
         over: The kind of group, a name in `simsys.parallel.layout.GROUPS`.
     """
 
@@ -43,15 +42,15 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Segment:
-    """Operators of one block that run without communication, then possibly an exchange.
+    """Operators of one block without communication, then an optional exchange.
 
     Args:
-        operators: One rank's share of them; none if an exchange comes first in a block.
-        exchange: What follows, if anything.
-        layers: Share of a layer's host overhead that falls into this segment.
-        launches: Its kernels over those of a whole dense layer, where the host launches them one by one.
-        beside: The exchange runs beside the operators instead of after them.
-        backward_factor: Volume of such an exchange in the backward pass over that in the forward pass.
+        operators: One rank's share of them; none if a block begins with an exchange.
+        exchange: The exchange after the operators, or None.
+        layers: Share of a layer's host overhead in this segment.
+        launches: Its kernels over those of a dense layer, with eager launches.
+        beside: True if the exchange overlaps with the operators.
+        backward_factor: Volume of an overlapped exchange in the backward pass over the forward pass.
     """
 
     operators: tuple[Operator, ...]
@@ -124,7 +123,7 @@ class _Cutter:
         self._segments: list[Segment] = []
         self._pending: list[Operator] = []
         self._by_tokens = dict.fromkeys((False, True), sequence_parallel)
-        """Whether the rank has only its part of the tokens, and of the decoder's tokens beside an encoder."""
+        """True if the rank has only its part of the tokens, and of the decoder tokens of an encoder-decoder."""
         self._routed = [op for op in block.operators if op.experts > 1] if experts is not None else []
         self._whole = experts is not None and experts.over_tensor
         self._sent = experts if not self._whole or sequence_parallel else None
@@ -184,7 +183,7 @@ def _share(
 
 
 def with_layers(segments: Sequence[Segment]) -> list[Segment]:
-    """The same with a layer's host overhead shared out among those that compute, and its kernels counted."""
+    """A copy with the host overhead of a layer divided among computing segments, and with kernel counts."""
     layers = 1.0 / sum(bool(segment.operators) for segment in segments)
     return [
         replace(segment, layers=layers if segment.operators else 0.0, launches=_launches(segment.operators))
@@ -193,7 +192,7 @@ def with_layers(segments: Sequence[Segment]) -> list[Segment]:
 
 
 def _launches(operators: Sequence[Operator]) -> float:
-    """Kernels over those of a dense layer."""
+    """Number of kernels relative to a dense layer."""
     launched = [operator for operator in operators if operator.kind is not OperatorKind.DECODE_ATTENTION]
     return sum(operator.launches for operator in launched) / DENSE_LAUNCHES
 

@@ -1,4 +1,4 @@
-"""What a rank of a serving replica holds in device memory, by component."""
+"""Device memory of a rank of a serving replica, by component."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def serving_memory(
     context_bytes: float,
     tied: bool = False,
 ) -> dict[str, float]:
-    """Bytes that one rank of a serving replica needs besides the KV cache, by component.
+    """Memory of one rank of a serving replica without the KV cache in bytes, by component.
 
-    The activation peak is that of a full step: input and output of the widest operator, and the fp32 logits of
+    The activation peak is in a full step: input and output of the widest operator, and the fp32 logits of
     the sampled sequences.
 
     Args:
         plan: The rank's share of the model, or of its pipeline stage.
-        precision: What weights and activations are stored in.
+        precision: Storage precision of weights and activations.
         max_batched_tokens: Tokens of a full step.
         max_num_seqs: Sequences sampled in a step.
-        context_bytes: What the runtime and its libraries take.
-        tied: Whether embedding and head are one table; a rank that has both stores it once.
+        context_bytes: Memory of the runtime and its libraries.
+        tied: True if embedding and head are one table, which a rank with both stores once.
     """
     logits = head_columns(plan) * max_num_seqs * FP32_BYTES
     return {

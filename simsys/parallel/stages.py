@@ -43,7 +43,7 @@ def partition(
 
 
 def layer_count(plan: ForwardPass) -> int:
-    """How many layers there are to divide."""
+    """Number of layers to divide."""
     first, last = _layers(plan)
     return sum(stretch.repeat for stretch in plan.stretches[first:last])
 
@@ -101,7 +101,7 @@ def _in_turn(stretches: Sequence[RepeatedBlock]) -> list[RepeatedBlock]:
 
 
 def _together(piece: Sequence[RepeatedBlock]) -> list[RepeatedBlock]:
-    """The same layers with equal ones in one stretch, as a pass takes as long in any order."""
+    """The layers with equal ones merged into one stretch, as the time of a pass is independent of the order."""
     counts: dict[tuple[Segment, ...], RepeatedBlock] = {}
     for stretch in piece:
         known = counts.get(stretch.segments)

@@ -32,17 +32,17 @@ EAGER_SCORES = 3.0
 That is 24 bytes for each instead of 8, without dropout.
 """
 EAGER_NORM = 5.0
-"""The same of an RMSNorm.
+"""Ratio for an eager RMSNorm.
 
-A cast to fp32, squares, their mean, a product, a cast back and another product move 34 bytes an element, and the sum
-before it 6, instead of 8 in all.
+Cast to fp32, squares, mean, product, cast back and another product move 34 bytes per element. The residual sum before
+it moves 6, instead of 8 for all together.
 """
 ACCUMULATION_BYTES = 8.0
 """What adding a micro-batch's gradients to those before moves for each weight: both in 16 bit are read, their sum
 written, or it is added in 32 bit along with the product that makes it (Megatron-LM: gradient_accumulation_fusion)."""
 
 RECOMPUTED_SHARE = {Recompute.NONE: 0.0, Recompute.SELECTIVE: 1.0, Recompute.HALF: 0.5, Recompute.FULL: 1.0}
-"""How much of the forward work that a kind of recomputation covers is done again (`simsys.parallel.backward`)."""
+"""Recomputed share of the covered forward work, by kind of recomputation (`simsys.parallel.backward`)."""
 
 
 def training_plan(
@@ -59,9 +59,9 @@ def training_plan(
     Args:
         chunks: The chunks of layers of the rank's pipeline stage.
         batch: One micro-batch.
-        settings: How it computes and stores.
-        tied_parameters: Weights that stand in two blocks of the stage but are stored and updated once.
-        tensor: Tensor-parallel degree; the ranks of a stage share what they hand on.
+        settings: Settings of computation and memory.
+        tied_parameters: Weights in two blocks of the stage that are stored and updated once.
+        tensor: Tensor-parallel degree; the ranks of a stage divide its messages.
         vocab_size: The rank's share of the vocabulary.
     """
     precision = settings.precision
@@ -91,14 +91,14 @@ def training_plan(
 
 
 def _updated_parameters(chunks: Sequence[ForwardPass], settings: StepSettings, tied_parameters: float) -> float:
-    """Weights of the chunks that the rank updates: its share of those of experts, and of the others."""
+    """Weights updated by the rank: its shares of expert weights and of other weights."""
     experts = ordered_sum(chunk.expert_parameters for chunk in chunks)
     rest = ordered_sum(chunk.parameters for chunk in chunks) - experts - tied_parameters
     return rest / settings.optimizer_shards + experts / settings.expert_optimizer_shards
 
 
 def _handed_bytes(chunk: ForwardPass, batch: Batch, precision: Precision) -> float:
-    """What a micro-batch hands to the next chunk, whole."""
+    """Undivided bytes that a micro-batch sends to the next chunk."""
     of_token, of_logit = chunk.output_elements_per_token, chunk.output_elements_per_logit
     return (of_token * batch.tokens + of_logit * batch.logits) * precision.activation_bytes
 
@@ -110,7 +110,7 @@ def _returned_bytes(chunk: ForwardPass, batch: Batch, precision: Precision) -> f
 
 
 def _gathering(blocks: tuple[Block, ...], chunk: ForwardPass, batch: Batch, precision: Precision) -> tuple[Block, ...]:
-    """The blocks of a chunk that first gathers what the tensor-parallel ranks of its neighbours have divided."""
+    """The blocks of a chunk with a gather of its divided inputs first."""
 
     def gather(nbytes: float) -> tuple[Part, ...]:
         return (Part(Work(), CollectiveKind.ALL_GATHER, nbytes),)
@@ -133,12 +133,12 @@ def model_flop(model: Model, batch: Batch) -> float:
 
 
 def recomputed_flop(model: Model, batch: Batch, recompute: Recompute) -> float:
-    """FLOP of the forward work that the backward pass over `batch` repeats, on all ranks together.
+    """FLOP of recomputation in the backward pass over `batch`, summed over all ranks.
 
     Args:
         model: The model.
-        batch: What the passes process.
-        recompute: What is computed again.
+        batch: The batch of the passes.
+        recompute: The recomputed parts.
     """
     flop = 0.0
     for block in model.blocks:
@@ -152,7 +152,7 @@ def recomputed_flop(model: Model, batch: Batch, recompute: Recompute) -> float:
 
 
 def _chunk_blocks(chunk: ForwardPass, batch: Batch, settings: StepSettings, vocab_size: float) -> tuple[Block, ...]:
-    """The blocks of a chunk in forward order; those of equal layers are the same objects."""
+    """The blocks of a chunk in forward order; equal layers are the same objects."""
     return tuple(
         block
         for stretch in chunk.stretches
@@ -224,13 +224,13 @@ def _normed(operators: Sequence[Operator], settings: StepSettings) -> Sequence[O
 
 
 def _loss_kernel(stretch: RepeatedBlock, batch: Batch, settings: StepSettings, vocab_size: float) -> Kernel | None:
-    """What the loss moves in one of the two passes; none without a head."""
+    """Memory traffic of the loss in one of the two passes; zero without a head."""
     nbytes = settings.loss_bytes_per_logit * vocab_size * batch.logits / 2.0
     return _memory_kernel(nbytes) if nbytes and any(op.is_head for op in stretch.operators) else None
 
 
 def _with_kernel(parts: Sequence[Part], kernel: Kernel, place: int) -> list[Part]:
-    """The parts with a kernel more in the first (0) or last (-1) of those that compute."""
+    """The parts with one more kernel in the first (0) or last (-1) computing part."""
     computing = [index for index, part in enumerate(parts) if part.computes]
     if not computing:
         return [*parts, Part(Work((kernel,)))]

@@ -1,4 +1,4 @@
-"""What a rank of a training job holds in device memory, by component."""
+"""Device memory of a rank of a training job, by component."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ OPTIMIZER_STATES = {"adam": 2, "sgd": 1}
 
 @dataclass(frozen=True, kw_only=True)
 class Shards:
-    """Among how many data-parallel ranks each model state is divided (Rajbhandari et al. 2020, §5).
+    """Number of data-parallel ranks that divide each model state (Rajbhandari et al. 2020, §5).
 
     Args:
         weights: All-gathered when needed if more than 1.
-        gradients: Reduced to shards as soon as they are there.
+        gradients: Reduced to shards as soon as they are complete.
         optimizer: Each rank updates its shard of the weights.
-        gathered: Of sharded weights, what is whole at the peak: ``"units"`` for two blocks, one that computes and
-            one that is gathered meanwhile, or ``"all"``.
-        on_host: What lives in the memory of the host instead. With the optimizer, the weights in fp32 do.
+        gathered: Gathered part of sharded weights at the peak: ``"units"`` for two blocks (one computes while the next
+            is gathered), or ``"all"``.
+        on_host: States in host memory instead. The fp32 weights follow the optimizer.
     """
 
     weights: int = 1
@@ -56,22 +56,22 @@ def training_memory(
     expert_shards: Shards = UNSHARDED,
     usable: float = 1.0,
 ) -> dict[str, int]:
-    """Bytes that one rank needs at the peak, by component, each rounded up.
+    """Peak memory of one rank in bytes, by component, each rounded up.
 
-    Model states are those of mixed-precision Adam, 16 bytes per parameter with fp32 gradients (Rajbhandari et
+    Model states are as in mixed-precision Adam, 16 bytes per parameter with fp32 gradients (Rajbhandari et
     al. 2020, §3.1, without the transient 16-bit copies).
 
     Args:
         chunks: The rank's share of each chunk of layers that its pipeline stage holds.
-        activations: What a micro-batch holds in each of them.
-        precision: What the passes compute in.
-        in_flight: For each chunk, micro-batches whose activations are kept at the peak.
+        activations: Memory of a micro-batch in each of them.
+        precision: Precision of the passes.
+        in_flight: For each chunk, micro-batches with kept activations at the peak.
         optimizer: A key of `OPTIMIZER_STATES`.
-        tied_parameters: Weights that stand in two blocks of the stage but are stored once.
-        context_bytes: What the runtime and its libraries take.
-        buffer_bytes: What gradients are collected in for communication.
-        shards: How model states are divided among the ranks that hold the same weights.
-        expert_shards: The same for divided experts.
+        tied_parameters: Weights of two blocks of the stage that are stored once.
+        context_bytes: Memory of the runtime and its libraries.
+        buffer_bytes: Communication buffers of gradients.
+        shards: Division of model states among the ranks with equal weights.
+        expert_shards: Division of model states of divided experts.
         usable: Share of the changing memory that the allocator can fill; the rest is lost between its blocks.
     """
     states = model_states(
@@ -94,9 +94,9 @@ def training_memory(
 
 
 def whole_bytes(shards: Shards, precision: Precision) -> tuple[float, float]:
-    """Bytes per weight of a block while it is gathered, and per gradient before it is reduced; 0 if none is in shards.
+    """Bytes per gathered weight of a block, and per unreduced gradient; 0 without shards.
 
-    What is on its way from or to the host comes on top: shards in fp32.
+    Shards in flight from or to the host, in fp32, are added.
     """
     weights = gradients = 0.0
     if shards.weights > 1 or "parameters" in shards.on_host:
@@ -130,13 +130,13 @@ def model_states(
 
 
 def checkpoint_bytes(parameters: float, precision: Precision, optimizer: str, shards: Shards = UNSHARDED) -> float:
-    """Bytes of weights and optimizer states as the ranks of a job hold them, each counted once.
+    """Bytes of weights and optimizer states of all ranks of a job, each counted once.
 
     Args:
         parameters: Of the whole model or of a part.
         precision: What the passes compute in.
         optimizer: A key of `OPTIMIZER_STATES`.
-        shards: How model states are divided; decides whether 16-bit weights are kept beside those in fp32.
+        shards: Division of model states; decides whether 16-bit weights are stored in addition to fp32 weights.
     """
     states = _model_states(parameters, precision, OPTIMIZER_STATES[optimizer], shards)
     return states["parameters"] * shards.weights + states["optimizer"] * shards.optimizer
@@ -145,8 +145,8 @@ def checkpoint_bytes(parameters: float, precision: Precision, optimizer: str, sh
 def _model_states(parameters: float, precision: Precision, states: int, shards: Shards) -> dict[str, float]:
     """Weights, gradients and optimizer states of one rank, in bytes.
 
-    If the optimizer is divided further than the weights, as in ZeRO-1 and -2, or lives elsewhere, every rank holds the
-    weights in the precision it computes in, and the fp32 weights are one more state of the optimizer.
+    The optimizer may be divided further than the weights (ZeRO-1 and -2), or be in host memory. Then every rank has
+    the weights in its compute precision, and the fp32 weights are an optimizer state.
     """
     weight_bytes = FP32_BYTES
     apart = shards.optimizer > shards.weights or ("optimizer" in shards.on_host and "parameters" not in shards.on_host)
