@@ -72,16 +72,7 @@ def shared_by(jobs: Mapping[int, IdleJob], near: Mapping[int, Collection[int]]) 
     others = {index: [jobs[other].meets for other in near[index]] for index in jobs}
     beside = {index: able_beside(each.meets, others[index]) for index, each in jobs.items()}
     shared = {index: each for index, each in jobs.items() if beside[index] or hindered(each.meets)}
-    carried: dict[int, Users] = {
-        index: beside[index] | each.meets.able(SLIGHT * each.meets.noted_s) for index, each in shared.items()
-    }
-    apart = told_apart(shared, carried)
-    if any(apart.values()):  # mirrors that are told apart can slow each other, too
-        carried = {
-            index: {*carried[index], *(sharing_mirrors(each.meets) if apart[index] else ())}
-            for index, each in shared.items()
-        }
-        apart = told_apart(shared, carried)
+    carried, apart = _carried_and_apart(shared, beside)
     found = {}
     for index, each in shared.items():
         users = _with_stand_ins(each.meets, carried[index])
@@ -93,6 +84,22 @@ def shared_by(jobs: Mapping[int, IdleJob], near: Mapping[int, Collection[int]]) 
             doubt=_doubt(each.meets, others[index], fits=fits) if beside[index] or not fits else "",
         )
     return found
+
+
+def _carried_and_apart(
+    jobs: Mapping[int, IdleJob], beside: Mapping[int, set[tuple[int, ...]]]
+) -> tuple[dict[int, Users], dict[int, tuple[int, ...]]]:
+    """For each job, whose transfers are on shared links, and numbers that distinguish its ranks (`told_apart`)."""
+    carried: dict[int, Users] = {
+        index: beside[index] | each.meets.able(SLIGHT * each.meets.noted_s) for index, each in jobs.items()
+    }
+    apart = told_apart(jobs, carried)
+    if any(apart.values()):  # mirrors that are told apart can slow each other, too
+        for index, each in jobs.items():
+            if apart[index]:
+                carried[index] = {*carried[index], *sharing_mirrors(each.meets)}
+        apart = told_apart(jobs, carried)
+    return carried, apart
 
 
 def told_apart(jobs: Mapping[int, IdleJob], carried: Mapping[int, Users]) -> dict[int, tuple[int, ...]]:

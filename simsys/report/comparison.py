@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from simsys.report.text import WIDTH, number, time, wrap
+from simsys.report.text import WIDTH, number, percent, time, wrap
 from simsys.sums import ordered_sum
 from simsys.units import MIB
 
@@ -226,10 +226,6 @@ def breakdown_lines(each: Row) -> list[str]:
     high, medium = (levels[level]["shares"] for level in ("high", "medium"))
     names = sorted({*high, *medium}, key=lambda name: -max(high.get(name, 0.0), medium.get(name, 0.0)))
     cells = [[each["name"], *(f"{level} ({levels[level]['amount']:,})" for level in levels)]]
-    cells += [[name, _percent(high.get(name, 0.0)), _percent(medium.get(name, 0.0))] for name in names[:PACKAGES]]
+    cells += [[name, percent(high.get(name, 0.0)), percent(medium.get(name, 0.0))] for name in names[:PACKAGES]]
     rest = [ordered_sum(shares.get(name, 0.0) for name in names[PACKAGES:]) for shares in (high, medium)]
-    return [*table([*cells, ["the rest", *map(_percent, rest)]], 30), ""]
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
+    return [*table([*cells, ["the rest", *map(percent, rest)]], 30), ""]

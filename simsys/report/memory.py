@@ -87,17 +87,8 @@ class MemoryAnswer:
 
     def text(self) -> str:
         """The answer, then the fullest stage by component, then advice."""
-        parts = self.stages[self.fullest]
-        total = ordered_sum(parts.values())
-        fit = "does not fit" if self.problem else "fits"
-        where = f", stage {self.fullest} of {len(self.stages)}" if len(self.stages) > 1 else ""
-        head = (
-            f"{self.name}: {fit}, {pretty_memory(total)} of {pretty_memory(self.capacity_bytes)} per {self.gpu}{where}"
-        )
-        rows = [{"component": name.replace("_", " "), "size": pretty_memory(size), "share": f"{size / total:.0%}"}
-                for name, size in parts.items() if size]  # fmt: skip
-        lines = [head, *(line for warning in self.warnings for line in wrap(warning, "  warning: ", "    ")), ""]
-        lines += [f"  {line}" for line in table(rows).splitlines()]
+        lines = [self._headline(), *(line for text in self.warnings for line in wrap(text, "  warning: ", "    ")), ""]
+        lines += [f"  {line}" for line in self._components().splitlines()]
         if len(self.stages) > 1:
             sizes = ", ".join(pretty_memory(ordered_sum(stage.values())) for stage in self.stages[:8])
             lines += ["", f"  by stage: {sizes}{' …' if len(self.stages) > 8 else ''}"]
@@ -105,13 +96,34 @@ class MemoryAnswer:
             lines += ["", f"  in host memory, per GPU: {pretty_memory(self.host_bytes)}"]
         if self.settings is not None:
             lines += [line for text in defaults_text(self.settings) for line in ("", *_wrapped(text))]
+        return "\n".join([*lines, *self._remedies()])
+
+    def _headline(self) -> str:
+        fit = "does not fit" if self.problem else "fits"
+        where = f", stage {self.fullest} of {len(self.stages)}" if len(self.stages) > 1 else ""
+        total = pretty_memory(ordered_sum(self.stages[self.fullest].values()))
+        return f"{self.name}: {fit}, {total} of {pretty_memory(self.capacity_bytes)} per {self.gpu}{where}"
+
+    def _components(self) -> str:
+        """The fullest stage by component, as a table."""
+        parts = self.stages[self.fullest]
+        total = ordered_sum(parts.values())
+        rows = [
+            {"component": name.replace("_", " "), "size": pretty_memory(size), "share": f"{size / total:.0%}"}
+            for name, size in parts.items()
+            if size
+        ]
+        return table(rows)
+
+    def _remedies(self) -> list[str]:
+        lines: list[str] = []
         if self.problem:
             lines += ["", *_wrapped(self.advice)]
         if self.levers:
             lines += ["", *(f"  {line}" for line in table([_row(effect) for effect in self.levers]).splitlines())]
         if self.strategies:
             lines += ["", *_wrapped(self.strategy_advice)]
-        return "\n".join(lines)
+        return lines
 
 
 def memory_answers(
