@@ -22,7 +22,6 @@ from simsys.comparison.compare import Settings, compare
 from simsys.comparison.variants import HIGH, MEDIUM, as_variant
 from simsys.config.experiment import SimulationConfig
 from simsys.executors import MIXTURES
-from simsys.simulation import simulate
 from tests.helpers import reference_executor
 from tests.helpers.level_of_detail_suite import FILE, QUICK, SHARED, counted, quick
 
@@ -56,7 +55,7 @@ def check(row: dict[str, Any]) -> None:
 def test_with_little_to_do(benchmark: Any, name: str) -> None:
     config = quick(name)
     row = compare(config, HERE).as_dict()
-    benchmark.pedantic(lambda: simulate(as_variant(config, MEDIUM)), rounds=3, warmup_rounds=1)
+    benchmark.pedantic(lambda: as_variant(config, MEDIUM).simulate(), rounds=3, warmup_rounds=1)
     told(benchmark, row)
     check(row)
     assert {level: each["events"] for level, each in row["levels"].items()} == counted()[name]
@@ -66,7 +65,7 @@ def test_with_little_to_do(benchmark: Any, name: str) -> None:
 @pytest.mark.parametrize("config", WHOLE, ids=lambda config: config.name)
 def test_as_on_the_page(benchmark: Any, config: SimulationConfig) -> None:
     row = compare(config, Settings(part=True)).as_dict()
-    benchmark.pedantic(lambda: simulate(as_variant(config, MEDIUM)), rounds=3)
+    benchmark.pedantic(lambda: as_variant(config, MEDIUM).simulate(), rounds=3)
     told(benchmark, row)
     check(row)
     assert row["event_reduction"] >= (100 if config.name.startswith(QUIET_SERVING) else 50)
@@ -85,7 +84,7 @@ def test_high_against_plain_simpy(benchmark: Any, name: str, naive: str) -> None
     """Processes and resources give the same figures, for many more events."""
     config = quick(name)
     plain, high = attribute(config, replace(HERE, limit_s=1e9), 1e9, (naive, HIGH))["variants"]
-    benchmark.pedantic(lambda: simulate(as_variant(config, HIGH)), rounds=3)
+    benchmark.pedantic(lambda: as_variant(config, HIGH).simulate(), rounds=3)
     rate = f"{high['events_per_cpu_s']:,.0f} events per CPU-s"
     FIGURES.append((f"{name}: high over plain SimPy", f"{high['cpu_speedup']:.0f} times faster, {rate}"))
     assert high["largest_difference"] <= 1e-9

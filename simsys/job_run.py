@@ -14,7 +14,8 @@ from simsys.build.resolved_serving import defaults_dict
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
 from simsys.config.expected_errors import Subject, expected_errors
-from simsys.executors import Executor, Links, OnLinksDetail, executor_class
+from simsys.executors import Combination, Executor, Links, combination
+from simsys.executors.communication.selected import SelectedSteps
 from simsys.metrics.memory import MemoryTimeline
 from simsys.metrics.offered_load import load_warnings
 from simsys.metrics.result import RunResult
@@ -36,9 +37,10 @@ class JobRun:
         hardware: The GPUs that do it.
         probes: Further observers.
         links: What becomes of transfers at medium.
-        carried: Whose transfers these are, at `Links.STEPS` (`OnLinksDetail.carried`).
+        carried: Whose transfers these are, at `Links.STEPS` (`SelectedSteps.carried`).
         alone: False if others use the same links, so that equal iterations may take different times.
         alike: Whether the first iteration of each kind is known to be like later ones; None if it is not known.
+        made_of: The components of the executor, if not those of the scenario's level of detail.
     """
 
     def __init__(
@@ -51,16 +53,17 @@ class JobRun:
         carried: Collection[tuple[int, ...]] | None = None,
         alone: bool = True,
         alike: bool | None = None,
+        made_of: Combination | None = None,
     ) -> None:
         self.job, self._shares = job, not alone or links is Links.LOADS
         settings, probes = job.config.simulation, list(probes)
         self._collector = job.collector()
         self._timelines = [MemoryTimeline()] if settings.collect_events else []
         observers = [self._collector, *probes, *self._timelines]
-        level = executor_class(settings.lod, links)
-        self.executor: Executor = level(hardware, job.execution_model(), job.roles(), Probes(observers))
-        if isinstance(self.executor, OnLinksDetail):
-            self.executor.carried = carried
+        chosen = made_of or combination(settings.lod, links)
+        self.executor: Executor = chosen(hardware, job.execution_model(), job.roles(), Probes(observers))
+        if isinstance(self.executor.communication, SelectedSteps):
+            self.executor.communication.carried = carried
         self.executor.firsts_alike = alike
         watched = any(not probe.counts_only for probe in (*probes, *self._timelines))
         self._started_s = hardware.env.now

@@ -15,7 +15,7 @@ from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
 from simsys.config.experiment import JobConfig, SchedulingConfig, SimulationConfig
 from simsys.errors import DeadlockError, InfeasibleError, UsageError
-from simsys.executors import Links, MediumDetail
+from simsys.executors import Links
 from simsys.job_run import NONE_MET, JobRun, hardware_columns, warned
 from simsys.jobs.manager import JobManager, Stay
 from simsys.jobs.placement import PLACEMENTS
@@ -176,7 +176,6 @@ class SharedCluster:
         """
         jobs, together = dict[int, IdleJob](), self.together()
         for index, run in self._runs.items():
-            assert isinstance(run.executor, MediumDetail)
             assert isinstance(run.job, TrainingJob)
             jobs[index] = IdleJob(run.job, run.executor)
         near = {

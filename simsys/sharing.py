@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from simsys.build.training import TrainingJob
-from simsys.executors import MediumDetail
+from simsys.executors import Executor
 from simsys.executors.link_classes import rank_classes
 from simsys.executors.meets import Meets
 from simsys.executors.other_jobs import Users, able_beside, exchanges, mirrored, most_loaded, sharing_mirrors
@@ -23,7 +23,7 @@ class SharedTransfers(NamedTuple):
     """What a job has on links that are shared.
 
     Args:
-        carried: Whose transfers are carried out there (`OnLinksDetail.carried`); None stands for all.
+        carried: Whose transfers are carried out there (`SelectedSteps.carried`); None stands for all.
         alone: Whether none of them meet those of other jobs.
         told_apart: As in `TrainingJob`.
         doubt: A warning, if other jobs on its links make its times doubtful; else empty.
@@ -44,12 +44,12 @@ class IdleJob(NamedTuple):
     """
 
     job: TrainingJob
-    executor: MediumDetail
+    executor: Executor
 
     @property
     def meets(self) -> Meets:
         """What its transfers need of links."""
-        return self.executor.meets
+        return self.executor.idle.meets
 
     @property
     def ranks(self) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from simsys.build.training import TrainingJob
 from simsys.config.experiment import SimulationConfig
 from simsys.config.hardware import profile_digest, profiles_read
 from simsys.errors import UsageError
-from simsys.executors import Links, MediumDetail
+from simsys.executors import Combination, Links
 from simsys.job_run import NONE_MET, JobRun, warned
 from simsys.metrics.result import RunResult
 from simsys.platform.platform import Platform
@@ -39,25 +39,34 @@ Processes = Callable[[Platform], Iterable[Generator[Event, Any, Any]]]
 """Makes SimPy processes of the user's own, which request GPUs and links of a platform beside a scenario."""
 
 
-def simulate(config: SimulationConfig, probes: Iterable[Probe] = (), processes: Processes | None = None) -> RunResult:
+def simulate(
+    config: SimulationConfig,
+    probes: Iterable[Probe] = (),
+    processes: Processes | None = None,
+    made_of: Combination | None = None,
+) -> RunResult:
     """Simulate a scenario, or several jobs on one cluster.
 
     Args:
         config: The scenario.
         probes: Further observers.
         processes: Makes SimPy processes that go on beside the scenario, on the same platform; not with several jobs.
+        made_of: The components of the executor, if not those of the scenario's level of detail, for comparisons; not
+            with several jobs.
 
     Raises:
         SimsysError: If it cannot be built or cannot be carried out.
     """
     started, started_cpu = time.perf_counter(), time.process_time()
+    if made_of is not None and config.jobs is not None:
+        raise UsageError("executors of other components carry out one scenario, not jobs that share a cluster")
     with profiles_read() as read:
         if processes is not None:
             if config.jobs is not None:
                 raise UsageError("processes go on beside one scenario, not beside jobs that share a cluster")
             result = _beside_processes(build_job(config), list(probes), processes)
         elif config.jobs is None:
-            result = simulate_job(build_job(config), probes)
+            result = simulate_job(build_job(config), probes, made_of)
         else:
             result = simulate_jobs(config, probes)
     return replace(
@@ -68,20 +77,21 @@ def simulate(config: SimulationConfig, probes: Iterable[Probe] = (), processes: 
     )
 
 
-def simulate_job(job: Job, probes: Iterable[Probe] = ()) -> RunResult:
+def simulate_job(job: Job, probes: Iterable[Probe] = (), made_of: Combination | None = None) -> RunResult:
     """Simulate a scenario that is resolved already.
 
     Args:
         job: The scenario.
         probes: Further observers.
+        made_of: The components of the executor, if not those of the scenario's level of detail.
 
     Raises:
         SimsysError: If it cannot be carried out.
     """
     started, started_cpu = time.perf_counter(), time.process_time()
     given, probes = job.config.simulation.occupy_links, list(probes)
-    if job.config.simulation.lod != "medium":
-        result = _run(job, Links.IDLE, probes).whole_result()
+    if made_of is not None or job.config.simulation.lod != "medium":
+        result = _run(job, Links.IDLE, probes, made_of=made_of).whole_result()
     elif given is False:
         result = _on_idle_links(job, probes)
     elif isinstance(job, ServingJob):
@@ -103,9 +113,10 @@ def _run(
     probes: Sequence[Probe],
     carried: Collection[tuple[int, ...]] | None = None,
     alike: bool | None = None,
+    made_of: Combination | None = None,
 ) -> JobRun:
     """Carry a job out on hardware of its own."""
-    run = JobRun(job, job.cluster.platform(), probes, links=links, carried=carried, alike=alike)
+    run = JobRun(job, job.cluster.platform(), probes, links=links, carried=carried, alike=alike, made_of=made_of)
     run.executor.env.run(until=run.ended if job.config.simulation.duration is not None else None)
     run.executor.check_finished()
     return run
@@ -137,20 +148,18 @@ def _stages_meet(job: ServingJob) -> bool:
 
 def _hand_on_much(run: JobRun) -> bool:
     """Whether stages of pipelines have handed something on for more than a slight part of the time."""
-    assert isinstance(run.executor, MediumDetail)
-    return run.executor.channels.most_busy_s() > SLIGHT_MESSAGES * run.executor.env.now
+    return run.executor.idle.channels.most_busy_s() > SLIGHT_MESSAGES * run.executor.env.now
 
 
 def _on_idle_links(job: Job, probes: Sequence[Probe]) -> RunResult:
     """Carry a job out on idle links, and warn if its transfers would have met."""
     run = _run(job, Links.IDLE, probes)
-    assert isinstance(run.executor, MediumDetail)
     if isinstance(job, ServingJob):
         network = job.cluster.platform().network
         messages = messages_can_meet(job, network) and _hand_on_much(run)
         text = left_out_in_serving(job, network, messages=messages)
     else:
-        text = left_out(run.executor.meets)
+        text = left_out(run.executor.idle.meets)
     return warned(run.whole_result(), text)
 
 
@@ -166,8 +175,7 @@ def _where_transfers_meet(job: TrainingJob, probes: Sequence[Probe]) -> RunResul
     """
     scouts = bool(probes) and job.layout.world_size > 1
     idle = _run(job, Links.IDLE, () if scouts else probes)
-    assert isinstance(idle.executor, MediumDetail)
-    meets = idle.executor.meets
+    meets = idle.executor.idle.meets
     if not hindered(meets):
         return _none_met((_run(job, Links.IDLE, probes) if scouts else idle).whole_result(), job)
     carried: Collection[tuple[int, ...]] | None = None

@@ -8,7 +8,8 @@ import pytest
 
 import simsys.simulation
 from simsys.config.experiment import SimulationConfig
-from simsys.executors import Executor, OnLinksDetail
+from simsys.executors.iterations.on_links import StretchedPrograms
+from simsys.executors.iterations.played import PlayedPrograms
 from simsys.executors.meets import Meets
 from simsys.metrics.result import RunResult
 from simsys.simulation import NONE_MET, simulate
@@ -82,7 +83,7 @@ def test_blocks_carried_out_at_once_take_as_long_as_their_operations(
     """Also if collectives beside them take a share of the GPU."""
     found = training(strategy, occupy_links=True)
     assert any("overlapped collectives slow concurrent computation by" in text for text in found.assumptions)
-    monkeypatch.setattr(OnLinksDetail, "carry_out", Executor.carry_out)
+    monkeypatch.setattr(StretchedPrograms, "carry_out", PlayedPrograms.carry_out)
     expected = training(strategy, occupy_links=True)
     for name in ("mean_iteration_s", "gpu_utilization"):
         assert found.metrics[name] == pytest.approx(expected.metrics[name], rel=1e-9)

@@ -25,8 +25,8 @@ from simsys.config.experiment import ModelConfig, SimulationConfig
 from simsys.config.hardware import load_engine
 from simsys.errors import Problem, UsageError
 from simsys.executors import costed_model
-from simsys.executors.base import Executor
 from simsys.executors.execution_model import ExecutionModel
+from simsys.executors.executor import Executor
 from simsys.framework import FRAMEWORKS, DecodePhase, PrefillPhase, Scheduler
 from simsys.metrics.economics import IDLE_SHARE, cost, energy
 from simsys.metrics.serving_collector import ServingMetrics

@@ -11,7 +11,7 @@ from simsys.config.document import KeyPath
 from simsys.config.experiment import SimulationConfig
 from simsys.config.parallelism import ParallelismConfig
 from simsys.config.serving_options import DisaggregatedConfig
-from simsys.executors.base import Executor
+from simsys.executors.executor import Executor
 from simsys.framework import FRAMEWORKS, FetchingScheduler, Router, Scheduler
 from simsys.serving.autoscaler import Autoscaler, ScalingRule
 from simsys.serving.engine import Engine

@@ -23,8 +23,8 @@ from simsys.config.hardware import load_engine
 from simsys.config.training import TrainingConfig
 from simsys.costs.launches import Launches
 from simsys.errors import Problem, UsageError
-from simsys.executors.base import Executor
 from simsys.executors.execution_model import ExecutionModel
+from simsys.executors.executor import Executor
 from simsys.executors.iterations.checkpoints import Checkpoints
 from simsys.executors.iterations.training_loop import Phase, TrainingLoop
 from simsys.framework import FRAMEWORKS, TrainingFramework

@@ -17,7 +17,6 @@ from simsys.comparison.attribution import part_of
 from simsys.comparison.compare import Settings
 from simsys.comparison.variants import HIGH, MEDIUM, as_variant
 from simsys.config.experiment import SimulationConfig
-from simsys.simulation import simulate
 from simsys.sums import ordered_sum
 
 SIMPY, OTHER = "SimPy", "other"
@@ -56,11 +55,11 @@ def profile(config: SimulationConfig, variant: str) -> dict[str, float]:
         variant: How it is simulated; see `as_variant`.
     """
     scenario = as_variant(config, variant)
-    simulate(as_variant(config, MEDIUM))  # what is imported on the way is not looked at
+    as_variant(config, MEDIUM).simulate()  # what is imported on the way is not looked at
     gc.collect()
     profiler = cProfile.Profile()
     profiler.enable()
-    simulate(scenario)
+    scenario.simulate()
     profiler.disable()
     return shares(pstats.Stats(profiler))
 

@@ -46,7 +46,7 @@ def estimate(config: SimulationConfig, simulated_s: float, trial_s: float = TRIA
         trial_s: CPU time to begin with.
     """
     started_s = time.process_time()
-    env, _run = _begin(as_variant(config, HIGH))
+    env, _run = _begin(as_variant(config, HIGH).config)
     built_s = time.process_time() - started_s
     before, stops, until_s, spent_s = env.events_scheduled, 0, simulated_s / 4096, 0.0
     while spent_s < trial_s and until_s < simulated_s:

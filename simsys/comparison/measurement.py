@@ -15,7 +15,6 @@ from simsys.comparison.variants import MEDIUM, as_variant
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import InternalError, SimsysError
 from simsys.metrics.result import RunResult
-from simsys.simulation import simulate
 from simsys.sums import ordered_sum
 
 SERVING_FIGURES = (
@@ -109,12 +108,12 @@ def measure(config: SimulationConfig, variant: str, repeats: int = 1) -> Measure
     """
     scenario = as_variant(config, variant)
     with suppress(SimsysError):  # what is wrong is wrong with the whole scenario too, and is said there
-        simulate(as_variant(with_amount(config, min(WARM_UP, amount(config))), MEDIUM))
+        as_variant(with_amount(config, min(WARM_UP, amount(config))), MEDIUM).simulate()
     before = _peak_bytes()
     wall_s, cpu_s, counts = list[float](), list[float](), set[int]()
     while not wall_s or (len(wall_s) < repeats and ordered_sum(wall_s) + max(wall_s) <= ENOUGH_S):
         gc.collect()
-        result = simulate(scenario)
+        result = scenario.simulate()
         wall_s.append(result.wall_s)
         cpu_s.append(result.cpu_s)
         counts.add(result.events)

@@ -1,82 +1,33 @@
-"""How an operation is simulated: one executor per level of detail, chosen once, by name."""
+"""How operations are simulated: executors composed of a computation, a communication, passes and programs.
+
+`levels.py` is the table of combinations, the only place where a level of detail has a name; framework modules do not
+know it. Components may import `core.py` (hardware, ranks, groups, costs) and each other in this order only:
+computation, `communication`, `steps` (passes of serving), `iterations` (programs of training), `executor`, `levels`.
+Start reading at `levels.py`, then `executor.py`; `simsys.costs` says what work takes.
+
+**Events of one moment** happen in the order of their priority, then in the order in which they were scheduled:
+
+1. ``URGENT`` and ``NORMAL``, SimPy's own: computations and transfers end, requests arrive.
+2. ``LATE``: schedules on links end; ``LATE + 1``: rates of flows settle.
+3. ``boundary(rank)``: steps of serving teams end, in the order of their ranks.
+4. ``AFTERWARDS``: what follows from these ends, such as routing.
+5. ``waking(rank)``: idle engines wake, in the order of their ranks.
+6. ``LAST``: the deadline of a run.
+
+`simsys.platform.events` defines them, `simsys.serving.deadline` the last one. A stepper that foresees steps
+compares its priority with that of the event under way, to say whether a step that ends at this moment has ended.
+
+**Times are anchored.** The end of segment or step j is the start of the first one plus a sum of durations, not a clock
+that is rounded at every event; the anchor moves only where something else decides the time. So it does not matter in
+how many runs consecutive steps are carried out.
+
+**The order of additions is an interface.** Runs of steps and single steps, kept and computed costs must be equal to
+the last bit. So every sum has one order (`simsys.sums.ordered_sum`, `StepTimes.elapsed`); another changes results.
+"""
 
 from __future__ import annotations
 
-from enum import Enum
+from simsys.executors.executor import Combination, Executor
+from simsys.executors.levels import LEVELS, MIXTURES, Links, combination, costed_model
 
-from simsys.errors import UsageError
-from simsys.executors.base import Executor
-from simsys.executors.high import HighDetail
-from simsys.executors.medium import MediumDetail
-from simsys.executors.mixed import AnalyticalCollectives, BothAbstractions, MacroOperations
-from simsys.executors.occupying import OccupyingDetail
-from simsys.executors.on_links import OnLinksDetail
-from simsys.model.model import Model
-
-LEVELS: dict[str, type[Executor]] = {"high": HighDetail, "medium": MediumDetail}
-"""The only place where a level of detail has a name."""
-
-MIXTURES: dict[str, type[Executor]] = {
-    "macro operations": MacroOperations,
-    "analytical collectives": AnalyticalCollectives,
-    "both abstractions": BothAbstractions,
-}
-"""Between the levels, for comparisons; no scenario can name them."""
-
-
-class Links(Enum):
-    """What becomes of transfers at medium; at high they are always carried out step by step."""
-
-    IDLE = "idle"
-    """They take the time of links that no others use."""
-    STEPS = "steps"
-    """They are carried out on the links; a collective is one event while its links are uncontended."""
-    LOADS = "loads"
-    """They load the links evenly while they last, and go on more slowly where loads exceed bandwidth."""
-
-
-_MEDIUM = {Links.IDLE: MediumDetail, Links.STEPS: OnLinksDetail, Links.LOADS: OccupyingDetail}
-
-
-def executor_class(lod: str, links: Links = Links.IDLE) -> type[Executor]:
-    """The executor of a level of detail, or of a mixture.
-
-    Args:
-        lod: Its name.
-        links: What becomes of transfers at medium.
-    """
-    if lod in MIXTURES:
-        return MIXTURES[lod]
-    return _MEDIUM[links] if lod == "medium" else LEVELS[lod]
-
-
-def costed_model(model: Model, lod: str) -> Model:
-    """The model with the amounts that a level of detail, or a mixture, costs.
-
-    Raises:
-        UsageError: Nothing but the macro operations of the model is known, and the level needs its layers.
-    """
-    if executor_class(lod).aggregates:
-        return model.aggregated
-    if not model.layered:
-        raise UsageError(
-            f"of {model.name}, the model DB has aggregated_ops alone; {lod} detail needs its layers, medium does not"
-        )
-    return model
-
-
-__all__ = [
-    "LEVELS",
-    "MIXTURES",
-    "AnalyticalCollectives",
-    "BothAbstractions",
-    "Executor",
-    "HighDetail",
-    "Links",
-    "MacroOperations",
-    "MediumDetail",
-    "OccupyingDetail",
-    "OnLinksDetail",
-    "costed_model",
-    "executor_class",
-]
+__all__ = ["LEVELS", "MIXTURES", "Combination", "Executor", "Links", "combination", "costed_model"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
 
 from simpy.events import Event
 
@@ -21,24 +20,23 @@ class Clocks:
     Args:
         platform: The hardware.
         probes: Observers.
+        queues: Whether all computations queue for GPUs and all transfers for links, if the platform is shared.
     """
 
-    stepwise: ClassVar[bool] = False
-    """Whether all computations queue for their GPU and all transfers for their links, if a platform is shared."""
-
-    def __init__(self, platform: Hardware, probes: Probes) -> None:
+    def __init__(self, platform: Hardware, probes: Probes, *, queues: bool) -> None:
         self.platform, self.env, self.probes = platform, executors_clock(platform.env), probes
         sharing, ranks = platform.network.sharing, len(platform.devices)
-        self.own = own_work(platform.env, sharing, ranks, stepwise=self.stepwise)
+        self.own = own_work(platform.env, sharing, ranks, stepwise=queues)
         """What keeps the operations of ranks in order where processes of the user's own request GPUs."""
-        self._fronts: Sequence[CalendarServer] = platform.devices if self.own is None else self.own.fronts
+        self.fronts: Sequence[CalendarServer] = platform.devices if self.own is None else self.own.fronts
+        """By rank, when its own computations end, as known so far."""
 
     def now(self, rank: int) -> float:
         """When `rank` would start its next operation: once the computation issued before it has ended.
 
         So a collective that follows a computation nobody waited for starts after it, as on a CUDA stream.
         """
-        now_s, free_at_s = self.env._now, self._fronts[rank].free_at_s
+        now_s, free_at_s = self.env._now, self.fronts[rank].free_at_s
         return free_at_s if free_at_s > now_s else now_s  # `max` written out: this runs for every operation
 
     def synchronize(self, rank: int) -> None:
@@ -60,13 +58,13 @@ class Clocks:
         """Let all `ranks` go on when the last of them can; return that time."""
         now_s = max(self.now(rank) for rank in ranks)
         for rank in ranks:
-            self._fronts[rank].free_at_s = now_s
+            self.fronts[rank].free_at_s = now_s
         return now_s
 
     def pause(self, ranks: Sequence[int], until_s: float) -> Event:
         """Let all `ranks` do nothing until a time that they have not reached yet."""
         for rank in ranks:
-            self._fronts[rank].free_at_s = until_s
+            self.fronts[rank].free_at_s = until_s
         return At(self.env, until_s)
 
     def busy_seconds(self, ranks: Sequence[int]) -> list[float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any
 
@@ -109,6 +109,14 @@ class OwnWork:
             return handler(op)
 
         return start
+
+
+def own_process(own: OwnWork, rank: int, steps: Generator[Any, Any, None]) -> Generator[Any, Any, None]:
+    """The process of a rank; it does not end before it is known when the computations of the rank end."""
+    yield from steps
+    event = own.all_begun(rank)
+    if event is not None:
+        yield event
 
 
 def own_work(env: simpy.Environment, sharing: Sharing, ranks: int, *, stepwise: bool) -> OwnWork | None:

@@ -10,10 +10,15 @@ from typing import Any
 
 from simpy.events import Event
 
-from simsys.errors import UsageError
-from simsys.executors.base import Executor
+from simsys.collectives.base import CollectiveKind
+from simsys.errors import InternalError, UsageError
+from simsys.executors.communication.base import Communication, Exchange
+from simsys.executors.communicator import Communicator
+from simsys.executors.computation import Stepwise
 from simsys.executors.execution_model import ExecutionModel
+from simsys.executors.executor import Combination, Executor
 from simsys.executors.meeting import Meeting
+from simsys.executors.steps.serving_passes import ServingPasses
 from simsys.ops import (
     Allocate,
     Collective,
@@ -29,8 +34,55 @@ from simsys.ops import (
     Send,
     Transfer,
 )
+from simsys.platform.events import Callback
 from simsys.platform.platform import Platform
 from simsys.probes import Probes
+
+
+class _NoTransfers(Communication):
+    """Transfers take no time, once their partners are there."""
+
+    contention = "none (no time)"
+
+    def run_collective(self, meeting: Meeting, ready_s: float) -> None:
+        """All members are there: done."""
+        meeting.event.succeed()
+
+    def send(self, op: Send) -> Event:
+        """Arrives at once; the receiver may wait for it before or after."""
+        return self.mail.event(op.rank, op.dst, op.tag, receiving=False).succeed(self.env.now)
+
+    def transfer(self, op: Transfer) -> Event:
+        """Takes no time."""
+        return self.env.done
+
+    def hand_on(self, op: Pipelined, stage: int, arrived: Callback) -> None:
+        """Takes no time."""
+        arrived(self.env.done)
+
+    def exchange(self, communicator: Communicator, kind: CollectiveKind, nbytes: float) -> Exchange:
+        """Passes take no time, so nothing is exchanged between their segments."""
+        raise InternalError("passes that take no time have no segments")
+
+
+class _NoComputation(Stepwise):
+    """Computations take no time."""
+
+    def compute(self, op: Compute) -> Event:
+        """Takes no time."""
+        return self.env.done
+
+
+class _NoPasses(ServingPasses):
+    """Passes take no time."""
+
+    def forward(self, op: Forward) -> Event:
+        """Takes no time."""
+        return self.env.done
+
+    def pipelined(self, op: Pipelined) -> Event:
+        """Takes no time."""
+        return self.env.done
 
 
 class Recording(Executor):
@@ -44,8 +96,6 @@ class Recording(Executor):
         max_operations: After so many, the module is taken not to end.
     """
 
-    contention = "none (no time)"
-
     def __init__(
         self,
         platform: Platform,
@@ -55,15 +105,10 @@ class Recording(Executor):
         *,
         max_operations: int = 100_000,
     ) -> None:
-        super().__init__(platform, model, roles, probes)
+        super().__init__(Combination(_NoComputation, _NoTransfers, _NoPasses), platform, model, roles, probes)
         self.operations: list[dict[str, Any]] = []
         """What was asked for, in order."""
         self.max_operations = max_operations
-
-    @staticmethod
-    def stand_in(role: Sequence[int], rank: int) -> int:
-        """Every rank stands for itself."""
-        return rank
 
     def start(self, op: Operation) -> Event:
         """Write an operation down and end it, as soon as its partners are there.
@@ -82,33 +127,9 @@ class Recording(Executor):
         """Nothing takes time, so there is nothing to wait for."""
         return self.start(op)
 
-    def compute(self, op: Compute) -> Event:
-        """Takes no time."""
-        return self.env.done
-
     def host_work(self, op: HostWork, after: Event | None = None) -> Event:
         """Takes no time."""
         return self.env.done
-
-    def run_collective(self, meeting: Meeting, ready_s: float) -> None:
-        """All members are there: done."""
-        meeting.event.succeed()
-
-    def forward(self, op: Forward) -> Event:
-        """Takes no time."""
-        return self.env.done
-
-    def pipelined(self, op: Pipelined) -> Event:
-        """Takes no time."""
-        return self.env.done
-
-    def transfer(self, op: Transfer) -> Event:
-        """Takes no time."""
-        return self.env.done
-
-    def send(self, op: Send) -> Event:
-        """Arrives at once; the receiver may wait for it before or after."""
-        return self.mail.event(op.rank, op.dst, op.tag, receiving=False).succeed(self.env.now)
 
 
 def describe(op: Operation) -> dict[str, Any]:

@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
-from simsys.executors.base import Executor
+from simsys.costs.pass_cost import PassCost
+from simsys.executors.communicator import Communicator
+from simsys.executors.images import Images
 from simsys.model.batch import Batch
 from simsys.ops import Collective, Compute, Forward, Pass, Send
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
-from simsys.platform.traffic import Account
+from simsys.platform.traffic import Account, Traffic
 
 
 class Tally:
     """Counts the bytes that operations send, for all ranks that a stand-in stands for.
 
     Args:
-        executor: Carries out the operations.
+        traffic: The communication graph.
+        images: Finds the messages that a simulated one stands for.
+        communicator: The communicator of a group.
+        pass_cost: The cost model of a forward pass.
     """
 
-    def __init__(self, executor: Executor) -> None:
-        self._executor = executor
-        self._traffic = executor.platform.network.traffic
+    def __init__(
+        self,
+        traffic: Traffic,
+        images: Images,
+        communicator: Callable[[Group], Communicator],
+        pass_cost: Callable[[Forward], PassCost],
+    ) -> None:
+        self._traffic, self._images = traffic, images
+        self._communicator, self._pass_cost = communicator, pass_cost
         self._messages: dict[tuple[int, int], Account] = {}
         self._batches: dict[tuple[Group, ForwardPass], Counter[tuple[float, float]]] = {}
 
@@ -54,17 +65,17 @@ class Tally:
 
     def _exchanged(self, op: Collective, times: int) -> None:
         """Every member that runs a process tells of its own collectives."""
-        communicator = self._executor.communicator(op.group)
+        communicator = self._communicator(op.group)
         if not communicator.trivial(op.nbytes):
             communicator.count(op.kind, op.nbytes, times / communicator.members)
 
     def _images_of(self, op: Send) -> Iterator[tuple[int, int, float]]:
-        for shift in self._executor.images.shifts((op.rank, op.dst)):
+        for shift in self._images.shifts((op.rank, op.dst)):
             yield op.rank + shift, op.dst + shift, 1.0
 
     def _shares(self, op: Forward) -> Iterator[tuple[int, int, float]]:
         """The transfers of all passes like `op`, in bytes."""
-        communicator, cost = self._executor.communicator(op.team), self._executor.pass_cost(op)
+        communicator, cost = self._communicator(op.team), self._pass_cost(op)
         for (tokens, logits), times in self._batches[op.team, op.plan].items():
             for kind, nbytes, repeat in cost.exchanges(Batch(tokens=tokens, logits=logits)):
                 for src, dst, share in communicator.shares(kind, nbytes):

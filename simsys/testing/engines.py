@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from simsys.executors.base import Executor
+from simsys.executors.executor import Executor
 from simsys.framework import FRAMEWORKS, DecodePhase, PrefillPhase, Router, Scheduler, Sequences, Team
 from simsys.model.batch import NOTHING, Batch
 from simsys.serving.engine import Engine

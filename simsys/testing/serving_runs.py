@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from simsys.executors.base import Executor
+from simsys.executors.executor import Executor
 from simsys.executors.recording import Recording
 from simsys.framework import FRAMEWORKS, DecodePhase, PrefillPhase, Router, Scheduler
 from simsys.model.batch import Batch

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from simsys.collectives.choose import cheapest
 from simsys.executors import LEVELS
-from simsys.executors.base import Executor
 from simsys.executors.execution_model import ExecutionModel
+from simsys.executors.executor import Executor
 from simsys.executors.recording import Recording
 from simsys.model.model import Model
 from simsys.model.operators import OperatorKind
@@ -30,7 +30,7 @@ STEPPING = "stepping"
 """Medium detail in which every run of serving steps is one step long."""
 MAX_EVENTS = 300_000
 """After so many events, a run on toys is taken for endless."""
-RUNS: dict[str, type[Executor]] = {"recording": Recording, **LEVELS, STEPPING: LEVELS["medium"]}
+RUNS: dict[str, Callable[..., Executor]] = {"recording": Recording, **LEVELS, STEPPING: LEVELS["medium"]}
 """Ways to carry out operations, by name."""
 
 

@@ -41,9 +41,7 @@ def registered() -> Iterator[None]:
 
 
 def run(config: dict[str, Any], lod: str) -> RunResult:
-    scenario = SimulationConfig(**config)
-    settings = scenario.simulation.model_copy(update={"lod": lod})
-    return simulate(scenario.model_copy(update={"simulation": settings}))
+    return simulate(SimulationConfig(**config, simulation={"lod": "high"}), made_of=MIXTURES.get(lod))
 
 
 @pytest.mark.parametrize("config", [SERVING, TENSOR], ids=["one GPU", "tensor"])

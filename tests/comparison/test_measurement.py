@@ -10,7 +10,7 @@ import pytest
 
 import simsys.comparison.measurement as module
 from simsys.comparison.measurement import differences, measure
-from simsys.comparison.variants import HIGH, MEDIUM, as_variant
+from simsys.comparison.variants import HIGH, MEDIUM, Variant, as_variant
 from simsys.errors import InternalError
 from simsys.simulation import simulate
 from tests.helpers.comparison_toys import contended, jobs, serving, training
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("what_others_left_is_kept")
 
 
 def test_events_and_figures_are_those_of_the_run() -> None:
-    found, result = measure(serving(), HIGH, 2), simulate(as_variant(serving(), HIGH))
+    found, result = measure(serving(), HIGH, 2), as_variant(serving(), HIGH).simulate()
     assert (found.events, found.simulated_s, found.steps) == (
         result.events,
         result.simulated_s,
@@ -58,10 +58,10 @@ def test_data_has_what_follows_from_it() -> None:
 def test_repeats_that_differ_in_their_events_are_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
     results = iter([simulate(serving()), simulate(serving()), simulate(training())])
 
-    def another(config: Any) -> Any:
+    def another(_: Variant) -> Any:
         return next(results)
 
-    monkeypatch.setattr(module, "simulate", another)
+    monkeypatch.setattr(Variant, "simulate", another)
     with pytest.raises(InternalError, match="events"):
         measure(serving(), MEDIUM, 2)
 

@@ -17,12 +17,11 @@ from simsys.comparison.variants import (
     attribution_variants,
 )
 from simsys.errors import UsageError
-from simsys.simulation import simulate
 from tests.helpers.comparison_toys import contended, jobs, serving, training
 
 
 def test_abstractions_save_events_and_change_no_time_on_quiet_links() -> None:
-    results = [simulate(as_variant(serving(), variant)) for variant in ATTRIBUTION]
+    results = [as_variant(serving(), variant).simulate() for variant in ATTRIBUTION]
     for result in results[1:]:
         assert result.rows["finished_s"] == pytest.approx(results[0].rows["finished_s"], rel=1e-9)
     high, macro, analytical, both, jumps = (result.events for result in results)
@@ -31,7 +30,7 @@ def test_abstractions_save_events_and_change_no_time_on_quiet_links() -> None:
 
 
 def test_training_too() -> None:
-    results = [simulate(as_variant(training(), variant)) for variant in ATTRIBUTION]
+    results = [as_variant(training(), variant).simulate() for variant in ATTRIBUTION]
     for result in results[1:]:
         assert result.metrics["mean_iteration_s"] == pytest.approx(results[0].metrics["mean_iteration_s"], rel=1e-9)
     high, macro, analytical, both, jumps = (result.events for result in results)
@@ -41,18 +40,18 @@ def test_training_too() -> None:
 
 def test_the_levels_are_as_the_scenario_asks_for_them() -> None:
     config = contended()
-    assert as_variant(config, HIGH).simulation.lod == HIGH
+    assert as_variant(config, HIGH).config.simulation.lod == HIGH
     for variant in (MEDIUM, OCCUPIED):
-        assert as_variant(config, variant).simulation.lod == MEDIUM
-        assert as_variant(config, variant).simulation.occupy_links
+        assert as_variant(config, variant).config.simulation.lod == MEDIUM
+        assert as_variant(config, variant).config.simulation.occupy_links
     for variant in (BOTH, JUMPS):
-        assert as_variant(config, variant).simulation.occupy_links is False
+        assert as_variant(config, variant).config.simulation.occupy_links is False
 
 
 def test_the_seed_and_the_workload_stay() -> None:
     config = serving()
     for variant in (HIGH, MACRO, ANALYTICAL, BOTH, JUMPS):
-        changed = as_variant(config, variant)
+        changed = as_variant(config, variant).config
         assert (changed.simulation.seed, changed.workload) == (config.simulation.seed, config.workload)
 
 

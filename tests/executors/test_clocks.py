@@ -29,7 +29,7 @@ def told() -> Told:
 @pytest.fixture
 def clocks(told: Told) -> Clocks:
     """Of three ranks that have issued 1, 2 and 0 seconds of computation, at 0.5 s."""
-    clocks = Clocks(toy_platform(3), Probes([told]))
+    clocks = Clocks(toy_platform(3), Probes([told]), queues=False)
     for device, seconds in zip(clocks.platform.devices, (1.0, 2.0, 0.0), strict=True):
         device.reserve(0.0, seconds)
     clocks.env.run(until=0.5)

@@ -56,9 +56,10 @@ CROSSED = {
 
 
 def run(config: dict[str, Any], lod: str) -> RunResult:
-    scenario = SimulationConfig(**config)
-    settings = scenario.simulation.model_copy(update={"lod": lod})
-    return simulate(scenario.model_copy(update={"simulation": settings}))
+    if lod in MIXTURES:
+        level = "medium" if MIXTURES[lod].computation.aggregates else "high"
+        return simulate(SimulationConfig(**config, simulation={"lod": level}), made_of=MIXTURES[lod])
+    return simulate(SimulationConfig(**config, simulation={"lod": lod}))
 
 
 @pytest.mark.parametrize("mixture", MIXTURES)

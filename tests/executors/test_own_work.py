@@ -12,8 +12,8 @@ import simpy
 
 from simsys.collectives.choose import named
 from simsys.errors import UsageError
-from simsys.executors import Executor, HighDetail, MediumDetail, OccupyingDetail, OnLinksDetail
-from simsys.executors.base import ExecutionModel
+from simsys.executors import LEVELS, Combination, Executor, Links, combination
+from simsys.executors.execution_model import ExecutionModel
 from simsys.model.work import Precision
 from simsys.ops import CollectiveKind
 from simsys.parallel.layout import Layout
@@ -31,7 +31,8 @@ from tests.platform.test_turns import visit, visits
 Submit = Callable[[int, float], simpy.Event]
 """Queues a computation of so many seconds on a GPU."""
 RANKS = 4
-LEVELS: dict[str, type[Executor]] = {"high": HighDetail, "medium": OnLinksDetail}
+SHARED: dict[str, Combination] = {"high": LEVELS["high"], "medium": combination("medium", Links.STEPS)}
+OTHERS = {links.value: combination("medium", links) for links in (Links.IDLE, Links.LOADS)}
 SHAPES = {"mesh": full_mesh(RANKS, 3.0, 0.2), "ring": ring(RANKS, 3.0, 0.2), "switch": single_switch(RANKS, 3.0, 0.2)}
 
 
@@ -91,7 +92,7 @@ def own_processes(
         yield own(("link", index), entry, links[entry.server])
 
 
-def shared_executor(level: type[Executor], topology: Topology, log: Log | None = None) -> Executor:
+def shared_executor(level: Combination, topology: Topology, log: Log | None = None) -> Executor:
     platform = Platform([TOY] * topology.num_gpus, topology, network=CutThroughNetwork)
     platform.share()
     layout = Layout(data=topology.num_gpus)
@@ -101,7 +102,7 @@ def shared_executor(level: type[Executor], topology: Topology, log: Log | None =
 
 def simulated(level: str, topology: Topology, plan: Plan) -> dict[Any, float]:
     """When everything ends on shared hardware of simsys."""
-    executor = shared_executor(LEVELS[level], topology)
+    executor = shared_executor(SHARED[level], topology)
     platform, env, layout = executor.platform, executor.env, Layout(data=RANKS)
     plan.ends_s = {}
 
@@ -209,7 +210,7 @@ class Naive(NaiveCutThrough):
         self.done[number].succeed()
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", SHARED)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_ranks_and_processes_of_the_user_end_when_a_naive_simulation_says(shape: str, level: str) -> None:
     for seed in range(cases(400, 10)):  # 2,400 plans in all
@@ -219,10 +220,10 @@ def test_ranks_and_processes_of_the_user_end_when_a_naive_simulation_says(shape:
         assert simulated(level, topology, plan) == pytest.approx(Naive(topology, plan).ends(), rel=1e-9), seed
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", SHARED)
 def test_a_shared_gpu_holds_up_the_rank_and_its_collective_but_not_its_messages(level: str) -> None:
     log = Log()
-    executor = shared_executor(LEVELS[level], full_mesh(2, BANDWIDTH, LATENCY), log)
+    executor = shared_executor(SHARED[level], full_mesh(2, BANDWIDTH, LATENCY), log)
     env, layout, ends = executor.env, Layout(data=2), dict[str, float]()
 
     def first(rank: Rank) -> Generator[Any, Any, None]:
@@ -246,8 +247,8 @@ def test_a_shared_gpu_holds_up_the_rank_and_its_collective_but_not_its_messages(
     assert ends["reduced"] == pytest.approx(12.0, abs=1e-5)
 
 
-@pytest.mark.parametrize("level", [HighDetail, MediumDetail, OnLinksDetail, OccupyingDetail])
-def test_requests_that_nobody_declared_are_refused(level: type[Executor]) -> None:
+@pytest.mark.parametrize("level", [*SHARED.values(), *OTHERS.values()], ids=[*SHARED, *OTHERS])
+def test_requests_that_nobody_declared_are_refused(level: Combination) -> None:
     platform = Platform([TOY] * 2, full_mesh(2, BANDWIDTH, LATENCY), network=CutThroughNetwork)
     level(platform, ExecutionModel(named("ring"), Precision()), Layout(data=2).roles())
     for server in (platform.devices[0], platform.network.link(0)):
@@ -255,8 +256,8 @@ def test_requests_that_nobody_declared_are_refused(level: type[Executor]) -> Non
             server.request()
 
 
-@pytest.mark.parametrize("level", [MediumDetail, OccupyingDetail])
-def test_executors_that_leave_queues_out_refuse_shared_hardware(level: type[Executor]) -> None:
+@pytest.mark.parametrize("level", OTHERS.values(), ids=OTHERS)
+def test_executors_that_leave_queues_out_refuse_shared_hardware(level: Combination) -> None:
     with pytest.raises(UsageError, match="leaves the queues of GPUs or links out"):
         shared_executor(level, full_mesh(2, BANDWIDTH, LATENCY))
 
@@ -264,7 +265,7 @@ def test_executors_that_leave_queues_out_refuse_shared_hardware(level: type[Exec
 def test_executors_need_the_environment_of_simsys() -> None:
     platform = Platform([TOY] * 2, full_mesh(2, BANDWIDTH, LATENCY), simpy.Environment())
     with pytest.raises(UsageError, match=r"a plain simpy\.Environment serves tasks"):
-        HighDetail(platform, ExecutionModel(named("ring"), Precision()), Layout(data=2).roles())
+        LEVELS["high"](platform, ExecutionModel(named("ring"), Precision()), Layout(data=2).roles())
 
 
 def held_up(steps: Callable[[Rank], Iterator[Any]], share: float = 0.0) -> tuple[Executor, Log]:
@@ -273,7 +274,7 @@ def held_up(steps: Callable[[Rank], Iterator[Any]], share: float = 0.0) -> tuple
     platform = Platform([TOY] * 2, full_mesh(2, BANDWIDTH, LATENCY), network=CutThroughNetwork)
     platform.share()
     model = ExecutionModel(named("ring"), Precision(), communication_share=share)
-    executor = HighDetail(platform, model, layout.roles(), Probes([log]))
+    executor = LEVELS["high"](platform, model, layout.roles(), Probes([log]))
     env = executor.env
 
     def program(rank: Rank) -> Generator[Any, Any, None]:

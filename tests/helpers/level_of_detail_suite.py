@@ -10,7 +10,6 @@ from simsys.comparison.measurement import differences, figures
 from simsys.comparison.variants import HIGH, MEDIUM, as_variant
 from simsys.config.experiment import SimulationConfig
 from simsys.config.scenarios import read_scenarios
-from simsys.simulation import simulate
 
 FILE = Path(next(iter(experiments.__path__))) / "level_of_detail.yaml"
 COUNTS = Path(__file__).parent / "level_of_detail_counts.json"
@@ -49,7 +48,7 @@ def quick(name: str) -> SimulationConfig:
 
 def count(name: str) -> tuple[dict[str, int], float]:
     """Events of a quick scenario at each level, and the largest difference of a figure."""
-    high, medium = (simulate(as_variant(quick(name), level)) for level in (HIGH, MEDIUM))
+    high, medium = (as_variant(quick(name), level).simulate() for level in (HIGH, MEDIUM))
     off = differences(figures(medium), figures(high))
     return {HIGH: high.events, MEDIUM: medium.events}, max(map(abs, off.values()))
 

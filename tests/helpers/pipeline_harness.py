@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from frameworks.chunked_prefill import ChunkedPrefill
 from frameworks.round_robin import RoundRobin
 from simsys.collectives.choose import cheapest
-from simsys.executors.base import Executor
+from simsys.executors import LEVELS, Combination
 from simsys.executors.execution_model import ExecutionModel
-from simsys.executors.high import HighDetail
-from simsys.executors.medium import MediumDetail
+from simsys.executors.steps.run_passes import MultiStepRuns
+from simsys.executors.steps.serving_passes import ServingPasses
 from simsys.framework import Router, Scheduler
 from simsys.model.work import Precision
 from simsys.ops import Forward, Operation
@@ -27,17 +27,16 @@ from tests.helpers.reference_serving import Limits
 from tests.helpers.serving_harness import Served, parts
 
 
-class OneByOne(MediumDetail):
+class OneByOne(MultiStepRuns):
     """Medium detail where every step is an operation of its own."""
 
-    pipeline = Executor.pipeline
+    pipeline = ServingPasses.pipeline
 
 
-EXECUTORS: dict[str, type[Executor]] = {
-    "medium": MediumDetail,
-    "stepping": MediumDetail,
-    "one by one": OneByOne,
-    "high": HighDetail,
+EXECUTORS: dict[str, Combination] = {
+    **LEVELS,
+    "stepping": LEVELS["medium"],
+    "one by one": replace(LEVELS["medium"], passes=OneByOne),
 }
 
 

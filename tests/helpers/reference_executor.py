@@ -1,17 +1,18 @@
 """High detail in plain SimPy: a process per kernel and per transfer, a `simpy.Resource` per GPU and per link.
 
-What `simsys.executors.high` must answer too, but for rounding, since here the clock is rounded at every event.
+What high detail must answer too, but for rounding, since here the clock is rounded at every event.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import simpy
 
 from simsys.executors import LEVELS, MIXTURES
-from simsys.executors.high import HighDetail
+from simsys.executors.steps.segment_passes import SegmentPasses
 from simsys.ops import Forward
 from simsys.platform.topology import Topology
 from tests.helpers.reference import NaiveCutThrough
@@ -29,7 +30,7 @@ class NaiveLinks(NaiveCutThrough):
         self.resources = [simpy.Resource(env, capacity=1) for _ in topology.links]
 
 
-class NaiveDetail(HighDetail):
+class NaivePasses(SegmentPasses):
     """Passes of serving teams, kernel by kernel and transfer by transfer."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -69,4 +70,4 @@ class NaiveDetail(HighDetail):
 def register() -> None:
     """Let comparisons name it beside the levels and their mixtures."""
     assert NAIVE not in LEVELS
-    MIXTURES[NAIVE] = NaiveDetail
+    MIXTURES[NAIVE] = replace(LEVELS["high"], passes=NaivePasses)

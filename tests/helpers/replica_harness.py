@@ -12,7 +12,7 @@ from frameworks.disaggregated_decode import DisaggregatedDecode
 from frameworks.least_kv import LeastKV
 from frameworks.round_robin import RoundRobin
 from simsys.collectives.choose import cheapest
-from simsys.executors import Links, executor_class
+from simsys.executors import Links, combination
 from simsys.executors.execution_model import ExecutionModel
 from simsys.framework import Router, Scheduler
 from simsys.model.work import Precision
@@ -81,7 +81,7 @@ class Toy:
             cheapest, Precision(), per_layer_s=1e-6, stepping="stepping" in level, async_scheduling=beside
         )
         links = Links.LOADS if "occupied" in level else Links.IDLE
-        kind = executor_class("high" if level == "high" else "medium", links)
+        kind = combination("high" if level == "high" else "medium", links)
         roles = [self.layout.group(replica * tensor, "tensor").ranks for replica in range(replicas)]
         observers = [self.served, StepsTold(self.served), self.moves, *probes]
         self.executor = kind(self.platform, model, roles, Probes(observers))

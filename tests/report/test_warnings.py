@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from simsys import DistributedAISimulator, SimulationConfig
-from simsys.executors.base import Executor
+from simsys.executors.executor import Executor
 from simsys.report.outcome import ScenarioOutcome
 from simsys.report.summary import summary_text
 

@@ -1,1 +1,8 @@
-"""Training iterations: what happens between them, what of them repeats, and the passes of one of them."""
+"""Training iterations: the loop over them, and the programs of passes that ranks run in each.
+
+`played` is the component of an executor that runs passes one by one; `foreseen` finds the ends of all passes of a
+group in a recurrence (`programs`), `on_links` carries out at once what is on no links. `training_loop` repeats equal
+iterations; `campaign` and `goodput` say what failures and checkpoints leave of a long run.
+It may import `simsys.executors.executor` and what that imports; not `simsys.executors.levels`.
+Start reading at `played.py`, then `programs.py`; for the loop, at `training_loop.py`.
+"""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-from simsys.executors.base import Executor
+from simsys.executors.executor import Executor
 from simsys.executors.iterations.checkpoints import Checkpoints
 from simsys.executors.iterations.kinds import Kind, runs
 from simsys.framework import TrainingFramework, TrainingPlan

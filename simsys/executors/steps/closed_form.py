@@ -16,7 +16,7 @@ from simsys.parallel.passes import ForwardPass
 from simsys.platform.events import boundary
 
 if TYPE_CHECKING:
-    from simsys.executors.base import Executor
+    from simsys.executors.core import Core
     from simsys.executors.tally import Tally
 
 NEVER_AGAIN = -1.0
@@ -76,7 +76,7 @@ class ClosedFormRuns:
 
     def __init__(
         self,
-        executor: Executor,
+        executor: Core,
         team: Group,
         plan: ForwardPass,
         done: Callable[[int], None],

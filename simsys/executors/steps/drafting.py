@@ -15,7 +15,7 @@ from simsys.starter import Drafting
 from simsys.sums import ordered_sum
 
 if TYPE_CHECKING:
-    from simsys.executors.base import Executor
+    from simsys.executors.core import Core
     from simsys.executors.tally import Tally
 
 
@@ -30,7 +30,7 @@ class DraftingRuns(ClosedFormRuns):
 
     def __init__(
         self,
-        executor: Executor,
+        executor: Core,
         team: Group,
         drafting: Drafting,
         done: Callable[[int], None],

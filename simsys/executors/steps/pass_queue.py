@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from typing import Protocol
 
 from simpy.events import Event
@@ -71,36 +70,6 @@ class PassQueue:
         self._busy = False
         if self._waiting:
             self._start(*self._waiting.popleft())
-
-
-class Line:
-    """Messages from one stage to the next, one after another, as NCCL sends what one stream holds."""
-
-    __slots__ = ("_busy", "_waiting")
-
-    def __init__(self) -> None:
-        self._waiting: deque[tuple[Callable[[Callback], object], Callback]] = deque()
-        self._busy = False
-
-    def send(self, start: Callable[[Callback], object], arrived: Callback) -> None:
-        """Start a message as soon as those before it have arrived.
-
-        Args:
-            start: Starts it; is given what to call when it has arrived.
-            arrived: Called then.
-        """
-        if self._busy:
-            self._waiting.append((start, arrived))
-            return
-        self._busy = True
-
-        def ended(event: Event) -> None:
-            self._busy = False
-            if self._waiting:
-                self.send(*self._waiting.popleft())
-            arrived(event)
-
-        start(ended)
 
 
 class StageRuns(Protocol):

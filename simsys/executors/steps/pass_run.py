@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from heapq import heappush
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simpy.events import NORMAL, Event
 
-from simsys.executors.communicator import Recurring
+from simsys.executors.communication.base import Exchange
+from simsys.executors.core import Core
 from simsys.model.work import Work
 from simsys.ops import Compute, Forward
 from simsys.parallel.layout import Group
-
-if TYPE_CHECKING:
-    from simsys.executors.high import HighDetail
+from simsys.platform.environment import Environment
 
 SAME_TIME = 1e-13
 """Times that differ by no more, relative to the clock, differ by the rounding of a few hundred additions."""
 
-TimedSegment = tuple[str, float, Recurring | None, float]
+TimedSegment = tuple[str, float, Exchange | None, float]
 """Its name, how long it computes, the collective after it if there is one, and how long that takes on idle links."""
 
 
@@ -31,13 +30,14 @@ class PassRuns:
     starts where that one ended by this account.
 
     Args:
-        executor: Knows what passes cost, and runs the collectives.
+        core: Knows the hardware, the time and the probes.
         team: The ranks.
+        segments: Those of a pass in order.
     """
 
-    def __init__(self, executor: HighDetail, team: Group) -> None:
-        self._executor, self._team = executor, team
-        self._devices = [executor.platform.devices[rank] for rank in team.ranks]
+    def __init__(self, core: Core, team: Group, segments: Callable[[Forward], list[TimedSegment]]) -> None:
+        self._core, self._team, self._segments = core, team, segments
+        self._devices = [core.platform.devices[rank] for rank in team.ranks]
         self._busy_before_s: list[float] = []
         self._under_way: list[TimedSegment] = []
         # A generator instead of methods, since its variables outlive the events: there are hundreds in every pass.
@@ -59,21 +59,18 @@ class PassRuns:
     def stop(self) -> None:
         """Begin no further segment of the pass under way; the GPUs have not been busy with it."""
         for device, busy_s in zip(self._devices, self._busy_before_s, strict=True):
-            device.busy_s, device.free_at_s = busy_s, min(device.free_at_s, self._executor.env._now)
+            device.busy_s, device.free_at_s = busy_s, min(device.free_at_s, self._core.env._now)
         self._under_way.clear()
 
     def _play(self) -> Generator[None, Any, None]:
         """One pass after another, resumed by the events that it waits for."""
-        executor, env, probes = self._executor, self._executor.env, self._executor.probes
-        devices = self._devices
-        queue, serial, links_change = env._queue, env._eid, bool(executor.platform.network.changes_s)
-        tick = Event(env)  # a single one, armed again and again with the same callbacks
-        tick._ok, tick._value = True, None
-        anchor_s = offset_s = 0.0
+        core, env, probes, devices = self._core, self._core.env, self._core.probes, self._devices
+        queue, serial, links_change = env._queue, env._eid, bool(core.platform.network.changes_s)
+        tick, anchor_s, offset_s = _succeeding(env), 0.0, 0.0
         while True:
             op, ready_s, event = yield
             go_on, callbacks = self._go_on, self._callbacks
-            segments, slowness = self._segments(op), executor.conditions.begin_step(self._team)
+            segments, slowness = self._segments(op), core.conditions.begin_step(self._team)
             self._under_way, self._busy_before_s = segments, [device.busy_s for device in devices]
             started_s = now = env._now
             anchor_s += offset_s
@@ -116,23 +113,15 @@ class PassRuns:
                 hook(op, started_s, env._now)
             event.succeed()
 
-    def _segments(self, op: Forward) -> list[TimedSegment]:
-        """The segments of a pass in order."""
-        found: list[TimedSegment] = []
-        communicator = self._executor.communicator(op.team)
-        for repeat, segments in self._executor.pass_cost(op).by_segment(op.batch):
-            timed: list[TimedSegment] = []
-            for each in segments:
-                if each.kind is None or communicator.trivial(each.nbytes):
-                    timed.append((each.name, each.compute_s, None, 0.0))
-                else:
-                    collective = communicator.recurring(each.kind, each.nbytes)
-                    timed.append((each.name, each.compute_s, collective, collective.idle_s))
-            found += timed * repeat
-        return found
-
     def _tell(self, name: str, start_s: float, end_s: float) -> None:
         for rank in self._team.ranks:
             op = Compute(rank, Work(), name)
-            for hook in self._executor.probes.operation:
+            for hook in self._core.probes.operation:
                 hook(op, start_s, end_s)
+
+
+def _succeeding(env: Environment) -> Event:
+    """An event that succeeds whenever it is put into the queue, again and again."""
+    event = Event(env)
+    event._ok, event._value = True, None
+    return event

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from simpy.events import Event
 
 from simsys.costs.step_times import StepTimes
+from simsys.executors.core import Core
 from simsys.executors.steps.step_log import StepLog
 from simsys.model.batch import NOTHING, Batch
 from simsys.platform.events import At
-
-if TYPE_CHECKING:
-    from simsys.executors.base import Executor
 
 NAME = "step"
 """The name of the passes, for observers."""
@@ -35,7 +32,7 @@ class Passes:
     """
 
     def __init__(
-        self, executor: Executor, rank: int, forward: PassOn, done: Callable[[int], None], *, beside: bool = False
+        self, executor: Core, rank: int, forward: PassOn, done: Callable[[int], None], *, beside: bool = False
     ) -> None:
         self._executor, self._env = executor, executor.env
         self._forward, self._done, self._beside = forward, done, beside

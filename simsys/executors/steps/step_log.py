@@ -11,7 +11,7 @@ from simsys.costs.step_times import StepTimes
 from simsys.ops import Operation
 
 if TYPE_CHECKING:
-    from simsys.executors.base import Executor
+    from simsys.executors.core import Core
 
 NUMBERS = 6 * 512
 """How many numbers are noted before the probes are told."""
@@ -28,7 +28,7 @@ class StepLog:
         rank: The first rank of the team.
     """
 
-    def __init__(self, executor: Executor, rank: int) -> None:
+    def __init__(self, executor: Core, rank: int) -> None:
         self._executor, self._rank = executor, rank
         self.runs: list[float] = []
         """What has been noted and not been told."""

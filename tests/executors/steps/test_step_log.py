@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from simsys.costs.step_times import StepTimes
-from simsys.executors.base import Executor
+from simsys.executors.executor import Executor
 from simsys.executors.steps import step_log
 from simsys.executors.steps.step_log import StepLog, stretches
 from simsys.probes import Probe, Probes

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 from simpy.events import Event
 
-from simsys.executors.base import Executor
+from simsys.executors.communication.base import Communication
 from simsys.executors.communicator import Communicator
 from simsys.executors.meeting import Meeting, Part, Turn
 from simsys.ops import Collective
 from simsys.platform.events import At
 
 
-class QueuedCollectives(Executor):
-    """Runs the collectives of a group one after another, in the order of the calls; takes the arguments of `Executor`.
+class QueuedCollectives(Communication):
+    """Runs the collectives of a group one after another, in the order of the calls; arguments as of `Component`.
 
     Each begins when its members' parts are ready and the one before has ended, whenever that will be. Mirrors that are
     not in lockstep with the group have streams of their own; the collective has ended when the last of them has.

@@ -1,0 +1,40 @@
+"""Messages between the stages of pipelines, one after another."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from simpy.events import Event
+
+from simsys.platform.events import Callback
+
+
+class Line:
+    """Messages from one stage to the next, one after another, as NCCL sends what one stream holds."""
+
+    __slots__ = ("_busy", "_waiting")
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[Callable[[Callback], object], Callback]] = deque()
+        self._busy = False
+
+    def send(self, start: Callable[[Callback], object], arrived: Callback) -> None:
+        """Start a message as soon as those before it have arrived.
+
+        Args:
+            start: Starts it; is given what to call when it has arrived.
+            arrived: Called then.
+        """
+        if self._busy:
+            self._waiting.append((start, arrived))
+            return
+        self._busy = True
+
+        def ended(event: Event) -> None:
+            self._busy = False
+            if self._waiting:
+                self.send(*self._waiting.popleft())
+            arrived(event)
+
+        start(ended)

@@ -1,0 +1,61 @@
+"""Transfers that meet others are carried out on links; the rest takes the time of idle links."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from simpy.events import Event
+
+from simsys.executors.communication.closed_form import ClosedForms
+from simsys.executors.communication.steps import MirroredSteps
+from simsys.executors.core import Core
+from simsys.executors.meeting import Meeting
+from simsys.ops import Send
+from simsys.parallel.layout import Group
+
+
+class SelectedSteps(MirroredSteps):
+    """The network of high for some groups and messages; takes the arguments of `Component`.
+
+    A collective is one event while its links are uncontended, and else goes on step by step. The transfers of all
+    mirrors are on the links with those of the simulated group. What serving teams exchange within their steps takes
+    the time of idle links.
+    """
+
+    carried: Collection[tuple[int, ...]] | None = None
+    """Whose transfers are on the links: ranks of groups, source and destination of messages; None stands for all."""
+
+    def __init__(self, core: Core) -> None:
+        super().__init__(core)
+        self._closed_forms = ClosedForms(core)
+        self._on_links: dict[Group, bool] = {}
+
+    def is_carried(self, group: Group) -> bool:
+        """Whether the collectives of a group are on the links."""
+        if self.carried is None:
+            return True
+        found = self._on_links.get(group)
+        if found is None:
+            found = self._on_links[group] = group.ranks in self.carried
+        return found
+
+    def run_collective(self, meeting: Meeting, ready_s: float) -> None:
+        """On the links, unless its group meets no others."""
+        if self.is_carried(meeting.op.group):
+            super().run_collective(meeting, ready_s)
+        else:
+            self._closed_forms.run_collective(meeting, ready_s)
+
+    def send(self, op: Send) -> Event:
+        """Over the links, unless such messages meet no others."""
+        if self.carried is None or (op.rank, op.dst) in self.carried:
+            return super().send(op)
+        return self._closed_forms.send(op)
+
+    def counters(self) -> list[float]:
+        """What the links have carried."""
+        return self.platform.network.counters()
+
+    def repeat(self, sent: Sequence[float], count: int) -> None:
+        """The links carry as much again."""
+        self.platform.network.repeat(sent, count)

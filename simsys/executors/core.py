@@ -1,0 +1,153 @@
+"""What all parts of an executor use: the hardware, the ranks, their groups, and what their work costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from simpy.events import Event
+
+from simsys.costs.compute_speed import ComputeSpeed
+from simsys.costs.pass_cost import PassCost
+from simsys.executors.clocks import Clocks
+from simsys.executors.communicator import Communicator
+from simsys.executors.execution_model import ExecutionModel
+from simsys.executors.idle_links import IdleLinks
+from simsys.executors.images import Images
+from simsys.executors.mail import Mail
+from simsys.executors.meeting import check_group
+from simsys.executors.streams import Stream
+from simsys.executors.tally import Tally
+from simsys.ops import Forward, Operation
+from simsys.parallel.layout import Group
+from simsys.parallel.passes import ForwardPass
+from simsys.platform.part import Hardware
+from simsys.probes import Probes
+
+
+class Core(Clocks):
+    """The services of an executor that do not depend on the level of detail.
+
+    Args:
+        platform: The hardware.
+        model: Overheads and algorithms of the software stack.
+        roles: Sets of ranks that do the same work at the same time.
+        probes: Observers.
+        one_per_role: Whether the first rank of a role runs a process for all of it, instead of each rank for itself.
+        queues: Whether all computations and transfers queue for GPUs and links, so that processes may request these.
+        joins_steps: Whether equal steps of a collective that follow one another are carried out as one.
+    """
+
+    def __init__(
+        self,
+        platform: Hardware,
+        model: ExecutionModel,
+        roles: Sequence[Sequence[int]],
+        probes: Probes,
+        *,
+        one_per_role: bool,
+        queues: bool,
+        joins_steps: bool,
+    ) -> None:
+        super().__init__(platform, probes, queues=queues)
+        self.model = model
+        # Processes of the user's own may request the GPU of any rank.
+        folded = one_per_role and self.own is None
+        self._stand_in = {rank: role[0] if folded else rank for role in roles for rank in role}
+        self.images = Images(self._stand_in)
+        """The groups that the simulated ones stand for."""
+        self.stands_for = stands_for = dict[int, list[int]]()
+        """By rank that runs a process, those that it stands for, itself included."""
+        for rank, stand_in in self._stand_in.items():
+            stands_for.setdefault(stand_in, []).append(rank)
+        self.conditions = ComputeSpeed(
+            platform.devices, model.per_layer_s, model.launches.per_layer_s, model.jitter, stands_for
+        )
+        self.mail = Mail(self.env, self._stand_in)
+        self.streams: dict[tuple[int, Group], Stream] = {}
+        """Collectives that a rank has issued and that wait for events, by rank and group."""
+        self._joins_steps = joins_steps
+        self._communicators: dict[Group, Communicator] = {}
+        self._pass_costs: dict[tuple[ForwardPass, int, int, int], PassCost] = {}
+        self._surroundings: dict[Group, int] = {}
+        self._signatures: dict[tuple[object, ...], int] = {}
+        self._checks: list[Callable[[], None]] = []
+        self._tells: list[Callable[[], None]] = []
+        self._handlers: dict[type, Callable[[Any], Event]] = {}
+        tally = Tally(platform.network.traffic, self.images, self.communicator, self.pass_cost)
+        self.idle = IdleLinks(platform.network, self.images, tally, lambda: self.env._now, model.precision)
+        """What transfers take on links that no others use."""
+
+    def start(self, op: Operation) -> Event:
+        """Start any operation: the single entry of all verbs."""
+        return self._handlers[op.__class__](op)
+
+    def ranks(self) -> list[int]:
+        """The ranks that run a process of their own."""
+        return sorted(set(self._stand_in.values()))
+
+    def members(self, group: Group) -> int:
+        """How many ranks of a group run a process."""
+        return len({self._stand_in[rank] for rank in group.ranks})
+
+    def communicator(self, group: Group) -> Communicator:
+        """The communicator of a group, made on first use."""
+        found = self._communicators.get(group)
+        if found is None:
+            check_group(group, len(self._stand_in))
+            found = self._communicators[group] = Communicator(
+                group,
+                self.members(group),
+                self.platform.network,
+                self.model.algorithm,
+                self.env,
+                self.images,
+                joined=self._joins_steps,
+            )
+        return found
+
+    def communicators(self) -> Sequence[Communicator]:
+        """Those of all groups that have communicated."""
+        return list(self._communicators.values())
+
+    def pass_cost(self, op: Forward) -> PassCost:
+        """The cost model of a forward pass that begins now, made on first use; on equal links teams share it."""
+        start_s, network = self.now(op.rank), self.platform.network
+        spec = self.conditions.team_spec(op.team, start_s)
+        key = op.plan, id(spec), self._links_of(op.team), network.epoch(start_s)
+        found = self._pass_costs.get(key)
+        if found is None:
+            found = self._pass_costs[key] = PassCost(
+                op.plan, spec, self.model.precision, self.model.per_layer_s, self.model.launches
+            )
+        return found
+
+    def _links_of(self, team: Group) -> int:
+        """A number that is the same for teams whose collectives take equally long on idle links."""
+        found = self._surroundings.get(team)
+        if found is None:
+            signature = self.platform.network.signature(team.ranks)
+            found = self._surroundings[team] = self._signatures.setdefault(signature, len(self._signatures))
+        return found
+
+    def varies(self) -> bool:
+        """Whether equal work may take different times: computations vary at random, or hardware changes."""
+        return self.conditions.iterations_vary or self.platform.next_change_s(0.0) < float("inf")
+
+    def tell_memory(self, rank: int, now_s: float) -> None:
+        """Tell the probes how much memory a rank holds."""
+        for hook in self.probes.memory:
+            hook(rank, self.platform.devices[rank].memory.in_use_bytes, now_s)
+
+    def at_end(self, check: Callable[[], None]) -> None:
+        """Let `check` be called when nothing can happen any more; it raises if something is amiss."""
+        self._checks.append(check)
+
+    def at_result(self, tell: Callable[[], None]) -> None:
+        """Let `tell` be called before the probes are asked for what they have heard."""
+        self._tells.append(tell)
+
+    def tell_all(self) -> None:
+        """Let the probes hear what they have not heard yet."""
+        for tell in self._tells:
+            tell()

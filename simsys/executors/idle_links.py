@@ -1,0 +1,69 @@
+"""Transfers on links that no others use: how long they take, what they send, and whether they would have met."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from simsys.executors.images import Images
+from simsys.executors.lanes import Lanes
+from simsys.executors.meets import Meets
+from simsys.executors.mirrors import AnyNetwork
+from simsys.executors.steps.channels import Channels
+from simsys.executors.tally import Tally
+from simsys.model.work import Precision
+from simsys.ops import Pipelined, Send, Transfer
+
+
+class IdleLinks:
+    """Closed forms of transfers, and what has to be noted where these are times instead of events on links.
+
+    Args:
+        network: Knows the links.
+        images: Finds the groups that simulated ones stand for.
+        tally: Counts what is sent.
+        now: The simulated time in seconds.
+        precision: Bytes of the elements that stages of pipelines hand on.
+    """
+
+    def __init__(
+        self, network: AnyNetwork, images: Images, tally: Tally, now: Callable[[], float], precision: Precision
+    ) -> None:
+        self.tally = tally
+        """What has been sent."""
+        self.lanes = Lanes(network, images)
+        """How long messages take."""
+        self.meets = Meets(network, now)
+        """Whether transfers would have met."""
+        self.channels = Channels()
+        """How long the stages of serving pipelines are busy with handing on."""
+        self._network, self._precision = network, precision
+
+    def transfer(self, op: Transfer, start_s: float) -> float:
+        """Count a transfer that begins at a time; return how long it takes."""
+        for src, dst in op.pairs:
+            self._network.traffic.between(src, dst).nbytes += op.nbytes
+        return self.lanes.between_s(op.source, op.target, op.pairs, op.nbytes, start_s)
+
+    def handed_on_bytes(self, op: Pipelined, stage: int) -> float:
+        """Bytes that each rank of a stage sends to the next one."""
+        return op.elements(stage) * self._precision.activation_bytes
+
+    def handed_on(self, op: Pipelined, stage: int) -> Send | None:
+        """What the first rank of a stage sends to the next one."""
+        nbytes = self.handed_on_bytes(op, stage)
+        return Send(*op.transfers(stage)[0], nbytes, None, op.name) if nbytes else None
+
+    def hand_on_seconds(self, op: Pipelined, stage: int, start_s: float = 0.0) -> float:
+        """How long the hidden states need to the next stage, all ranks sending at once."""
+        send = self.handed_on(op, stage)
+        if send is None:
+            return 0.0
+        source, target = op.passes[stage].team, op.passes[stage + 1].team
+        return self.lanes.between_s(source, target, op.transfers(stage), send.nbytes, start_s)
+
+    def hand_on(self, op: Pipelined, stage: int, start_s: float) -> float:
+        """Count what a stage hands on; return how long that takes."""
+        send = self.handed_on(op, stage)
+        if send is not None:
+            self.tally.sent(send)
+        return self.hand_on_seconds(op, stage, start_s)

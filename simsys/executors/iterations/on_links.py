@@ -1,0 +1,72 @@
+"""Programs of training passes whose transfers are on links: what is on none is carried out at once."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any
+
+from simpy.events import Event
+
+from simsys.errors import InternalError
+from simsys.executors.communication.base import Communication
+from simsys.executors.communication.selected import SelectedSteps
+from simsys.executors.core import Core
+from simsys.executors.iterations.pass_sums import PassSums
+from simsys.executors.iterations.played import PlayedPrograms
+from simsys.executors.iterations.stretches import Stretch, stretches
+from simsys.ops import Collective, Compute, Pass, PassOperation
+from simsys.platform.traffic import Account
+
+
+class StretchedPrograms(PlayedPrograms):
+    """Passes one by one, since when they end depends on others; what lies between their transfers takes no event.
+
+    The arguments are those of its parent; the communication must be `SelectedSteps`.
+    """
+
+    def __init__(self, core: Core, communication: Communication) -> None:
+        super().__init__(core, communication)
+        if not isinstance(communication, SelectedSteps):
+            raise InternalError("stretches of passes need to know whose transfers are on links")
+        self._selected, self._sums = communication, PassSums(core)
+        self._divided: dict[Pass, Sequence[Stretch | PassOperation]] = {}
+
+    def carry_out(self, each: Pass) -> Generator[Event, Any, None]:
+        """What is on no links at once, if the hardware stays as it is; the rest one by one."""
+        if self.own is not None or self.core.varies():
+            yield from super().carry_out(each)
+            return
+        found = self._divided.get(each)
+        if found is None:
+            found = self._divided[each] = tuple(stretches(each.run, self._is_known, self._sums.add_to, self._account))
+        for part in found:
+            if isinstance(part, Stretch):
+                self._advance(part)
+            else:
+                yield self.start(part)
+
+    def _is_known(self, op: PassOperation) -> bool:
+        """Whether it is a computation, alone or beside a collective of no other simulated rank that meets nobody."""
+        if isinstance(op, Compute):
+            return True
+        group = (op if isinstance(op, Collective) else op.collective).group
+        return not self._selected.is_carried(group) and self.members(group) == 1
+
+    def _account(self, op: Collective) -> Account:
+        return self.communicator(op.group).account(op.kind, op.nbytes)
+
+    def _advance(self, stretch: Stretch) -> None:
+        """Let a rank be at the end of a stretch, ahead of the clock."""
+        rank = stretch.rank
+        device, lost_s = self.platform.devices[rank], 0.0
+        if stretch.computes:
+            lost_s, device.lost_s = device.lost_s, 0.0
+        start_s = self.now(rank) + lost_s
+        times = stretch.times(device.launched_s - start_s)
+        device.launched_s += stretch.launching_s
+        device.busy_s += lost_s + times.compute_s
+        device.free_at_s = start_s + times.seconds
+        for account, nbytes in stretch.sent:
+            account.nbytes += nbytes
+        if self.probes.operation:
+            self._sums.tell(rank, stretch.name, times, start_s)

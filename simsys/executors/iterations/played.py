@@ -1,0 +1,51 @@
+"""Programs of training passes, one by one: what every way to run them has to offer."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from simpy.events import Event
+
+from simsys.executors.communication.base import Communication
+from simsys.executors.component import Component
+from simsys.executors.core import Core
+from simsys.ops import Pass, Program
+
+
+class PlayedPrograms(Component):
+    """Each operation of a pass is started when the one before has ended.
+
+    Args:
+        core: The services that all components share.
+        communication: What carries out transfers.
+    """
+
+    def __init__(self, core: Core, communication: Communication) -> None:
+        super().__init__(core)
+        self.communication = communication
+
+    def program(self, op: Program) -> Event:
+        """Run the passes one by one."""
+        return self.env.process(self.play(op))
+
+    def play(self, op: Program) -> Generator[Event, Any, None]:
+        """The process that runs the passes one by one."""
+        for each, micro_batch in zip(op.passes, op.micro_batches, strict=True):
+            if each.receive is not None:
+                yield self.start(each.receive.of(micro_batch))
+            for change in each.takes:
+                self.start(change)
+            self.core.synchronize(op.rank)
+            yield from self.carry_out(each)
+            for given in each.gives:
+                self.start(given)
+            if each.send is not None:
+                sent = self.start(each.send.of(micro_batch))
+                if each.waits:
+                    yield sent
+
+    def carry_out(self, each: Pass) -> Generator[Event, Any, None]:
+        """Run the operations of a pass in turn, without its messages and memory."""
+        for operation in each.run:
+            yield self.start(operation)

@@ -1,0 +1,102 @@
+"""Passes that occupy the links of their teams, and take longer where others do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from simpy.events import Event
+
+from simsys.executors.communication.base import Communication
+from simsys.executors.core import Core
+from simsys.executors.steps.closed_form import ClosedFormRuns
+from simsys.executors.steps.occupied import OccupiedRuns
+from simsys.executors.steps.pass_queue import PipelineRun
+from simsys.executors.steps.run_passes import TeamRuns
+from simsys.ops import Forward, Pipelined
+from simsys.parallel.layout import Group
+from simsys.platform.device import Device
+from simsys.platform.events import At, Callback
+
+
+class OccupyingPasses(TeamRuns):
+    """Passes with their collectives spread evenly over them; takes the arguments of `ServingPasses`.
+
+    Steps of pipelines are simulated one by one, stage by stage, since when they end depends on others.
+    """
+
+    def __init__(self, core: Core, communication: Communication) -> None:
+        super().__init__(core, communication)
+        self._passing: dict[Group, tuple[Device, float]] = {}  # what computes a pass, and its seconds of work
+        self._latest_pass: dict[Group, Event] = {}
+        self._stopped = False
+
+    def forward(self, op: Forward) -> Event:
+        """Occupy the team's links all the time, with what its collectives need spread over the pass."""
+        if op.team.size == 1:
+            return super().forward(op)
+        ended, before = Event(self.env), self._latest_pass.get(op.team)
+        self._latest_pass[op.team] = ended
+        if before is None or before.processed:
+            self._pass_on(op, ended)
+        else:  # such as a draft by the model's own layers
+            before.callbacks.append(lambda _: self._pass_on(op, ended))
+        return ended
+
+    def _pass_on(self, op: Forward, ended: Event) -> None:
+        """Begin a pass, the one before of the team having ended."""
+        self.idle.tally.passed(op, op.batch)
+        communicator, cost = self.communicator(op.team), self.pass_cost(op)
+        device = self.platform.devices[op.rank]
+        start_s = max(self.env._now, device.free_at_s)
+        compute_s, exchange_s = cost.seconds(op.batch, communicator.seconds_from(start_s))
+        compute_s *= self.conditions.begin_step(op.team)
+        device.busy_s += compute_s
+        self._passing[op.team] = device, compute_s
+
+        def done(_: Event) -> None:
+            if self._passing.pop(op.team, None) is None:
+                return
+            device.free_at_s = self.env._now
+            for hook in self.probes.operation:
+                hook(op, start_s, self.env._now)
+            ended.succeed()
+
+        parts, steps, sent_bytes = communicator.loads(cost.exchanges(op.batch))
+        seconds = op.host_s + compute_s + exchange_s
+        burst = exchange_s / seconds
+        self.platform.network.occupancy.start(parts, seconds, done, steps=steps, nbytes=sent_bytes, burst=burst)
+
+    def pipelined(self, op: Pipelined) -> Event:
+        """Pass by pass, since how long each takes depends on who uses its links."""
+        return PipelineRun(self, op).event
+
+    def stage_pass(self, op: Forward, ready_s: float | None = None) -> Event:
+        """After the one before on the stage; the host works beside the passes of other batches."""
+        if ready_s is None or ready_s <= self.env._now:
+            return Event(self.env) if self._stopped else self.forward(replace(op, host_s=0.0))
+        ended = Event(self.env)
+
+        def finish(_: Event) -> None:
+            ended.succeed()
+
+        def begin(_: Event) -> None:
+            self.stage_pass(op).callbacks.append(finish)
+
+        At(self.env, ready_s, begin)
+        return ended
+
+    def hand_on(self, op: Pipelined, stage: int, arrived: Callback) -> None:
+        """Occupy the routes of all ranks of the stage."""
+        self.communication.hand_on(op, stage, arrived)
+
+    def stop(self) -> None:
+        """Passes under way keep their links to their end, but not the GPUs."""
+        super().stop()
+        self._stopped = True
+        for device, compute_s in self._passing.values():
+            device.busy_s -= compute_s
+        self._passing.clear()
+
+    def runs_of(self, team: Group) -> type[ClosedFormRuns]:
+        """A team of one sends nothing."""
+        return OccupiedRuns if team.size > 1 else ClosedFormRuns

@@ -1,0 +1,92 @@
+"""What every way to pass batches through served models has to offer."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+
+from simpy.events import Event
+
+from simsys.executors.communication.base import Communication
+from simsys.executors.component import Component
+from simsys.executors.core import Core
+from simsys.executors.own_work import SERVING
+from simsys.executors.steps.passes import NAME, Passes, PassOn
+from simsys.ops import Forward, Pipelined
+from simsys.parallel.layout import Group
+from simsys.parallel.passes import ForwardPass
+from simsys.platform.device import Device
+from simsys.starter import Drafting, Stepper
+
+
+class ServingPasses(Component, ABC):
+    """One way to carry out forward passes of serving teams; each step is a pass of its own.
+
+    Args:
+        core: The services that all components share.
+        communication: What carries out transfers.
+    """
+
+    def __init__(self, core: Core, communication: Communication) -> None:
+        super().__init__(core)
+        self.communication = communication
+
+    @abstractmethod
+    def forward(self, op: Forward) -> Event:
+        """Pass a batch through a model on a team."""
+
+    @abstractmethod
+    def pipelined(self, op: Pipelined) -> Event:
+        """Pass a batch through the stages of a pipeline."""
+
+    def stop(self) -> None:
+        """Abort passes under way: GPUs are free, and were busy with those that have ended."""
+
+    def catch_up(self, rank: int) -> None:
+        """Let the GPUs of a rank know until when they have work that is foreseen."""
+
+    def serves(self) -> None:
+        """A serving team begins: GPUs cannot be requested, since its passes do not queue for them."""
+        if self.own is not None:
+            self.own.refuse(Device, SERVING)
+
+    def stepper(self, team: Group, plan: ForwardPass, done: Callable[[int], None]) -> Stepper:
+        """What carries out consecutive steps of a serving team; `done` is called after a run, with its number."""
+        return self.passes(
+            team.ranks[0], lambda batch, host_s: self.start(Forward(team, plan, batch, host_s, NAME)), done
+        )
+
+    def passes(self, rank: int, forward: PassOn, done: Callable[[int], None]) -> Stepper:
+        """What carries out steps that are more than one pass of one team, one after another.
+
+        Args:
+            rank: The first rank of the team.
+            forward: Carries out a step.
+            done: Called after each, with 1.
+        """
+        self.serves()
+        return Passes(self.core, rank, forward, done, beside=self.model.async_scheduling)
+
+    def drafting(self, team: Group, drafting: Drafting, forward: PassOn, done: Callable[[int], None]) -> Stepper:
+        """What carries out steps of a team that drafts tokens and verifies them."""
+        return self.passes(team.ranks[0], forward, done)
+
+    def pipeline(
+        self,
+        stages: Sequence[tuple[Group, ForwardPass]],
+        parts: int,
+        rank: int,
+        forward: PassOn,
+        done: Callable[[int], None],
+    ) -> Stepper:
+        """What carries out consecutive steps of one of the engines that share the stages of a pipeline.
+
+        Args:
+            stages: The ranks and one rank's share of each stage.
+            parts: Into how many parts hidden states are divided.
+            rank: The first rank of the engine.
+            forward: Carries out a step.
+            done: Called after a run of steps, with their number.
+        """
+        self.serves()
+        return Passes(self.core, rank, forward, done)
