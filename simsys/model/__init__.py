@@ -2,5 +2,5 @@
 
 Start with `operators.py` (one kernel in counts) and `model.py` (blocks of operators); `work.py` makes kernels of them
 for a batch and a precision, `transformer.py` turns an architecture into operators, `model_db.py` reads the model DB.
-May import: data, errors, input_files, rng, sums.
+May import: data, errors, input_files, json_places, rng, sums.
 """

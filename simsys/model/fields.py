@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn, overload
 
 from simsys.errors import ConfigError, Problem, did_you_mean
+from simsys.json_places import JsonPlaces, KeyPath
 
 LARGEST = 1e100
 """Magnitude of a number beyond which it is a mistake; products of several such numbers stay finite floats."""
@@ -19,16 +20,27 @@ class Fields:
     """A mapping from a file whose values are checked as they are read.
 
     A key whose value is ``null`` counts as absent. Every method raises ConfigError with the dotted place inside the
-    document when a value is missing without a default, has the wrong type, or is out of range.
+    document when a value is missing without a default, has the wrong type, or is out of range; with its line and
+    column if the places of the document are known.
 
     Args:
         values: What the file holds at this place; must be a mapping.
         path: Dotted place of `values` in the document.
         file: Name of the file, for messages.
+        places: Where values stand in the document.
+        keys: The place of `values` as keys and indexes.
     """
 
-    def __init__(self, values: object, path: str = "", file: str = "") -> None:
-        self.path, self.file = path, file
+    def __init__(
+        self,
+        values: object,
+        path: str = "",
+        file: str = "",
+        *,
+        places: JsonPlaces | None = None,
+        keys: KeyPath = (),
+    ) -> None:
+        self.path, self.file, self.places, self.keys = path, file, places, keys
         if not isinstance(values, Mapping):
             self.fail("", f"expected a mapping, got {shown(values)}")
         self.values: Mapping[str, Any] = values
@@ -41,7 +53,9 @@ class Fields:
 
     def fail(self, key: str, message: str) -> NoReturn:
         """Raise ConfigError for `key` (empty: for the mapping itself)."""
-        raise ConfigError([Problem(message, path=".".join(p for p in (self.path, key) if p), file=self.file)])
+        path = ".".join(part for part in (self.path, key) if part)
+        place = () if self.places is None else self.places.find((*self.keys, *((key,) if key else ())))
+        raise ConfigError([Problem(message, path, self.file, *place)])
 
     def require(self, *keys: str) -> None:
         """Check that all `keys` are present; the message names every one that is not."""
@@ -110,15 +124,19 @@ class Fields:
     def child(self, key: str) -> Fields:
         """Return the mapping below `key`."""
         self.require(key)
-        return Fields(self.values[key], f"{self.path}.{key}" if self.path else key, self.file)
+        return self._below(key, self.values[key])
 
     def children(self, key: str) -> list[Fields]:
         """Return the mappings in the list below `key`; it must not be empty."""
         items = self._get(key, None)
         if not isinstance(items, (list, tuple)) or not items:
             self.fail(key, f"expected a list that is not empty, got {shown(items)}")
-        prefix = f"{self.path}.{key}" if self.path else key
-        return [Fields(item, f"{prefix}[{index}]", self.file) for index, item in enumerate(items)]
+        return [self._below(key, item, index) for index, item in enumerate(items)]
+
+    def _below(self, key: str, values: object, *index: int) -> Fields:
+        """The mapping below a key, or below an item of the list there."""
+        path = (f"{self.path}.{key}" if self.path else key) + "".join(f"[{number}]" for number in index)
+        return Fields(values, path, self.file, places=self.places, keys=(*self.keys, key, *index))
 
     def _get(self, key: str, default: object) -> Any:
         self.used.add(key)

@@ -15,6 +15,7 @@ from typing import Any
 from simsys.data import data_folders
 from simsys.errors import UnknownNameError, UsageError
 from simsys.input_files import parse_json, read_text, unreadable, without_comments
+from simsys.json_places import JsonPlaces
 from simsys.model.fields import Fields
 from simsys.model.model import Model
 from simsys.model.model_entry import model_from_entry
@@ -69,8 +70,7 @@ def _versions(paths: Sequence[str | Path]) -> list[tuple[Path, int, int]]:
 
 @lru_cache(maxsize=64)
 def _model(file: Path, changed_ns: int, nbytes: int, name: str) -> Model:
-    entry = _entries(file, changed_ns, nbytes)[name]
-    return model_from_entry(name, Fields(entry, name, str(file)))
+    return model_from_entry(name, _entry(file, changed_ns, nbytes, name))
 
 
 @lru_cache(maxsize=8)
@@ -81,29 +81,34 @@ def _own_names(file: Path, changed_ns: int, nbytes: int) -> dict[str, str]:
 
 @lru_cache(maxsize=8)
 def _known_aliases(file: Path, changed_ns: int, nbytes: int) -> dict[str, str]:
-    entries = reversed(_entries(file, changed_ns, nbytes).items())
-    return {_key(alias): name for name, entry in entries for alias in _aliases(file, name, entry)}
+    version = file, changed_ns, nbytes
+    return {
+        _key(alias): name for name in reversed(_entries(*version)) for alias in _entry(*version, name).texts("aliases")
+    }
+
+
+def _entries(file: Path, changed_ns: int, nbytes: int) -> dict[str, Any]:
+    """What a file says, by name of the model."""
+    values = _content(file, changed_ns, nbytes).values
+    return {name: entry for name, entry in values.items() if not name.startswith("$")}
 
 
 @lru_cache(maxsize=8)
-def _entries(file: Path, changed_ns: int, nbytes: int) -> dict[str, Any]:
-    """What a file says, by name of the model; comments are left out."""
+def _content(file: Path, changed_ns: int, nbytes: int) -> Fields:
+    """The whole file, without comments."""
     try:
-        parsed = parse_json(without_comments(read_text(file)))
+        text = without_comments(read_text(file))
+        parsed = parse_json(text)
     except OSError as error:
         raise UsageError(f"cannot read model DB {file}: {error.strerror}") from error
     except ValueError as error:
         raise UsageError(unreadable(file, error)) from error
-    values = Fields(parsed, file=str(file)).values
-    return {name: entry for name, entry in values.items() if not name.startswith("$")}
+    return Fields(parsed, file=str(file), places=JsonPlaces(text))
 
 
-def _aliases(file: Path, name: str, entry: object) -> list[str]:
-    fields = Fields(entry, name, str(file))
-    aliases = fields.values.get("aliases", [])
-    if not isinstance(aliases, list) or not all(isinstance(alias, str) for alias in aliases):
-        fields.fail("aliases", "expected a list of strings")
-    return aliases
+def _entry(file: Path, changed_ns: int, nbytes: int, name: str) -> Fields:
+    content = _content(file, changed_ns, nbytes)
+    return Fields(content.values[name], name, str(file), places=content.places, keys=(name,))
 
 
 def _key(name: str) -> str:

@@ -277,6 +277,29 @@ def test_a_wrong_entry_is_refused_with_its_place(tmp_path, entry, message):
     assert str(tmp_path / FILENAME) in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "where", "said"),
+    [
+        ('"hidden_size": 768', '"hidden_size": "wide"', '"wide"', "hidden_size: expected a number, got 'wide'"),
+        ('"repeat": 12', '"repeats": 12', "12", "layers[1].repeats: unknown key, did you mean 'repeat'?"),
+        ('"name": "embedding",', "", "", "layers[0]: missing name"),
+        (
+            '"critical_path_factor": 1',
+            '"critical_path_factor": 0',
+            "0",
+            "aggregated_ops.prefill.critical_path_factor: ",
+        ),
+    ],
+)
+def test_a_mistake_is_reported_with_its_line_and_column(tmp_path, old, new, where, said):
+    text = "// mine\n" + json.dumps({"GPT-2.5": entry_of("GPT2-Small")}, indent=1)
+    index = text.index(old) + (new.index(where) if new else -len("{\n    "))
+    line, column = text.count("\n", 0, index) + 1, index - text.rfind("\n", 0, index)
+    with pytest.raises(ConfigError) as found:
+        load_model("GPT-2.5", write(tmp_path, text.replace(old, new, 1)))
+    assert f"{FILENAME}:{line}:{column}: GPT-2.5.{said}" in str(found.value)
+
+
 def test_wrong_aliases_are_refused_when_an_alias_is_looked_for(tmp_path):
     with pytest.raises(ConfigError, match=r"X\.aliases: expected a list of strings"):
         load_model("y", write(tmp_path, {"X": changed("aliases", "y")}))

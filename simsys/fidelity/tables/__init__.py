@@ -2,6 +2,6 @@
 
 `readers.py` knows every kind of table by its header and turns each row into a `Case`. What a table leaves out (names,
 machines, how engines were set up) is data in ``experiments/measured/*.yaml``, read by `facts.py`.
-May import: simsys.config, simsys.build, simsys.simulation, and case and scenario_run of simsys.fidelity; not the fit.
-Start reading at `readers.py`, then `training_rows.py`.
+Start with `readers.py`, then `training_rows.py` (from a row to a case) and `training_scenario.py` (to an experiment).
+Of simsys.fidelity, it imports what a case is and how it is simulated, not the fits.
 """
