@@ -89,7 +89,7 @@ def shared_by(jobs: Mapping[int, IdleJob], near: Mapping[int, Collection[int]]) 
 def _carried_and_apart(
     jobs: Mapping[int, IdleJob], beside: Mapping[int, set[tuple[int, ...]]]
 ) -> tuple[dict[int, Users], dict[int, tuple[int, ...]]]:
-    """For each job, whose transfers are on shared links, and numbers that distinguish its ranks (`told_apart`)."""
+    """For each job, groups with transfers on shared links, and numbers that distinguish its ranks (`told_apart`)."""
     carried: dict[int, Users] = {
         index: beside[index] | each.meets.able(SLIGHT * each.meets.noted_s) for index, each in jobs.items()
     }
@@ -144,7 +144,8 @@ def _doubt(meets: Meets, others: Sequence[Meets], *, fits: bool) -> str:
         )
     if meets.in_turn:
         return (
-            f"other jobs share links, most of all {link}, which serve whole messages in turn (contention: fifo); waits depend on exact times, so single iterations may differ by up to {UNEVEN_DOUBT:.0%}"
-            "; lod: high carries out every transfer"
+            f"other jobs share links, most of all {link}, which serve whole messages in turn (contention: fifo); "
+            f"waits depend on exact times, so single iterations may differ by up to {UNEVEN_DOUBT:.0%}; "
+            "lod: high carries out every transfer"
         )
     return ""
