@@ -1,8 +1,8 @@
-"""Where the data folders are: model DB, hardware profiles, framework modules and experiments.
+"""Locations of the data folders: model DB, hardware profiles, framework modules and experiments.
 
-They are looked for, in this order, in the folders the caller names, in each folder of ``$SIMSYS_PATH``, and
-beside the installed ``simsys`` package. Nothing is imported to find them, so that a user's own folder called
-``experiments`` cannot hide the shipped one.
+Search order: the folders given by the caller, each folder of ``$SIMSYS_PATH``, and the parent of the installed
+``simsys`` package. Nothing is imported to find them, so that a user's own folder called ``experiments`` cannot hide
+the shipped one.
 """
 
 from __future__ import annotations

@@ -7,11 +7,11 @@
     │   ├── ConfigError         2  one or more problems in a file, each with its place
     │   ├── UnknownNameError    2  a name that no registry or folder knows ("did you mean")
     │   └── TraceError          2  a request trace that cannot be read, with the row
-    ├── InfeasibleError         3  a valid question whose answer is "it does not fit"
+    ├── InfeasibleError         3  a valid scenario that does not fit
     │   ├── InfeasibleConfigError 3  scenarios of a file that do not fit, each with its place
     │   └── OutOfMemoryError    3  an allocation beyond a device's memory
     ├── OutputError             2  a result that could not be written
-    ├── DeadlockError           4  operations that wait for each other for ever
+    ├── DeadlockError           4  operations that wait for each other
     └── InternalError           4  a broken invariant: a bug in simsys
 """
 
@@ -26,7 +26,7 @@ from typing import Any
 
 
 class SimsysError(Exception):
-    """Base of all errors that simsys raises on purpose; `exit_code` is what the command line returns."""
+    """Base of all errors that simsys raises on purpose; the command line returns `exit_code`."""
 
     exit_code = 4
 
@@ -43,9 +43,9 @@ class Fix:
 
     Args:
         edits: The settings by dotted path, such as ``{"parallelism.tp_degree": 4}``.
-        note: What they save and cost, for people; empty if that was not found out.
-        figures: The same, ready for JSON.
-        alone: Whether the scenario passes with these; False if other problems are left.
+        note: Their savings and costs, for people; empty if unknown.
+        figures: The note as data for JSON.
+        alone: True if the scenario passes with these; False if other problems remain.
     """
 
     edits: Mapping[str, Any]
@@ -54,23 +54,23 @@ class Fix:
     alone: bool = True
 
     def as_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
+        """The fix as data for JSON."""
         edits = [{"path": path, "value": value} for path, value in self.edits.items()]
         return {"edits": edits, "alone": self.alone, **self.figures}
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong in a file.
+    """One problem in a file.
 
     Args:
-        message: What was wrong, what is allowed, and a suggestion if there is one.
+        message: The problem, the allowed values, and a suggestion if there is one.
         path: Dotted place inside the document, such as ``hardware.gpu``; empty for the whole file.
         file: File name as the user wrote it; empty if the settings came from Python.
         line: Line, counted from 1; 0 if unknown.
         column: Column, counted from 1; 0 if unknown.
         source: The source line, for the caret; empty if unknown.
-        fixes: What would make the scenario pass, the best first; each was tried.
+        fixes: Settings that make the scenario pass, the best first; each was tried.
     """
 
     message: str
@@ -110,7 +110,7 @@ class TraceError(UsageError):
 
 
 class InfeasibleError(SimsysError):
-    """A valid question whose answer is that it does not fit; the message says what binds and what would help."""
+    """A valid scenario that does not fit; the message has the limit and remedies."""
 
     exit_code = 3
 
@@ -134,7 +134,7 @@ class OutputError(SimsysError):
 
 
 class DeadlockError(SimsysError):
-    """Operations that wait for each other for ever; the message lists who waits for whom."""
+    """Operations that wait for each other; the message lists each rank and what it waits for."""
 
 
 class InternalError(SimsysError):
@@ -146,7 +146,7 @@ def _in_file_order(problems: Sequence[Problem]) -> tuple[Problem, ...]:
 
 
 def causes(error: BaseException) -> list[BaseException]:
-    """An error, what it was raised from, and so on: processes of a simulation hand errors on as new ones."""
+    """An error and its chain of causes: processes of a simulation wrap errors in new ones."""
     found = [error]
     while (cause := found[-1].__cause__) is not None and cause not in found:
         found.append(cause)
@@ -154,14 +154,14 @@ def causes(error: BaseException) -> list[BaseException]:
 
 
 def described(error: BaseException) -> str:
-    """An error that nobody raised on purpose, with where it was raised, which may be a module of the user's."""
+    """An unexpected error with its location, which may be in a user's module."""
     text = str(error) or type(error).__name__
     frames = traceback.extract_tb(causes(error)[-1].__traceback__)
     return f"{text} in {frames[-1].name} ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else text
 
 
 def did_you_mean(given: object, known: Iterable[str]) -> str:
-    """Return ``", did you mean 'x'?"`` for the closest known name, else the list of what is allowed.
+    """Return ``", did you mean 'x'?"`` for the closest known name, else the list of known names.
 
     Example:
         >>> did_you_mean("H1000", ["H100", "A100"])

@@ -1,7 +1,7 @@
 """The extension point: base classes of framework modules, and how they get their names.
 
-A module is one file. It says what happens in the verbs of its `Rank` (or `Team`); how long that takes and in
-how many events is the executor's business, so the same file runs at every level of detail.
+A module is one file. It defines operations with the verbs of its `Rank` (or `Team`). The executor decides their
+duration and number of events, so a file runs at every level of detail.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ else:
     Event = Engine = Any  # a module names these types without importing SimPy
 
 Steps = Generator[Any, Any, None]
-"""What a module's process is: a generator that yields the events it waits for."""
+"""The process of a module: a generator that yields the events it waits for."""
 
 FRAMEWORKS = Registry(
     "framework module",
@@ -48,7 +48,7 @@ register = FRAMEWORKS.register
 
 
 class Beside:
-    """Collectives that a rank has started and that go on beside what it computes next, of which they take a share.
+    """Collectives of a rank that overlap with its next computation and slow it down.
 
     Args:
         rank: The verbs.
@@ -61,26 +61,26 @@ class Beside:
     def collective(
         self, kind: CollectiveKind, nbytes: float, *, over: str | Group, name: str, after: Event | None = None
     ) -> Event:
-        """Start one, as `Rank.collective`; if nothing is computed before the next `clear`, it takes nothing."""
+        """Start a collective, as `Rank.collective`; without computation before `clear`, it has no effect."""
         self.waiting.append((kind, nbytes, over))
         return self.rank.collective(kind, nbytes, over=over, name=name, after=after)
 
     def take(self) -> None:
-        """A computation comes next: let them take their shares of it."""
+        """Add the slowdown by these collectives to the next computation."""
         for kind, nbytes, over in self.waiting:
             self.rank.share(kind, nbytes, over=over)
         self.waiting.clear()
 
     def clear(self) -> None:
-        """All computation that they could go on beside has been done."""
+        """Forget the collectives: no computation overlaps with them any more."""
         self.waiting.clear()
 
 
 class DataParallel(Configurable):
     """What data parallelism does around the blocks of a training step; the base does nothing.
 
-    One instance per rank. A hook may start communication with the verbs of ``self.rank``; if it returns an
-    event, the step waits for it before it goes on.
+    One instance per rank. A hook may start communication with the verbs of ``self.rank``; if it returns an event, the
+    step waits for it.
 
     Args:
         rank: The verbs.
@@ -130,16 +130,16 @@ class DataParallel(Configurable):
 
     @classmethod
     def shards(cls, options: Any, ranks: int) -> Shards:
-        """Among how many of the `ranks` data-parallel ranks each model state is divided; by default all hold all.
+        """Number of the `ranks` data-parallel ranks that divide each model state; by default 1.
 
         Raises:
-            UsageError: If the options do not fit so many ranks.
+            UsageError: If the options do not fit this number of ranks.
         """
         return Shards()
 
     @classmethod
     def buffer_bytes(cls, options: Any, gradient_bytes: float) -> float:
-        """Bytes that the exchange of `gradient_bytes` of gradients takes on each rank besides the gradients."""
+        """Bytes of communication buffers on each rank, in addition to `gradient_bytes` of gradients."""
         return 0.0
 
 
@@ -160,7 +160,7 @@ class TrainingFramework(ABC):
         self.schedule = schedule
 
     def load(self, plan: TrainingPlan) -> None:
-        """Go on with the work of another plan, such as one with larger batches; called between two steps."""
+        """Continue with another plan, such as one with larger batches; called between two steps."""
         self.plan = self.data_parallel.plan = plan
 
     @abstractmethod

@@ -13,7 +13,7 @@ from simsys.platform.platform import Platform
 
 
 class VirtualHardwarePlatform(Platform):
-    """A `Platform` that can be built from a hardware profile; takes its arguments.
+    """A `Platform` that can be built from a hardware profile; same arguments.
 
     Example:
         >>> import simpy

@@ -1,6 +1,6 @@
 """Input files: regular files of limited size that hold UTF-8 text, and the JSON in them.
 
-Each kind of file words its own errors; here OSError and ValueError say in their text what is wrong.
+Each kind of file has its own error messages; here OSError and ValueError contain the reason.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _JSON_KEYS = re.compile(r'[{}]|"(?:[^"\\]|\\.)*"(\s*:)?')
 
 
 class ContentError(ValueError):
-    """What a file holds cannot be read.
+    """The contents of a file cannot be read.
 
     Args:
-        reason: Why.
-        line: Where, counted from 1; 0 if that is not known.
-        column: The same.
+        reason: The reason.
+        line: Line, counted from 1; 0 if unknown.
+        column: Column, counted from 1; 0 if unknown.
     """
 
     def __init__(self, reason: str, line: int = 0, column: int = 0) -> None:
@@ -158,7 +158,7 @@ class _TwiceError(ValueError):
 
 
 def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """A mapping, none of whose keys stands twice: of two values, one would be ignored in silence."""
+    """A mapping without duplicate keys, of which one would be ignored silently."""
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:

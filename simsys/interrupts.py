@@ -1,8 +1,8 @@
 """Interrupts of the command line, by Ctrl-C or SIGTERM: exit code 130, whole files only, no traceback.
 
-An interrupt ends the process where it stands, as there is nothing to clean up but temporary files. While `raised` is
-entered, the first interrupt raises KeyboardInterrupt instead, so that what is finished can be said or written.
-Imports nothing but what the interpreter has loaded already, so that it is in force before anything else is imported.
+An interrupt ends the process immediately, as only temporary files need cleaning up. Inside `raised`, the first
+interrupt raises KeyboardInterrupt instead, so finished work can be printed or written. It imports only modules that
+the interpreter has loaded already, so it is active before any other import.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from types import FrameType, TracebackType
     from typing import Any, NoReturn
 else:
-    import _signal as signal  # the same without its enumerations, which take longer to import than all the rest
+    import _signal as signal  # signal without its enumerations, whose import is slow
 
 INTERRUPTED = 130
 """The exit code."""
@@ -25,12 +25,12 @@ _ERASE_LINE_AND_SHOW_CURSOR = b"\r\x1b[2K\x1b[?25h"
 
 
 class _State:
-    """What the next interrupt does.
+    """Effect of the next interrupt.
 
     Attributes:
         raises: It raises KeyboardInterrupt.
-        pending: One has done so, and the block that asked for it has not ended yet.
-        temporary: Files that are to be removed before the process ends.
+        pending: An interrupt was raised and its block has not ended yet.
+        temporary: Files to remove before the process ends.
     """
 
     raises = False

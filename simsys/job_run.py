@@ -26,21 +26,21 @@ from simsys.probes import Probe, Probes
 from simsys.sums import ordered_sum
 
 NONE_MET = "none met"
-"""How the contention of a result at medium ends whose transfers did not hinder each other."""
+"""Suffix of the contention model in a result at medium without contention."""
 
 
 class JobRun:
-    """A job that is under way, from now on.
+    """A running job, from now on.
 
     Args:
-        job: What is to be done.
-        hardware: The GPUs that do it.
+        job: The job.
+        hardware: Its GPUs.
         probes: Further observers.
-        links: What becomes of transfers at medium.
-        carried: Whose transfers these are, at `Links.STEPS` (`SelectedSteps.carried`).
-        alone: False if others use the same links, so that equal iterations may take different times.
-        alike: Whether the first iteration of each kind is known to be like later ones; None if it is not known.
-        made_of: The components of the executor, if not those of the scenario's level of detail.
+        links: Treatment of transfers at medium.
+        carried: Groups with transfers on links, at `Links.STEPS` (`SelectedSteps.carried`).
+        alone: False if other jobs use the same links, so equal iterations may have different times.
+        alike: True if the first iteration of each kind equals later ones; None if unknown.
+        made_of: The components of the executor; by default those of the scenario's level of detail.
     """
 
     def __init__(
@@ -72,14 +72,14 @@ class JobRun:
         """Fires when it is done."""
 
     def whole_result(self) -> RunResult:
-        """What it found out, and the hardware, which it has for itself."""
+        """The result of the job with the metrics of its exclusive hardware."""
         platform = self.executor.platform
         assert isinstance(platform, Platform)
         traffic = platform.traffic() if self.job.config.simulation.collect_events else {}
         return replace(self.result(), **hardware_columns(platform), traffic=traffic)
 
     def result(self) -> RunResult:
-        """What it found out, without what is known of the cluster as a whole."""
+        """The result of the job without metrics of the whole cluster."""
         job, collector, executor = self.job, self._collector, self.executor
         executor.tell_all()
         seconds = collector.end_s - self._started_s
@@ -119,7 +119,7 @@ class JobRun:
         )
 
     def _figures(self, seconds: float) -> dict[str, Any]:
-        """What was measured, with what failures would leave of it, or what it costs."""
+        """Metrics of the run, plus goodput under failures (training) or cost and energy (serving)."""
         measured, hardware, job = self._collector.metrics(), self._hardware_figures(seconds), self.job
         more: Mapping[str, Any]
         if isinstance(job, TrainingJob):
@@ -143,23 +143,23 @@ class JobRun:
 
 
 def defaults_of(job: Job) -> dict[str, dict[str, Any]]:
-    """What the engine has set, ready for JSON; nothing in training."""
+    """Defaults of the engine as data for JSON; empty in training."""
     return defaults_dict(job.settings) if isinstance(job, ServingJob) else {}
 
 
 def hardware_columns(platform: Platform, traffic: Mapping[str, Sequence[Any]] | None = None) -> dict[str, Any]:
-    """The GPUs and links of a whole cluster, as a result has them.
+    """Metrics of the GPUs and links of a whole cluster.
 
     Args:
         platform: The cluster.
-        traffic: Who sent how much to whom, if jobs count for themselves.
+        traffic: Bytes by sender and receiver, if jobs count separately.
     """
     payload = platform.payload(traffic)
     return {"gpus": platform.gpu_statistics(payload), "links": platform.link_statistics(payload)}
 
 
 def _fullest(executor: Executor) -> DeviceMemory:
-    """The memory of the GPU, of those that were simulated, that held most."""
+    """Memory of the simulated GPU with the highest peak use."""
     return max(
         (executor.platform.devices[rank].memory for rank in executor.ranks()), key=lambda memory: memory.peak_bytes
     )

@@ -1,4 +1,4 @@
-"""The vocabulary of work: WHAT a framework module asks for, never how long it takes. Pure data.
+"""Operations: WHAT a framework module requests, without durations. Pure data.
 
 Operations are immutable and compared by identity: each is built once and started as often as needed.
 """
@@ -51,7 +51,7 @@ class Overlapped:
 
     @property
     def name(self) -> str:
-        """What the computation is for."""
+        """Purpose of the computation."""
         return self.compute.name
 
 
@@ -66,7 +66,7 @@ class Send:
     name: str
 
     def of(self, micro_batch: Hashable) -> Send:
-        """The message of one micro-batch, where this is that of a pass."""
+        """The message of one micro-batch, if this belongs to a pass."""
         return Send(self.rank, self.dst, self.nbytes, (self.tag, micro_batch), self.name)
 
 
@@ -80,12 +80,12 @@ class Recv:
     name: str
 
     def of(self, micro_batch: Hashable) -> Recv:
-        """The wait for the message of one micro-batch, where this is that of a pass."""
+        """The wait for the message of one micro-batch, if this belongs to a pass."""
         return Recv(self.rank, self.src, (self.tag, micro_batch), self.name)
 
 
 class HostChannel(StrEnum):
-    """What a rank's host does for it, one piece of work after another on each channel."""
+    """Work of a rank's host, in order on each channel."""
 
     TO_HOST = "to_host"
     FROM_HOST = "from_host"
@@ -104,7 +104,7 @@ class HostWork:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Allocate:
-    """Memory taken on a rank's GPU under a name, on top of what the name holds."""
+    """Allocation of memory on a rank's GPU, added to the allocations of the same name."""
 
     rank: int
     nbytes: float
@@ -113,7 +113,7 @@ class Allocate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Release:
-    """Memory given back by name: so many bytes, or all (None)."""
+    """Release of memory by name: a number of bytes, or all (None)."""
 
     rank: int
     nbytes: float | None
@@ -127,7 +127,7 @@ class Forward:
     Args:
         team: The ranks, as one group.
         plan: Segments of the model with the collectives between them.
-        batch: What the pass processes.
+        batch: The batch of the pass.
         host_s: Host time (scheduling, sampling) before the first kernel.
         name: Such as ``decode``.
     """
@@ -166,11 +166,11 @@ class Pipelined:
 
     @property
     def name(self) -> str:
-        """What the pass is for."""
+        """Purpose of the pass."""
         return self.passes[0].name
 
     def transfers(self, stage: int) -> tuple[tuple[int, int], ...]:
-        """Source and destination of what a stage hands on."""
+        """Source and destination of the messages between stages."""
         here, there = self.passes[stage].team, self.passes[stage + 1].team
         return tuple(zip(here.ranks, there.ranks, strict=True))
 
@@ -182,16 +182,16 @@ class Pipelined:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Transfer:
-    """What the ranks of a serving team send to those of another, whatever both compute meanwhile.
+    """Messages from the ranks of a serving team to the ranks of another, independent of their computation.
 
-    Each sends to the rank at its place; if one team is a multiple of the other, each of the smaller one exchanges with
-    as many neighbours of the larger one, which hold parts of what it holds.
+    Each rank sends to the rank at its place. If one team is a multiple of the other, each rank of the smaller one
+    exchanges with several neighbours of the larger one, which have parts of its data.
 
     Args:
         source: The ranks that send.
-        target: Those that receive.
+        target: The ranks that receive.
         nbytes: Bytes of each message.
-        name: What it is for.
+        name: Purpose of the message.
     """
 
     source: Group
@@ -212,29 +212,29 @@ class Transfer:
 
 @lru_cache(maxsize=4096)
 def _pairs(source: Group, target: Group) -> tuple[tuple[int, int], ...]:
-    """The ranks of two groups, those of the smaller one as often as there are more of the other."""
+    """The ranks of two groups; ranks of the smaller group are repeated."""
     size = max(source.size, target.size)
     here, there = ([rank for rank in group.ranks for _ in range(size // group.size)] for group in (source, target))
     return tuple(zip(here, there, strict=True))
 
 
 PassOperation = Compute | Collective | Overlapped
-"""What a pass of a program consists of."""
+"""Operations of a pass of a program."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pass:
-    """What a `Program` does with a micro-batch: wait for a message, run operations in turn, send a message.
+    """The work of a `Program` on a micro-batch: wait for a message, run operations, send a message.
 
-    It is the same for all micro-batches; the tag of a message of micro-batch i is ``(tag, i)``.
+    It is one object for all micro-batches; the tag of a message of micro-batch i is ``(tag, i)``.
 
     Args:
         run: Computations and collectives, alone or side by side.
-        receive: What it waits for, if anything.
-        send: What it sends off at its end.
-        takes: Memory taken at its beginning.
-        gives: Memory given back at its end.
-        waits: Whether it waits for the delivery of what it sends.
+        receive: The message it waits for, or None.
+        send: The message sent at its end, or None.
+        takes: Memory allocated at its beginning.
+        gives: Memory freed at its end.
+        waits: True if it waits for the delivery of its message.
     """
 
     run: tuple[PassOperation, ...]
@@ -246,7 +246,7 @@ class Pass:
 
     @property
     def collectives(self) -> Iterator[Collective]:
-        """The collectives among its operations, alone or beside a computation."""
+        """The collectives among its operations, alone or overlapped with a computation."""
         for op in self.run:
             if not isinstance(op, Compute):
                 yield op if isinstance(op, Collective) else op.collective
@@ -254,12 +254,12 @@ class Pass:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
-    """Passes of one rank, in order, known beforehand; all ranks of the group run one at the same time.
+    """A planned sequence of passes of one rank; all ranks of the group run their programs concurrently.
 
     Args:
         rank: The rank.
-        group: The ranks that exchange the messages, such as those of a pipeline.
-        passes: What the rank does, in order; equal passes are the same object.
+        group: The ranks that exchange messages, such as a pipeline.
+        passes: The passes of the rank, in order; equal passes are the same object.
         micro_batches: For each of them, the micro-batch that it processes.
         name: Such as ``micro-batches``.
     """

@@ -1,8 +1,8 @@
 """Probes: observers of a run. Observing never changes a result.
 
-(Rounding excepted, where equal training iterations would not be simulated one by one if nobody watched.)
-A probe overrides only the hooks it wants; `Probes` finds out once which those are, so an unheard hook costs
-one empty loop. A probe that raises is reported and removed, and the run goes on (as trio's instruments do).
+(Except for rounding, where unobserved equal training iterations are skipped.)
+A probe overrides only the hooks it needs; `Probes` collects them once, so an unused hook costs one empty loop. A probe
+that raises is reported and removed, and the run continues (as with trio's instruments).
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ class Probe:
     """True if the run is worth nothing without it: then an error of its own is an error of the run."""
 
     def operation(self, op: Operation, started_s: float, ended_s: float) -> None:
-        """An operation runs from `started_s` to `ended_s`; told once, as soon as its end is known.
+        """An operation runs from `started_s` to `ended_s`; reported once, as soon as its end is known.
 
-        The end may lie ahead of the clock, and operations are not told in order of time.
+        The end may be ahead of the clock, and operations are not reported in order of time.
         """
 
     def waited(self, op: Recv, started_s: float, sent_s: float, ended_s: float) -> None:
-        """A rank has waited for a message, which was sent at `sent_s`; not told if it was there already.
+        """A rank has waited for a message sent at `sent_s`; not reported if the message had arrived already.
 
-        Passes that are told as sums are told as one wait. What the rank computes meanwhile, if it did not stop for the
-        message at once, is told as an operation.
+        Summed passes are reported as one wait. Computation of the rank before it stopped for the message is reported
+        as an operation.
         """
 
     def memory(self, rank: int, in_use_bytes: float, now_s: float) -> None:
@@ -46,9 +46,9 @@ class Probe:
         """A framework module has begun or ended a phase, such as ``iteration_start``."""
 
     def repeated(self, rank: int, count: int, started_s: float, iteration_s: float, like: int) -> None:
-        """`count` further training iterations follow, from `started_s` on; their operations are not told.
+        """`count` further training iterations follow, from `started_s` on; their operations are not reported.
 
-        Each takes `iteration_s` and is like the one with the number `like`, counted from 0.
+        Each lasts `iteration_s` and equals iteration `like`, counted from 0.
         """
 
     def request_arrived(self, request: int, now_s: float) -> None:
@@ -73,40 +73,40 @@ class Probe:
         """A request that is admitted has been looked up in the prefix cache; again after each preemption.
 
         Args:
-            request: Which.
-            hit_tokens: How many of its tokens are cached: whole blocks, and never its last token.
-            query_tokens: How many there are: its prompt, and after a preemption what it has generated.
-            now_s: When.
+            request: The request.
+            hit_tokens: Number of its cached tokens: whole blocks, without its last token.
+            query_tokens: Number of its tokens: its prompt, and after a preemption also generated tokens.
+            now_s: The time.
         """
 
     def request_rejected(self, request: int, reason: str, now_s: float) -> None:
         """A request can never be served."""
 
     def replica_started(self, rank: int, log: BlockLog) -> None:
-        """An engine begins, whose first rank this is; after `log.keep` it notes what its KV cache holds."""
+        """An engine with this first rank begins; after `log.keep`, it records the use of its KV cache."""
 
     def kv_transferred(self, request: int, started_s: float, ended_s: float, nbytes: float) -> None:
         """The KV cache of a request, `nbytes` on all ranks together, has gone from one replica to another."""
 
     def request_joined(self, request: int, rank: int, now_s: float) -> None:
-        """A request whose prompt was processed elsewhere decodes from now on, on the engine with this first rank."""
+        """A request with a prompt processed elsewhere decodes from now on, on the engine with this first rank."""
 
     def scaled(self, active: int, paid: int, now_s: float) -> None:
-        """From now on so many replicas take requests, and GPUs of so many are paid for; told where they are scaled."""
+        """New numbers of active and of paid replicas; reported with autoscaling."""
 
     def stopped(self, generated_tokens: Sequence[int], now_s: float) -> None:
-        """A serving run ends at its time, before its requests have: so many tokens each of them has had."""
+        """A serving run ends before its requests, with these numbers of tokens for each."""
 
     def steps(self, rank: int, runs: Sequence[float]) -> None:
-        """A serving replica has finished steps, in each of which every decoding sequence got one token.
+        """A serving replica has finished steps with one token for every decoding sequence.
 
-        They are told many at a time, and the last of them at the end of the job.
+        Steps are reported in batches, the last ones at the end of the job.
 
         Args:
             rank: The first rank of the engine; a replica has one for each stage of its pipeline.
-            runs: Six numbers for every run of steps in a row with the same batch: when the first of them began in
-                seconds; how many steps; decoding sequences; prompt tokens that each step has processed; the duration
-                of the first step in seconds; and by how much each was longer than the one before.
+            runs: Six numbers for every run of steps in a row with the same batch: start of the first step in seconds;
+                number of steps; decoding sequences; prompt tokens per step; duration of the first step in seconds;
+                increase of the duration per step.
         """
 
     def hears(self, hook: str) -> bool:

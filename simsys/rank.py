@@ -1,7 +1,7 @@
-"""What a framework module holds: a `Rank` (one participant in training) or a `Team` (one serving replica).
+"""The verbs of framework modules: `Rank` (one participant in training) and `Team` (one serving replica).
 
-Every verb starts an operation and returns an event: yield it to wait, keep it to wait later. The level of
-detail decides what happens behind it.
+Every verb starts an operation and returns an event: yield it to wait, keep it to wait later. The level of detail
+decides how it is simulated.
 """
 
 from __future__ import annotations
@@ -111,13 +111,12 @@ class Rank:
         """Take part in a collective.
 
         Args:
-            kind: Which one.
+            kind: The kind of collective.
             nbytes: The full buffer.
-            over: The group, or what kind of group it is: a name in `simsys.parallel.layout.GROUPS`.
-            name: What it is for.
-            after: What must have happened before it begins, besides the computation issued so far, such as the
-                collective of another group whose result it goes on with. Collectives of the group that are issued
-                later wait too.
+            over: The group, or a kind of group: a name in `simsys.parallel.layout.GROUPS`.
+            name: Purpose of the collective.
+            after: An event before which it must not begin, in addition to the computation issued so far, such as a
+                collective of another group. Later collectives of the group wait, too.
         """
         op = self.plan_collective(kind, nbytes, over=over, name=name)
         return self._executor.start(op) if after is None else self._executor.start_after(op, after)
@@ -131,21 +130,21 @@ class Rank:
             work: The computation.
             kind: The collective.
             nbytes: Its full buffer.
-            over: Its group, or the axis along which that lies.
-            name: What both are for.
+            over: Its group, or the axis of its group.
+            name: Purpose of both.
         """
         return self._executor.start(self.plan_overlapped(work, kind, nbytes, over=over, name=name))
 
     def program(
         self, passes: Iterable[Pass], micro_batches: Iterable[Hashable], *, over: str, name: str = "passes"
     ) -> Event:
-        """Run passes that are known beforehand, together with the other ranks of the group along the axis `over`.
+        """Run a planned sequence of passes, together with the other ranks of the group along the axis `over`.
 
         Args:
-            passes: What this rank does, in order, as `plan_pass` makes it.
+            passes: The passes of this rank in order, from `plan_pass`.
             micro_batches: For each pass, the micro-batch that it processes.
             over: The axis.
-            name: What it is for.
+            name: Purpose of the passes.
         """
         group = self.layout.group(self.index, over)
         return self._executor.start(Program(self.index, group, tuple(passes), tuple(micro_batches), name))
@@ -164,18 +163,19 @@ class Rank:
         gives: Iterable[tuple[str, float]] = (),
         waits: bool = False,
     ) -> Pass:
-        """A pass of a program, for any micro-batch; make it once and use it for all.
+        """A pass of a program, for any micro-batch; create it once and use it for all.
 
         A message reaches the pass that receives from this rank with the same tag, for the same micro-batch. Outside
-        programs, its tag is that of the pass and the micro-batch: ``rank.recv(src, tag=(tag, micro_batch))``.
+        programs, its tag consists of the tag of the pass and the micro-batch: ``rank.recv(src, tag=(tag,
+        micro_batch))``.
 
         Args:
             run: Planned operations.
             receive: Source and tag of the message it waits for.
             send: Destination, bytes and tag of the message it ends with.
-            takes: Memory that it takes at its beginning, by name.
-            gives: Memory that it gives back at its end.
-            waits: Whether it waits for the delivery of its message.
+            takes: Memory allocated at its beginning, by name.
+            gives: Memory freed at its end.
+            waits: True if it waits for the delivery of its message.
         """
         return Pass(
             tuple(run),
@@ -223,12 +223,12 @@ class Rank:
     def to_host(self, nbytes: float, *, name: str = "to_host", after: Event | None = None) -> Event:
         """Copy `nbytes` from the GPU to its host.
 
-        Copies in one direction follow one another. They begin when the computation issued so far has ended.
+        Copies in one direction run in order. They begin when the computation issued so far has ended.
 
         Args:
-            nbytes: How much.
-            name: What it is for.
-            after: What must have happened before it begins; copies that are issued later wait too.
+            nbytes: Number of bytes.
+            name: Purpose of the copy.
+            after: An event before which it must not begin; later copies wait, too.
         """
         return self._host(HostChannel.TO_HOST, nbytes, name, after)
 
@@ -241,7 +241,7 @@ class Rank:
         return self._host(HostChannel.UPDATE, nbytes, name, after)
 
     def allocate(self, nbytes: float, *, name: str) -> Event:
-        """Take memory, on top of what the name holds; raises OutOfMemoryError if it does not fit."""
+        """Allocate memory in addition to allocations of this name; raises OutOfMemoryError if it does not fit."""
         key = nbytes, name
         op = self._allocations.get(key)
         if op is None:
@@ -249,7 +249,7 @@ class Rank:
         return self._executor.start(op)
 
     def release(self, nbytes: float | None = None, *, name: str) -> Event:
-        """Give back so many bytes, or all, of what a name holds."""
+        """Free a number of bytes, or all, of the memory of a name."""
         key = nbytes, name
         op = self._releases.get(key)
         if op is None:
@@ -265,12 +265,12 @@ class Rank:
         self._executor.synchronize(self.index)
 
     def share(self, kind: CollectiveKind, nbytes: float, *, over: str | Group) -> None:
-        """Let a collective that goes on beside this rank's next computation take its share of the GPU from that.
+        """Slow this rank's next computation down by an overlapped collective.
 
         Args:
-            kind: Which collective.
+            kind: The kind of collective.
             nbytes: Its full buffer.
-            over: Its group, or the axis along which that lies.
+            over: Its group, or the axis of its group.
         """
         self._executor.share(self.plan_collective(kind, nbytes, over=over, name="beside"))
 
@@ -314,9 +314,9 @@ class Team:
         """Copy from the GPUs to their hosts, all ranks at the same time.
 
         Args:
-            nbytes: By rank, how much.
-            name: What it is for.
-            after: What must have happened before the copies begin.
+            nbytes: Bytes by rank.
+            name: Purpose of the copies.
+            after: An event before which the copies must not begin.
         """
         return self._copy(HostChannel.TO_HOST, nbytes, name, after)
 
@@ -336,12 +336,12 @@ class Team:
         return (self.group,)
 
     def send(self, to: Team, nbytes: Sequence[float], *, name: str = "transfer") -> Event:
-        """Let another team have what this one holds; fires when all has arrived.
+        """Send data of this team to another team; fires when all has arrived.
 
         Args:
-            to: As many stages.
-            nbytes: By stage, what each rank of that team is to have in the end.
-            name: What it is for.
+            to: A team with as many stages.
+            nbytes: By stage, bytes received by each rank of that team.
+            name: Purpose of the transfer.
         """
         sent = []
         for source, target, each in zip(self.groups, to.groups, nbytes, strict=True):

@@ -25,10 +25,10 @@ class Registry:
     """Classes of one sort, looked up by name.
 
     Args:
-        noun: What they are called in messages, such as ``framework module``.
+        noun: Their name in messages, such as ``framework module``.
         package: The package whose files are the shipped ones, such as ``frameworks``.
         entry_points: Entry-point group through which other distributions add theirs.
-        helpers: Files of the package that are no plug-ins.
+        helpers: Files of the package that are not plug-ins.
         aliases: Other names of plug-ins.
     """
 
@@ -62,7 +62,7 @@ class Registry:
         return decorate
 
     def forget(self, name: str) -> None:
-        """Take back a registration; for tests and interactive work."""
+        """Undo a registration; for tests and interactive work."""
         self._classes.pop(name, None)
 
     def names(self) -> list[str]:
@@ -79,7 +79,7 @@ class Registry:
 
         Args:
             name: A shipped file, a registered name, an entry point, or ``package.module:Class``.
-            base: What it must be a subclass of.
+            base: Required base class.
 
         Raises:
             UnknownNameError: If nothing has that name.
@@ -134,7 +134,7 @@ def _why(error: BaseException) -> str:
     if where := place_in_user_module(error):
         return f"{type(error).__name__}: {error} ({where})"
     if isinstance(error, ModuleNotFoundError):
-        return f"{error}; it is looked for beside the experiment file, in the current folder and in $PYTHONPATH"
+        return f"{error}; searched in the folder of the experiment file, the current folder and $PYTHONPATH"
     if isinstance(error, ImportError | AttributeError | ValueError):
         return str(error)
     return described(error)

@@ -18,7 +18,7 @@ def stream(seed: int, name: str) -> Generator:
 
     Args:
         seed: The scenario's seed, zero or positive.
-        name: What the numbers are for, such as ``"arrivals"``.
+        name: Purpose of the numbers, such as ``"arrivals"``.
 
     Returns:
         A NumPy generator at the start of its stream; equal arguments give equal numbers.

@@ -1,4 +1,4 @@
-"""Several jobs on one cluster: each has GPUs of its own, and shares links with the others."""
+"""Several jobs on one cluster: each has its own GPUs, and shares links with other jobs."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ def _any_serves(config: SimulationConfig) -> bool:
 
 
 class SharedCluster:
-    """A cluster, its jobs, and what becomes of them.
+    """A run of several jobs on one cluster.
 
     Args:
         config: A scenario with jobs.
         probes: Further observers.
-        sharing: By number, jobs whose transfers are on links that are shared, while those of others take the time of
-            idle links; if there is none, it is decided for all jobs alike by the settings.
-        before: The same cluster and jobs in another run, from which their descriptions are taken over.
+        sharing: By number, jobs with transfers on shared links; other jobs use idle links. If it is empty, the
+            settings decide for all jobs.
+        before: An earlier run of this cluster and these jobs, whose descriptions are reused.
     """
 
     def __init__(
@@ -169,10 +169,10 @@ class SharedCluster:
         }
 
     def sharing(self, *, at_any_time: bool = False) -> dict[int, SharedTransfers]:
-        """Jobs whose transfers would lose time to others on links, after a run on idle ones.
+        """Jobs that would lose time to other jobs on links, after a run on idle links.
 
         Args:
-            at_any_time: Whether also to those of jobs that did not run at the same time.
+            at_any_time: True to include jobs that did not run at the same time.
         """
         jobs, together = dict[int, IdleJob](), self.together()
         for index, run in self._runs.items():
@@ -252,7 +252,7 @@ class SharedCluster:
         }
 
     def _traffic(self, stays: Mapping[int, Stay]) -> dict[str, list[Any]]:
-        """Who sent how much to whom, by the GPUs' numbers in the cluster."""
+        """Bytes by sending and receiving GPU, numbered within the cluster."""
         total: dict[tuple[int, int], float] = {}
         for index, part in self._parts.items():
             gpus, sent = stays[index].gpus, part.network.traffic.columns()
@@ -267,7 +267,7 @@ class SharedCluster:
         }
 
     def _warnings(self) -> list[str]:
-        """Those of the cluster, then those of the jobs, each with the jobs' names."""
+        """Assumptions of the cluster, then of the jobs, each with the names of its jobs."""
         common = [str(problem) for problem in self._cluster.warnings]
         about: dict[str, list[str]] = {}
         for index, result in sorted(self._results.items()):
@@ -289,7 +289,7 @@ class SharedCluster:
 
 
 def _seconds_alone(config: SimulationConfig, job: JobConfig, cluster: Cluster, gpus: int) -> float:
-    """How long a job takes that has the first GPUs of a cluster, and all links, for itself."""
+    """Duration of a job alone on the cluster, on the first GPUs."""
     settings = config.simulation.model_copy(update={"lod": "medium", "collect_events": False})
     alone = config.model_copy(update={"simulation": settings})
     hardware = PlatformPart(cluster.platform(), range(gpus))

@@ -1,10 +1,9 @@
-"""Whether the transfers of a job can meet on links at medium detail, and what becomes of them then.
+"""Contention between transfers of a job at medium detail: detection and treatment.
 
-On links that they do not share, transfers take the time of idle links, which is exact and costs least. So training is
-simulated that way first, while every collective and message is noted with its links and its time. If transfers that
-hinder each other have been under way together, it is simulated again with its transfers on the links. Serving teams
-exchange in every one of millions of steps, and KV caches are sent at any time, so whether these share links is found
-out beforehand; links that they share are loaded evenly.
+Uncontended transfers have the time of idle links, which is exact and cheap. So training is first simulated in this
+way, and every collective and message is recorded with its links and times. If transfers contend, training is simulated
+again with its transfers on the links. Serving teams communicate in every one of millions of steps, and KV caches are
+sent at any time. So their contention is determined in advance from routes; shared links are loaded evenly.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from simsys.platform.network import Network, Pairs
 SLIGHT = 0.002
 """Of the time of a run: if transfers that hinder each other are together for less, figures change by less."""
 SHIFTED = 1.03
-"""If a run takes so many times as long as on idle links, others than before may be under way together."""
+"""Slow-down relative to idle links from which further transfers may be concurrent."""
 SLIGHT_MESSAGES = 0.01
 """Of the time of a run: if stages of a pipeline hand something on for less, latencies change by about as little."""
 MOST_APART = 512
-"""Processes at most for ranks that are told apart, where mirrors fall out of step."""
+"""Limit of processes for distinguished ranks, if mirrors get out of step."""
 MIRRORS_DOUBT = 0.1
 """By how much iteration times are off at most where mirrors out of step are simulated as one; random scenarios of up
 to 32 GPUs simulated so were off by 5.5 % at most (`tests/agreement/test_agreement.py`)."""
@@ -37,16 +36,16 @@ UNEVEN_DOUBT = 0.15
 """By how much iteration times are off at most where other jobs meet mirrors unevenly that are simulated as one, and
 single iterations where links serve in turn; random shared clusters were off by 13 and 14 % at most."""
 MOST_HANDED_OVER = 4096
-"""Pairs of replicas of which one may hand a request over to the other, whose links are looked at."""
+"""Limit of pairs of replicas with transfers of requests whose links are checked."""
 
 
 def hindered(meets: Meets) -> bool:
-    """Whether transfers have been under way together so long that the times of idle links are not those of the job."""
+    """True if concurrent transfers make the times of idle links wrong for the job."""
     return meets.out_of_step is not None or meets.together_s > SLIGHT * meets.noted_s
 
 
 def left_out(meets: Meets) -> str:
-    """The warning that transfers were under way together although they took the time of idle links; empty if none."""
+    """The warning about concurrent transfers with the time of idle links; empty if none."""
     if not hindered(meets):
         return ""
     worst = sorted(meets.pairs, key=lambda names: -meets.pairs[names])[:3]
@@ -55,7 +54,7 @@ def left_out(meets: Meets) -> str:
         named.append(f"groups of {meets.out_of_step.name} with each other")
     doubt = max(MIRRORS_DOUBT, min(1.0, meets.together_s / meets.noted_s))
     return (
-        f"occupy_links: false leaves out that transfers share links, most of all {meets.narrowest()} "
+        f"occupy_links: false neglects contention on links, most of all {meets.narrowest()} "
         f"({'; '.join(dict.fromkeys(named))}); iterations may take up to {doubt:.0%} longer; "
         "occupy_links: auto counts it"
     )
@@ -72,12 +71,12 @@ def out_of_step(meets: Meets) -> str:
 
 
 def left_out_in_serving(job: ServingJob, network: Network[Any, Any], *, messages: bool = False) -> str:
-    """The warning that transfers take the time of idle links although they can meet; empty if they cannot.
+    """The warning about transfers that can contend but have the time of idle links; empty if none can.
 
     Args:
         job: The scenario.
         network: Its links.
-        messages: Whether what stages of pipelines hand on can meet, and is large.
+        messages: True if messages between pipeline stages can contend and are large.
     """
     links = links_of_serving(job, network)
     if links is Links.IDLE and not messages:
@@ -135,7 +134,7 @@ def _pairs_of_replicas(job: ServingJob) -> int:
 
 
 def _handed_over(job: ServingJob) -> Iterator[Pairs]:
-    """What is sent when a replica of one pool hands a request over to one of the next, by stage."""
+    """Bytes sent when a replica of one pool transfers a request to the next pool, by stage."""
     for one, other in pairwise(job.pools):
         for source, target in product(range(one.layout.data), range(other.layout.data)):
             for here, there in zip(one.teams(source), other.teams(target), strict=True):

@@ -1,8 +1,8 @@
-"""What becomes of the transfers of training jobs that meet on links: who is on shared links, and who is told apart.
+"""Contention between training jobs: transfers on shared links, and distinguished ranks.
 
-One process stands for all ranks of a role. Where transfers meet on links, they may meet those of some ranks of a role
-only. Then ranks are told apart by what they meet (`simsys.executors.link_classes`). If that would need too many
-processes, roles stay as they are, and a warning says so.
+One process represents all ranks of a role. Other jobs may contend with only some ranks of a role. Then ranks are
+distinguished by contention (`simsys.executors.link_classes`). If this needs too many processes, roles stay as they
+are, with a warning.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from simsys.shared_links import MOST_APART, SLIGHT, UNEVEN_DOUBT, hindered
 
 
 class SharedTransfers(NamedTuple):
-    """What a job has on links that are shared.
+    """Transfers of a job on shared links.
 
     Args:
-        carried: Whose transfers are carried out there (`SelectedSteps.carried`); None stands for all.
-        alone: Whether none of them meet those of other jobs.
+        carried: Groups with transfers on links (`SelectedSteps.carried`); None for all.
+        alone: True if no transfer contends with other jobs.
         told_apart: As in `TrainingJob`.
-        doubt: A warning, if other jobs on its links make its times doubtful; else empty.
+        doubt: A warning if other jobs on its links make its times inexact; else empty.
     """
 
     carried: Users | None
@@ -39,8 +39,8 @@ class IdleJob(NamedTuple):
     """A training job that was simulated on idle links.
 
     Args:
-        job: What it did.
-        executor: What carried it out.
+        job: The job.
+        executor: Its executor.
     """
 
     job: TrainingJob
@@ -53,7 +53,7 @@ class IdleJob(NamedTuple):
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """Every rank."""
+        """All ranks of the job."""
         return tuple(range(self.job.layout.world_size))
 
     def roles(self) -> tuple[int, ...]:
@@ -63,11 +63,11 @@ class IdleJob(NamedTuple):
 
 
 def shared_by(jobs: Mapping[int, IdleJob], near: Mapping[int, Collection[int]]) -> dict[int, SharedTransfers]:
-    """Jobs whose transfers would lose time to others on links.
+    """Jobs that would lose time to other jobs on links.
 
     Args:
         jobs: All jobs, by their numbers.
-        near: For each job, others that may be under way at the same time.
+        near: For each job, other jobs that may run at the same time.
     """
     others = {index: [jobs[other].meets for other in near[index]] for index in jobs}
     beside = {index: able_beside(each.meets, others[index]) for index, each in jobs.items()}
@@ -89,12 +89,12 @@ def shared_by(jobs: Mapping[int, IdleJob], near: Mapping[int, Collection[int]]) 
 def _carried_and_apart(
     jobs: Mapping[int, IdleJob], beside: Mapping[int, set[tuple[int, ...]]]
 ) -> tuple[dict[int, Users], dict[int, tuple[int, ...]]]:
-    """For each job, whose transfers are on shared links, and numbers that distinguish its ranks (`told_apart`)."""
+    """For each job, groups with transfers on shared links, and numbers that distinguish its ranks (`told_apart`)."""
     carried: dict[int, Users] = {
         index: beside[index] | each.meets.able(SLIGHT * each.meets.noted_s) for index, each in jobs.items()
     }
     apart = told_apart(jobs, carried)
-    if any(apart.values()):  # mirrors that are told apart can slow each other, too
+    if any(apart.values()):  # distinguished mirrors can slow each other down, too
         for index, each in jobs.items():
             if apart[index]:
                 carried[index] = {*carried[index], *sharing_mirrors(each.meets)}
@@ -103,14 +103,13 @@ def _carried_and_apart(
 
 
 def told_apart(jobs: Mapping[int, IdleJob], carried: Mapping[int, Users]) -> dict[int, tuple[int, ...]]:
-    """For each job, numbers that tell ranks of the same role apart (`TrainingJob.told_apart`); none if nothing does.
+    """For each job, numbers that distinguish ranks of one role (`TrainingJob.told_apart`); none if not needed.
 
-    Where links serve in turn, those that do the same at the same time are not alike: one of them is first. So all
-    ranks are told apart there.
+    On FIFO links, one of several equal concurrent transfers is first. So all ranks are distinguished there.
 
     Args:
         jobs: The jobs, by their numbers.
-        carried: Whose transfers are on shared links, mirrors one by one.
+        carried: Groups with transfers on shared links, mirrors separately.
     """
     if any(each.meets.in_turn for each in jobs.values()):
         return {index: each.ranks if mirrored(each.meets, carried[index]) else () for index, each in jobs.items()}
@@ -124,7 +123,7 @@ def told_apart(jobs: Mapping[int, IdleJob], carried: Mapping[int, Users]) -> dic
 
 
 def affordable(job: TrainingJob, apart: tuple[int, ...]) -> bool:
-    """Whether a job may be simulated with ranks told apart."""
+    """True if a job may be simulated with distinguished ranks."""
     return not apart or len(replace(job, told_apart=apart).roles()) <= MOST_APART
 
 
@@ -145,8 +144,8 @@ def _doubt(meets: Meets, others: Sequence[Meets], *, fits: bool) -> str:
         )
     if meets.in_turn:
         return (
-            f"other jobs share links, most of all {link}, which serve whole messages in turn (contention: fifo); who "
-            f"waits for whom depends on the very moments, so single iterations may be off by up to {UNEVEN_DOUBT:.0%}"
-            "; lod: high carries out every transfer"
+            f"other jobs share links, most of all {link}, which serve whole messages in turn (contention: fifo); "
+            f"waits depend on exact times, so single iterations may differ by up to {UNEVEN_DOUBT:.0%}; "
+            "lod: high carries out every transfer"
         )
     return ""

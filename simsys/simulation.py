@@ -36,7 +36,7 @@ from simsys.shared_links import (
 from simsys.sharing import IdleJob, affordable, told_apart
 
 Processes = Callable[[Platform], Iterable[Generator[Event, Any, Any]]]
-"""Makes SimPy processes of the user's own, which request GPUs and links of a platform beside a scenario."""
+"""Creates SimPy processes of the user, which request GPUs and links of the platform of a scenario."""
 
 
 def simulate(
@@ -50,9 +50,9 @@ def simulate(
     Args:
         config: The scenario.
         probes: Further observers.
-        processes: Makes SimPy processes that go on beside the scenario, on the same platform; not with several jobs.
-        made_of: The components of the executor, if not those of the scenario's level of detail, for comparisons; not
-            with several jobs.
+        processes: Creates SimPy processes that run during the scenario on its platform; not with several jobs.
+        made_of: The components of the executor, for comparisons; by default those of the scenario's level of detail.
+            Not with several jobs.
 
     Raises:
         SimsysError: If it cannot be built or cannot be carried out.
@@ -63,7 +63,7 @@ def simulate(
     with profiles_read() as read:
         if processes is not None:
             if config.jobs is not None:
-                raise UsageError("processes go on beside one scenario, not beside jobs that share a cluster")
+                raise UsageError("processes need a single scenario, not jobs that share a cluster")
             result = _beside_processes(build_job(config), list(probes), processes)
         elif config.jobs is None:
             result = simulate_job(build_job(config), probes, made_of)
@@ -142,7 +142,7 @@ def _beside_processes(job: Job, probes: Sequence[Probe], processes: Processes) -
 
 
 def _stages_meet(job: ServingJob) -> bool:
-    """Whether stages of pipelines hand on so much over links that they share that latencies grow."""
+    """True if messages between pipeline stages on shared links increase latencies."""
     return messages_can_meet(job, job.cluster.platform().network) and _hand_on_much(_run(job, Links.IDLE, ()))
 
 
@@ -164,7 +164,7 @@ def _on_idle_links(job: Job, probes: Sequence[Probe]) -> RunResult:
 
 
 def _none_met(result: RunResult, job: Job) -> RunResult:
-    """The result of a run on idle links that is that of shared links too."""
+    """The result of a run on idle links without contention."""
     return replace(result, contention=f"{job.cluster.network.contention}, {NONE_MET}")
 
 
@@ -184,7 +184,7 @@ def _where_transfers_meet(job: TrainingJob, probes: Sequence[Probe]) -> RunResul
         carried = meets.hindering(SLIGHT * meets.noted_s)
         run = _run(job, Links.STEPS, () if scouts else probes, carried, alike)
         if run.executor.env.now > SHIFTED * idle.executor.env.now:
-            carried = meets.able()  # since others may meet now
+            carried = meets.able()  # since further transfers may contend now
         elif not scouts:
             return run.whole_result()
     doubt = ""
@@ -194,7 +194,7 @@ def _where_transfers_meet(job: TrainingJob, probes: Sequence[Probe]) -> RunResul
 
 
 def _told_apart(idle: IdleJob) -> tuple[TrainingJob, str]:
-    """A job whose groups have unequal shares of links with as many processes as that needs, else with a warning."""
+    """Simulate a job with unequal shares of links with enough processes, else with a warning."""
     everyone = {user for use in idle.meets.uses for _, user in use.mirrored()}
     apart = told_apart({0: idle}, {0: everyone})[0]
     if affordable(idle.job, apart):

@@ -21,8 +21,8 @@ class DistributedAISimulator:
     Args:
         config: The scenario.
         probes: Further observers.
-        processes: Makes SimPy processes of your own that go on beside the scenario, given its `Platform`: they may
-            request its GPUs and links and submit tasks and transfers. The run ends with the scenario.
+        processes: Creates your SimPy processes from the `Platform` of the scenario. They may request its GPUs and
+            links and submit tasks and transfers. The run ends with the scenario.
 
     Example:
         >>> from simsys import DistributedAISimulator, SimulationConfig

@@ -38,10 +38,10 @@ class Starter(Protocol):
         """Let the host of `rank` launch what comes next from now on, not ahead of its GPU."""
 
     def share(self, op: Collective) -> None:
-        """Let a collective that a rank has started take its share of the GPU from the rank's next computation."""
+        """Slow a rank's next computation down by one of its collectives."""
 
     def mark(self, rank: int, name: str) -> None:
-        """Tell the probes the name of a phase."""
+        """Report the name of a phase to the probes."""
 
     def stepper(self, team: Group, plan: ForwardPass, done: Callable[[int], None]) -> Stepper:
         """What carries out consecutive steps of a serving team; `done` hears how many, each time some have ended."""
@@ -71,9 +71,9 @@ class Drafting:
 
     Args:
         plan: One rank's share of the model that verifies.
-        speculation: What is drafted.
-        draft: One rank's share of the model that drafts, if one does.
-        draft_s: Otherwise, how long each token of a draft takes.
+        speculation: Settings of drafting.
+        draft: One rank's share of the draft model, or None.
+        draft_s: Without one, time per draft token.
     """
 
     plan: ForwardPass
@@ -101,18 +101,19 @@ class Stepper(Protocol):
         """Start a run of steps, of which each finds the context that those before have added.
 
         Args:
-            batch: What the first step processes.
-            steps: How many follow if nothing happens; the run may end after fewer.
+            batch: The batch of the first step.
+            steps: Number of steps unless interrupted; the run may end earlier.
             host_s: Host time before each step.
             more: Context and pairs that each step adds to the next one's; of no interest for a single step.
         """
 
     def decode(self, sequences: int, context_tokens: float, steps: int, host_s: float) -> None:
-        """The same for a batch without prompts.
+        """Start a run of steps without prompts.
 
         Args:
-            sequences: How many decode.
-            context_tokens: Tokens that they attend to in the first step, their new ones included.
+            sequences: Number of decoding sequences.
+            context_tokens: Tokens that they attend to in the first step,
+                their new ones included.
             steps: As in `run`.
             host_s: As in `run`.
         """
@@ -124,7 +125,7 @@ class Stepper(Protocol):
         """When the step under way ends; None if that may change."""
 
     def passed(self) -> int:
-        """How many steps of the run have ended before now; their end has not been told yet."""
+        """Number of steps of the run that have ended before now and have not been reported yet."""
 
     def stop(self) -> int:
         """End the run now for good, with the steps that have ended, and return how many; `done` is not called."""

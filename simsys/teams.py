@@ -1,4 +1,4 @@
-"""Teams that are more than one group with one model: pipelines, and models that draft for others."""
+"""Teams with several groups or models: pipelines, and draft models."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 class PipelineTeam(Team):
-    """The stages of a replica: a batch passes them one after another, and the next may enter as soon as one has left.
+    """The stages of a replica: batches pass them one after another.
 
-    So as many batches are in flight as somebody keeps under way: `forward` may be called again before its event has
-    fired, and batches leave in the order in which they have entered. A step of one batch takes what all stages and the
-    transfers between them take, and waits where the batch before it is still at work.
+    A batch may enter a stage as soon as the previous one has left. So several batches may be in flight: `forward` may
+    be called again before its event has fired, and batches leave in the order in which they have entered. The time of
+    a step is the sum over all stages and the transfers between them, plus waits for the previous batch.
 
     Args:
         groups: The ranks of each stage.
         plans: One rank's share of each stage.
         executor: Carries out the operations.
-        parts: Into how many parts the hidden states are divided, of which each rank sends one to its neighbour.
+        parts: Number of parts of the hidden states; each rank sends one to its neighbour.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class PipelineTeam(Team):
         return self._executor.pipeline(self.stages, self.parts, rank, _step_of(self), done)
 
     def forward(self, batch: Batch, *, host_s: float = 0.0, name: str = "forward") -> Event:
-        """Pass a batch through all stages, `host_s` seconds of host work first, beside what the GPUs still do."""
+        """Pass a batch through all stages, after `host_s` seconds of host work that overlaps with the GPUs."""
         passes = (
             Forward(group, plan, batch, 0.0 if index else host_s, name)
             for index, (group, plan) in enumerate(self.stages)

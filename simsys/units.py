@@ -1,8 +1,8 @@
 """Quantities with units: ``"900 GB/s"`` in a file, ``900e9`` (SI) in the program.
 
-Prefixes are case-sensitive (``m`` is milli, ``M`` mega; ``k`` and ``K`` are both 1000, ``Ki`` is 1024), bits are
-told from bytes by case (``Gb/s``, ``GB/s``), and a number without a unit is refused. Arithmetic is decimal, so that
-``"25 us"`` is exactly ``25e-6``. The config's field types (`Bytes`, `Seconds`, …) are at the end of the file.
+Prefixes are case-sensitive (``m`` is milli, ``M`` mega; ``k`` and ``K`` are both 1000, ``Ki`` is 1024), bits and bytes
+differ by case (``Gb/s``, ``GB/s``), and a number without a unit is refused. Arithmetic is decimal, so that ``"25 us"``
+is exactly ``25e-6``. The config's field types (`Bytes`, `Seconds`, …) are at the end of the file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 
 LARGEST = 1e60
-"""The largest quantity in base units, and one over the smallest above 0: products of several are finite floats."""
+"""The largest quantity in base units, and one over the smallest; products of such quantities are finite."""
 
 LONGEST_S = 1e10
 """Nothing begins later in a simulation: at 300 years, times are exact to microseconds."""
@@ -38,7 +38,7 @@ _EXACT = Context(prec=60, traps=[])
 
 
 class Dimension(StrEnum):
-    """What a quantity measures; the value is the base unit that floats are stored in."""
+    """Dimension of a quantity; the value is the base unit of stored floats."""
 
     BYTES = "B"
     BYTES_PER_SECOND = "B/s"
@@ -154,7 +154,7 @@ def parse(text: object, dimension: Dimension) -> float:
 
 
 def _kind(value: object) -> str:
-    """Name a value's type as someone who writes YAML knows it."""
+    """Name a value's type in the words of YAML."""
     names = {bool: "true or false", type(None): "empty", dict: "a mapping", list: "a list"}
     return names.get(type(value), f"a Python {type(value).__name__}")
 
@@ -267,7 +267,7 @@ class Quantity:
         return format_quantity(value, self.dimension)
 
     def __get_pydantic_core_schema__(self, source: object, handler: object) -> CoreSchema:
-        """Tell pydantic how to read the field, and to write it as text in JSON only."""
+        """Define for pydantic how to read the field; it is written as text in JSON only."""
         from pydantic_core import core_schema
 
         text = core_schema.plain_serializer_function_ser_schema(self.write, when_used="json")

@@ -22,12 +22,12 @@ from simsys.errors import UsageError, causes
 
 @dataclass
 class UserModules:
-    """Where modules are looked for, and which were imported.
+    """Search folders of modules, and the imported modules.
 
     Args:
-        folders: Where files are looked for, after what is installed; the first one that has the file counts.
-        allowed: Whether any may be imported.
-        imported: The file of each module that was, by its name.
+        folders: Folders searched after installed modules; the first with the file counts.
+        allowed: True if user modules may be imported.
+        imported: The file of each imported module, by name.
         loaded: Names of the modules and packages that were loaded from the folders.
     """
 
@@ -43,13 +43,13 @@ _files: set[str] = set()
 
 
 def current() -> UserModules:
-    """What holds now."""
+    """The current settings."""
     return _current
 
 
 @contextmanager
 def looked_for(modules: UserModules) -> Iterator[None]:
-    """While entered, user modules are looked for so, and what was loaded from the folders is forgotten at its end."""
+    """Context manager that sets the search folders; modules loaded from them are unloaded at its end."""
     global _current
     before, _current = _current, modules
     try:

@@ -1,9 +1,8 @@
-"""For those who write framework modules: toys to try them on, a harness of serving engines, a conformance kit.
+"""Tools for authors of framework modules: toy scenarios, a harness of serving engines, a conformance kit.
 
-Start with `check.py`, what every module must do, and `toys.py`; `runs.py` records what a module asks for, `engines.py`
-wires one serving engine.
-May import: collectives, errors, executors, framework, model, ops, parallel, platform, probes, rng, serving, starter,
-sums.
+Start with `check.py`, the rules for every module, and `toys.py`; `runs.py` records the operations of a module,
+`engines.py` builds serving engines. May import: collectives, errors, executors, framework, model, ops, parallel,
+platform, probes, rng, serving, starter, sums.
 
 Example:
     >>> from simsys.testing import check_framework, record

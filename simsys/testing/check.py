@@ -1,4 +1,4 @@
-"""The conformance kit: what every framework module must do, whatever else it does."""
+"""The conformance kit: rules that every framework module must obey."""
 
 from __future__ import annotations
 
@@ -27,16 +27,15 @@ Run = TrainingRun | ServingRun
 def check_framework(module: type, **options: Any) -> None:
     """Check a framework module on toys.
 
-    It must be deterministic; have frozen options that refuse unknown keys; let every member take part in its
-    collectives and every message be received; give back the memory an iteration takes and all KV blocks; end
-    every request exactly once, keep to the limits of a batch and produce every token asked for; end; give the
-    same times at high and at medium detail, whether or not steps of serving are simulated one by one; and not depend
-    on whether it is observed. A schedule must order every pass once and never deadlock.
+    It must be deterministic; have frozen options that refuse unknown keys; let every member join its collectives and
+    receive every message; free the memory of an iteration and all KV blocks; end every request exactly once, obey the
+    limits of a batch and produce every requested token; end; have equal times at high and medium, with and without
+    multi-step runs; and be independent of observation. A schedule must order every pass once and never deadlock.
 
     Args:
         module: A subclass of `DataParallel`, `TrainingFramework`, `Schedule`, `Scheduler`, `PrefillPhase`,
             `DecodePhase` or `Router`.
-        options: Its settings, where the defaults do not do.
+        options: Its settings, if the defaults do not suffice.
 
     Raises:
         AssertionError: Which rule is broken, and how.
@@ -82,7 +81,7 @@ def attempt(place: str, level: str, case: Case, *probes: Probe) -> Run:
 
 
 def check_run(place: str, run: Run, case: Case) -> None:
-    """Check what one run has shown."""
+    """Check the records of one run."""
     if isinstance(run, TrainingRun):
         check_training(place, run)
         check_messages(place, run.operations)
@@ -92,7 +91,7 @@ def check_run(place: str, run: Run, case: Case) -> None:
 
 
 def check_training(place: str, run: TrainingRun) -> None:
-    """All ranks end, and hold what they held before the first iteration."""
+    """All ranks end, with the memory they had before the first iteration."""
     if run.leaks:
         raise AssertionError(f"{place}: memory does not return to its start: {run.leaks[0]}")
 
@@ -164,14 +163,14 @@ def check_stepping(place: str, case: Case, medium: Run) -> None:
 
 
 def times(run: Run, ranks: Sequence[int]) -> list[tuple[str, float]]:
-    """Named times that both levels know, in a fixed order; in training those of `ranks`."""
+    """Named times that both levels have, in a fixed order; in training for `ranks`."""
     if isinstance(run, TrainingRun):
         return [
             (f"the end of iteration {i} on rank {rank}", time_s)
             for rank in ranks
             for i, time_s in enumerate(run.iteration_end_s[rank])
         ]
-    # Events of one moment may be told in another order.
+    # Simultaneous events may be reported in another order.
     return sorted((f"request {request}: {event}", time_s) for event, request, time_s in run.history)
 
 
@@ -179,13 +178,13 @@ class Listener(Probe):
     """Hears everything and does nothing with it."""
 
     def operation(self, op: Operation, started_s: float, ended_s: float) -> None:
-        """Hear it."""
+        """Record the event."""
 
     def waited(self, op: Recv, started_s: float, sent_s: float, ended_s: float) -> None:
-        """Hear it."""
+        """Record the event."""
 
     def mark(self, rank: int, name: str, now_s: float) -> None:
-        """Hear it."""
+        """Record the event."""
 
     def memory(self, rank: int, in_use_bytes: float, now_s: float) -> None:
-        """Hear it."""
+        """Record the event."""

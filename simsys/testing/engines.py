@@ -21,25 +21,25 @@ from simsys.starter import Stepper
 
 TOY_HOST = HostCosts(per_step_s=1e-6, per_sequence_s=1e-7)
 TOY_BLOCK_BYTES = 1000.0
-"""What each rank copies of a KV block of a preempted request."""
+"""Bytes that each rank copies per KV block of a preempted request."""
 
 
 @dataclass(frozen=True)
 class EngineParts:
-    """What an engine is made of, apart from its ranks and requests.
+    """The parts of an engine, except its ranks and requests.
 
     Args:
         num_blocks: KV blocks.
         block_size: Tokens of each.
         scheduler: The policy; by default `chunked_prefill`.
         options: Its settings; by default, its defaults.
-        prefill: How prompts are processed; by default `llm_prefill`.
-        decode: How tokens are generated; by default `llm_decode`.
+        prefill: The prefill phase; by default `llm_prefill`.
+        decode: The decode phase; by default `llm_decode`.
         host: Host costs of each step.
         max_context_tokens: Longest prompt plus output; 0 for no limit.
-        reserves_prompts: Whether a request is admitted only if its whole prompt fits.
-        prefix_caching: Whether requests share blocks of equal prefixes.
-        swap_blocks: Blocks of the host for preempted requests; None to compute these again.
+        reserves_prompts: True if a request is admitted only if its whole prompt fits.
+        prefix_caching: True if requests share blocks of equal prefixes.
+        swap_blocks: Host blocks for preempted requests; None to recompute these.
     """
 
     num_blocks: int = 1000
@@ -96,9 +96,9 @@ class EngineHarness:
 
         Args:
             team: Its ranks.
-            parts: What it is made of.
-            rank: As of `Engine`.
-            intake: What requests pass on their way to the scheduler.
+            parts: Its parts.
+            rank: As in `Engine`.
+            intake: The intake before the scheduler.
             watch: Called with the scheduler before the engine is made.
         """
         scheduler = self._scheduler(parts)
@@ -161,10 +161,10 @@ class WatchedTeam(Team):
         """A run of steps begins, the first of which processes `batch`."""
 
     def ended(self, steps: int) -> None:
-        """A run has ended after so many steps; the engine hears of it next."""
+        """A run has ended after this number of steps; the engine is notified next."""
 
     def steps(self, done: Callable[[int], None]) -> Stepper:
-        """As `Team.steps`."""
+        """Steps of the team, as `Team.steps`."""
         return _WatchedSteps(super().steps, done, self)
 
 
@@ -179,12 +179,12 @@ class _WatchedSteps:
         self.next_s = self._stepper.next_s
 
     def run(self, batch: Batch, steps: int, host_s: float, more: Batch = NOTHING) -> None:
-        """As `Stepper.run`."""
+        """Start a run, as `Stepper.run`."""
         self._team.began(batch)
         self._stepper.run(batch, steps, host_s, more)
 
     def decode(self, sequences: int, context_tokens: float, steps: int, host_s: float) -> None:
-        """As `Stepper.decode`."""
+        """Start a run of decode steps, as `Stepper.decode`."""
         self._team.began(Batch(sequences, sequences, 0.0, 0, context_tokens, sequences))
         self._stepper.decode(sequences, context_tokens, steps, host_s)
 

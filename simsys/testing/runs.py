@@ -1,4 +1,4 @@
-"""Runs of one framework module on toys: what the conformance kit repeats, compares and watches."""
+"""Runs of one framework module on toy scenarios, for the conformance kit."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ LIMITS = {"max_num_seqs": 8, "max_num_batched_tokens": 64}
 
 @dataclass
 class TrainingRun:
-    """What a training run has shown.
+    """Records of a training run.
 
     Args:
         iteration_end_s: End of every iteration, by rank.
-        leaks: Allocations that differ after an iteration from before the first, in words.
-        operations: Of a recording.
+        leaks: Allocations that differ after an iteration from before the first, as text.
+        operations: Recorded operations.
     """
 
     iteration_end_s: dict[int, list[float]] = field(default_factory=dict)
@@ -58,11 +58,11 @@ class TrainingCase:
     """A data-parallel module, a training module or a schedule, its options and an arrangement of ranks.
 
     Args:
-        module: What is tried; the rest are shipped modules.
+        module: The module under test; the others are shipped modules.
         options: Settings of a data-parallel module.
         layout: The arrangement.
-        iterations: How many are run.
-        micro_batches: Of each iteration.
+        iterations: Number of iterations.
+        micro_batches: Micro-batches per iteration.
         chunks: Chunks of layers on each pipeline stage.
     """
 
@@ -117,7 +117,7 @@ class TrainingCase:
 
     def _plan(self, stage: int, schedule: Schedule) -> TrainingPlan:
         pieces = self.layout.pipeline * self.chunks
-        # A pass through a chunk takes longer than the message that follows it, so that messages do not queue.
+        # A pass through a chunk is longer than its message, so messages do not queue.
         model = toy_model(2 if pieces == 1 else CHUNK_LAYERS * pieces)
         settings = StepSettings(
             precision=Precision(), micro_batches=self.micro_batches, split_backward=schedule.splits_backward
@@ -127,7 +127,7 @@ class TrainingCase:
 
 
 def record(module: type, **options: Any) -> list[dict[str, Any]]:
-    """What a module asks for, on toys and without time.
+    """The operations of a module on toy scenarios, without times.
 
     Args:
         module: A `DataParallel`, `TrainingFramework`, `Schedule`, `Scheduler`, `PrefillPhase`, `DecodePhase` or

@@ -1,4 +1,4 @@
-"""What a pipeline schedule must do: every pass once, in an order in which no stage waits for ever."""
+"""Rules of a pipeline schedule: every pass once, in an order without deadlock."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def check_passes(where: str, order: Sequence[Action], passes: Iterator[Action]) 
 
 
 def check_order(where: str, orders: Sequence[Sequence[Action]], chunks: int) -> None:
-    """Let the stages work until all have ended; a pass starts once what it needs has been done somewhere."""
+    """Run the stages until all have ended; a pass starts once its inputs exist."""
     done: set[tuple[ActionKind, int, int]] = set()  # kind, micro-batch, number of the chunk in the model
     at = [0] * len(orders)
     moved = True

@@ -20,7 +20,7 @@ from simsys.testing.toys import MAX_EVENTS, finish, toy_executor, toy_model, toy
 
 @dataclass
 class ServingRun(Probe):
-    """What a serving run has shown; hears the run as a probe.
+    """Records of a serving run; a probe.
 
     Args:
         history: Every event of every request: (event, request, time in s).
@@ -28,7 +28,7 @@ class ServingRun(Probe):
         prompt_tokens: Prompt tokens processed.
         free_blocks: KV blocks free at the end.
         held: KV blocks still attributed to requests at the end.
-        operations: Of a recording.
+        operations: Recorded operations.
     """
 
     history: list[tuple[str, int, float]] = field(default_factory=list)
@@ -39,27 +39,27 @@ class ServingRun(Probe):
     operations: list[dict[str, Any]] = field(default_factory=list)
 
     def request_admitted(self, request: int, now_s: float) -> None:
-        """Write it down."""
+        """Record the event."""
         self.history.append(("admitted", request, now_s))
 
     def request_first_token(self, request: int, now_s: float) -> None:
-        """Write it down."""
+        """Record the event."""
         self.history.append(("first token", request, now_s))
 
     def request_finished(self, request: int, now_s: float) -> None:
-        """Write it down."""
+        """Record the event."""
         self.history.append(("finished", request, now_s))
 
     def request_preempted(self, request: int, now_s: float) -> None:
-        """Write it down."""
+        """Record the event."""
         self.history.append(("preempted", request, now_s))
 
     def request_rejected(self, request: int, reason: str, now_s: float) -> None:
-        """Write it down."""
+        """Record the event."""
         self.history.append(("rejected", request, now_s))
 
     def steps(self, rank: int, runs: Sequence[float]) -> None:
-        """Add up."""
+        """Count the tokens of finished steps."""
         self.prompt_tokens += sum(int(count * tokens) for count, tokens in zip(runs[1::6], runs[3::6], strict=True))
 
 
@@ -127,7 +127,7 @@ class Forwarded(WatchedTeam):
         self._each: tuple[float, float, float] = (0, 0, 0)
 
     def began(self, batch: Batch) -> None:
-        """Keep what each of its steps processes."""
+        """Record the batch of each step."""
         self._each = batch.tokens, batch.logits, batch.decode_sequences
 
     def ended(self, steps: int) -> None:
@@ -160,7 +160,7 @@ def watch_schedule(scheduler: Scheduler) -> None:
             if request not in scheduler.prefilling:
                 raise AssertionError(f"a chunk of request {request}, which is not running or has its prompt complete")
             if not 0 < count <= scheduler.sequences.remaining_prompt(request):
-                raise AssertionError(f"a chunk of {count} tokens, not of what is left of request {request}'s prompt")
+                raise AssertionError(f"a chunk of {count} tokens, not the rest of the prompt of request {request}")
         return chunks
 
     # The scheduler calls its own method, so the watch hangs on the instance.

@@ -1,4 +1,4 @@
-"""Small, idealised hardware, models and workloads whose times can be worked out by hand."""
+"""Small, idealised hardware, models and workloads with times that can be computed by hand."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TOY_HOST_BYTES_PER_S = 10e9
 STEPPING = "stepping"
 """Medium detail in which every run of serving steps is one step long."""
 MAX_EVENTS = 300_000
-"""After so many events, a run on toys is taken for endless."""
+"""Number of events after which a run on toy scenarios counts as endless."""
 RUNS: dict[str, Callable[..., Executor]] = {"recording": Recording, **LEVELS, STEPPING: LEVELS["medium"]}
 """Ways to carry out operations, by name."""
 

@@ -139,7 +139,7 @@ def test_a_process_that_keeps_a_gpu_for_ever_is_named() -> None:
 def test_jobs_that_share_a_cluster_have_no_processes_beside_them() -> None:
     given = training("medium").model_dump(exclude_unset=True)
     config = SimulationConfig.model_validate({**given, "jobs": [{"name": "a", "gpus": 8}]})
-    with pytest.raises(UsageError, match="beside one scenario"):
+    with pytest.raises(UsageError, match="need a single scenario"):
         simulate(config, processes=lambda _: [])
 
 
