@@ -18,7 +18,7 @@ from simsys.executors import Executor, Links, OnLinksDetail, executor_class
 from simsys.metrics.memory import MemoryTimeline
 from simsys.metrics.offered_load import load_warnings
 from simsys.metrics.result import RunResult
-from simsys.platform.memory import DeviceMemory
+from simsys.platform.device_memory import DeviceMemory
 from simsys.platform.part import Hardware
 from simsys.platform.platform import Platform
 from simsys.probes import Probe, Probes
