@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from simsys.platform.device_memory import DeviceMemory
 from simsys.platform.device_spec import DeviceSpec
 from simsys.platform.host import host_lanes
-from simsys.platform.memory import DeviceMemory
 from simsys.platform.timeline import Timeline
 from simsys.platform.turns import TurnServer
 

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from simsys.errors import UnknownNameError, UsageError
 from simsys.platform.fabrics import GROUPED, PORT_PER_NIC, TOPOLOGY_TYPES
-from simsys.platform.insides import BuiltInside, NodeInside, PcieTree, build_inside
 from simsys.platform.link_spec import LinkSpec
+from simsys.platform.node_topologies import BuiltInside, NodeInside, PcieTree, build_inside
 from simsys.platform.routes import Exit, NodeRouting
 from simsys.platform.routing import Routing
 from simsys.platform.topology import Topology, both_ways, check_count

@@ -6,8 +6,8 @@ meanwhile. Of those that meet on a link, all go faster together until some link 
 and the others go on: max-min fairness (Bertsekas & Gallager 1992, "Data Networks", §6.5.2). What is fair depends on
 how links are shared. Where they serve in turn, everybody gets one transfer through before anybody gets the next, so
 all take as many steps per second, however large these are, and wait for each other also where links are not full
-(`taking_turns.py`). Where they share bandwidth, all get as many bytes/s, and transfers that meet are slower for as
-long as they do (`colliding.py`).
+(`turn_waits.py`). Where they share bandwidth, all get as many bytes/s, and transfers that meet are slower for as
+long as they do (`bandwidth_losses.py`).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 import simpy
 from simpy.events import Event
 
-from simsys.platform.colliding import losses
+from simsys.platform.bandwidth_losses import losses
 from simsys.platform.events import At, Callback, withdraw
 from simsys.platform.routing import Way
-from simsys.platform.taking_turns import waiting
 from simsys.platform.traffic import Account, Traffic
+from simsys.platform.turn_waits import waiting
 from simsys.sums import ordered_sum
 
 if TYPE_CHECKING:

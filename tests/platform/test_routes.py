@@ -15,7 +15,7 @@ import pytest
 from simsys.errors import InfeasibleError, UsageError
 from simsys.platform.fabrics import TOPOLOGY_TYPES
 from simsys.platform.fat_tree import fat_tree
-from simsys.platform.insides import INSIDE_KINDS
+from simsys.platform.node_topologies import INSIDE_KINDS
 from simsys.platform.nodes import Fabric, Nics, NodeInside, PcieTree, nodes_on_fabric
 from simsys.platform.platform import Platform
 from simsys.platform.routing import Routing

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from simsys.platform.occupancy import max_min_rates
-from simsys.platform.taking_turns import waiting
+from simsys.platform.turn_waits import waiting
 
 Steps = tuple[float, float]
 """How many seconds from one step to the next on an idle link, and for how many it is busy."""

@@ -13,7 +13,7 @@ from simsys.config.hardware import load_node
 from simsys.config.hardware_schema import Interconnect
 from simsys.config.validation import validate
 from simsys.errors import ConfigError, UnknownNameError, UsageError
-from simsys.platform.insides import DGX1_NVLINKS, INSIDE_KINDS
+from simsys.platform.node_topologies import DGX1_NVLINKS, INSIDE_KINDS
 from simsys.platform.nodes import Fabric, Nics, NodeInside, PcieTree, nodes_on_fabric
 from simsys.platform.topology import Topology
 

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from simsys.platform.colliding import losses as losses_at
+from simsys.platform.bandwidth_losses import losses as losses_at
 
 
 def losses(busy: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simsys.errors import InternalError, OutOfMemoryError, UsageError
-from simsys.platform.memory import DeviceMemory
+from simsys.platform.device_memory import DeviceMemory
 
 GB = 1e9
 
