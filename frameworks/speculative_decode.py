@@ -120,12 +120,17 @@ class SpeculativeDecode(DecodePhase):
         cached, passed = sequences.computed_tokens[request], self.step - step
         self._count(-1, -units, -cached * UNIT - units * passed, grows, -units * passed)
         sequences.generated_tokens[request] += tokens
+        cached += tokens
         if grows:
-            # What it took becomes its own, up to what it needs; the others keep what they may need.
+            # What it took becomes its own, up to what it needs; the others keep what they may need. By chance it may
+            # need more than its mean share and all free blocks: then the cache of its last tokens is lost.
             spare = self.taken_blocks - min(self.taken_blocks, self.needed_blocks(0))
             self.taken_blocks -= spare
-            kv.give_back(spare - max(0, kv.blocks_for(cached + tokens) - kv.held[request]))
-        kv.release(request, cached + tokens)
+            held = kv.held[request]
+            own = min(max(0, kv.blocks_for(cached) - held), spare + kv.free_blocks)
+            kv.give_back(spare - own)
+            cached = min(cached, (held + own) * kv.block_size)
+        kv.release(request, cached)
 
     def _count(self, sequences: int, units: int, cached_units: int, grows: bool, grown_units: int) -> None:
         """Count sequences that join or, below 0, leave."""

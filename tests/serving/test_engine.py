@@ -147,6 +147,9 @@ FORESEEN = Case(156807, ShortestJobFirst, PrefixAffinity, 2, True, None, None, F
 DRAFTED = Case(827, ChunkedPrefill, CentralQueue, 1, False, None, None, True)
 """A sequence needs more blocks for its first step with drafts than that step can have tokens."""
 
+UNLUCKY = Case(940583, ChunkedPrefill, Curious, 3, True, None, None, True)
+"""A sequence that is preempted has had more drafts accepted than the mean, and needs more blocks than are free."""
+
 
 @settings(max_examples=cases(240), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(CASES)
@@ -154,6 +157,7 @@ DRAFTED = Case(827, ChunkedPrefill, CentralQueue, 1, False, None, None, True)
 @example(COPYING)
 @example(FORESEEN)
 @example(DRAFTED)
+@example(UNLUCKY)
 def test_runs_are_bit_identical_to_single_steps(case: Case) -> None:
     runs_equal_steps(case)
 
