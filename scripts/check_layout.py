@@ -45,7 +45,6 @@ KNOWN = Exceptions(
         "simsys/config/validation.py",
         "simsys/executors/communicator.py",
         "simsys/platform/occupancy.py",
-        "simsys/rank.py",
     },
     functions={},
     circles=[

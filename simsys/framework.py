@@ -17,7 +17,7 @@ from simsys.parallel.layout import Group
 from simsys.parallel.pipeline_schedule import Action, ActionKind, Schedule, passes, require_one_chunk
 from simsys.parallel.plan import Block, TrainingPlan
 from simsys.parallel.training_memory import Shards, State
-from simsys.rank import Rank, Team
+from simsys.rank import Rank
 from simsys.registry import Registry
 from simsys.serving.fetching import FetchingScheduler
 from simsys.serving.phases import Chunk, DecodePhase, PrefillPhase
@@ -25,6 +25,7 @@ from simsys.serving.queues import OrderedQueue, Queue, SharedQueue
 from simsys.serving.router import Router
 from simsys.serving.scheduler import Scheduler
 from simsys.serving.sequences import Sequences
+from simsys.teams import Team
 
 if TYPE_CHECKING:
     from simpy.events import Event

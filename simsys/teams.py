@@ -1,20 +1,89 @@
-"""Teams with several groups or models: pipelines, and draft models."""
+"""The verbs of serving: a `Team` (one replica), the stages of a pipeline, or a team that drafts tokens.
+
+As in `simsys.rank`, every verb starts an operation and returns an event.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from simsys.model.batch import Batch
 from simsys.model.speculation import Speculation
-from simsys.ops import Forward, Pipelined
+from simsys.ops import Forward, HostChannel, HostWork, Pipelined, Transfer
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
-from simsys.rank import Team
 from simsys.starter import Drafting, Starter, Stepper
 
 if TYPE_CHECKING:
     from simpy.events import Event
+
+
+class Team:
+    """The ranks of one serving replica, in lockstep under one scheduler.
+
+    Args:
+        group: The ranks.
+        plan: One rank's share of the model.
+        executor: Carries out the operations.
+    """
+
+    def __init__(self, group: Group, plan: ForwardPass, executor: Starter) -> None:
+        self.group = group
+        self.plan = plan
+        self._executor = executor
+
+    @property
+    def now(self) -> float:
+        """Simulated time in seconds."""
+        return self._executor.now(self.group.ranks[0])
+
+    def steps(self, done: Callable[[int], None]) -> Stepper:
+        """What carries out consecutive steps; `done` is called with their number each time some have ended."""
+        return self._executor.stepper(self.group, self.plan, done)
+
+    def forward(self, batch: Batch, *, host_s: float = 0.0, name: str = "forward") -> Event:
+        """Pass a batch through the model on all ranks, `host_s` seconds of host work first."""
+        return self._executor.start(Forward(self.group, self.plan, batch, host_s, name))
+
+    def to_host(self, nbytes: Mapping[int, float], *, name: str = "swap_out", after: Event | None = None) -> Event:
+        """Copy from the GPUs to their hosts, all ranks at the same time.
+
+        Args:
+            nbytes: Bytes by rank.
+            name: Purpose of the copies.
+            after: An event before which the copies must not begin.
+        """
+        return self._copy(HostChannel.TO_HOST, nbytes, name, after)
+
+    def from_host(self, nbytes: Mapping[int, float], *, name: str = "swap_in", after: Event | None = None) -> Event:
+        """Copy from the hosts to their GPUs; as `to_host`."""
+        return self._copy(HostChannel.FROM_HOST, nbytes, name, after)
+
+    def _copy(self, channel: HostChannel, nbytes: Mapping[int, float], name: str, after: Event | None) -> Event:
+        ops = [HostWork(rank, channel, size, name) for rank, size in nbytes.items()]
+        start = self._executor
+        copies = [start.start(op) if after is None else start.start_after(op, after) for op in ops]
+        return self._executor.wait(self.group.ranks[0], copies)
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The ranks of each pipeline stage."""
+        return (self.group,)
+
+    def send(self, to: Team, nbytes: Sequence[float], *, name: str = "transfer") -> Event:
+        """Send data of this team to another team; fires when all has arrived.
+
+        Args:
+            to: A team with as many stages.
+            nbytes: By stage, bytes received by each rank of that team.
+            name: Purpose of the transfer.
+        """
+        sent = []
+        for source, target, each in zip(self.groups, to.groups, nbytes, strict=True):
+            part = each * target.size / max(source.size, target.size)
+            sent.append(self._executor.start(Transfer(source, target, part, name)))
+        return self._executor.wait(self.group.ranks[0], sent)
 
 
 class PipelineTeam(Team):

@@ -34,7 +34,6 @@ from simsys.model.description import described
 from simsys.model.model import Model
 from simsys.model.speculation import Speculation, own_layers
 from simsys.parallel.layout import Layout
-from simsys.rank import Team
 from simsys.serving.batch_wait import BatchWait
 from simsys.serving.block_log import BlockLog
 from simsys.serving.deadline import Deadline
@@ -47,7 +46,7 @@ from simsys.serving.prefix_cache import block_chains
 from simsys.serving.prefix_tree import Chain
 from simsys.serving.sequences import Sequences
 from simsys.sums import ordered_sum
-from simsys.teams import DraftingTeam, PipelineTeam
+from simsys.teams import DraftingTeam, PipelineTeam, Team
 
 SCHEDULER_LIMITS = ("max_num_seqs", "max_num_batched_tokens")
 """Engine settings that schedulers take as options."""

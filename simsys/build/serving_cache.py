@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from simsys.rank import Team
 from simsys.serving.kv_cache import PagedKVCache
 from simsys.serving.prefix_cache import PrefixCache
 from simsys.serving.sequences import Sequences
 from simsys.serving.swap import SwapSpace
+from simsys.teams import Team
 
 if TYPE_CHECKING:
     from simsys.build.serving import ServingJob

@@ -3,7 +3,8 @@
 `levels.py` is the table of combinations, the only place where a level of detail has a name; framework modules do not
 know it. Components may import `core.py` (hardware, ranks, groups, costs) and each other in this order only:
 computation, `communication`, `steps` (passes of serving), `iterations` (programs of training), `executor`, `levels`.
-Start reading at `levels.py`, then `executor.py`; `simsys.costs` says what work takes.
+Start with `levels.py`, then `executor.py`; `simsys.costs` says what work takes.
+May import: collectives, costs, errors, framework, model, ops, parallel, platform, probes, starter, sums.
 
 **Events of one moment** happen in the order of their priority, then in the order in which they were scheduled:
 

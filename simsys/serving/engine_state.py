@@ -9,12 +9,12 @@ from math import inf
 from simsys.platform.environment import Environment
 from simsys.platform.events import waking
 from simsys.probes import Probes, as_one
-from simsys.rank import Team
 from simsys.serving.block_log import BlockLog
 from simsys.serving.host_costs import HostCosts
 from simsys.serving.limits import Limits
 from simsys.serving.phases import Chunk
 from simsys.serving.scheduler import Scheduler
+from simsys.teams import Team
 
 
 class EngineState(ABC):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from simsys.rank import Team
+from simsys.teams import Team
 
 if TYPE_CHECKING:
     from simpy.events import Event

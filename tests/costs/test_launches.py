@@ -16,7 +16,7 @@ from simsys.model.batch import Batch
 from simsys.model.work import Precision
 from simsys.parallel.layout import Layout
 from simsys.parallel.passes import forward_pass
-from simsys.rank import Team
+from simsys.teams import Team
 from simsys.testing.toys import toy_model, toy_platform
 from tests.helpers.toys import TOY
 

@@ -24,7 +24,8 @@ from simsys.parallel.passes import forward_pass
 from simsys.parallel.plan import Block, Part, TrainingPlan
 from simsys.platform.topology import Topology, full_mesh, ring, single_switch
 from simsys.probes import Probe
-from simsys.rank import Rank, Team
+from simsys.rank import Rank
+from simsys.teams import Team
 from tests.helpers.thorough import cases
 from tests.helpers.toys import BANDWIDTH, LATENCY, TOY, Log, Program, Run, simulate, work_of
 

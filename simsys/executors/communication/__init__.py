@@ -4,5 +4,5 @@ Each is a component of an executor (`base.Communication`) and decides when colle
 teams and the hidden states of pipelines arrive. `queued` orders collectives of a group whose ends are not foreseen.
 It may import `simsys.executors.component` and what that imports, the platform and `simsys.costs`; neither the passes
 of serving (`simsys.executors.steps`) nor the programs of training (`simsys.executors.iterations`).
-Start reading at `base.py`, then `closed_form.py`, the shortest.
+Start with `base.py`, then `closed_form.py`, the shortest.
 """

@@ -4,5 +4,5 @@
 group in a recurrence (`programs`), `on_links` carries out at once what is on no links. `training_loop` repeats equal
 iterations; `campaign` and `goodput` say what failures and checkpoints leave of a long run.
 It may import `simsys.executors.executor` and what that imports; not `simsys.executors.levels`.
-Start reading at `played.py`, then `programs.py`; for the loop, at `training_loop.py`.
+Start with `played.py`, then `programs.py`; for the loop, with `training_loop.py`.
 """

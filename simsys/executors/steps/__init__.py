@@ -4,5 +4,5 @@
 are the ways to carry passes out. What they hand to engines are steppers (`simsys.starter.Stepper`): `passes` (one by
 one), `closed_form`, `occupied`, `drafting` and `pipeline_runs`.
 It may import `simsys.executors.communication` and what that imports, and `simsys.costs`; not `simsys.serving`.
-Start reading at `serving_passes.py`, then `summed_passes.py` and `closed_form.py`.
+Start with `serving_passes.py`, then `summed_passes.py` and `closed_form.py`.
 """

@@ -15,7 +15,8 @@ from simsys.parallel.layout import Layout
 from simsys.parallel.passes import forward_pass
 from simsys.platform.fifo import FifoNetwork
 from simsys.platform.network import Network
-from simsys.rank import Rank, Team
+from simsys.rank import Rank
+from simsys.teams import Team
 from tests.helpers.toys import LATENCY, Run, simulate, work_of
 
 GPT = build_transformer(gpt_architecture("toy", num_layers=12, hidden_size=256, num_attention_heads=4))
