@@ -110,7 +110,7 @@ def _json(data: Mapping[str, Any]) -> str:
 
 def profile_names(kind: Kind, paths: Iterable[str | Path] = ()) -> list[str]:
     """Return the names of all profiles of a kind, sorted, without short names."""
-    return sorted((path.stem for path in ProfileLibrary.of(kind, paths).files.values()), key=str.lower)
+    return sorted(ProfileLibrary.of(kind, paths).names, key=str.lower)
 
 
 def inherited(kind: Kind, given: Given, paths: Iterable[str | Path] = ()) -> tuple[str, frozenset[str]]:

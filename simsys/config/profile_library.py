@@ -122,29 +122,33 @@ class ProfileLibrary:
 
     kind: Kind
     folders: Sequence[Path]
-    files: Mapping[str, Path]
+    files: Mapping[str, str]
 
     @classmethod
     def of(cls, kind: Kind, paths: Iterable[str | Path]) -> ProfileLibrary:
         """The shipped profiles, and those of the user in some folders."""
         folders = data_folders(SHIPPED, paths)
-        found: dict[str, Path] = {}
+        found: dict[str, str] = {}  # texts, since making a path of each would be most of the time of a short run
         for folder in folders:
-            below = folder / f"{kind}s"
+            below = os.path.join(folder, f"{kind}s")
             for name in sorted(os.listdir(below)) if os.path.isdir(below) else ():
                 if name.endswith(".yaml"):
-                    found.setdefault(name[: -len(".yaml")].lower(), below / name)
+                    found.setdefault(name[: -len(".yaml")].lower(), os.path.join(below, name))
         return cls(kind, folders, found)
 
     def find(self, name: str) -> Path:
         """The file of a profile's name or short name."""
         aliases = ALIASES.get(self.kind, {})
         full_name = {alias.lower(): full for alias, full in aliases.items()}.get(name.lower(), name)
-        path = self.files.get(name.lower()) or self.files.get(full_name.lower())
-        if path is None:
-            known = [*(path.stem for path in self.files.values()), *aliases]
-            raise UnknownNameError(f"{self.kind} profile", name, known)
-        return path
+        file = self.files.get(name.lower()) or self.files.get(full_name.lower())
+        if file is None:
+            raise UnknownNameError(f"{self.kind} profile", name, [*self.names, *aliases])
+        return Path(file)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all profiles, as their files spell them."""
+        return [Path(file).stem for file in self.files.values()]
 
     def named(self, name: str, chain: Sequence[Path] = ()) -> tuple[Layer, ...]:
         """A profile's layers, nearest first, what was fitted for it before its own.
