@@ -1,8 +1,9 @@
 """Tools for authors of framework modules: toy scenarios, a harness of serving engines, a conformance kit.
 
 Start with `check.py`, the rules for every module, and `toys.py`; `runs.py` records the operations of a module,
-`engines.py` builds serving engines. May import: collectives, errors, executors, framework, model, ops, parallel,
-platform, probes, rng, serving, starter, sums.
+`engines.py` builds serving engines.
+May import: collectives, errors, executors, framework, model, ops, parallel, platform, probes, rng, serving, starter,
+sums.
 
 Example:
     >>> from simsys.testing import check_framework, record
