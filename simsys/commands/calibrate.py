@@ -15,7 +15,7 @@ from simsys.report.console import answer, say
 
 if TYPE_CHECKING:
     from simsys.fidelity.case import Case
-    from simsys.fidelity.tables.operator_tables import KernelFit
+    from simsys.fidelity.kernel_fit import KernelFit
 
 
 @click.command()
@@ -85,7 +85,8 @@ def calibrate(
 
 def _read(files: Sequence[Path]) -> tuple[list[Case], list[KernelFit]]:
     """The measured runs of tables, and the fits of their kernels."""
-    from simsys.fidelity.tables.operator_tables import fit_kernels, is_kernel_table
+    from simsys.fidelity.kernel_fit import fit_kernels
+    from simsys.fidelity.tables.kernel_rows import is_kernel_table
     from simsys.fidelity.tables.readers import measurements_of
     from simsys.fidelity.tables.reading import check
     from simsys.fidelity.tables.table import read_table

@@ -18,9 +18,9 @@ from simsys.fidelity.coefficients import SERVED
 from simsys.fidelity.errors import Errors, errors_of
 from simsys.fidelity.expected import errors_by_regime, errors_to_expect
 from simsys.fidelity.fit import Fit, fit_in_turn, unseen
+from simsys.fidelity.kernel_fit import KernelFit, overlay_of, provenance
 from simsys.fidelity.predict import Overlay, Progress, Simulations
 from simsys.fidelity.problem import Problem
-from simsys.fidelity.tables.operator_tables import KernelFit, overlay_of, provenance
 from simsys.report.files import write_files
 from simsys.report.yaml_text import yaml_text
 

@@ -9,7 +9,7 @@ from typing import Any
 from simsys.config.hardware import Named
 from simsys.fidelity.calibrate import Calibration
 from simsys.fidelity.errors import Errors, errors_of
-from simsys.fidelity.tables.operator_tables import KernelFit
+from simsys.fidelity.kernel_fit import KernelFit
 from simsys.report.text import number, percent, wrap
 from simsys.units import Dimension, pretty
 

@@ -12,7 +12,8 @@ from simsys.build.device import build_device_spec
 from simsys.cli import cli
 from simsys.config.hardware import load_gpu, overlaid
 from simsys.errors import ConfigError, UsageError
-from simsys.fidelity.tables.operator_tables import KernelFit, fit_kernels, is_kernel_table, overlay_of
+from simsys.fidelity.kernel_fit import KernelFit, fit_kernels, overlay_of
+from simsys.fidelity.tables.kernel_rows import is_kernel_table
 from simsys.fidelity.tables.table import Table, read_table
 from simsys.model.operators import OperatorKind
 from simsys.model.work import Kernel
