@@ -44,7 +44,6 @@ KNOWN = Exceptions(
         "simsys/config/cluster.py",
         "simsys/config/validation.py",
         "simsys/executors/communicator.py",
-        "simsys/platform/occupancy.py",
     },
     functions={},
     circles=[

@@ -25,7 +25,7 @@ from simsys.platform.collisions import Collision
 from simsys.platform.environment import Environment
 from simsys.platform.events import Callback
 from simsys.platform.network import LockStep
-from simsys.platform.occupancy import Footprint
+from simsys.platform.occupant import Footprint
 from simsys.platform.schedule import Schedule
 from simsys.platform.traffic import Account
 from simsys.sums import ordered_sum

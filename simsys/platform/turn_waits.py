@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-def waiting(busy: np.ndarray, paces: np.ndarray, bursts: np.ndarray) -> np.ndarray:
+def waiting(busy: np.ndarray, paces: np.ndarray, duty_cycles: np.ndarray) -> np.ndarray:
     """How long each occupant waits for the others, as a share of its time on idle links.
 
     One takes a step every `c` seconds, in which it keeps a link busy for `s`; another does likewise, with `C` and `S`.
@@ -20,12 +20,12 @@ def waiting(busy: np.ndarray, paces: np.ndarray, bursts: np.ndarray) -> np.ndarr
     Args:
         busy: For every occupant a row and for every link a column: the share of time that it keeps it busy.
         paces: Steps/s of every occupant.
-        bursts: The share of time in which it takes these steps.
+        duty_cycles: The share of time in which it takes these steps.
     """
     import numpy as np
 
     service = (busy / paces[:, None])[:, None]
-    cycle = np.maximum((bursts / paces)[:, None, None], service)  # alone, by link
+    cycle = np.maximum((duty_cycles / paces)[:, None, None], service)  # alone, by link
     theirs, their_cycle = service.transpose(1, 0, 2), cycle.transpose(1, 0, 2)
     both = service + theirs
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -34,5 +34,5 @@ def waiting(busy: np.ndarray, paces: np.ndarray, bursts: np.ndarray) -> np.ndarr
         turns = np.minimum(1.0, cycle / both)
         slower = np.where((service > 0.0) & (theirs > 0.0), 1.0 / np.fmax(rates, turns) - 1.0, 0.0).max(axis=2)
     np.fill_diagonal(slower, 0.0)
-    waits: np.ndarray = bursts * (slower @ bursts)
+    waits: np.ndarray = duty_cycles * (slower @ duty_cycles)
     return waits

@@ -10,7 +10,8 @@ import pytest
 
 from simsys.config.experiment import SimulationConfig
 from simsys.platform.environment import Environment
-from simsys.platform.occupancy import Occupancy, max_min_rates
+from simsys.platform.occupancy import Occupancy
+from simsys.platform.occupancy_rates import max_min_rates
 from simsys.platform.routing import Way
 from simsys.platform.traffic import Traffic
 from simsys.simulation import simulate

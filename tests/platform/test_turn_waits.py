@@ -9,18 +9,18 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from simsys.platform.occupancy import max_min_rates
+from simsys.platform.occupancy_rates import max_min_rates
 from simsys.platform.turn_waits import waiting
 
 Steps = tuple[float, float]
 """How many seconds from one step to the next on an idle link, and for how many it is busy."""
 
 
-def expected(*steps: Steps, bursts: tuple[float, ...] = (1.0, 1.0)) -> list[float]:
-    """The rates of some who take such steps on one link, within bursts of them."""
-    paces = np.array([share / cycle for share, (cycle, _) in zip(bursts, steps, strict=True)])
+def expected(*steps: Steps, duty_cycles: tuple[float, ...] = (1.0, 1.0)) -> list[float]:
+    """The rates of some who take such steps on one link, within duty_cycles of them."""
+    paces = np.array([share / cycle for share, (cycle, _) in zip(duty_cycles, steps, strict=True)])
     busy = np.array([[service] for _, service in steps]) * paces[:, None]
-    rates = np.minimum(max_min_rates(busy, paces), 1.0 / (1.0 + waiting(busy, paces, np.array(bursts))))
+    rates = np.minimum(max_min_rates(busy, paces), 1.0 / (1.0 + waiting(busy, paces, np.array(duty_cycles))))
     return [float(rate) for rate in rates]
 
 
@@ -72,7 +72,7 @@ def test_short_steps_wait_for_long_ones_on_a_link_that_is_not_full() -> None:
 def test_they_meet_as_often_as_both_communicate() -> None:
     """In a quarter of its time, the short one meets the long one half of the time."""
     whole, _ = expected((10.0, 1.0), (100.0, 40.0))
-    part, _ = expected((10.0, 1.0), (100.0, 40.0), bursts=(0.25, 0.5))
+    part, _ = expected((10.0, 1.0), (100.0, 40.0), duty_cycles=(0.25, 0.5))
     assert 1.0 / part - 1.0 == pytest.approx(0.125 * (1.0 / whole - 1.0), rel=1e-12)
 
 

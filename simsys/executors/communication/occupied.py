@@ -19,7 +19,7 @@ from simsys.ops import Collective, Pipelined, Send, Transfer
 from simsys.parallel.layout import Group
 from simsys.platform.events import At, Callback
 from simsys.platform.network import Pairs
-from simsys.platform.occupancy import Footprint
+from simsys.platform.occupant import Footprint
 
 SLIGHT, SLIGHT_IN_TURN = 0.02, 0.0005
 """Of the time of all who use shared links: if they lose less to each other, times are hardly in doubt. Links that

@@ -8,7 +8,7 @@ from typing import Any
 
 from simsys.costs.step_times import StepTimes
 from simsys.executors.steps.closed_form import NEVER_AGAIN, ClosedFormRuns
-from simsys.platform.occupancy import Footprint, Occupant
+from simsys.platform.occupant import Footprint, Occupant
 
 DRIFT = 0.005
 """By how much steps may take longer than the first of those that occupy their links as much as this one does."""
@@ -108,12 +108,12 @@ class OccupiedRuns(ClosedFormRuns):
         self._parts, steps, sent_bytes = found
         pace = self._occupancy.pace(steps, sent_bytes, seconds)
         before_s = 0.0 if self._beside else self._host_s
-        burst = (self._times.idle_s - before_s) / seconds
+        duty_cycle = (self._times.idle_s - before_s) / seconds
         if self._there:
-            self._occupancy.change(self._presence, self._parts, seconds, pace, burst)
+            self._occupancy.change(self._presence, self._parts, seconds, pace, duty_cycle)
         else:
             self._there = True
-            self._presence.load(self._parts, seconds, pace, burst)
+            self._presence.load(self._parts, seconds, pace, duty_cycle)
             self._occupancy.join(self._presence)
 
     def _leave(self) -> None:

@@ -63,8 +63,10 @@ class OccupyingPasses(TeamRuns):
 
         parts, steps, sent_bytes = communicator.loads(cost.exchanges(op.batch))
         seconds = op.host_s + compute_s + exchange_s
-        burst = exchange_s / seconds
-        self.platform.network.occupancy.start(parts, seconds, done, steps=steps, nbytes=sent_bytes, burst=burst)
+        duty_cycle = exchange_s / seconds
+        self.platform.network.occupancy.start(
+            parts, seconds, done, steps=steps, nbytes=sent_bytes, duty_cycle=duty_cycle
+        )
 
     def pipelined(self, op: Pipelined) -> Event:
         """Pass by pass, since how long each takes depends on who uses its links."""

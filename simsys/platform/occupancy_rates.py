@@ -1,0 +1,105 @@
+"""Rates of occupants that meet on links.
+
+All paces rise together until some link is full; the occupants of that link keep theirs, and the others rise further:
+max-min fairness (Bertsekas & Gallager 1992, "Data Networks", §6.5.2). Where links serve in turn, occupants also wait
+for each other on links that are not full (`turn_waits.py`). Where links share bandwidth, transfers that meet are
+slower for as long as they do (`bandwidth_losses.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from simsys.platform.bandwidth_losses import losses
+from simsys.platform.occupant import Occupant
+from simsys.platform.turn_waits import waiting
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_ROUNDINGS = 1e-12  # shares that differ by no more are the same
+_KNOWN = 10_000  # meetings whose rates are kept: iterations bring the same ones again and again
+
+
+class OccupancyRates:
+    """Finds the rates of occupants that meet, and keeps them for the next time.
+
+    Args:
+        in_turn: Whether links serve transfers in turn, or share their bandwidth.
+    """
+
+    def __init__(self, *, in_turn: bool) -> None:
+        self._in_turn = in_turn
+        self._busy: dict[tuple[int, ...], np.ndarray] = {}
+        self._known: dict[tuple[object, ...], list[float]] = {}
+
+    def of(self, occupants: Sequence[Occupant]) -> Sequence[float]:
+        """The rates of occupants that share links, directly or through others."""
+        if len(occupants) == 1 and occupants[0].most_busy <= 1.0 + _ROUNDINGS:
+            return (1.0,)
+        key = tuple([occupant.key for occupant in occupants])
+        found = self._known.get(key)
+        if found is None:
+            found = self._find_rates(occupants)
+            if len(self._known) == _KNOWN:
+                self._known.clear()
+            self._known[key] = found
+        return found
+
+    def _find_rates(self, occupants: Sequence[Occupant]) -> list[float]:
+        import numpy as np
+
+        loads = np.array([load for occupant in occupants for load in occupant.loads])
+        first = np.cumsum([0, *[len(occupant.footprints) for occupant in occupants[:-1]]])
+        wanted = np.add.reduceat(self._busy_seconds(occupants) * loads[:, None], first, axis=0)
+        paces = np.array([occupant.pace for occupant in occupants])
+        rates = max_min_rates(wanted, paces)
+        if len(occupants) > 1:
+            duty_cycles = np.array([occupant.duty_cycle for occupant in occupants])
+            lost = waiting(wanted, paces, duty_cycles) if self._in_turn else losses(wanted, rates)
+            rates = np.minimum(rates, 1.0 / (1.0 + lost))
+        return [float(rate) for rate in rates]
+
+    def _busy_seconds(self, occupants: Sequence[Occupant]) -> np.ndarray:
+        """One row per footprint and one column per link, those of links that are used alike only once."""
+        import numpy as np
+
+        footprints = [footprint for occupant in occupants for footprint in occupant.footprints]
+        key = tuple(footprint.number for footprint in footprints)
+        found = self._busy.get(key)
+        if found is None:
+            links = sorted({link for footprint in footprints for link in footprint.busy_s})
+            rows = [[footprint.busy_s.get(link, 0.0) for link in links] for footprint in footprints]
+            found = self._busy[key] = np.unique(np.array(rows), axis=1)
+        return found
+
+
+def max_min_rates(wanted: np.ndarray, paces: np.ndarray) -> np.ndarray:
+    """Rates, at most 1, of occupants whose links are full when their shares of time add up to 1.
+
+    Args:
+        wanted: For every occupant a row and for every link a column: the share of time that it keeps it busy at a rate
+            of 1.
+        paces: The pace of each occupant at a rate of 1; paces rise together.
+
+    Returns:
+        The rate of each occupant.
+    """
+    import numpy as np
+
+    rates, rising = np.ones(len(paces)), np.ones(len(paces), dtype=bool)
+    while rising.any():
+        left = 1.0 - rates[~rising] @ wanted[~rising]
+        wants = (wanted[rising] / paces[rising, None]).sum(axis=0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            limits = np.where(wants > 0.0, left / wants, np.inf)
+        level, fastest = float(limits.min(initial=np.inf)), float(paces[rising].min())
+        if level >= fastest * (1.0 - _ROUNDINGS):
+            rising &= paces > fastest
+            continue
+        full = limits <= level * (1.0 + _ROUNDINGS)
+        stopped = rising & (wanted[:, full] > 0.0).any(axis=1)
+        rates[stopped] = level / paces[stopped]
+        rising &= ~stopped
+    return rates
