@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from simsys.ops import Operation, Recv
 
 if TYPE_CHECKING:
-    from simsys.serving.block_log import BlockLog
+    from simsys.serving.engine_log import EngineLog
 
 
 class Probe:
@@ -82,7 +82,7 @@ class Probe:
     def request_rejected(self, request: int, reason: str, now_s: float) -> None:
         """A request can never be served."""
 
-    def replica_started(self, rank: int, log: BlockLog) -> None:
+    def replica_started(self, rank: int, log: EngineLog) -> None:
         """An engine with this first rank begins; after `log.keep`, it records the use of its KV cache."""
 
     def kv_transferred(self, request: int, started_s: float, ended_s: float, nbytes: float) -> None:
@@ -145,7 +145,7 @@ class Probes:
     request_preempted: tuple[Callable[[int, float], None], ...]
     prefix_lookup: tuple[Callable[[int, int, int, float], None], ...]
     request_rejected: tuple[Callable[[int, str, float], None], ...]
-    replica_started: tuple[Callable[[int, BlockLog], None], ...]
+    replica_started: tuple[Callable[[int, EngineLog], None], ...]
     kv_transferred: tuple[Callable[[int, float, float, float], None], ...]
     request_joined: tuple[Callable[[int, int, float], None], ...]
     scaled: tuple[Callable[[int, int, float], None], ...]

@@ -35,9 +35,9 @@ from simsys.model.model import Model
 from simsys.model.speculation import Speculation, own_layers
 from simsys.parallel.layout import Layout
 from simsys.serving.batch_wait import BatchWait
-from simsys.serving.block_log import BlockLog
 from simsys.serving.deadline import Deadline
 from simsys.serving.engine import Engine
+from simsys.serving.engine_log import EngineLog
 from simsys.serving.host_costs import HostCosts
 from simsys.serving.intake import Intake
 from simsys.serving.kv_cache import PagedKVCache
@@ -194,7 +194,7 @@ class ServingJob(ServingSetup):
         scheduler.swap = swap_space(pool, team)
         scheduler.reserves_prompts = self.settings.scheduler_reserve_full_isl
         host_speed = self.cluster.spec.host_speed
-        log = BlockLog(scheduler.kv)
+        log = EngineLog(scheduler.kv)
         for hook in executor.probes.replica_started:
             hook(rank, log)
         made = Engine(

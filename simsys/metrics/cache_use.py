@@ -17,13 +17,13 @@ from simsys.metrics.step_log import BLOCK, StepLog
 if TYPE_CHECKING:
     import numpy as np
 
-    from simsys.serving.block_log import BlockLog
+    from simsys.serving.engine_log import EngineLog
 
 CELLS = 1 << 20
 """Runs times remainders that are looked at together."""
 
 
-def blocks_in_use(log: BlockLog, steps: StepLog, rank: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def blocks_in_use(log: EngineLog, steps: StepLog, rank: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """When an engine made notes, and from each note to the next, the mean; some notes at a time.
 
     Args:
@@ -55,7 +55,7 @@ class Growth:
         log: What an engine has noted.
     """
 
-    def __init__(self, log: BlockLog) -> None:
+    def __init__(self, log: EngineLog) -> None:
         import numpy as np
 
         assert log.growth is not None
@@ -84,7 +84,7 @@ class Growth:
         return due.T
 
 
-def _not_yet_taken(times_s: np.ndarray, log: BlockLog, steps: StepLog, rank: int) -> np.ndarray:
+def _not_yet_taken(times_s: np.ndarray, log: EngineLog, steps: StepLog, rank: int) -> np.ndarray:
     """By note, blocks that decoding takes in its run times the seconds from the run's begin until it takes them."""
     import numpy as np
 
@@ -112,7 +112,7 @@ def _not_yet_taken(times_s: np.ndarray, log: BlockLog, steps: StepLog, rank: int
     return block_s
 
 
-def _not_yet_grown(times_s: np.ndarray, log: BlockLog, steps: StepLog, rank: int) -> np.ndarray:
+def _not_yet_grown(times_s: np.ndarray, log: EngineLog, steps: StepLog, rank: int) -> np.ndarray:
     """As `_not_yet_taken`, where every step of a run takes as many blocks, on average, as with drafts."""
     import numpy as np
 
@@ -160,7 +160,7 @@ def _waits(
     return by_run
 
 
-def _taken_by_prompts(times_s: np.ndarray, log: BlockLog, steps: StepLog, rank: int) -> np.ndarray:
+def _taken_by_prompts(times_s: np.ndarray, log: EngineLog, steps: StepLog, rank: int) -> np.ndarray:
     """By note, blocks that chunks take after the first step of its run times the seconds that they are held in it."""
     import numpy as np
 

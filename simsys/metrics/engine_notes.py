@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-    from simsys.serving.block_log import BlockLog
+    from simsys.serving.engine_log import EngineLog
 
 
 class EngineNotes:
-    """Notes of one engine (`BlockLog`); an array is made when it is asked for.
+    """Notes of one engine (`EngineLog`); an array is made when it is asked for.
 
     Args:
         log: What the engine has noted.
         part: Which of them.
     """
 
-    def __init__(self, log: BlockLog, part: slice = slice(None)) -> None:
+    def __init__(self, log: EngineLog, part: slice = slice(None)) -> None:
         self._log, self._part = log, part
 
     @cached_property
@@ -36,14 +36,6 @@ class EngineNotes:
     def taken_blocks(self) -> np.ndarray:
         """Blocks that decoding sequences have taken so far, be they given back."""
         return self._column(2)
-
-    @cached_property
-    def sequences(self) -> np.ndarray:
-        """How many decode in the run; less than 0 if so many wait while it processes prompts alone.
-
-        Or while it waits for copies.
-        """
-        return self._column(3)
 
     def _column(self, number: int) -> np.ndarray:
         import numpy as np

@@ -11,7 +11,7 @@ from simsys.metrics.replica_log import ReplicaLog
 from simsys.metrics.serving import serving_metrics
 from simsys.metrics.serving_log import ServingLog
 from simsys.metrics.serving_timeline import means, timeline
-from simsys.serving.block_log import BlockLog
+from simsys.serving.engine_log import EngineLog
 from simsys.serving.requests import RequestTable
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ class ServingMetrics(MetricsCollector):
         self.replica_log = ReplicaLog(gpus_per_replica)
         self.slo = slo
 
-    def replica_started(self, rank: int, log: BlockLog) -> None:
+    def replica_started(self, rank: int, log: EngineLog) -> None:
         """A cache whose use over time is to be noted."""
-        self.log.block_logs[rank] = log
+        self.log.engine_logs[rank] = log
         log.keep()
 
     def hears(self, hook: str) -> bool:
@@ -107,7 +107,7 @@ class ServingMetrics(MetricsCollector):
     def steps(self, rank: int, runs: Sequence[float]) -> None:
         """Many at once; a good time to store what engines have noted since the last ones."""
         self.log.steps.add(rank, runs)
-        for log in self.log.block_logs.values():
+        for log in self.log.engine_logs.values():
             log.store()
 
     @cached_property

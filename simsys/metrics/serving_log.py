@@ -9,7 +9,6 @@ from itertools import compress
 from operator import eq
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from simsys.metrics.engine_notes import EngineNotes
 from simsys.metrics.step_log import StepLog
 from simsys.metrics.token_gaps import Lost, TokenGaps
 from simsys.serving.requests import RequestTable
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from simsys.serving.block_log import BlockLog
+    from simsys.serving.engine_log import EngineLog
     from simsys.serving.kv_cache import PagedKVCache
 
 T = TypeVar("T", covariant=True)
@@ -133,7 +132,7 @@ class ServingLog:
         """Requests whose cache was sent to another replica, its first rank, and when they began to decode there."""
         self._losing: dict[int, tuple[float, float]] = {}  # their last token that was told, and when they lost it
         self._token_s: dict[int, float] = {}  # that token, if it is not the first one
-        self.block_logs: dict[int, BlockLog] = {}
+        self.engine_logs: dict[int, EngineLog] = {}
         """What each engine has noted of its KV cache, by its first rank."""
         self.stopped_s: float | None = None
         """When the run ended, if it did before all requests had."""
@@ -165,10 +164,9 @@ class ServingLog:
     @cached_property
     def gaps(self) -> TokenGaps:
         """Gaps between tokens that are not just one step long; to be asked for when the run has ended."""
-        notes = {rank: EngineNotes(log) for rank, log in self.block_logs.items()}
         first_s = self.first_token_s
         moved = [(rank, first_s[request], joined_s) for request, (rank, joined_s) in self.joined.items()]
-        return TokenGaps(self.steps, notes, self.lost, moved)
+        return TokenGaps(self.steps, self.engine_logs, self.lost, moved)
 
     @property
     def decode_steps(self) -> int:
@@ -214,7 +212,7 @@ class ServingLog:
     @property
     def caches(self) -> dict[int, PagedKVCache]:
         """The KV cache of each engine, by its first rank."""
-        return {rank: log.cache for rank, log in self.block_logs.items()}
+        return {rank: log.cache for rank, log in self.engine_logs.items()}
 
     @property
     def kv_blocks(self) -> int:

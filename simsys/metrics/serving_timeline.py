@@ -159,11 +159,11 @@ def _batches(log: ServingLog, times: Timeline) -> Mapping[str, np.ndarray]:
         ends_s = np.concatenate([runs.started_s, runs.ended_s]) - log.starts_s
         tokens = runs.decode_tokens.astype(float)
         decoding += times.mean(ends_s, np.concatenate([tokens, -tokens]))
-    for rank, block_log in log.block_logs.items():
-        if len(block_log.notes[0]) < 2:
+    for rank, engine_log in log.engine_logs.items():
+        if len(engine_log.notes[0]) < 2:
             continue
         in_use, last = np.zeros(times.count), 0.0
-        for times_s, held in blocks_in_use(block_log, log.steps, rank):
+        for times_s, held in blocks_in_use(engine_log, log.steps, rank):
             in_use += times.mean(times_s - log.starts_s, np.diff(held, prepend=last))
             last = held[-1]
         blocks += in_use

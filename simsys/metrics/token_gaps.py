@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
+
+from simsys.metrics.engine_notes import EngineNotes
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from simsys.metrics.engine_notes import EngineNotes
     from simsys.metrics.step_log import StepLog, StepRuns
+    from simsys.serving.engine_log import EngineLog
 
 ROUNDING = 1e-9
 """Part of a step by which it may begin later than the note of it says: no step is that short."""
@@ -40,84 +40,12 @@ class Lost(NamedTuple):
     again_s: float
 
 
-@dataclass(frozen=True)
-class Pauses:
-    """When sequences with tokens waited while steps processed prompts alone, on one engine.
-
-    Args:
-        times_s: When each run of steps began, or nothing more was to do; empty if no sequences ever wait.
-        group: By run, the first of those in a row in which sequences wait, or -1 where none do.
-        since_s: By wait, when the last token before it was.
-        until_s: When the step began that had the next one.
-        weight: How many sequences waited so long.
-    """
-
-    times_s: np.ndarray
-    group: np.ndarray
-    since_s: np.ndarray
-    until_s: np.ndarray
-    weight: np.ndarray
-
-    @classmethod
-    def of(cls, notes: EngineNotes) -> Pauses:
-        """Read them off what an engine has noted.
-
-        Of those that wait, the last to join are taken to be the first that are preempted, as schedulers do it.
-        """
-        import numpy as np
-
-        sequences = notes.sequences
-        places = np.flatnonzero(sequences[:-1] < 0)
-        if not places.size:
-            whole = np.empty(0, dtype=np.int64)
-            return cls(np.empty(0), whole, np.empty(0), np.empty(0), whole)
-        times_s = notes.times_s
-        group = np.full(times_s.size, -1)
-        first = np.concatenate([[True], np.diff(places) > 1])
-        starts = np.flatnonzero(first)
-        number = np.cumsum(first) - 1
-        sizes = np.diff(starts, append=places.size)
-        group[places] = places[starts][number]
-        then = (places[starts + sizes - 1] + 1)[number]  # the run that follows
-        left = _least_from_here_on(-sequences[places], (sizes[number] - 1) - (np.arange(places.size) - starts[number]))
-        left = np.minimum(left, np.maximum(sequences[then], 0))
-        joined = left - np.where(first, 0, np.concatenate([[0], left[:-1]]))
-        until_s = times_s[then]
-        told = joined > 0
-        return cls(times_s, group, times_s[places[told]], until_s[told], joined[told])
-
-    def last_token_s(self, known_s: np.ndarray, lost_s: np.ndarray) -> np.ndarray:
-        """When sequences that lose their cache had their last token, if it was told or this engine made them wait."""
-        import numpy as np
-
-        if not self.times_s.size:  # it made nobody wait
-            return lost_s
-        place = np.searchsorted(self.times_s, lost_s)
-        here = (place > 0) & (self.times_s[np.minimum(place, self.times_s.size - 1)] == lost_s)
-        group = np.where(here, self.group[place - 1], -1)
-        last_s: np.ndarray = np.where(group >= 0, np.maximum(known_s, self.times_s[group]), lost_s)
-        return last_s
-
-
-def _least_from_here_on(waiting: np.ndarray, left: np.ndarray) -> np.ndarray:
-    """The least of each number and those after it in its group, of which `left` are left."""
-    import numpy as np
-
-    least = waiting.copy()
-    order = np.argsort(left, kind="stable")
-    bounds = np.cumsum(np.bincount(left))
-    for start, stop in pairwise(bounds.tolist()):
-        here = order[start:stop]
-        least[here] = np.minimum(least[here], least[here + 1])
-    return least
-
-
 class TokenGaps:
     """Gaps of another length than the step that ends them.
 
     Args:
         steps: All steps.
-        notes: What each engine has noted, by its first rank.
+        engines: What each engine has noted of sequences that waited, by its first rank.
         lost: Requests that lost their cache and had a token again.
         moved: For each request that decodes where its cache was sent, the first rank of that replica, when it had its
             first token, and when it began to decode.
@@ -126,14 +54,14 @@ class TokenGaps:
     def __init__(
         self,
         steps: StepLog,
-        notes: Mapping[int, EngineNotes],
+        engines: Mapping[int, EngineLog],
         lost: Sequence[Lost],
         moved: Sequence[tuple[int, float, float]] = (),
     ) -> None:
         import numpy as np
 
         self._steps, self._lost = steps, lost
-        self._pauses = {rank: Pauses.of(each) for rank, each in notes.items()}
+        self._engines = list(engines.values())
         self.late: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         """By replica, the numbers of runs of steps whose first step ends longer gaps, and how many of these."""
         parts = [(again_s - last_s, 1) for _, last_s, again_s in self.resumed]
@@ -141,11 +69,12 @@ class TokenGaps:
         for rank, _, joined_s in moved:
             joined.setdefault(rank, Counter())[joined_s] += 1
         waits = []
-        for rank, each in self._pauses.items():
-            weight, new = each.weight, joined.get(rank)
+        for rank, log in engines.items():
+            since_s, until_s, count = np.array(log.waits).reshape(-1, 3).T
+            weight, new = count.astype(np.int64), joined.get(rank)
             if new:  # those that joined as a pause began have waited for longer
-                weight = weight - np.array([new[since_s] for since_s in each.since_s.tolist()], dtype=np.int64)
-            waits.append((rank, each.since_s, each.until_s, weight, False))
+                weight -= np.array([new[time_s] for time_s in since_s.tolist()], dtype=np.int64)
+            waits.append((rank, since_s, until_s, weight, False))
         for rank in joined:
             first_s, joined_s = np.array([times_s for where, *times_s in moved if where == rank]).T
             waits.append((rank, first_s, joined_s, np.ones(first_s.size, dtype=np.int64), True))
@@ -165,8 +94,9 @@ class TokenGaps:
             return []
         known_s, lost_s = (np.array([getattr(each, name) for each in self._lost]) for name in ("known_s", "lost_s"))
         last_s = lost_s
-        for pauses in self._pauses.values():
-            last_s = np.minimum(last_s, pauses.last_token_s(known_s, lost_s))
+        for log in self._engines:
+            if log.pauses:
+                last_s = np.minimum(last_s, _last_token_s(log, known_s, lost_s))
         return [(each.request, last, each.again_s) for each, last in zip(self._lost, last_s.tolist(), strict=True)]
 
     def late_in(self, runs: StepRuns) -> tuple[np.ndarray, np.ndarray] | None:
@@ -206,3 +136,23 @@ class TokenGaps:
         late, inverse = np.unique(np.concatenate([before, place]), return_inverse=True)
         self.late[rank] = late, np.bincount(inverse, np.concatenate([after, weight])).astype(np.int64)
         return runs.started_s[place] + runs.first_s[place] - since_s, weight
+
+
+def _last_token_s(log: EngineLog, known_s: np.ndarray, lost_s: np.ndarray) -> np.ndarray:
+    """When sequences that lose their cache had their last token, if this engine has made them wait; else `lost_s`.
+
+    An engine preempts when a run of steps begins, so it has a note of exactly this time.
+
+    Args:
+        log: What the engine has noted.
+        known_s: When they had the last token that is known of.
+        lost_s: When they lose their cache: in a pause, or as one ends.
+    """
+    import numpy as np
+
+    pauses_s, notes_s = np.array(log.pauses).reshape(-1, 2), EngineNotes(log).times_s
+    place = np.searchsorted(pauses_s[:, 0], lost_s) - 1
+    inside = (place >= 0) & (lost_s <= pauses_s[place, 1])
+    inside &= notes_s[np.minimum(np.searchsorted(notes_s, lost_s), notes_s.size - 1)] == lost_s
+    last_s: np.ndarray = np.where(inside, np.maximum(known_s, pauses_s[place, 0]), lost_s)
+    return last_s

@@ -46,8 +46,8 @@ def _replicas(log: ServingLog) -> list[tuple[np.ndarray, np.ndarray]]:
     import numpy as np
 
     replicas = []
-    for rank, block_log in log.block_logs.items():
-        begun_s = EngineNotes(block_log).times_s
+    for rank, engine_log in log.engine_logs.items():
+        begun_s = EngineNotes(engine_log).times_s
         runs = log.steps.of(rank)
         decoding = np.flatnonzero(runs.decode_tokens > 0)
         count = runs.count[decoding]

@@ -84,7 +84,7 @@ def write_prometheus(result: RunResult, model_name: str, file: TextIO) -> None:
 def _gauges(log: ServingLog, metrics: Mapping[str, Any], labels: str) -> Iterator[str]:
     admitted = sum(time_s >= 0.0 for time_s in log.admitted_s)
     running = admitted - metrics["completed"] - len(log.preempted_s) + len(log.readmitted_s)
-    held = ordered_sum(float(EngineNotes(each).used_blocks[-1]) for each in log.block_logs.values() if each.notes[0])
+    held = ordered_sum(float(EngineNotes(each).used_blocks[-1]) for each in log.engine_logs.values() if each.notes[0])
     gauges = {
         "vllm:num_requests_running": ("Requests in execution at the end of the run.", running),
         "vllm:num_requests_waiting": ("Requests waiting at the end of the run.", metrics["in_flight"] - running),

@@ -42,8 +42,6 @@ class Engine(EngineState):
         if intake is not None:
             intake.bind(self)
 
-    # -- what others may ask --------------------------------------------------------------------------------------
-
     @property
     def outstanding(self) -> int:
         """Requests that wait or run here."""
@@ -61,8 +59,6 @@ class Engine(EngineState):
             return found
         self.kv.foresee(grown_blocks(self))
         return self.kv.cached_tokens(request)
-
-    # -- what comes from outside ----------------------------------------------------------------------------------
 
     def submit(self, request: int) -> None:
         """A request arrives here."""
@@ -119,7 +115,7 @@ class Engine(EngineState):
         kv, waiting = self.kv, self.scheduler.waiting
         kv.peak_blocks = max(kv.peak_blocks, kv.num_blocks - self.free_blocks())
         kv.release(request, self.sequences.prompt_tokens[request])
-        self._note(0)
+        self._note()
         if waiting:
             self.notice(waiting[0])
 
@@ -132,15 +128,14 @@ class Engine(EngineState):
             self._prefill.finish(chunks, steps)
             if self.decoding:
                 self._decode.finish(steps)
-        self._note(0)
+        self._note()
+        self._wait(0)
         fetching = self.scheduler.fetching
         for request in self._running:
             if request not in self._prefilling and request not in fetching:
                 self._decode.remove(request)
         self._stopped = self.busy = True
         self._copying, self.left = False, 0
-
-    # -- a run has ended
 
     def boundary(self, steps: int) -> None:
         """A run of steps has ended: book what it has done, last tokens first, then prompts; and begin the next one."""
@@ -173,8 +168,8 @@ class Engine(EngineState):
         kv.reserved_blocks = 0
         for request, tokens in chunks:
             computed = self.sequences.computed_tokens[request]
-            if self._chunk_notes is not None:
-                self._chunk_notes.extend((self._began_s, self._env._now, steps, computed, tokens, kv.held[request]))
+            if self._log is not None:
+                self._log.chunks.extend((self._began_s, self._env._now, steps, computed, tokens, kv.held[request]))
             kv.grow(request, computed + tokens * steps)
 
     def _advance(self, chunks: Sequence[Chunk], steps: int) -> None:
@@ -194,8 +189,6 @@ class Engine(EngineState):
                 del self._running[request]
                 self.hand_over(request)
 
-    # -- the next run begins --------------------------------------------------------------------------------------
-
     def begin_next(self) -> None:
         """Begin the next run of steps, or rest."""
         scheduler, decode = self.scheduler, self._decode
@@ -209,7 +202,8 @@ class Engine(EngineState):
                 copies = scheduler.swap.copies()
                 if copies is not None:
                     self._copying = True
-                    self._note(-decode.size)
+                    self._note()
+                    self._wait(decode.size)
                     copies.callbacks.append(lambda _: self._copied(chunks))
                     return
             if chunks:
@@ -251,7 +245,9 @@ class Engine(EngineState):
             return
         self.chunks, self.decoding = (), size
         if self._notes is not None:
-            self._notes += (self._env._now, kv.free_blocks, kv.taken_blocks, size)
+            self._notes += (self._env._now, kv.free_blocks, kv.taken_blocks)
+        if self._pausing:
+            self._go_on(size)
         if not size:
             self.busy = False
             return
@@ -278,7 +274,11 @@ class Engine(EngineState):
         decoding = decode.size if self._mixes else 0
         self.chunks, self.decoding, self._began_s = chunks, decoding, self._env._now
         if self._notes is not None:
-            self._notes += (self._began_s, kv.free_blocks, kv.taken_blocks, decoding or -decode.size)
+            self._notes += (self._began_s, kv.free_blocks, kv.taken_blocks)
+        if not self._mixes:
+            self._wait(decode.size)
+        elif self._pausing:
+            self._go_on(decoding)
         batch = self._prefill.work(chunks)
         steps, more = 1, NOTHING
         if not batch.logits and not (self._intake and self._intake.held):  # no prompt is complete after one step

@@ -9,7 +9,7 @@ from math import inf
 from simsys.platform.environment import Environment
 from simsys.platform.events import waking
 from simsys.probes import Probes, as_one
-from simsys.serving.block_log import BlockLog
+from simsys.serving.engine_log import EngineLog
 from simsys.serving.host_costs import HostCosts
 from simsys.serving.limits import Limits
 from simsys.serving.phases import Chunk
@@ -29,23 +29,24 @@ class EngineState(ABC):
         rank: Of engines that wake at one moment, the one with the lowest is first; by default the team's first rank.
         max_context_tokens: Longest prompt plus output the model accepts; 0 for no limit.
         decode_tokens: Capacity of the KV cache in which requests decode; by default, of this engine's.
-        log: Where it notes how many blocks are in use, if that is wanted.
+        log: Where it notes how many blocks are in use and which sequences wait, if that is wanted.
     """
 
     __slots__ = (
         "_asked_while_copying",
         "_began_s",
         "_block_size",
-        "_chunk_notes",
         "_copying",
         "_decode",
         "_env",
         "_finished",
         "_first_token",
         "_limits",
+        "_log",
         "_mixes",
         "_moved",
         "_notes",
+        "_pausing",
         "_per_sequence_s",
         "_per_step_s",
         "_plain",
@@ -85,7 +86,7 @@ class EngineState(ABC):
         rank: int | None = None,
         max_context_tokens: int = 0,
         decode_tokens: int | None = None,
-        log: BlockLog | None = None,
+        log: EngineLog | None = None,
     ) -> None:
         self.scheduler, self.sequences, self.kv = scheduler, scheduler.sequences, scheduler.kv
         self.on_end: Callable[[int], None] | None = None
@@ -100,9 +101,10 @@ class EngineState(ABC):
         self._mixes, self._plain = scheduler.mixes, scheduler.decode.plain  # of classes, which are slow to look up
         self._running, self._prefilling = scheduler.running, scheduler.prefilling
         self._block_size = self.kv.block_size
-        self._notes = self._chunk_notes = None
-        if log is not None:
-            self._notes, self._chunk_notes, self._decode.growth_log = log.fresh, log.chunks, log.growth
+        self._log = log if log is not None and log.fresh is not None else None
+        self._notes = None if self._log is None else self._log.fresh
+        self._decode.growth_log = None if self._log is None else self._log.growth
+        self._pausing = False  # whether sequences wait, as the log says
         capacity_tokens = self.kv.capacity_tokens if decode_tokens is None else decode_tokens
         self._limits = Limits(scheduler, capacity_tokens, max_context_tokens)
         self._surely_served = self._limits.surely_served
@@ -129,9 +131,24 @@ class EngineState(ABC):
         if not self._stopped:
             self.scheduler.check_served()
 
-    def _note(self, sequences: int) -> None:
+    def _note(self) -> None:
+        """Note the blocks in use."""
         if self._notes is not None:
-            self._notes += (self._env._now, self.kv.free_blocks, self.kv.taken_blocks, sequences)
+            self._notes += (self._env._now, self.kv.free_blocks, self.kv.taken_blocks)
+
+    def _wait(self, sequences: int) -> None:
+        """Sequences with tokens, if there are any, wait from now on."""
+        if self._log is not None and sequences:
+            self._log.wait(self._env._now, sequences)
+            self._pausing = True
+        elif self._pausing:
+            self._go_on(0)
+
+    def _go_on(self, sequences: int) -> None:
+        """Sequences that have waited decode from now on, if there are any."""
+        if self._log is not None:
+            self._log.go_on(self._env._now, sequences)
+        self._pausing = False
 
     @abstractmethod
     def happen(self) -> None:

@@ -58,7 +58,7 @@ class DecodePhase(ABC):
         self.sequences = sequences
         self.kv = kv
         self.growth_log: array[int] | None = None
-        """Where it notes which sequences take blocks in which steps (`BlockLog.growth`), if that is wanted."""
+        """Where it notes which sequences take blocks in which steps (`EngineLog.growth`), if that is wanted."""
         self.queries = 1
         """Tokens of each sequence that a step processes."""
         self.blocks_per_step = 1

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from simsys.metrics.serving_collector import ServingMetrics
-from simsys.serving.block_log import BlockLog
+from simsys.serving.engine_log import EngineLog
 from simsys.serving.kv_cache import PagedKVCache
 from simsys.serving.requests import RequestTable
 
@@ -37,7 +37,7 @@ class Engine:
         self, played: Played, rank: int, waiting: list[int], rng: np.random.Generator, *, mixes: bool
     ) -> None:
         self.kv = PagedKVCache(64, 16)
-        self.log = BlockLog(self.kv)
+        self.log = EngineLog(self.kv)
         played.collector.replica_started(rank, self.log)
         self.played, self.rank, self.waiting, self.rng, self.mixes = played, rank, waiting, rng, mixes
         self.requests = played.collector.log.requests
@@ -65,7 +65,11 @@ class Engine:
 
     def note(self, sequences: int) -> None:
         assert self.log.fresh is not None
-        self.log.fresh += (self.now_s, self.kv.free_blocks, self.kv.taken_blocks, sequences)
+        self.log.fresh += (self.now_s, self.kv.free_blocks, self.kv.taken_blocks)
+        if sequences < 0:
+            self.log.wait(self.now_s, -sequences)
+        elif len(self.log.pauses) % 2:
+            self.log.go_on(self.now_s, sequences)
 
     def least(self) -> int:
         return min(self.requests.output_tokens[each] - len(self.played.tokens_s[each]) for each in self.running)

@@ -8,7 +8,7 @@ import pytest
 from simsys.metrics.latencies import Latencies
 from simsys.metrics.serving_log import ServingLog
 from simsys.metrics.serving_timeline import Timeline, interval_s, means, timeline
-from simsys.serving.block_log import BlockLog
+from simsys.serving.engine_log import EngineLog
 from simsys.serving.kv_cache import PagedKVCache
 from simsys.serving.requests import RequestTable
 from tests.helpers.played_serving import play
@@ -71,27 +71,27 @@ def test_littles_law_holds_without_preemptions() -> None:
     assert found["mean_running"] == pytest.approx(rate_per_s * times.inference_s.mean())
 
 
-def note(log: BlockLog, now_s: float, sequences: int) -> None:
+def note(log: EngineLog, now_s: float) -> None:
     if log.fresh is None:
         log.keep()
     assert log.fresh is not None
-    log.fresh += (now_s, log.cache.free_blocks, log.cache.taken_blocks, sequences)
+    log.fresh += (now_s, log.cache.free_blocks, log.cache.taken_blocks)
 
 
 def test_blocks_that_a_step_takes_count_from_its_beginning() -> None:
     """Two caches of 10 blocks: one has 2 and takes 4 more for a step until 1 s, the other has 8 from 0.5 to 1 s."""
     log = ServingLog(RequestTable([0.0], [1], [1]))
-    one, other = logs = BlockLog(PagedKVCache(10, 16)), BlockLog(PagedKVCache(10, 16))
-    log.block_logs = dict(enumerate(logs))
+    one, other = logs = EngineLog(PagedKVCache(10, 16)), EngineLog(PagedKVCache(10, 16))
+    log.engine_logs = dict(enumerate(logs))
     one.cache.grow(0, 2 * 16)
-    note(one, 0.0, 1)
+    note(one, 0.0)
     one.cache.take_for_decode(4)
     one.cache.release(0, 6 * 16)
-    note(one, 1.0, 0)
+    note(one, 1.0)
     other.cache.grow(0, 8 * 16)
-    note(other, 0.5, -1)
+    note(other, 0.5)
     other.cache.release(0, 8 * 16)
-    note(other, 1.0, 0)
+    note(other, 1.0)
     assert timeline(log, 2.0, 2)["kv_cache_usage"].tolist() == pytest.approx([0.5, 0.0])
     assert timeline(log, 2.0, 4)["kv_cache_usage"].tolist() == pytest.approx([0.3, 0.7, 0.0, 0.0])
 

@@ -1,0 +1,106 @@
+"""What an engine reports of its KV cache and of waiting sequences; statistics are computed of it after the run."""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, Any
+
+from simsys.serving.kv_cache import PagedKVCache
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class EngineLog:
+    """Notes of one engine; empty unless an observer calls `keep` before the engine is made.
+
+    Args:
+        cache: The KV cache of the engine.
+    """
+
+    __slots__ = ("_columns", "_waiting", "cache", "chunks", "fresh", "growth", "pauses", "waits")
+
+    def __init__(self, cache: PagedKVCache) -> None:
+        self.cache = cache
+        self.fresh: list[float] | None = None
+        """Where the engine notes three numbers whenever a run of steps begins, or nothing is left to do: the time (s),
+        `free_blocks` and `taken_blocks`."""
+        self.growth: array[int] | None = None
+        """Where decoding notes which sequences take blocks in which steps: ``step * block_size + remainder`` for one
+        that takes a block in every later step of this remainder modulo the block size, and ``~`` of it for one that
+        stops."""
+        self.chunks = array("d")
+        """Where the engine notes chunks of prompts in runs of several steps, six numbers each: when the run began and
+        ended (s); its steps; tokens that were computed before; tokens in each step; blocks held after the first."""
+        self.pauses = array("d")
+        """Two numbers for each time in which sequences with tokens had to wait, while steps processed prompts alone or
+        caches were copied: from when to when (s)."""
+        self.waits = array("d")
+        """Three numbers for sequences that waited equally long: since when and until when (s), and how many."""
+        self._waiting: list[tuple[float, int]] = []  # in the pause under way: since when, and how many since then
+        self._columns: tuple[array[Any], ...] = array("d"), array("i"), array("q")
+
+    def keep(self) -> None:
+        """Let the engine keep notes."""
+        self.fresh, self.growth = [], array("q")
+
+    @property
+    def notes(self) -> tuple[array[Any], ...]:
+        """All notes so far, one array for each of the three numbers."""
+        self.store()
+        return self._columns
+
+    def store(self, more: np.ndarray | None = None) -> None:
+        """Move fresh notes into arrays, which need a fifth of the memory of a list.
+
+        Args:
+            more: Further notes, one in each row.
+        """
+        fresh = self.fresh
+        if fresh:
+            for place, column in enumerate(self._columns):
+                column.fromlist(fresh[place::3])
+            fresh.clear()
+        if more is not None:
+            for place, column in enumerate(self._columns):
+                column.frombytes(more[:, place].astype(column.typecode).tobytes())
+
+    def wait(self, now_s: float, sequences: int) -> None:
+        """Let sequences with tokens wait from now on, or go on waiting while others join or leave them.
+
+        The last ones to join are taken to be the first ones that are preempted, as schedulers do it.
+
+        Args:
+            now_s: The time.
+            sequences: How many wait now, at least one.
+        """
+        more = sequences - self._leave(sequences)
+        if not self._waiting:
+            self.pauses.append(now_s)
+        if more:
+            self._waiting.append((now_s, more))
+
+    def go_on(self, now_s: float, sequences: int) -> None:
+        """End the waiting, if there is any.
+
+        Args:
+            now_s: The time.
+            sequences: How many decode from now on.
+        """
+        if self._waiting:
+            self._leave(sequences)
+            self.pauses.append(now_s)
+            for since_s, count in self._waiting:
+                self.waits.extend((since_s, now_s, count))
+            self._waiting.clear()
+
+    def _leave(self, sequences: int) -> int:
+        """Let at most this number of sequences wait; return how many do."""
+        waiting = sum(count for _, count in self._waiting)
+        while waiting > sequences:
+            since_s, count = self._waiting.pop()
+            kept = max(0, count - (waiting - sequences))
+            waiting -= count - kept
+            if kept:
+                self._waiting.append((since_s, kept))
+        return waiting
