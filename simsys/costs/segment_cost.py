@@ -222,7 +222,7 @@ class _OperatorCost:
 
 
 class _Kernels:
-    """Kernels of which most depend on nothing but how many tokens there are, which is quickly told of all together."""
+    """Kernels, of which most depend on the number of tokens alone; their durations are one sum."""
 
     __slots__ = ("_linear", "_others", "any")
 

@@ -136,7 +136,7 @@ class TrainingLoop:
         self._done = 0
         self._end_s = executor.env.now
         self._last: Iteration | None = None
-        self._ahead = False  # of the clock, by what was told
+        self._ahead = False  # of the clock, by repeated iterations
 
     def run(self, count: int, *, repeatable: bool) -> Generator[Any, Any, None]:
         """The process of `count` iterations.
@@ -155,7 +155,7 @@ class TrainingLoop:
             while left:
                 like, repeated = known.repeat(kind, self._end_s, left)
                 if like is not None and repeated:
-                    self._tell(kind, like, repeated)
+                    self._repeat(kind, like, repeated)
                     left -= repeated
                     continue
                 yield from self._catch_up()
@@ -192,8 +192,8 @@ class TrainingLoop:
         self._done += 1
         return self._last
 
-    def _tell(self, kind: Kind, like: Iteration, count: int) -> None:
-        """Tell of further iterations of a kind, like one that was simulated."""
+    def _repeat(self, kind: Kind, like: Iteration, count: int) -> None:
+        """Report further iterations of a kind, like one that was simulated."""
         self._end_s = self._executor.repeat(
             self._ranks,
             count,
@@ -208,7 +208,7 @@ class TrainingLoop:
         self._last, self._ahead = like, True
 
     def _catch_up(self) -> Generator[Any, Any, None]:
-        """Let the clock follow what was told."""
+        """Let the clock follow repeated iterations."""
         if self._ahead:
             self._ahead = False
             yield self._env.at(self._end_s)
