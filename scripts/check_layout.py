@@ -43,7 +43,6 @@ KNOWN = Exceptions(
         "simsys/build/serving_setup.py",
         "simsys/config/cluster.py",
         "simsys/config/validation.py",
-        "simsys/executors/communicator.py",
     },
     functions={},
     circles=[

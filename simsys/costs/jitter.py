@@ -3,8 +3,8 @@
 Each rank has a random stream of its own, and one factor for all that it computes in a training iteration or a serving
 step. So levels of detail that simulate other ranks, or in another order, see the same factors.
 
-Where a stand-in computes for several ranks, it takes the largest of their factors. If all of them do the same and meet
-in the same collectives only, a collective begins when the slowest of them is ready; so this changes no time.
+Where a rank represents several, its computations take the largest of their factors. If all of them do the same and
+meet in the same collectives only, a collective begins when the slowest of them is ready; so this changes no time.
 """
 
 from __future__ import annotations

@@ -63,15 +63,14 @@ class SegmentCost:
         with_prompts = costs(True)
         # Where macro operations say nothing else, an operator costs the same in both kinds of passes.
         without = with_prompts if all(each.scales is None for each in segment.operators) else costs(False)
-        self._prompt = [cost for cost in with_prompts if cost.operator.kind is ATTENTION]
-        self._decode = [cost for cost in with_prompts if cost.operator.kind is DECODE_ATTENTION]
+        self._prompt, self._decode, others = _by_context(with_prompts)
         self._attending = self._prompt + self._decode
-        others = [cost for cost in with_prompts if cost.operator.kind not in (ATTENTION, DECODE_ATTENTION)]
-        # Without prompts, what prompt attention does depends on the token counts too.
-        plain = [cost for cost in without if cost.operator.kind not in (ATTENTION, DECODE_ATTENTION)]
-        found = {True: others, False: plain + [cost for cost in without if cost.operator.kind is ATTENTION]}
-        self._by_tokens = {key: _Kernels([each for each in found[key] if not each.per_logit]) for key in found}
-        self._by_logits = {key: _Kernels([each for each in found[key] if each.per_logit]) for key in found}
+        # Without prompts, the amounts of prompt attention depend on the token counts too.
+        prompt, _, plain = _by_context(without)
+        self._by_tokens, self._by_logits = {}, {}
+        for prompts, found in ((True, others), (False, plain + prompt)):
+            self._by_tokens[prompts] = _Kernels([each for each in found if not each.per_logit])
+            self._by_logits[prompts] = _Kernels([each for each in found if each.per_logit])
         self._activation_bytes = precision.activation_bytes
         self._kept: dict[tuple[float, float, bool], float] = {}
         self._launches, self._layers = launches, segment.launches
@@ -223,7 +222,7 @@ class _OperatorCost:
 
 
 class _Kernels:
-    """Kernels of which most depend on nothing but how many tokens there are, which is quickly told of all together."""
+    """Kernels, of which most depend on the number of tokens alone; their durations are one sum."""
 
     __slots__ = ("_linear", "_others", "any")
 
@@ -247,6 +246,17 @@ class _Kernels:
                 by_bytes_s, by_flop_s = (weight_bytes + nbytes * tokens) * byte_s, flop * tokens * flop_s
                 total_s += floor_s + (by_bytes_s if by_bytes_s > by_flop_s else by_flop_s)
         return total_s
+
+
+def _by_context(
+    costs: Iterable[_OperatorCost],
+) -> tuple[list[_OperatorCost], list[_OperatorCost], list[_OperatorCost]]:
+    """Operators that read the context of prompts, those that read that of decoding sequences, and all others."""
+    prompt, decode, others = list[_OperatorCost](), list[_OperatorCost](), list[_OperatorCost]()
+    for cost in costs:
+        kind = cost.operator.kind
+        (prompt if kind is ATTENTION else decode if kind is DECODE_ATTENTION else others).append(cost)
+    return prompt, decode, others
 
 
 def _seconds(costs: Iterable[_OperatorCost], batch: Batch) -> float:

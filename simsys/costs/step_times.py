@@ -19,7 +19,7 @@ class StepTimes:
     """Durations of step 0, 1, 2 … of a batch.
 
     Args:
-        first_s: Duration of the first step, as far as it is linear.
+        first_s: Duration of the first step, before any breakpoint.
         growth_s: By how much each step is longer than the one before.
         idle_s: What of each step is no computation: host time before it and communication within it.
     """

@@ -34,7 +34,7 @@ class Clocks:
     def now(self, rank: int) -> float:
         """When `rank` would start its next operation: once the computation issued before it has ended.
 
-        So a collective that follows a computation nobody waited for starts after it, as on a CUDA stream.
+        So a collective starts after a computation that was issued before it, waited for or not, as on a CUDA stream.
         """
         now_s, free_at_s = self.env._now, self.fronts[rank].free_at_s
         return free_at_s if free_at_s > now_s else now_s  # `max` written out: this runs for every operation
@@ -85,7 +85,7 @@ class Clocks:
         busy_s: Sequence[float],
         sent_bytes: Sequence[float],
     ) -> float:
-        """Tell the probes of `count` further iterations; the ranks go on after them, ahead of the clock.
+        """Report `count` further iterations to the probes; the ranks go on after them, ahead of the clock.
 
         Args:
             ranks: Those that run a process.
@@ -110,7 +110,7 @@ class Clocks:
         return end_s
 
     def mark(self, rank: int, name: str) -> None:
-        """Tell the probes the name of a phase."""
+        """Report the name of a phase to the probes."""
 
         def tell() -> None:
             for hook in self.probes.mark:

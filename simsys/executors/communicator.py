@@ -7,7 +7,7 @@ process group.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,45 +16,19 @@ from simsys.collectives.choose import Choose, best
 from simsys.collectives.collective_plan import CollectivePlan
 from simsys.executors.group_links import GroupLinks
 from simsys.executors.images import Images
+from simsys.executors.link_loads import LinkLoads
 from simsys.executors.meeting import Meetings, Part, Turn
 from simsys.executors.meets import Meets
 from simsys.executors.mirrors import AnyNetwork, in_lockstep, interfering, shifted
+from simsys.executors.recurring_collective import RecurringCollective
 from simsys.executors.uses import Use
 from simsys.parallel.layout import Group
 from simsys.platform.collisions import Collision
 from simsys.platform.environment import Environment
 from simsys.platform.events import Callback
 from simsys.platform.network import LockStep
-from simsys.platform.occupant import Footprint
 from simsys.platform.schedule import Schedule
 from simsys.platform.traffic import Account
-from simsys.sums import ordered_sum
-
-
-class Recurring:
-    """A collective of one kind and size that a group carries out again and again.
-
-    Args:
-        account: Counts what it sends.
-        nbytes: Its size.
-        schedule: Its steps on the links.
-        seconds: How long it takes on idle links, by when it begins.
-    """
-
-    __slots__ = ("_account", "_nbytes", "idle_s", "schedule", "seconds")
-
-    def __init__(
-        self, account: Account, nbytes: float, schedule: Schedule[Any], seconds: Callable[[float], float]
-    ) -> None:
-        self._account, self._nbytes = account, nbytes
-        self.schedule, self.seconds = schedule, seconds
-        self.idle_s = seconds(0.0)
-        """How long it takes on idle links as they are at the beginning."""
-
-    def start(self, done: Callback) -> None:
-        """Carry it out on the links, from now on, and then call `done`."""
-        self._account.nbytes += self._nbytes
-        self.schedule.start(done)
 
 
 class Communicator:
@@ -91,14 +65,15 @@ class Communicator:
         self.meetings = Meetings(group, members, env)
         found = images or Images({rank: rank for rank in group.ranks})
         self.links = GroupLinks(group, network, found.shifts(group.ranks))
+        self.link_loads = LinkLoads(network, self.links, self.plan, lambda: env._now)
+        """What its collectives do to links where they load these evenly."""
         self._span = _span([network.node_of(rank) for rank in group.ranks])
         self._network, self._choose, self._env, self._joined = network, choose, env, joined
         self._plans: dict[CollectiveKind, Sequence[CollectivePlan]] = {}
         self._chosen: dict[tuple[CollectiveKind, float], CollectivePlan] = {}
         self._interfering: dict[tuple[str, CollectiveKind], Sequence[int]] = {}
         self._seconds: dict[tuple[CollectiveKind, float, int], float] = {}
-        self._footprints: dict[tuple[CollectivePlan, int], Footprint] = {}
-        self._recurring: dict[tuple[CollectiveKind, float], Recurring] = {}
+        self._recurring: dict[tuple[CollectiveKind, float], RecurringCollective] = {}
         self._parts: dict[tuple[CollectiveKind, float], Sequence[Part]] = {}
         self._uses: dict[tuple[str, CollectiveKind], Use] = {}
         self._accounts: dict[tuple[CollectiveKind, float], Account] = {}
@@ -183,7 +158,7 @@ class Communicator:
         """The steps of the group without its mirrors."""
         return self.links.steps(self.plan(kind, nbytes), nbytes)
 
-    def recurring(self, kind: CollectiveKind, nbytes: float) -> Recurring:
+    def recurring(self, kind: CollectiveKind, nbytes: float) -> RecurringCollective:
         """A collective of the group and all mirrors, made ready once and carried out as often as needed."""
         key = kind, nbytes
         found = self._recurring.get(key)
@@ -191,7 +166,7 @@ class Communicator:
             steps = self.steps_alone(kind, nbytes)
             schedule = self._schedule(steps, self.links.shifts)
             seconds = partial(self.seconds, kind, nbytes)
-            found = self._recurring[key] = Recurring(self.account(kind, nbytes), nbytes, schedule, seconds)
+            found = self._recurring[key] = RecurringCollective(self.account(kind, nbytes), nbytes, schedule, seconds)
         return found
 
     def parts(self, kind: CollectiveKind, nbytes: float) -> Sequence[Part]:
@@ -244,51 +219,6 @@ class Communicator:
                 name, steps, self.links.shifts, user=self.group.ranks, waits=waits, splits=splits
             )
         return found
-
-    # ---- mean loads of links
-
-    def occupy(self, kind: CollectiveKind, nbytes: float, done: Callback) -> None:
-        """Occupy the links for as long as a collective takes, from now on, and then call `done`."""
-        self.count(kind, nbytes)
-        steps, sent_bytes = self.steps(kind, nbytes)
-        parts, seconds = [(self.footprint(kind, nbytes), nbytes)], self.seconds(kind, nbytes, self._env._now)
-        self._network.occupancy.start(parts, seconds, done, steps=steps, nbytes=sent_bytes)
-
-    def steps(self, kind: CollectiveKind, nbytes: float) -> tuple[int, float]:
-        """How many steps such a collective has, and the bytes of one transfer in each, added up."""
-        phases = self.links.phases(self.algorithm(kind, nbytes), kind)
-        share = ordered_sum(phase.repeat * phase.fraction for phase in phases)
-        return sum(phase.repeat for phase in phases), nbytes * share
-
-    def footprints(self) -> Iterable[Footprint]:
-        """Those of all collectives that have loaded their links."""
-        return self._footprints.values()
-
-    def footprint(self, kind: CollectiveKind, nbytes: float) -> Footprint:
-        """The links that such a collective occupies that begins now, for this group and its mirrors."""
-        plan = self.plan(kind, nbytes)
-        key = plan, self._network.epoch(self._env._now)
-        found = self._footprints.get(key)
-        if found is None:
-            loads = self.links.loads(plan)
-            found = self._footprints[key] = self._network.occupancy.footprint(loads, self._network.traffic)
-        return found
-
-    def loads(
-        self, collectives: Iterable[tuple[CollectiveKind, float, int]]
-    ) -> tuple[list[tuple[Footprint, float]], int, float]:
-        """What collectives do to links that follow one another, each so many times.
-
-        Returns:
-            Footprints with their bytes, the number of steps, and the bytes of one transfer in each step, added up.
-        """
-        loads, steps, sent_bytes = dict[Footprint, float](), 0, 0.0
-        for kind, nbytes, repeat in collectives:
-            footprint = self.footprint(kind, nbytes)
-            loads[footprint] = loads.get(footprint, 0.0) + nbytes * repeat
-            each, each_bytes = self.steps(kind, nbytes)
-            steps, sent_bytes = steps + repeat * each, sent_bytes + repeat * each_bytes
-        return list(loads.items()), steps, sent_bytes
 
     # ---- the communication graph
 

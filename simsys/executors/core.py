@@ -53,17 +53,17 @@ class Core(Clocks):
         self.model = model
         # Processes of the user's own may request the GPU of any rank.
         folded = one_per_role and self.own is None
-        self._stand_in = {rank: role[0] if folded else rank for role in roles for rank in role}
-        self.images = Images(self._stand_in)
+        self._representative = {rank: role[0] if folded else rank for role in roles for rank in role}
+        self.images = Images(self._representative)
         """The groups that the simulated ones stand for."""
         self.stands_for = stands_for = dict[int, list[int]]()
         """By rank that runs a process, those that it stands for, itself included."""
-        for rank, stand_in in self._stand_in.items():
-            stands_for.setdefault(stand_in, []).append(rank)
+        for rank, representative in self._representative.items():
+            stands_for.setdefault(representative, []).append(rank)
         self.conditions = ComputeSpeed(
             platform.devices, model.per_layer_s, model.launches.per_layer_s, model.jitter, stands_for
         )
-        self.mail = Mail(self.env, self._stand_in)
+        self.mail = Mail(self.env, self._representative)
         self.streams: dict[tuple[int, Group], Stream] = {}
         """Collectives that a rank has issued and that wait for events, by rank and group."""
         self._joins_steps = joins_steps
@@ -84,17 +84,17 @@ class Core(Clocks):
 
     def ranks(self) -> list[int]:
         """The ranks that run a process of their own."""
-        return sorted(set(self._stand_in.values()))
+        return sorted(set(self._representative.values()))
 
     def members(self, group: Group) -> int:
         """How many ranks of a group run a process."""
-        return len({self._stand_in[rank] for rank in group.ranks})
+        return len({self._representative[rank] for rank in group.ranks})
 
     def communicator(self, group: Group) -> Communicator:
         """The communicator of a group, made on first use."""
         found = self._communicators.get(group)
         if found is None:
-            check_group(group, len(self._stand_in))
+            check_group(group, len(self._representative))
             found = self._communicators[group] = Communicator(
                 group,
                 self.members(group),

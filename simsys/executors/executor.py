@@ -275,7 +275,7 @@ class Executor(Core):
     def _unmatched(self) -> Iterator[str]:
         """Collectives that some rank has not joined, and messages that were not sent."""
         for group, communicator in self._communicators.items():
-            members = sorted({self._stand_in[rank] for rank in group.ranks})
+            members = sorted({self._representative[rank] for rank in group.ranks})
             for meeting, absent in communicator.meetings.waiting(members):
                 op = meeting.op
                 yield f"{op.kind} {op.name!r} of {ranks_shown(group.ranks)}: {ranks_shown(absent)} never joined"

@@ -1,4 +1,4 @@
-"""Work of the hosts, the same at all levels of detail: nobody shares a channel, so ends are known at the beginning."""
+"""Work of hosts, the same at all levels of detail: a channel serves one rank, so ends are known at the beginning."""
 
 from __future__ import annotations
 

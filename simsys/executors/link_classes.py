@@ -1,12 +1,12 @@
 """Which ranks stay alike where their transfers share links with others.
 
 Ranks of one role do the same work, but others may be on the links of some of them only. So ranks, what they exchange,
-and links are told apart by each other until nothing changes: ranks by their groups, groups by their ranks and by the
-links of each of their transfers, links by the transfers on them. That is the coarsest equitable partition (colour
+and links are distinguished by each other until nothing changes: ranks by their groups, groups by their ranks and by
+the links of each of their transfers, links by the transfers on them. That is the coarsest equitable partition (colour
 refinement). Max-min fair rates, and so all that happens, are the same for all of one class: whoever is treated
-differently has been told apart before.
+differently has been distinguished before.
 
-A class is a number of 64 bits that depends on all that it is told apart by; two are confused once in 2⁶⁴ pairs.
+A class is a number of 64 bits that depends on all that distinguishes it; two are confused once in 2⁶⁴ pairs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Exchange(NamedTuple):
 def rank_classes(
     roles: Mapping[int, Sequence[int]], exchanges: Sequence[Exchange], figures: Callable[[int], Hashable]
 ) -> dict[int, tuple[int, ...]]:
-    """Tell ranks apart.
+    """Distinguish ranks by what they do and meet.
 
     Args:
         roles: By job, for each of its ranks a number that is the same for ranks that do the same work.
@@ -94,7 +94,7 @@ class _Graph:
         return sum(len(np.unique(each)) for each in (self.ranks, self._exchanges, self._flows, self._links))
 
     def refine(self) -> None:
-        """Tell all apart by what they have to do with."""
+        """Distinguish all by what they have to do with."""
         links = _summed(self._links[self._link] + self._part, self._part_of, len(self._flows))
         self._flows = _mixed(self._flows + self._exchanges[self._flow_of] + _mixed(links))
         members = _summed(self.ranks[self._member], self._member_of, len(self._exchanges))

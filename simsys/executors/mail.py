@@ -19,11 +19,11 @@ class Mail:
 
     Args:
         env: The environment.
-        stand_in: The rank that runs a process for each rank.
+        representative: For each rank, the one that runs a process for it.
     """
 
-    def __init__(self, env: Environment, stand_in: Mapping[int, int]) -> None:
-        self._env, self._stand_in = env, stand_in
+    def __init__(self, env: Environment, representative: Mapping[int, int]) -> None:
+        self._env, self._representative = env, representative
         self._unmatched: dict[tuple[Address, bool], deque[Event]] = {}
 
     def event(self, src: int, dst: int, tag: Hashable, *, receiving: bool) -> Event:
@@ -33,7 +33,7 @@ class Mail:
             UsageError: If there is no such rank.
         """
         try:
-            address = self._stand_in[src], self._stand_in[dst], tag
+            address = self._representative[src], self._representative[dst], tag
         except KeyError as error:
             raise UsageError(f"a message from rank {src} to rank {dst}: there is no rank {error}") from None
         other_side = self._unmatched.get((address, not receiving))

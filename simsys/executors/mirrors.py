@@ -51,11 +51,14 @@ def interfering(network: AnyNetwork, pairs: Pairs, shifts: Sequence[int]) -> Seq
         if not shift or (inside and network.node_of(pairs[0][0] + shift) != first):
             continue  # links inside other nodes are apart, and equal roles are in equal nodes
         theirs = [network.way(src + shift, dst + shift) for src, dst in pairs]
-        if not _alike(network, ways, theirs):
-            return shifts
-        if any(users.setdefault(link, shift) != shift for way in theirs for hop in way for link, _ in hop):
+        if not _alike(network, ways, theirs) or _shared(users, theirs, shift):
             return shifts
     return (0,)
+
+
+def _shared(users: dict[int, int], ways: Sequence[Way], shift: int) -> bool:
+    """Whether a mirror uses links of others; notes it as the user of its own."""
+    return any(users.setdefault(link, shift) != shift for way in ways for hop in way for link, _ in hop)
 
 
 def _alike(network: AnyNetwork, ways: Sequence[Way], others: Sequence[Way]) -> bool:

@@ -44,7 +44,7 @@ class OwnWork:
     def __init__(self, env: simpy.Environment, sharing: Sharing, ranks: int) -> None:
         self._env, self._sharing = env, sharing
         self.fronts: Sequence[CalendarServer] = [CalendarServer() for _ in range(ranks)]
-        """By rank, when its own computations end, as far as that is known."""
+        """By rank, when its own computations end, as known so far."""
         self._held: list[deque[list[Callable[[], object]]]] = [deque() for _ in range(ranks)]
 
     def submitted(self, rank: int) -> None:

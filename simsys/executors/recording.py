@@ -92,7 +92,7 @@ class Recording(Executor):
         platform: The ranks' devices, of which only the memory is used.
         model: Not used, but asked for as by every executor.
         roles: Sets of ranks that do the same work; here every rank runs a process.
-        probes: Observers; no operation is told to them, since none takes time.
+        probes: Observers; they hear of no operation, since none takes time.
         max_operations: After so many, the module is taken not to end.
     """
 

@@ -16,7 +16,7 @@ from simsys.platform.traffic import Account, Traffic
 
 
 class Tally:
-    """Counts the bytes that operations send, for all ranks that a stand-in stands for.
+    """Counts the bytes that operations send, for all ranks that a simulated one represents.
 
     Args:
         traffic: The communication graph.
@@ -64,7 +64,7 @@ class Tally:
         batches[batch.tokens, batch.logits] += times
 
     def _exchanged(self, op: Collective, times: int) -> None:
-        """Every member that runs a process tells of its own collectives."""
+        """Each member that runs a process counts its own collectives."""
         communicator = self._communicator(op.group)
         if not communicator.trivial(op.nbytes):
             communicator.count(op.kind, op.nbytes, times / communicator.members)

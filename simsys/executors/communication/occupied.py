@@ -57,7 +57,7 @@ class Loads(QueuedCollectives):
     def _users(self, link: int) -> Iterator[str]:
         """What uses a link, for people."""
         for communicator in self.core.communicators():
-            if any(link in footprint.shares for footprint in communicator.footprints()):
+            if any(link in footprint.shares for footprint in communicator.link_loads.footprints()):
                 yield f"{communicator.group.axis} groups of {communicator.group.size}"
         if any(link in footprint.shares for footprint in self._lanes_taken.values()):
             yield "what teams hand over"
@@ -66,7 +66,15 @@ class Loads(QueuedCollectives):
 
     def parts(self, communicator: Communicator, op: Collective) -> Sequence[Part]:
         """Occupy the links for as long as it takes."""
-        return [(communicator.links.shifts, partial(communicator.occupy, op.kind, op.nbytes))]
+        return [(communicator.links.shifts, partial(self._occupy, communicator, op))]
+
+    def _occupy(self, communicator: Communicator, op: Collective, done: Callback) -> None:
+        """Occupy the links for as long as a collective takes, from now on, and then call `done`."""
+        kind, nbytes, loads = op.kind, op.nbytes, communicator.link_loads
+        communicator.count(kind, nbytes)
+        steps, sent_bytes = loads.steps(kind, nbytes)
+        parts, seconds = [(loads.footprint(kind, nbytes), nbytes)], communicator.seconds(kind, nbytes, self.env._now)
+        self.platform.network.occupancy.start(parts, seconds, done, steps=steps, nbytes=sent_bytes)
 
     def send(self, op: Send) -> Event:
         """Occupy the route from when the rank's computation is done."""

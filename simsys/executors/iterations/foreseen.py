@@ -133,13 +133,13 @@ class ForeseenPrograms(PlayedPrograms):
         return found
 
     def _tell(self, op: Program, start_s: float, course: Course) -> None:
-        """Tell the probes sums, and then of waiting; all messages are told as one that arrives with the last."""
-        now_s = self._sums.tell(op.rank, op.name, course.times, start_s)
+        """Report sums to the probes, and then waiting; all messages count as one that arrives with the last."""
+        now_s = self._sums.report(op.rank, op.name, course.times, start_s)
         if course.message_s:
             message = next(each.send for each in op.passes if each.send is not None)
             for hook in self.probes.operation:
                 hook(message, course.last_s - course.message_s, course.last_s)
         awaited = next((each.receive for each in op.passes if each.receive is not None), None)
-        if course.waited_s and awaited is not None:  # else for its own messages to arrive, which were told
+        if course.waited_s and awaited is not None:  # else for its own messages to arrive, which were reported
             for wait_hook in self.probes.waited:
                 wait_hook(awaited, now_s, course.end_s - course.in_flight_s, course.end_s)

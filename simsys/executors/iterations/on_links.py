@@ -46,7 +46,7 @@ class StretchedPrograms(PlayedPrograms):
                 yield self.start(part)
 
     def _is_known(self, op: PassOperation) -> bool:
-        """Whether it is a computation, alone or beside a collective of no other simulated rank that meets nobody."""
+        """Whether it is a computation, alone or with an overlapped collective of this rank alone on idle links."""
         if isinstance(op, Compute):
             return True
         group = (op if isinstance(op, Collective) else op.collective).group
@@ -69,4 +69,4 @@ class StretchedPrograms(PlayedPrograms):
         for account, nbytes in stretch.sent:
             account.nbytes += nbytes
         if self.probes.operation:
-            self._sums.tell(rank, stretch.name, times, start_s)
+            self._sums.report(rank, stretch.name, times, start_s)

@@ -45,8 +45,8 @@ class PassSums(Component):
     def _collective_seconds(self, op: Collective) -> float:
         return self.communicator(op.group).seconds(op.kind, op.nbytes, self.as_of_s)
 
-    def tell(self, rank: int, name: str, times: PassTimes, start_s: float) -> float:
-        """Tell the probes of computation and of communication along each axis, one after another; say when that ends.
+    def report(self, rank: int, name: str, times: PassTimes, start_s: float) -> float:
+        """Report computation, and communication along each axis, to the probes, one after another; return the end (s).
 
         What of the communication is hidden ends with the computation.
         """
@@ -54,14 +54,14 @@ class PassSums(Component):
         compute = self._computes.get((rank, name))
         if compute is None:
             compute = self._computes[rank, name] = Compute(rank, Work(), name)
-        told: list[tuple[Operation, float, float]] = [(compute, start_s, computed_s)]
+        spans: list[tuple[Operation, float, float]] = [(compute, start_s, computed_s)]
         for each in times.exchanges.values():
             if each.beside_s:
-                told.append((each.op, computed_s - each.beside_s, computed_s))
+                spans.append((each.op, computed_s - each.beside_s, computed_s))
             if each.alone_s:
-                told.append((each.op, now_s, now_s + each.alone_s))
+                spans.append((each.op, now_s, now_s + each.alone_s))
                 now_s += each.alone_s
-        for one in told:
+        for span in spans:
             for hook in self.probes.operation:
-                hook(*one)
+                hook(*span)
         return now_s

@@ -72,7 +72,7 @@ class Messages:
     def exposed_s(self) -> float:
         """How much longer receivers would wait if each message took twice as long, one message apart from the others.
 
-        Those that nobody in the programs receives are taken to be waited for.
+        Messages that none of the programs receives count as waited for.
         """
         if self.held:
             return len(self.departures_s) * self.seconds
@@ -89,7 +89,7 @@ class Outcome:
 
     Args:
         courses: By rank.
-        undelivered: When messages that nobody receives were sent and when they arrive, by source, destination and tag.
+        undelivered: When messages that no program receives were sent and arrive, by source, destination and tag.
         messages: By channel.
     """
 
@@ -158,7 +158,7 @@ def longest_paths(
         hop_seconds: Duration of a message.
 
     Raises:
-        StuckError: If ranks wait for messages that none of the programs sends, or messages cannot be told apart:
+        StuckError: If ranks wait for messages that none of the programs sends, or messages cannot be distinguished:
             two with the same tag and micro-batch are on their way at once, or those of one tag differ in size.
     """
     outcome = Outcome()

@@ -13,7 +13,7 @@ Add = Callable[[PassTimes, PassOperation], None]
 
 
 class Stretch:
-    """Computations, and collectives that only one simulated rank is part of, on links that nobody else is on.
+    """Computations, and collectives that only one simulated rank is part of, on links that no others use.
 
     Args:
         ops: The operations, in order.

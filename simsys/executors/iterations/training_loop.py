@@ -66,6 +66,44 @@ class Iteration:
         return all(abs(a_s - b_s) <= rounding_s for a_s, b_s in zip(mine, others, strict=True))
 
 
+class KnownIterations:
+    """The kinds of iterations that are known well enough to be repeated instead of simulated.
+
+    Args:
+        executor: Knows whether it may repeat iterations, and when its hardware changes.
+        repeatable: Whether equal iterations of a kind may follow.
+    """
+
+    def __init__(self, executor: Executor, *, repeatable: bool) -> None:
+        self._executor = executor
+        self._repeatable = repeatable and executor.may_repeat and not executor.conditions.iterations_vary
+        self._latest: dict[Kind, Iteration] = {}
+        self._known: dict[Kind, Iteration] = {}
+        self._change_s = executor.platform.next_change_s(0.0)
+        self._alike = executor.firsts_alike is True and math.isinf(self._change_s)
+
+    def repeat(self, kind: Kind, now_s: float, most: int) -> tuple[Iteration | None, int]:
+        """An iteration of a kind, and how many of `most` like it end before the hardware changes."""
+        if now_s >= self._change_s:
+            self._latest.clear()
+            self._known.clear()
+            self._change_s = self._executor.platform.next_change_s(now_s)
+        like = self._known.get(kind)
+        if like is None or math.isinf(self._change_s):
+            return like, most
+        return like, min(most, int((self._change_s - now_s) / like.seconds))
+
+    def add(self, kind: Kind, now: Iteration, end_s: float) -> None:
+        """An iteration has been simulated, and ended at a time."""
+        executor, before = self._executor, self._latest.get(kind)
+        self._latest[kind] = now
+        same = before is not None and now.same_as(before, end_s)
+        if before is not None and executor.firsts_alike is not False:
+            executor.firsts_alike = same
+        if self._repeatable and (same or self._alike):
+            self._known[kind] = now
+
+
 class TrainingLoop:
     """Lets all ranks run one iteration after another.
 
@@ -98,7 +136,7 @@ class TrainingLoop:
         self._done = 0
         self._end_s = executor.env.now
         self._last: Iteration | None = None
-        self._ahead = False  # of the clock, by what was told
+        self._ahead = False  # of the clock, by repeated iterations
 
     def run(self, count: int, *, repeatable: bool) -> Generator[Any, Any, None]:
         """The process of `count` iterations.
@@ -110,40 +148,21 @@ class TrainingLoop:
                 of detail allows it. After one of them, if the first is known to be like the others: nothing is under
                 way between iterations, so what they do to each other does not depend on the ones before.
         """
-        executor = self._executor
-        repeatable = repeatable and executor.may_repeat and not executor.conditions.iterations_vary
-        latest: dict[Kind, Iteration] = {}
-        known: dict[Kind, Iteration] = {}
-        change_s = executor.platform.next_change_s(0.0)
-        alike = executor.firsts_alike is True and math.isinf(change_s)
+        known = KnownIterations(self._executor, repeatable=repeatable)
         interval = self._checkpoints.interval if self._checkpoints else 0
         for kind, length in runs(count, [phase.start for phase in self._phases], interval, linked=self._prefetch):
             left = length
             while left:
-                if self._end_s >= change_s:
-                    latest.clear()
-                    known.clear()
-                    change_s = executor.platform.next_change_s(self._end_s)
-                told = self._count_before(change_s, known[kind], left) if kind in known else 0
-                if told:
-                    self._tell(kind, known[kind], told)
-                    left -= told
+                like, repeated = known.repeat(kind, self._end_s, left)
+                if like is not None and repeated:
+                    self._repeat(kind, like, repeated)
+                    left -= repeated
                     continue
                 yield from self._catch_up()
-                now = yield from self._simulate(kind)
+                known.add(kind, (yield from self._simulate(kind)), self._end_s)
                 left -= 1
-                before, latest[kind] = latest.get(kind), now
-                same = before is not None and now.same_as(before, self._end_s)
-                if before is not None and executor.firsts_alike is not False:
-                    executor.firsts_alike = same
-                if repeatable and (same or alike):
-                    known[kind] = now
         if self._end_s > self._env.now:
             yield self._env.at(self._end_s)
-
-    def _count_before(self, change_s: float, like: Iteration, most: int) -> int:
-        """How many of `most` iterations like this one end before the hardware changes."""
-        return most if math.isinf(change_s) else min(most, int((change_s - self._end_s) / like.seconds))
 
     def _simulate(self, kind: Kind) -> Generator[Any, Any, Iteration]:
         self._enter(self._phases[kind.phase])
@@ -173,8 +192,8 @@ class TrainingLoop:
         self._done += 1
         return self._last
 
-    def _tell(self, kind: Kind, like: Iteration, count: int) -> None:
-        """Tell of further iterations of a kind, like one that was simulated."""
+    def _repeat(self, kind: Kind, like: Iteration, count: int) -> None:
+        """Report further iterations of a kind, like one that was simulated."""
         self._end_s = self._executor.repeat(
             self._ranks,
             count,
@@ -189,7 +208,7 @@ class TrainingLoop:
         self._last, self._ahead = like, True
 
     def _catch_up(self) -> Generator[Any, Any, None]:
-        """Let the clock follow what was told."""
+        """Let the clock follow repeated iterations."""
         if self._ahead:
             self._ahead = False
             yield self._env.at(self._end_s)

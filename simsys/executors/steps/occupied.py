@@ -104,7 +104,7 @@ class OccupiedRuns(ClosedFormRuns):
         key = batch.tokens, batch.logits
         found = self._loads.get(key)
         if found is None:
-            found = self._loads[key] = self._communicator.loads(self._cost.exchanges(batch))
+            found = self._loads[key] = self._communicator.link_loads.of(self._cost.exchanges(batch))
         self._parts, steps, sent_bytes = found
         pace = self._occupancy.pace(steps, sent_bytes, seconds)
         before_s = 0.0 if self._beside else self._host_s

@@ -61,7 +61,7 @@ class OccupyingPasses(TeamRuns):
                 hook(op, start_s, self.env._now)
             ended.succeed()
 
-        parts, steps, sent_bytes = communicator.loads(cost.exchanges(op.batch))
+        parts, steps, sent_bytes = communicator.link_loads.of(cost.exchanges(op.batch))
         seconds = op.host_s + compute_s + exchange_s
         duty_cycle = exchange_s / seconds
         self.platform.network.occupancy.start(

@@ -28,14 +28,14 @@ class Passes:
         rank: The first rank of the team.
         forward: Passes a batch through the model, after so many seconds of host work.
         done: Called after a run of steps, with their number.
-        beside: Whether the host works beside the pass, and not before it.
+        overlapped: Whether host work overlaps the pass instead of preceding it.
     """
 
     def __init__(
-        self, executor: Core, rank: int, forward: PassOn, done: Callable[[int], None], *, beside: bool = False
+        self, executor: Core, rank: int, forward: PassOn, done: Callable[[int], None], *, overlapped: bool = False
     ) -> None:
         self._executor, self._env = executor, executor.env
-        self._forward, self._done, self._beside = forward, done, beside
+        self._forward, self._done, self._overlapped = forward, done, overlapped
         self._batch = Batch()
         self._started_s = self._host_ends_s = 0.0
         self._stopped = False
@@ -48,8 +48,8 @@ class Passes:
     def run(self, batch: Batch, steps: int, host_s: float, more: Batch = NOTHING) -> None:
         """Start the first of at most so many steps."""
         self._batch, self._started_s = batch, self._env._now
-        self._host_ends_s = self._started_s + host_s if self._beside else 0.0
-        event = self._forward(batch, 0.0 if self._beside else host_s)
+        self._host_ends_s = self._started_s + host_s if self._overlapped else 0.0
+        event = self._forward(batch, 0.0 if self._overlapped else host_s)
         if event.callbacks is None:  # it took no time
             event = At(self._env, self._env._now)
         event.callbacks.append(self._ended)
@@ -62,7 +62,7 @@ class Passes:
         return None
 
     def passed(self) -> int:
-        """Nothing has passed that has not been told."""
+        """All steps that have ended have been reported."""
         return 0
 
     def stop(self) -> int:

@@ -231,7 +231,7 @@ class Pipeline:
             self._foresee()
 
     def _tell(self, engine: Sharer, step: int, issued_s: float, place: int) -> None:
-        """Tell of the passes of a step of an engine's run, which has this number among all."""
+        """Report the passes of a step of an engine's run, which has this number among all."""
         ready_s, batch, host_s = issued_s + engine.host_s, engine.after(step), engine.host_s
         for stage, op in enumerate(self.stages.passes):
             server, ends_s = self.stages.servers[2 * stage], self._ends_s[2 * stage]

@@ -19,7 +19,7 @@ class PipelineRuns:
         pipeline: What all of them have under way.
         done: Called at the end of a run of steps, with their number.
         longest: Longest run: 1 to step through all of them, with the same times.
-        log: Tells the probes.
+        log: Reports steps to the probes.
     """
 
     def __init__(self, pipeline: Pipeline, done: Callable[[int], None], longest: int, log: StepLog | None) -> None:
@@ -38,7 +38,7 @@ class PipelineRuns:
         self.steps = 0
         """Of the run."""
         self.issued = 0
-        """Those of them that have begun, as far as the pipeline has noted it."""
+        """Those that have begun, as noted by the pipeline."""
         self.ends_s: list[float] = []
         """When those have ended of which it has noted it."""
 

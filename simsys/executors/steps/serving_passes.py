@@ -65,7 +65,7 @@ class ServingPasses(Component, ABC):
             done: Called after each, with 1.
         """
         self.serves()
-        return Passes(self.core, rank, forward, done, beside=self.model.async_scheduling)
+        return Passes(self.core, rank, forward, done, overlapped=self.model.async_scheduling)
 
     def drafting(self, team: Group, drafting: Drafting, forward: PassOn, done: Callable[[int], None]) -> Stepper:
         """What carries out steps of a team that drafts tokens and verifies them."""
