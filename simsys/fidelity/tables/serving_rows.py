@@ -128,7 +128,7 @@ def _scenario(row: Row, load: Load) -> dict[str, Any]:
         raise Unsupported(f"prompt and answer exceed the model's context of {longest} tokens")
     parallelism = parallelism_of(row)
     if parallelism["tp_degree"] * parallelism["pp_stages"] > 1 and not setup.tensor_parallel:
-        raise Unsupported(f"{row.text('engine')} runs several GPUs one after another, which is not modelled")
+        raise Unsupported(f"{row.text('engine')} has several GPUs work one after another, which is not modelled")
     return {
         "simulation": {"lod": "medium"},
         "model": {"name": model.name},
