@@ -15,8 +15,8 @@ from math import exp, inf, lgamma
 from simsys.model.scales import PLAIN, Scale, Scales
 
 POPULARITY = 1.5
-"""Shape of the distribution of tokens over experts; infinite for equal shares. Fitted to times per token of mixtures of
-experts, which equal shares overestimate most at one token per expert (ai-dynamo/aiconfigurator silicon samples)."""
+"""Shape of the distribution of tokens over experts; infinite for equal shares. Fitted to times per token of mixtures
+of experts, which equal shares overestimate most at one token per expert (ai-dynamo/aiconfigurator silicon samples)."""
 
 
 class OperatorKind(StrEnum):
