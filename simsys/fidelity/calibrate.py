@@ -1,4 +1,4 @@
-"""Calibration: fit the coefficients of profiles to measured runs, and write them down with how good they are."""
+"""Calibration: fit coefficients of profiles to measured runs, and write them with their errors."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from simsys.report.yaml_text import yaml_text
 
 MORE_BATCHES = 2
 MORE = 3
-"""How many times the rows of the joint fit the fit of what serving alone tells looks at."""
+"""Rows of the fit of serving coefficients, over the serving rows of the joint fit."""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """A fit and the errors before it, of it, and on rows that it has not seen.
+    """A fit, with the errors before the fit, after it, and on held-out rows.
 
     Args:
-        problem: What was fitted, to a sample of the rows.
-        fit: The coefficients.
-        before: Predictions of the sample with the profiles as they were.
+        problem: The problem, on a sample of the rows.
+        fit: The fitted coefficients.
+        before: Predictions of the sample with the profiles before the fit.
         after: Predictions of the sample with the fit.
         unseen: Predictions of every row by a fit without its fold.
-        read: The profiles that each row reads; none of those that cannot be predicted.
-        kernels: What was fitted to tables of kernels before.
+        read: The profiles that each row reads; empty for rows that cannot be predicted.
+        kernels: Fits to tables of kernels, which are the base of this fit.
         tables: The names of the tables.
-        command: What the user called.
+        command: The command line.
         as_of: The date.
     """
 
@@ -59,10 +59,10 @@ class Calibration:
 
     @cached_property
     def documents(self) -> dict[Named, dict[str, Any]]:
-        """For each profile what was fitted, where it comes from, and how good it is.
+        """Return the fitted settings of each profile, with sources and errors.
 
-        Coefficients that were fitted together make up for each other, so profiles are kept all together: if unseen
-        rows are predicted better than before, or else those that kernels have told.
+        Coefficients that were fitted together compensate each other, so either all are kept (if held-out rows are
+        predicted better than before), or the fits to kernels only.
         """
         if not self.helps:
             return _kernel_documents(self.kernels, self.tables, self.command, self.as_of)
@@ -70,7 +70,7 @@ class Calibration:
 
     @cached_property
     def helps(self) -> bool:
-        """Whether the fit makes the rows that it looked at better where it has not seen them."""
+        """Whether the cross-validated error of the sampled rows is smaller than before the fit."""
         unseen_ = {each.case.id: each for each in self.unseen}
         now = [unseen_[each.case.id] for each in self.before]
         return (errors_of(now).balanced_mape or 0.0) < (errors_of(self.before).balanced_mape or 0.0)
@@ -90,7 +90,7 @@ class Calibration:
         return files + write_files(folder / "fits", {name: _writer(head + text) for name, text in texts.items()})
 
     def errors(self, named: Named) -> tuple[Errors, Errors, Errors]:
-        """Errors of the sampled rows that read a profile: before, of the fit, and unseen."""
+        """Return the errors of the sampled rows that read a profile: before the fit, after it, and held out."""
         unseen_ = {each.case.id: each for each in self.unseen}
         tested = [unseen_[each.case.id] for each in self.before]
         own = [named in read for read in self.problem.read]
@@ -109,7 +109,7 @@ class Calibration:
         ]
         names = ", ".join(self.tables)
         kernels = [fit for fit in self.kernels if ("gpu", fit.gpu) == named]
-        told = provenance(kernels, self.tables, self.command, self.as_of) if kernels else {"sources": {}, "fits": {}}
+        kernel = provenance(kernels, self.tables, self.command, self.as_of) if kernels else {"sources": {}, "fits": {}}
         sources = {path: f"fitted to {rows} rows of {names} ({self.as_of}), {self.command}" for path, rows in own}
         fits = {
             path: {
@@ -121,13 +121,13 @@ class Calibration:
             }
             for path, rows in own
         }
-        return {"sources": told["sources"] | sources, "fits": told["fits"] | fits}
+        return {"sources": kernel["sources"] | sources, "fits": kernel["fits"] | fits}
 
 
 def write_kernel_fits(
     folder: Path, kernels: Sequence[KernelFit], *, tables: Sequence[str], command: str, as_of: date
 ) -> list[Path]:
-    """Write what was fitted to kernels alone, as `Calibration.write` does.
+    """Write fits to kernels, as `Calibration.write` writes fits to runs.
 
     Raises:
         OutputError: If that fails.
@@ -138,7 +138,7 @@ def write_kernel_fits(
 def _kernel_documents(
     kernels: Sequence[KernelFit], tables: Sequence[str], command: str, as_of: date
 ) -> dict[Named, dict[str, Any]]:
-    """What kernels alone have told of each profile."""
+    """Return the settings of each profile that were fitted to kernels."""
     return {
         named: {**values, **provenance([fit for fit in kernels if ("gpu", fit.gpu) == named], tables, command, as_of)}
         for named, values in overlay_of(kernels).items()
@@ -169,20 +169,19 @@ def calibrate(
     jobs: int = 1,
     progress: Progress | None = None,
 ) -> Calibration:
-    """Fit all coefficients that the cases can tell.
+    """Fit all coefficients on which the cases depend.
 
-    It begins with profiles as they were before any fit to these tables, which would have seen the rows that are kept
-    from a fit to tell its error.
+    It starts from the profiles without earlier fits to these tables, since those fits have seen the held-out rows.
 
     Args:
         cases: Measured runs.
-        kernels: What was fitted to tables of kernels; it holds for the runs.
-        tables: The names of their tables.
-        command: What the user called, to be written down.
-        as_of: The date, likewise.
-        rows_of_a_group: How many of a hundred runs of a group, GPU and engine the fit looks at (`sample`).
-        jobs: Processes that simulate.
-        progress: Told how far a round of simulations is.
+        kernels: Fits to tables of kernels, which stay fixed.
+        tables: The names of the tables of the cases.
+        command: The command line, written into the fits.
+        as_of: The date, written into the fits.
+        rows_of_a_group: Sampled runs of a hundred runs of one group, GPU and engine (`sample`).
+        jobs: Number of processes.
+        progress: Called after each run of a round of simulations.
 
     Raises:
         UsageError: If there are too few rows, or they do not vary.
@@ -199,20 +198,20 @@ def calibrate(
 
 
 def not_looked_at(cases: Sequence[Case], of_hundred: int) -> list[Case]:
-    """The cases that `calibrate` does not fit to, if it looks at so many of a hundred runs of a group."""
+    """Return the cases that `calibrate` leaves out of its fit with this sampling rate (`sample`)."""
     seen = {id(case) for case in (*sample(cases, of_hundred), *sample_of_serving(cases, of_hundred))}
     return [case for case in cases if id(case) not in seen]
 
 
 def sample_of_serving(cases: Sequence[Case], of_hundred: int) -> list[Case]:
-    """More cases of serving, for the fit of what serving alone tells."""
+    """Return a larger sample of serving cases, for the fit of serving coefficients."""
     return [case for case in sample(cases, MORE * of_hundred) if case.family == "serving"]
 
 
 def _served(serving: Sequence[Case], simulations: Simulations, base: Overlay) -> Problem | None:
-    """What serving alone tells, with more of its rows; none if there are too few.
+    """Return the problem of the coefficients that only serving rows determine; None if there are too few rows.
 
-    A row has few coefficients of that alone, so a set of derivatives costs half of what it does with all.
+    A row depends on few of them, so a set of derivatives costs half as much as for all coefficients.
     """
     try:
         return Problem(serving, simulations, base, SERVED)
@@ -221,12 +220,12 @@ def _served(serving: Sequence[Case], simulations: Simulations, base: Overlay) ->
 
 
 def sample(cases: Sequence[Case], of_hundred: int) -> list[Case]:
-    """All cases of some runs of each group, GPU and engine, evenly spaced in the order of their table.
+    """Return all cases of a sample of the runs of each group, GPU and engine, evenly spaced in the order of the table.
 
     Args:
-        cases: What to choose from.
-        of_hundred: How many of a hundred runs; of more or fewer, as the root of their number. Of those that serve a
-            single batch, which cost little, it is `MORE_BATCHES` times as many.
+        cases: All cases.
+        of_hundred: Sampled runs of a hundred; the sample grows with the square root of the number of runs. Runs of a
+            static batch, which cost little, are sampled `MORE_BATCHES` times as densely.
     """
     groups: dict[tuple[str, ...], dict[Run, list[Case]]] = {}
     for case in cases:

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 Figures: TypeAlias = Mapping[str, float]
-"""What a run found, by name."""
+"""Metrics of a run by name."""
 SMALLEST, LARGEST = 1e-12, 1e15
-"""Of measured values, in any unit; beyond, a number is a mistake, and relative errors would not be finite."""
+"""Range of measured values in any unit; a number outside is a mistake, and relative errors would not be finite."""
 
 
 def measurable(value: float) -> bool:
-    """Whether a number may have been measured.
+    """Whether a number is in the range of measured values.
 
     Example:
         >>> measurable(0.25), measurable(0.0), measurable(5e-324), measurable(float("nan"))
@@ -23,18 +23,18 @@ def measurable(value: float) -> bool:
 
 
 class Unsupported(Exception):  # noqa: N818  # a row that cannot be predicted is an answer, not an error
-    """A row that simsys cannot predict; the message is the reason, the same words for all rows of its kind."""
+    """A row that simsys cannot predict; the message is the reason, with the same words for all rows of one kind."""
 
 
 class Run(Protocol):
-    """Something that can be simulated; equal runs are simulated once."""
+    """A simulation that predicts measured values; equal runs are simulated once."""
 
     def figures(self) -> Figures:
         """Simulate it.
 
         Raises:
-            Unsupported: If that shows that it cannot be predicted, such as a model that does not fit.
-            SimsysError: If it cannot be built or carried out.
+            Unsupported: It cannot be predicted, such as a model that does not fit.
+            SimsysError: It cannot be built or simulated.
         """
         ...
 
@@ -48,18 +48,18 @@ class Case:
     Args:
         id: Its name, unique in its table.
         family: ``training``, ``serving`` or ``collectives``.
-        group: The source, or part of one, whose errors are averaged before those of groups are.
-        metric: What was measured, such as ``iteration_s`` or ``tpot_ms``.
+        group: The source or a part of it; each group has the same weight in mean errors.
+        metric: The measured quantity, such as ``iteration_s`` or ``tpot_ms``.
         unit: Its unit as in the table.
         measured: The value in that unit; NaN if the table has none.
-        tags: What the summary tells cases apart by: ``strategy``, ``gpu``, ``engine``, ``model``, ``quality`` …
-        fold: What is not divided between a fit and its test; by default the group.
-        layouts: The same for cases that differ in nothing but their layout; empty if no others do.
-        run: What predicts it; none if it is not supported.
-        figure: Which of the run's figures.
-        scale: That figure times this is in `unit`.
+        tags: Properties by which summaries group cases: ``strategy``, ``gpu``, ``engine``, ``model``, ``quality`` …
+        fold: Cases of one fold are not divided between a fit and its test; the group by default.
+        layouts: Equal for cases that differ only in their layout; empty if they are not ranked.
+        run: The simulation that predicts it; None if it is not supported.
+        figure: The name of its metric in the figures of the run.
+        scale: Factor from that figure to `unit`.
         reason: Why it is not supported.
-        one_of_many: Whether it is of a single request of a run, which is summed up and not listed.
+        one_of_many: Whether it is a value of one request of a run; such values are summarised, not listed.
     """
 
     id: str
@@ -79,19 +79,19 @@ class Case:
 
     @property
     def setting(self) -> tuple[str, ...]:
-        """What tells sets of cases of one group apart: GPU, engine, collective."""
+        """GPU, engine and collective, by which a group is divided into sets of cases."""
         return tuple(self.tags.get(name, "") for name in ("gpu", "engine", "collective"))
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What simsys says of a case.
+    """The prediction of a case.
 
     Args:
         case: The case.
-        predicted: In the case's unit; none if it is not supported.
-        reason: Why it is not.
-        figures: All that the run found; none if it is not supported.
+        predicted: The value in the case's unit; None if it is not supported.
+        reason: Why it is not supported.
+        figures: All metrics of the run; empty if it is not supported.
     """
 
     case: Case
@@ -106,7 +106,7 @@ class Prediction:
 
     @property
     def error(self) -> float:
-        """Predicted over measured, less one; 0.1 is 10 % too much.
+        """Relative error: predicted over measured, minus 1; 0.1 is 10 % too much.
 
         Raises:
             TypeError: If it is not supported.

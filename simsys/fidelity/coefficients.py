@@ -1,4 +1,4 @@
-"""What physics leaves open: the numbers of profiles that measurements of whole runs can tell."""
+"""Coefficients: numbers of profiles that no data sheet states and that are fitted to measured runs."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Coefficient:
 
     Args:
         named: The profile.
-        path: Where in it.
-        lower: Least value; above zero.
-        upper: Greatest value.
-        start: Where a fit begins: at the profile's value, or between the bounds if that is nothing.
-        dimension: Of a number; none of a share or factor.
-        column: Of a curve: ``compute`` or ``memory``; the value is what its greatest point has.
+        path: Its keys in the profile.
+        lower: Smallest value; above zero.
+        upper: Largest value.
+        start: Start value of a fit: the profile's value, or a value between the bounds if that is 0 or missing.
+        dimension: Of a quantity; None for a share or factor.
+        column: For a curve: ``compute`` or ``memory``; the value is the largest point of the curve.
         points: The curve that is scaled.
-        families: Of which runs it is told by.
+        families: The families of runs that determine it.
     """
 
     named: Named
@@ -52,7 +52,7 @@ class Coefficient:
         return f"{self.named[1]} {'.'.join(self.path)}" + (f" ({self.column})" if self.column else "")
 
     def written(self, value: float) -> Any:
-        """The value as a profile has it."""
+        """Return the value as written in a profile."""
         if not self.points:
             return (
                 round(value, 4) if self.dimension is None else format_quantity(float(f"{value:.3g}"), self.dimension)
@@ -65,10 +65,10 @@ class Coefficient:
 
 @dataclass(frozen=True)
 class Free:
-    """A number that may be fitted in all profiles of a kind that have it; as `Coefficient`.
+    """A number that may be fitted in all profiles of a kind that have it; arguments as for `Coefficient`.
 
     Args:
-        dtypes: Of a curve: which of them; all but `STORED` if left out.
+        dtypes: For a curve: its dtypes; all except `STORED` by default.
     """
 
     kind: Kind
@@ -85,7 +85,7 @@ SECONDS = Dimension.SECONDS
 TRAINING, SERVING, COLLECTIVES = ("training",), ("serving",), ("collectives",)
 RUNS = TRAINING + SERVING
 STORED = ("fp8_block", "weight_only")
-"""Kernels of weights as they are stored for serving alone."""
+"""Dtypes of kernels that only serving uses: weights are stored in fewer bits."""
 ANY = ("default", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "int4", "fp4", *STORED)
 FREE = (
     Free("engine", "per_layer", 1e-6, 2e-3, RUNS, SECONDS),
@@ -117,22 +117,22 @@ FREE = (
     Free("node", "nics.bandwidth", 1e8, 4e11, COLLECTIVES, Dimension.BYTES_PER_SECOND),
     Free("node", "nics.latency", 1e-7, 1e-4, COLLECTIVES, SECONDS),
 )
-"""What may be fitted, within which bounds, and which runs tell it."""
+"""The numbers that may be fitted, with their bounds and the runs that determine them."""
 SERVED = tuple(
     each for each in FREE if each.families == SERVING or (each.kind == "engine" and "serving" in each.families)
 )
-"""What rows of serving alone tell, but for what engines have in common with training."""
+"""The coefficients that serving rows determine: engines' ones, and others on which training does not depend."""
 
 
 def coefficients_of(profiles: Iterable[Named], free: Sequence[Free] = FREE) -> list[Coefficient]:
-    """Everything that may be fitted in some profiles; each curve of a dtype is one of its own.
+    """Return the coefficients of some profiles; each dtype of a curve is a coefficient.
 
-    Curves that kernels have told are scaled too: a GPU under load for long does not keep its clocks up, and kernels
-    that follow one another in a graph begin before those before them have ended.
+    Curves that were fitted to kernels are scaled too: clocks drop under sustained load, and consecutive kernels of a
+    graph overlap at their ends.
 
     Args:
         profiles: The profiles.
-        free: What may be fitted.
+        free: The numbers that may be fitted.
     """
     found: list[Coefficient] = []
     for named in sorted(profiles):
@@ -144,19 +144,19 @@ def coefficients_of(profiles: Iterable[Named], free: Sequence[Free] = FREE) -> l
 
 
 def settings(coefficients: Sequence[Coefficient], values: Sequence[float]) -> dict[Named, dict[str, Any]]:
-    """What profiles say if coefficients have these values: nested settings by profile, for `overlaid`."""
+    """Return the settings of profiles for these values of coefficients, nested, by profile, for `overlaid`."""
     found: dict[Named, dict[str, Any]] = {}
     for coefficient, value in zip(coefficients, values, strict=True):
         inner: Any = coefficient.written(value)
         own = found.setdefault(coefficient.named, {})
         if coefficient.column:
-            inner = _beside(own, coefficient, inner)
+            inner = _with_column(own, coefficient, inner)
         found[coefficient.named] = deep_merge(own, _nested(coefficient.path, inner))
     return found
 
 
-def _beside(own: Mapping[str, Any], coefficient: Coefficient, points: Sequence[Mapping[str, Any]]) -> Any:
-    """The points of a curve, of which another column may have been set already."""
+def _with_column(own: Mapping[str, Any], coefficient: Coefficient, points: Sequence[Mapping[str, Any]]) -> Any:
+    """Return the points of a curve; keeps another column that was set before."""
     known: Any = own
     for key in coefficient.path:
         known = known.get(key, {})
@@ -168,7 +168,7 @@ def _beside(own: Mapping[str, Any], coefficient: Coefficient, points: Sequence[M
 
 def _coefficients(named: Named, profile: Profile, free: Free) -> list[Coefficient]:
     path, value = tuple(free.path.split(".")), _value(profile, free.path)
-    if value is None:  # what a profile leaves out has no part in its runs
+    if value is None:  # a profile without the number has no effect of it
         return []
     if not free.column:
         by_dtype = value.items() if isinstance(value, Mapping) else ()
@@ -208,10 +208,10 @@ def _nested(path: Sequence[str], value: Any) -> dict[str, Any]:
 
 
 def to_unit(coefficient: Coefficient, value: float) -> float:
-    """A value as a place between the bounds, 0 to 1, even in its logarithm."""
+    """Map a value to 0 to 1 between the bounds, on a logarithmic scale."""
     return math.log(value / coefficient.lower) / math.log(coefficient.upper / coefficient.lower)
 
 
 def from_unit(coefficient: Coefficient, place: float) -> float:
-    """The value at such a place."""
+    """Return the value at a place of `to_unit`."""
     return float(coefficient.lower * (coefficient.upper / coefficient.lower) ** place)

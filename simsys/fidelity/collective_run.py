@@ -25,10 +25,10 @@ KINDS = {
     "reduce": CollectiveKind.REDUCE,
     "sendrecv": CollectiveKind.SEND_RECV,
 }
-"""Collectives by the names of nccl-tests' programs."""
+"""Collectives by the name of the program of nccl-tests."""
 CALL_S = 4e-6
-"""What nccl-tests measures of each call besides, as it launches them one by one. Set on published results of messages
-below 1 MiB: without it they are 36 % off in the mean, and nearly all too fast."""
+"""Overhead of each call in nccl-tests, which launches calls one by one. Fitted to published results of messages below
+1 MiB: without it, their mean error is 36 %, and nearly all predictions are too fast."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,10 @@ class CollectiveRun:
 
     @classmethod
     def of(cls, hardware: Mapping[str, Any], collective: str, nbytes: float, algorithm: str = "auto") -> CollectiveRun:
-        """A run on hardware given as nested mappings.
+        """Return the run on hardware given as nested mappings.
 
         Raises:
-            Unsupported: If there is no such collective.
+            Unsupported: There is no such collective.
         """
         name = collective.lower().replace("_perf", "").replace("all_to_all", "alltoall")
         if name not in KINDS:
@@ -60,7 +60,7 @@ class CollectiveRun:
         return cls(json.dumps(hardware, sort_keys=True), name, nbytes, algorithm)
 
     def figures(self) -> Figures:
-        """Seconds of a call on idle links, as ``time_s``."""
+        """Return the time of a call on idle links, as ``time_s``."""
         cluster = build_cluster(HardwareConfig.model_validate(json.loads(self.hardware)), NetworkConfig())
         platform = cluster.platform()
         choose = named(self.algorithm, cluster.tuning)

@@ -1,4 +1,4 @@
-"""Errors of predictions, summed up: how many rows, how wrong, in which direction, and where."""
+"""Statistics of the errors of predictions: number of rows, size, bias, and coverage."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from simsys.fidelity.case import Prediction
 
 @dataclass(frozen=True)
 class Errors:
-    """Errors of some predictions; shares of one.
+    """Statistics of relative errors (0.1 is 10 %).
 
     Args:
-        rows: How many measured values there are.
-        predicted: How many of them are predicted.
-        groups: How many groups these are of.
-        balanced_mape: Mean size of the error, each group counting once.
-        mape: Mean size of the error, each value counting once.
-        median_error: Median size of the error.
-        p90_error: Size of the error that nine of ten values stay below.
-        bias: Mean of the error with its sign, each group counting once.
+        rows: Number of measured values.
+        predicted: Number of values that are predicted.
+        groups: Number of groups of the predicted values.
+        balanced_mape: Mean absolute error; each group has the same weight.
+        mape: Mean absolute error; each value has the same weight.
+        median_error: Median absolute error.
+        p90_error: 90th percentile of the absolute error.
+        bias: Mean signed error; each group has the same weight.
     """
 
     rows: int
@@ -35,12 +35,12 @@ class Errors:
 
     @property
     def coverage(self) -> float:
-        """Share of the values that is predicted."""
+        """Share of the measured values that are predicted."""
         return self.predicted / self.rows
 
 
 def errors_of(predictions: Sequence[Prediction]) -> Errors:
-    """Sum up the errors of predictions, of which there is at least one."""
+    """Return the statistics of at least one prediction."""
     by_group: dict[str, list[float]] = {}
     for each in predictions:
         if each.predicted is not None:
@@ -61,7 +61,7 @@ def errors_of(predictions: Sequence[Prediction]) -> Errors:
 
 
 def split(predictions: Sequence[Prediction], key: Callable[[Prediction], str]) -> dict[str, list[Prediction]]:
-    """Predictions by what `key` says of them, those with most rows first; where it says nothing they are left out."""
+    """Group predictions by a key, largest group first; predictions with an empty key are left out."""
     parts: dict[str, list[Prediction]] = {}
     for each in predictions:
         name = key(each)
@@ -71,17 +71,17 @@ def split(predictions: Sequence[Prediction], key: Callable[[Prediction], str]) -
 
 
 def by_tag(predictions: Sequence[Prediction], tag: str) -> dict[str, Errors]:
-    """Errors by a tag of the cases, or by ``group`` or ``metric``."""
+    """Return errors by a tag of the cases, or by ``group`` or ``metric``."""
     return {name: errors_of(found) for name, found in split(predictions, lambda each: tag_of(each, tag)).items()}
 
 
 def tag_of(prediction: Prediction, tag: str) -> str:
-    """What a case says under a name; empty if nothing."""
+    """Return a tag of a case, its group or its metric; empty if it has no such tag."""
     case = prediction.case
     return {"group": case.group, "metric": case.metric}.get(tag) or case.tags.get(tag, "")
 
 
 def unsupported(predictions: Sequence[Prediction]) -> dict[str, int]:
-    """How many rows are not predicted, by reason, the most frequent first."""
+    """Return the number of rows that are not predicted, by reason, most frequent first."""
     found = split([each for each in predictions if each.predicted is None], lambda each: each.reason)
     return {reason: len(rows) for reason, rows in found.items()}

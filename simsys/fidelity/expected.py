@@ -1,4 +1,4 @@
-"""The error to expect of a run: that of measured runs like it, predicted by fits that had not seen them."""
+"""Expected errors of runs: cross-validated errors of measured runs, by GPU, engine and regime."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from simsys.report.files import write_files
 from simsys.report.yaml_text import yaml_text
 
 FEWEST = 8
-"""Fewer rows say nothing of a kind."""
+"""Rows below which no error is stated."""
 OF_LOAD = "ttft_ms"
-"""The metric whose errors are split by load."""
+"""The metric whose errors are stated by load."""
 STATIC = "static_batch"
 
 Place = tuple[str, ...]
-"""Keys of the document, one below the other."""
+"""Nested keys of the document."""
 
 
 def errors_to_expect(predictions: Sequence[Prediction], read: Sequence[frozenset[Named]]) -> dict[str, Any]:
-    """Errors by family, then of all its rows and by GPU, then by metric: median, nine of ten, and rows.
+    """Return errors by family, GPU (and `ALL`) and metric: median, p90 and number of rows.
 
     Args:
-        predictions: Of rows that the fit had not seen.
-        read: The profiles that each of them has read.
+        predictions: Predictions of held-out rows.
+        read: The profiles that each of them read.
     """
     rows: dict[Place, list[Prediction]] = {}
     for each, profiles in zip(predictions, read, strict=True):
@@ -45,9 +45,9 @@ def errors_to_expect(predictions: Sequence[Prediction], read: Sequence[frozenset
 
 
 def errors_by_regime(predictions: Sequence[Prediction], read: Sequence[frozenset[Named]]) -> dict[str, Any]:
-    """Errors by family, then by engine, by regime, and of TTFT by load and GPU; of few rows, only how many there are.
+    """Return errors by family and engine, by family and regime, and of TTFT by load and GPU.
 
-    Arguments as `errors_to_expect`.
+    For fewer than `FEWEST` rows, only their number is stated. Arguments as for `errors_to_expect`.
     """
     rows: dict[Place, list[Prediction]] = {}
     for each, profiles in zip(predictions, read, strict=True):
@@ -64,9 +64,9 @@ def write_errors_by_regime(
 
     Args:
         path: The file.
-        predictions: Of rows that the fit had not seen.
-        read: The profiles that each of them has read.
-        heading: What the first lines say of them.
+        predictions: Predictions of held-out rows.
+        read: The profiles that each of them read.
+        heading: The comment at the top of the file.
 
     Raises:
         OutputError: If that fails.
@@ -77,7 +77,7 @@ def write_errors_by_regime(
 
 
 def _places(prediction: Prediction, gpus: Sequence[str]) -> Iterator[Place]:
-    """Where the error of a run counts."""
+    """Yield the places of the document where the error of a prediction counts."""
     case = prediction.case
     assert isinstance(case.run, ScenarioRun)
     engine, regimes = _facets(case.run.scenario)
@@ -92,7 +92,7 @@ def _places(prediction: Prediction, gpus: Sequence[str]) -> Iterator[Place]:
 
 @cache
 def _facets(scenario: str) -> tuple[str, Sequence[str]]:
-    """Engine and regimes of a scenario."""
+    """Return the engine and the regimes of a scenario."""
     job = build_job(SimulationConfig.model_validate(json.loads(scenario)))
     return job.engine.name, regimes_of(job)
 
@@ -102,7 +102,7 @@ def _gpus(profiles: frozenset[Named]) -> list[str]:
 
 
 def _document(rows: Mapping[Place, Sequence[Prediction]]) -> dict[str, Any]:
-    """Nested mappings with the errors at each place."""
+    """Return nested mappings with the errors at each place."""
     found: dict[str, Any] = {}
     for place, own in sorted(rows.items()):
         inner = found

@@ -17,29 +17,29 @@ from simsys.fidelity.predict import Overlay, Simulations
 from simsys.fidelity.problem import Problem, Vector
 
 OUTLIER = 0.1
-"""Logarithmic error beyond which a row counts less and less."""
+"""Logarithmic error above which the weight of a row decreases (soft L1 loss)."""
 NEAR = 0.3
-"""How far derivatives hold, as a share of the way between a coefficient's bounds."""
+"""Distance up to which measured derivatives are reused, as a share of the range between bounds."""
 FARTHEST = 0.2
-"""How far a step goes at most, as a share of the way between a coefficient's bounds."""
+"""Largest step, as a share of the range between bounds."""
 DAMPING = (0.02, 0.06, 0.2)
-"""How strongly steps are held back, the first that makes anything better; as `PULL`, but to where the step begins."""
+"""Damping factors (Levenberg 1944), tried in this order until a step improves the fit."""
 STEPS = 16
-"""Most steps of a search."""
+"""Largest number of steps."""
 LITTLE = 0.002
-"""A step that gains less is the last, if derivatives were measured where it began."""
+"""Relative gain below which a step with freshly measured derivatives is the last one."""
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Coefficients that were fitted.
+    """Fitted coefficients.
 
     Args:
-        coefficients: Which.
+        coefficients: The coefficients.
         values: Their values.
-        rows: How many rows feel each.
-        left_alone: Coefficients that too few rows feel, with their number.
-        overlay: Settings of profiles with them.
+        rows: For each, the number of rows that depend on it.
+        left_alone: Coefficients on which too few rows depend, with the number of rows.
+        overlay: Settings of profiles with these values.
     """
 
     coefficients: Sequence[Coefficient]
@@ -50,16 +50,16 @@ class Fit:
 
 
 def fit(problem: Problem, *, steps: int = STEPS, rows: Sequence[bool] | None = None) -> Fit:
-    """Fit the coefficients of a problem: damped Gauss-Newton steps between their bounds.
+    """Fit the coefficients of a problem by damped Gauss-Newton steps between their bounds.
 
-    Derivatives, which cost most, are measured now and then. In between they are corrected by what each step has shown,
-    until those that were measured do better.
+    Measuring derivatives dominates the cost, so they are measured rarely and corrected by the outcome of each step in
+    between (`corrected`).
 
     Args:
-        problem: What is to be fitted.
-        steps: Most steps.
-        rows: Which of the rows count; all if left out. If not all, none but those derivatives are taken that a fit of
-            all has measured.
+        problem: The problem.
+        steps: Largest number of steps.
+        rows: The rows that count; all by default. With a subset, only derivatives that were measured for the full fit
+            are used.
 
     Raises:
         UsageError: If SciPy is not installed.
@@ -91,15 +91,15 @@ def fit(problem: Problem, *, steps: int = STEPS, rows: Sequence[bool] | None = N
 
 
 def _counting(counted: NDArray[np.bool_], places: Vector) -> Vector:
-    """Which residuals count: of these rows, and how far each coefficient has gone."""
+    """Return 1 for each residual that counts (counted rows and the regularisation), otherwise 0."""
     return np.concatenate([counted.astype(float), np.ones(len(places))])
 
 
 def corrected(slopes: Vector, step: Vector, change: Vector) -> Vector:
-    """Slopes that explain how residuals have changed with a step.
+    """Return derivatives that reproduce the change of the residuals over a step.
 
-    Each row's are changed as little as possible, and only where they are not zero (Schubert 1970, as Broyden's method
-    for sparse derivatives).
+    Each row is changed as little as possible, and zeros stay zero (Schubert 1970: Broyden's method for sparse
+    derivatives).
     """
     steps = np.where(slopes == 0.0, 0.0, step)
     squares = np.sum(steps**2, axis=1)
@@ -110,9 +110,9 @@ def corrected(slopes: Vector, step: Vector, change: Vector) -> Vector:
 
 
 def _step(slopes: Vector, residuals: Vector, places: Vector, scale: float, damping: float) -> Vector:
-    """The step that would do if all were linear, at most `FARTHEST`; outliers count as in a soft absolute value.
+    """Return the step of the linearised problem with soft L1 loss, at most `FARTHEST` long in each coefficient.
 
-    It is damped (Levenberg 1944), so that what rows hardly tell stays where it is.
+    Damping (Levenberg 1944) keeps coefficients in place on which the rows hardly depend.
     """
     try:
         from scipy.optimize import lsq_linear
@@ -130,20 +130,20 @@ def _step(slopes: Vector, residuals: Vector, places: Vector, scale: float, dampi
 
 
 def _cost(residuals: Vector, scale: float) -> float:
-    """Soft absolute values of the residuals, summed."""
+    """Return the sum of the soft L1 losses of the residuals."""
     return float(np.sum(np.sqrt(1.0 + (residuals / scale) ** 2) - 1.0))
 
 
 def fit_in_turn(
     first: Problem, second: Problem | None, *, steps: int = STEPS, counts: Callable[[Case], bool] | None = None
 ) -> Fit:
-    """Fit a problem, and then another one where the coefficients of the first hold.
+    """Fit a problem, then a second one with the first result as its base.
 
     Args:
-        first: What is fitted first.
-        second: What is fitted then; what it shares with the first counts as it is found here.
-        steps: Most steps of each.
-        counts: Which cases count; all if left out.
+        first: The problem that is fitted first.
+        second: The problem that is fitted second; its values replace values of the same coefficients in the first.
+        steps: Largest number of steps of each.
+        counts: Whether a case counts; all by default.
 
     Raises:
         UsageError: If SciPy is not installed.
@@ -176,15 +176,15 @@ def unseen(
     folds: int = 5,
     steps: int = STEPS,
 ) -> list[Prediction]:
-    """Predict each case by a fit that has not seen its fold; in their order.
+    """Predict each case by a fit without its fold (cross-validation); predictions are in the order of the cases.
 
     Args:
-        problem: What is fitted, with a sample of the cases.
+        problem: The problem, on a sample of the cases.
         cases: All cases.
-        simulations: Where they are simulated.
-        then: What is fitted after that (`fit_in_turn`).
-        folds: In how many parts the cases are divided.
-        steps: Most steps of each search.
+        simulations: Simulates the cases.
+        then: A second problem (`fit_in_turn`).
+        folds: Number of folds.
+        steps: Largest number of steps of each fit.
 
     Raises:
         UsageError: If there is a single fold among the cases.

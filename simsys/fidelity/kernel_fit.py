@@ -20,28 +20,28 @@ from simsys.units import Dimension, format_quantity
 Places: TypeAlias = NDArray[np.intp]
 
 ROWS = (64, 128, 256, 512, 1024, 2048, 8192)
-"""Points of a fitted curve: rows of a matrix product."""
+"""Points of a fitted curve: rows of the matrix product."""
 OUTLIER = 0.1
-"""Logarithmic error beyond which a kernel counts less and less."""
+"""Logarithmic error above which the weight of a kernel decreases (soft L1 loss)."""
 WORST = 0.2
-"""Mean error on unseen kernels from which a fit is given up: these kernels follow another law."""
+"""Mean error on held-out kernels from which a fit is discarded: these kernels follow another law."""
 SMOOTH = 0.05
-"""How strongly neighbouring points of a curve are held together, for those that few kernels tell."""
+"""Regularisation of the difference of neighbouring points, for points that few kernels determine."""
 
 
 @dataclass(frozen=True)
 class KernelFit:
-    """What was fitted to the kernels of one GPU and dtype.
+    """The fit to the kernels of one GPU and dtype.
 
     Args:
         gpu: The GPU's profile.
         kind: ``gemm`` or ``decode_attention``.
         dtype: As in profiles.
-        floor_s: What a kernel takes beside computing and reading.
-        points: Of the curve: rows, share of peak compute, share of peak bandwidth.
-        kernels: How many were fitted.
+        floor_s: Fixed time of a kernel.
+        points: Points of the curve: rows, share of peak compute, share of peak bandwidth.
+        kernels: Number of fitted kernels.
         error: Mean relative error.
-        error_unseen: The same on shapes, or batch sizes, that a fit had not seen.
+        error_unseen: Mean relative error on held-out shapes or batch sizes.
     """
 
     gpu: str
@@ -55,7 +55,7 @@ class KernelFit:
 
 
 def overlay_of(fits: Sequence[KernelFit]) -> dict[Named, dict[str, Any]]:
-    """The fits as settings of GPU profiles, for `simsys.config.hardware.overlaid`."""
+    """Return the fits as settings of GPU profiles, for `simsys.config.hardware.overlaid`."""
     found: dict[Named, dict[str, Any]] = {}
     for fit in sorted(fits, key=lambda fit: fit.dtype not in ("bf16", "fp16")):  # 16 bit speaks for other dtypes
         own = found.setdefault(("gpu", fit.gpu), {"efficiency": {}, "kernel_floor": {}})
@@ -68,7 +68,7 @@ def overlay_of(fits: Sequence[KernelFit]) -> dict[Named, dict[str, Any]]:
 
 
 def provenance(fits: Sequence[KernelFit], tables: Sequence[str], command: str, as_of: date) -> dict[str, Any]:
-    """What the fits of one GPU say of themselves in its profile: ``sources`` and ``fits``."""
+    """Return the provenance of the fits of one GPU in its profile: ``sources`` and ``fits``."""
     said = f"fitted to kernels of {', '.join(tables)} ({as_of}), {command}"
     return {
         "sources": {**{f"efficiency.{fit.kind}": said for fit in fits}, "kernel_floor": said},
@@ -142,7 +142,7 @@ def _fit_attention(kernels: MeasuredKernels) -> KernelFit:
 def _fitted(
     predicted: Callable[[Vector, Places], Vector], kernels: MeasuredKernels, start: Vector
 ) -> tuple[Vector, float, float]:
-    """Return the best parameters, the mean error with them, and the mean error of folds that a fit had not seen."""
+    """Return the best parameters, the mean error with them, and the mean error of held-out folds."""
     try:
         from scipy.optimize import least_squares
     except ImportError:
@@ -170,7 +170,7 @@ def _fitted(
 
 
 def _share(place: Any) -> Any:
-    """A share between nothing and one, as a function without bounds."""
+    """Map a number without bounds to a share between 0 and 1 (logistic function)."""
     return 1.0 / (1.0 + np.exp(-place))
 
 

@@ -1,4 +1,4 @@
-"""Simulate cases, each run once, on one core or several, with profiles as they are or with other numbers in them."""
+"""Predictions of cases: each run is simulated once, on one or several cores, with changed profiles if wanted."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from simsys.user_modules import UserModules, current, looked_for
 from simsys.workers import begin_work, starting_workers
 
 Overlay: TypeAlias = Mapping[Named, Mapping[str, Any]]
-"""Settings of profiles that are to replace those of their files."""
+"""Settings that replace settings of profiles, by profile."""
 Progress: TypeAlias = Callable[[int, int], None]
-"""Called with the number of runs done and of all."""
+"""Called with the number of finished runs and the number of all runs."""
 
 RUNS_OF_A_PARCEL = 8  # sent to another process at once
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a run.
+    """The outcome of a run.
 
     Args:
-        figures: What it found.
-        reason: Why it found nothing.
+        figures: Its figures.
+        reason: Why there are none; empty if there are.
         profiles: The profiles that it read.
-        cpu_s: Processor time that it took.
+        cpu_s: Its processor time.
     """
 
     figures: Figures
@@ -43,12 +43,12 @@ class Outcome:
 
 
 class Simulations:
-    """Simulates runs and remembers what they found, for as long as it is entered.
+    """Simulates runs and caches their outcomes; a context manager that owns the processes.
 
     Args:
-        jobs: Processes that simulate.
-        progress: Told how far it is.
-        kept_from: Tables to which nothing has been fitted that profiles say here.
+        jobs: Number of processes.
+        progress: Called after each run.
+        kept_from: Tables whose fits profiles leave out.
     """
 
     def __init__(self, jobs: int = 1, progress: Progress | None = None, kept_from: Sequence[str] = ()) -> None:
@@ -70,11 +70,11 @@ class Simulations:
             self._pool.shutdown(cancel_futures=True)
 
     def predict(self, cases: Sequence[Case], overlay: Overlay | None = None) -> list[Prediction]:
-        """Predict every case, in their order.
+        """Predict every case, in the order of the cases.
 
         Args:
             cases: The cases.
-            overlay: Other numbers in profiles.
+            overlay: Settings that replace settings of profiles.
         """
         overlay = overlay or {}
         runs = list(dict.fromkeys(case.run for case in cases if case.run is not None))
@@ -87,15 +87,15 @@ class Simulations:
         return [self._prediction(case, overlay) for case in cases]
 
     def profiles(self, run: Run) -> frozenset[Named]:
-        """The profiles that a run has read, once it has been simulated."""
+        """Return the profiles that a simulated run has read."""
         return self._profiles[run]
 
     def cpu_s(self, run: Run) -> float:
-        """Processor time of a run, the last time that it was simulated."""
+        """Return the processor time of the last simulation of a run."""
         return self._cpu_s[run]
 
     def _key(self, run: Run, overlay: Overlay) -> tuple[Run, str]:
-        """What decides the outcome of a run: the numbers in the profiles that it reads."""
+        """Return the cache key of a run: settings of profiles that it does not read are left out."""
         read = self._profiles.get(run)
         kept = sorted((list(named), own) for named, own in overlay.items() if read is None or named in read)
         return run, json.dumps(kept, sort_keys=True)
@@ -121,19 +121,19 @@ class Simulations:
 
 
 def predict(cases: Sequence[Case], *, jobs: int = 1, progress: Progress | None = None) -> list[Prediction]:
-    """Predict every case, in their order.
+    """Predict every case, in the order of the cases.
 
     Args:
         cases: The cases.
-        jobs: Processes that simulate.
-        progress: Called with the number of runs done and of all.
+        jobs: Number of processes.
+        progress: Called after each run.
     """
     with Simulations(jobs, progress) as simulations:
         return simulations.predict(cases)
 
 
 def outcome_of(task: tuple[Run, Overlay, Sequence[str], UserModules]) -> Outcome:
-    """Simulate one run, with other numbers in profiles, and without what was fitted to some tables."""
+    """Simulate one run with changed profiles, without fits to some tables."""
     run, overlay, kept_from, modules = task
     figures: Figures = {}
     reason, started_s = "", time.process_time()

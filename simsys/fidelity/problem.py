@@ -1,4 +1,4 @@
-"""What a fit minimises: how far predictions are from measured runs, as a function of coefficients."""
+"""The objective of a fit: errors of predictions of measured runs, as a function of coefficients."""
 
 from __future__ import annotations
 
@@ -22,44 +22,44 @@ from simsys.fidelity.predict import Overlay, Simulations
 Vector = NDArray[np.float64]
 
 STEP = 0.02
-"""Of the differences that stand for derivatives, as a share of the way between a coefficient's bounds."""
+"""Step of the difference quotients, as a share of the range between the bounds of a coefficient."""
 PULL = 0.03
-"""How strongly a coefficient is held where it began: as an error of so much in all rows, if it went all the way."""
+"""Regularisation: the error in all rows that weighs as much as moving a coefficient over its whole range."""
 FEWEST_ROWS = 3
-"""A coefficient that fewer rows feel is left alone."""
+"""A coefficient on which fewer rows depend is not fitted."""
 FELT = 1e-4
-"""A row feels a coefficient whose `STEP` changes it by this share."""
+"""A row depends on a coefficient if one `STEP` of it changes the prediction by this share."""
 NOISE = {"ttft_ms": 3.0}
-"""How much farther off a metric is than others whatever the coefficients, so that its rows count less.
+"""Error of a metric that no coefficient removes, over the error of other metrics; its rows get less weight.
 
-First tokens hang on what queues and servers do besides; tables do not even say whether they are means or medians.
+TTFT depends on queues and HTTP servers, and tables do not say whether a value is a mean or a median.
 """
 SLOW_S = 0.1
-"""Runs that take longer are not fitted to, only predicted."""
+"""Processor time (s) of a simulation above which a run is predicted, but not part of the fit."""
 LOST = math.log(10.0)
-"""The error of a row that can no longer be predicted."""
+"""Logarithmic error of a row that can no longer be predicted."""
 
 
 @dataclass(frozen=True)
 class Slopes:
-    """Derivatives of residuals by coefficients, measured at some places of these."""
+    """Derivatives of the residuals by the coefficients (`values`), measured at one point (`places`)."""
 
     places: Vector
     values: Vector
 
     def far(self, places: Vector) -> float:
-        """How far other places are, as a share of the way between a coefficient's bounds."""
+        """Return the largest distance to another point, as a share of the range between bounds."""
         return float(np.max(np.abs(self.places - places)))
 
 
 class Problem:
-    """Cases, coefficients, and the residuals as a function of these.
+    """Cases, coefficients, and the residuals as a function of the coefficients.
 
     Args:
-        cases: The cases; those that cannot be predicted at the start are left out.
-        simulations: Where they are simulated.
-        base: Settings of profiles that hold whatever is fitted besides.
-        free: What may be fitted.
+        cases: The cases; cases that cannot be predicted at the start are left out.
+        simulations: Simulates the cases.
+        base: Settings of profiles that stay fixed during the fit.
+        free: The numbers that may be fitted.
     """
 
     def __init__(
@@ -81,18 +81,18 @@ class Problem:
         self.weights = _weights(self.cases)
         slopes = self._slopes_of(candidates, np.array([to_unit(each, each.start) for each in candidates]))
         felt = [int(rows) for rows in np.count_nonzero(np.abs(slopes) * STEP > FELT, axis=0)]
-        told = [index for index, rows in enumerate(felt) if rows >= FEWEST_ROWS]
-        self.coefficients, self.rows = [candidates[index] for index in told], [felt[index] for index in told]
+        fitted = [index for index, rows in enumerate(felt) if rows >= FEWEST_ROWS]
+        self.coefficients, self.rows = [candidates[index] for index in fitted], [felt[index] for index in fitted]
         self.left_alone = {
             str(each): rows for each, rows in zip(candidates, felt, strict=True) if 0 < rows < FEWEST_ROWS
         }
         if not self.coefficients:
-            raise UsageError("no coefficient can be told from these rows: they do not vary in what would show it")
+            raise UsageError("no coefficient can be fitted: the rows do not vary in anything that depends on one")
         self.start = np.array([to_unit(each, each.start) for each in self.coefficients])
-        self._slopes = [Slopes(self.start, self._pulled(slopes[:, told]))]
+        self._slopes = [Slopes(self.start, self._pulled(slopes[:, fitted]))]
 
     def over(self, overlay: Overlay) -> Problem:
-        """The same coefficients, where others hold; their derivatives are taken to be the same."""
+        """Return a copy of the problem on another base; it reuses the measured derivatives."""
         found = copy(self)
         found._base = overlay
         with overlaid(overlay):
@@ -101,24 +101,24 @@ class Problem:
         return found
 
     def overlay(self, coefficients: Sequence[Coefficient], values: Sequence[float]) -> Overlay:
-        """Settings of profiles for some values, over those that hold anyway."""
+        """Return the settings of profiles for these values of coefficients, merged over the base."""
         found: dict[Named, Mapping[str, Any]] = dict(self._base)
         for named, own in settings(coefficients, values).items():
             found[named] = deep_merge(found.get(named, {}), own)
         return found
 
     def residuals(self, places: Vector, counted: NDArray[np.bool_]) -> Vector:
-        """Weighted logarithmic errors of the rows that count, then how far each coefficient is from where it began."""
+        """Return the weighted logarithmic errors of the counted rows, then the regularisation of each coefficient."""
         errors = np.zeros(len(self.cases))
         errors[counted] = self._errors(self.coefficients, places, np.flatnonzero(counted))
         return np.concatenate([self.weights * errors, PULL * (places - self.start)])
 
     def measured(self, places: Vector, within: float = math.inf) -> Slopes:
-        """Derivatives of the residuals at the nearest place where they are known, or else here.
+        """Return the derivatives of the residuals measured nearest to a point; measure them there if none is near.
 
         Args:
-            places: Of the coefficients.
-            within: How far that may be at most, as a share of the way between a coefficient's bounds.
+            places: The point.
+            within: Largest distance, as a share of the range between bounds.
         """
         nearest = min(self._slopes, key=lambda known: known.far(places))
         if nearest.far(places) > within:
@@ -127,11 +127,11 @@ class Problem:
         return nearest
 
     def _pulled(self, slopes: Vector) -> Vector:
-        """Derivatives of the residuals by those of the errors."""
+        """Return derivatives of the residuals from derivatives of the errors."""
         return np.vstack([slopes * self.weights[:, None], PULL * np.eye(slopes.shape[1])])
 
     def _slopes_of(self, coefficients: Sequence[Coefficient], places: Vector) -> Vector:
-        """Derivatives of the errors; 0 of rows that do not tell a coefficient."""
+        """Measure the derivatives of the errors; 0 for rows that do not depend on a coefficient."""
         base = self._errors(coefficients, places)
         found = np.zeros((len(self.cases), len(coefficients)))
         for colour in _colours(coefficients, self.read):
@@ -144,14 +144,14 @@ class Problem:
         return found
 
     def _touched(self, coefficient: Coefficient) -> NDArray[np.bool_]:
-        """The rows that tell a coefficient, if they feel it."""
+        """Return the rows that may depend on a coefficient: they read its profile and are of its families."""
         pairs = zip(self.cases, self.read, strict=True)
         return np.array([coefficient.named in read and case.family in coefficient.families for case, read in pairs])
 
     def _moved(
         self, coefficients: Sequence[Coefficient], colour: Sequence[int], places: Vector, base: Vector
     ) -> Vector:
-        """The errors at some places of those rows that the coefficients of a colour touch; else those at the base."""
+        """Return the errors at a point where the coefficients of one colour moved; other rows keep the base error."""
         touched = np.any([self._touched(coefficients[index]) for index in colour], axis=0)
         found = base.copy()
         found[touched] = self._errors(coefficients, places, np.flatnonzero(touched))
@@ -160,7 +160,7 @@ class Problem:
     def _errors(
         self, coefficients: Sequence[Coefficient], places: Vector, rows: NDArray[np.intp] | None = None
     ) -> Vector:
-        """Logarithmic errors of some rows, or of all."""
+        """Return the logarithmic errors of some rows, or of all."""
         values = [from_unit(each, float(place)) for each, place in zip(coefficients, places, strict=True)]
         cases = self.cases if rows is None else [self.cases[row] for row in rows]
         found = self._simulations.predict(cases, self.overlay(coefficients, values))
@@ -168,7 +168,11 @@ class Problem:
 
 
 def _weights(cases: Sequence[Case]) -> Vector:
-    """The squared weights of a metric of a group are as the root of its settings, evenly divided, less for `NOISE`."""
+    """Return the weights of rows.
+
+    The squared weights of one metric of a group add up to the square root of its number of settings, evenly divided
+    among these, over the square of `NOISE`.
+    """
     sizes = Counter((case.group, case.metric, case.setting) for case in cases)
     settings_of = Counter((group, metric) for group, metric, _ in sizes)
     squared = np.array(
@@ -190,7 +194,7 @@ def _log_error(prediction: Prediction) -> float:
 
 
 def _colours(coefficients: Sequence[Coefficient], read: Sequence[frozenset[Named]]) -> list[list[int]]:
-    """Coefficients in sets of which no two are of profiles that the same row reads."""
+    """Partition coefficients so that no row depends on two of a set; one simulation measures a set's derivatives."""
     together = {(a, b) for names in set(read) for a in names for b in names}
     colours: list[list[int]] = []
     for index, each in enumerate(coefficients):

@@ -1,4 +1,4 @@
-"""Do predictions choose the right layout? Among rows that differ in nothing else: the order, and what is lost."""
+"""Whether predictions choose the right layout: rank correlation and regret among rows that differ only in layout."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from numpy.typing import NDArray
 from simsys.fidelity.case import Prediction, Run
 
 FEWEST = 3
-"""A set of fewer layouts has no order to speak of."""
+"""Layouts below which a set is not ranked."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One set of rows that differ in nothing but their layout, and what choosing by predictions makes of it.
+    """The choice among one set of rows that differ only in their layout.
 
     Args:
-        picked: A row of the layout that is predicted best.
-        best: A row of the one that is best.
-        rows: How many rows the set has.
+        picked: A row of the layout with the best prediction.
+        best: A row of the layout with the best measurement.
+        rows: Number of rows of the set.
         spearman: Rank correlation of predicted and measured values.
-        regret: What is lost by taking the first: its measured value against that of the second, as a share. A layout
-            that was measured several times counts once, with the mean of its measurements.
+        regret: Relative loss by the choice of `picked` instead of `best`, in measured values. A layout that was
+            measured several times counts once, with the mean of its measurements.
     """
 
     picked: Prediction
@@ -38,13 +38,13 @@ class Choice:
 
 @dataclass(frozen=True)
 class Ranking:
-    """How well layouts are told apart.
+    """Quality of the choices among layouts.
 
     Args:
-        sets: Sets of rows that differ in nothing but their layout, of which there are at least three.
-        rows: Rows in them.
+        sets: Number of sets of at least three layouts.
+        rows: Number of their rows.
         spearman: Mean rank correlation of predicted and measured values over the sets.
-        regret: Mean over the sets of what is lost by taking the predicted best.
+        regret: Mean regret over the sets.
     """
 
     sets: int
@@ -54,7 +54,7 @@ class Ranking:
 
     @classmethod
     def of(cls, choices: Sequence[Choice]) -> Ranking:
-        """Of some sets, of which there is at least one."""
+        """Return the means over at least one choice."""
         return cls(
             sets=len(choices),
             rows=sum(each.rows for each in choices),
@@ -64,13 +64,13 @@ class Ranking:
 
 
 def ranking_of(predictions: Sequence[Prediction]) -> Ranking | None:
-    """How well the layouts of all sets are told apart; none if there is no set of at least three."""
+    """Return the quality of all choices; None if there is no set of at least three layouts."""
     found = choices_of(predictions)
     return Ranking.of(found) if found else None
 
 
 def choices_of(predictions: Sequence[Prediction]) -> list[Choice]:
-    """The choices among at least three layouts that are not all alike."""
+    """Return the choices among at least three layouts whose measurements differ."""
     sets: dict[Any, dict[Run, list[Prediction]]] = {}
     for each in predictions:
         if each.case.layouts and each.case.run is not None and each.predicted is not None:
@@ -81,7 +81,7 @@ def choices_of(predictions: Sequence[Prediction]) -> list[Choice]:
 
 @dataclass(frozen=True)
 class _Layout:
-    """One layout: a row of it, what is predicted of it, and the mean of its measurements."""
+    """One layout: one of its rows, its prediction, and the mean of its measurements."""
 
     row: Prediction
     predicted: float
@@ -110,7 +110,7 @@ def _choice(layouts: Sequence[_Layout]) -> Choice:
 
 
 def spearman(left: Sequence[float], right: Sequence[float]) -> float:
-    """Spearman's rank correlation, equal values sharing the mean of their ranks; 0 if one side does not vary.
+    """Return Spearman's rank correlation; equal values get their mean rank, and constant values the correlation 0.
 
     Example:
         >>> spearman([1.0, 2.0, 3.0], [10.0, 30.0, 20.0])

@@ -1,4 +1,4 @@
-"""A run of a scenario, written as an experiment file has it."""
+"""A run of a scenario, given as the content of an experiment file."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from simsys.simulation import simulate, simulate_job
 
 @dataclass(frozen=True)
 class ScenarioRun:
-    """What `simsys run` does at medium detail; equal scenarios are equal runs.
+    """A run as with `simsys run` at medium detail; equal scenarios are equal runs.
 
     Args:
         scenario: The experiment as JSON.
-        memory_limit: Whether it has to fit into the GPUs' memory; what was measured did.
+        memory_limit: Whether it has to fit into the memory of the GPUs; measured runs did fit.
     """
 
     scenario: str
@@ -33,11 +33,11 @@ class ScenarioRun:
 
     @classmethod
     def of(cls, scenario: Mapping[str, Any], *, memory_limit: bool = True) -> ScenarioRun:
-        """A run of an experiment given as nested mappings."""
+        """Return the run of an experiment given as nested mappings."""
         return cls(json.dumps(scenario, sort_keys=True), memory_limit)
 
     def differences(self, other: ScenarioRun) -> dict[str, tuple[Any, Any]]:
-        """Settings that another run has not, or not so: by name, as they are here and there.
+        """Return the settings that differ from another run: by name, the value here and the value there.
 
         Example:
             >>> ScenarioRun.of({"a": {"b": 1, "c": 2}}).differences(ScenarioRun.of({"a": {"b": 3, "c": 2}}))
@@ -48,10 +48,10 @@ class ScenarioRun:
         return {path[-1]: pair for path in names if (pair := (here.get(path), there.get(path)))[0] != pair[1]}
 
     def figures(self) -> Figures:
-        """Simulate it; the metrics are those of `RunResult.metrics`.
+        """Simulate it; the names are those of `RunResult.metrics`.
 
         Raises:
-            Unsupported: If the model does not fit, or something of it is not known.
+            Unsupported: The model does not fit, or a part of the scenario is not known.
         """
         try:
             config = SimulationConfig.model_validate(json.loads(self.scenario))
@@ -66,7 +66,7 @@ class ScenarioRun:
 
 
 def _settings(data: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
-    """Nested settings by their place."""
+    """Return nested settings by path."""
     if not isinstance(data, dict):
         return {path: data}
     return {place: value for key in data for place, value in _settings(data[key], (*path, key)).items()}

@@ -128,7 +128,7 @@ def scales_of(model: Model, stated: Aggregates, fields: Fields) -> Scales | None
     Args:
         model: The layers.
         stated: The macro operations.
-        fields: Where these stand.
+        fields: The mapping that states them, for messages.
 
     Raises:
         ConfigError: A macro operation states an amount above 0 that is 0 in the layers, so that no kernel has it.
@@ -153,7 +153,7 @@ def _scale(stated: Mapping[str, float], derived: Mapping[str, float], step: str,
 
 
 def differences(model: Model) -> Iterator[str]:
-    """Yield each amount in which macro operations and layers of a model differ, for people."""
+    """Yield a phrase for each amount in which macro operations and layers of a model differ."""
     if model.scales is None:
         return
     derived = aggregated_ops(model)

@@ -1,4 +1,4 @@
-"""What one pass over a model processes, in a handful of counters."""
+"""Batches: what one pass over a model processes, as a few counters."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class Batch(NamedTuple):
     """What one pass over a model processes.
 
     Args:
-        tokens: Tokens (samples for a CNN) that go through the weights; the encoder's, if there is a decoder besides.
-        logits: Tokens that go through the head: all of them in training, one per sequence in serving; of an
-            encoder-decoder all the decoder's.
+        tokens: Tokens (samples for a CNN) that go through the weights; the encoder's tokens in an encoder-decoder.
+        logits: Tokens that go through the head: all tokens in training, one per sequence in serving, all tokens of
+            the decoder in an encoder-decoder.
         attention_pairs: Query-key pairs of prompt or training attention, summed over sequences.
         prompt_context_tokens: Cached tokens read by prompt attention, summed over prompt chunks.
         decode_context_tokens: Cached tokens read by decode attention, summed over decoding sequences.
@@ -40,12 +40,12 @@ class Batch(NamedTuple):
     unfused_attention: bool = False
 
     def part(self, parts: int) -> Batch:
-        """One of so many equal parts: sequences divided among the ranks of context parallelism."""
+        """Return one of several equal parts: sequences divided among the ranks of context parallelism."""
         counts = {name: count / parts for name, count in self._asdict().items() if name != "unfused_attention"}
         return self._replace(**counts)
 
     def __add__(self, other: Batch) -> Batch:  # type: ignore[override]
-        """Both batches in one pass."""
+        """Join two batches to one pass."""
         return Batch(
             self.tokens + other.tokens,
             self.logits + other.logits,
@@ -60,7 +60,7 @@ class Batch(NamedTuple):
         )
 
     def grown(self, steps: int, more: Batch) -> Batch:
-        """This batch so many steps later, if each of them adds `more` context and pairs; its tokens stay."""
+        """Return the batch after some steps, each of which adds `more` context and pairs; its tokens stay."""
         return self._replace(
             attention_pairs=self.attention_pairs + steps * more.attention_pairs,
             prompt_context_tokens=self.prompt_context_tokens + steps * more.prompt_context_tokens,
@@ -69,12 +69,12 @@ class Batch(NamedTuple):
         )
 
     def pairs(self, which: Pairs) -> float:
-        """How many of these query-key pairs there are."""
+        """Return the number of query-key pairs of a kind."""
         return self.attention_pairs if which is Pairs.OWN else getattr(self, which.value)
 
 
 batch_of = cast("Callable[[tuple[float, ...]], Batch]", partial(tuple.__new__, Batch))
-"""A batch of all of its fields in order; a third of the time of a call by name, for who makes millions of them."""
+"""Make a batch of all of its fields in order; takes a third of the time of a call with keywords."""
 
 
 NOTHING = Batch()

@@ -1,4 +1,4 @@
-"""A model that its user writes layer by layer, each with its own counts per sample."""
+"""Models that users write layer by layer, each layer with counts per sample."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model in one line, as it is understood."""
+"""One-line descriptions of models."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from simsys.sums import ordered_sum
 
 
 def parameter_count(value: float) -> str:
-    """Parameters as people say them.
+    """Write a number of parameters with three digits and a unit.
 
     Example:
         >>> parameter_count(8030261248), parameter_count(124439808)
@@ -24,7 +24,7 @@ def parameter_count(value: float) -> str:
 
 
 def described(model: Model) -> str:
-    """Class, parameters, layers, heads and experts of a model, and what of a published one was left out."""
+    """Describe a model: class, parameters, layers, heads, experts, and what was left out of a published model."""
     kind = f"{model.class_name} ({model.name})" if model.class_name else model.name
     parts = [f"{kind}, {parameter_count(model.parameters)} parameters{_active(model)}", *_sizes(model)]
     text = f"model: {', '.join(parts)}"
@@ -59,18 +59,18 @@ def experts_per_token(model: Model) -> int:
 
 
 def layers_with_windows(model: Model) -> dict[int, int]:
-    """How many layers attend to a window of so many tokens."""
+    """Return the number of layers with sliding windows, by window size in tokens."""
     windows = (max((operator.window for operator in block.operators), default=0) for block in model.blocks)
     return dict(Counter(window for window in windows if window))
 
 
 def layers_with_states(model: Model) -> int:
-    """How many layers have linear attention."""
+    """Return the number of layers with linear attention."""
     return sum(any(op.elements_per_sequence for op in block.operators) for block in model.blocks)
 
 
 def elements_per_sequence(model: Model) -> float:
-    """16-bit elements of full windows and of states, which a sequence keeps whatever its length."""
+    """Return the 16-bit elements of windows and states that a sequence keeps at any length."""
     operators = [operator for block in in_serving(model, whole).blocks for operator in block.operators]
     return ordered_sum(operator.elements_per_sequence for operator in operators)
 

@@ -1,9 +1,9 @@
 """The decoder of an encoder-decoder transformer such as T5 or BART (Vaswani et al. 2017, §3.1).
 
 A decoder layer is the encoder's, on the decoder's tokens and causal, with a cross-attention in the middle: queries of
-the decoder's tokens, keys and values of the encoder's output. What works on the decoder's tokens is counted per
-logit, since in training each of them goes through the head. Biases of relative positions (T5) are taken as fused, and
-their table, a few hundred numbers, is left out.
+the decoder's tokens, keys and values of the encoder's output. Work on the decoder's tokens is counted per
+logit, since in training each of these tokens goes through the head. Biases of relative positions (T5) are taken as
+fused, and their table, a few hundred numbers, is left out.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _head(a: TransformerArchitecture, head: Block) -> Block:
 
 
 def _on_decoder_tokens(block: Block) -> Block:
-    """The same block with all that it counts per token counted per logit, and its attention the decoder's."""
+    """Return the block with per-token counts as per-logit counts, and with the attention of the decoder."""
     operators = (replace(operator, per_logit=True) for operator in block.operators)
     return replace(
         block,

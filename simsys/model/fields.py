@@ -1,4 +1,4 @@
-"""Checked values out of a mapping that somebody wrote in a JSON or YAML file."""
+"""Checked access to the values of a mapping from a JSON or YAML file."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from simsys.errors import ConfigError, Problem, did_you_mean
 from simsys.json_places import JsonPlaces, KeyPath
 
 LARGEST = 1e100
-"""Magnitude of a number beyond which it is a mistake; products of several such numbers stay finite floats."""
+"""Largest magnitude of a number; products of several such numbers are finite floats."""
 MAX_INTEGER = 10**15
 MAX_LAYERS = 10_000
-"""Far beyond what exists; a slip of the keyboard becomes a message instead of a machine without memory."""
+"""Largest number of layers; a typing error gives a message instead of exhausting the memory."""
 
 
 class Fields:
@@ -45,7 +45,7 @@ class Fields:
             self.fail("", f"expected a mapping, got {shown(values)}")
         self.values: Mapping[str, Any] = values
         self.used: set[str] = set()
-        """Keys that were asked for."""
+        """Keys that were read."""
 
     def __contains__(self, key: str) -> bool:
         self.used.add(key)
@@ -134,7 +134,7 @@ class Fields:
         return [self._below(key, item, index) for index, item in enumerate(items)]
 
     def _below(self, key: str, values: object, *index: int) -> Fields:
-        """The mapping below a key, or below an item of the list there."""
+        """Return the mapping below a key, or an item of the list below it."""
         path = (f"{self.path}.{key}" if self.path else key) + "".join(f"[{number}]" for number in index)
         return Fields(values, path, self.file, places=self.places, keys=(*self.keys, key, *index))
 
@@ -149,7 +149,7 @@ class Fields:
 
 
 def shown(value: object) -> str:
-    """A value for messages, shortened if it is long."""
+    """Return a value for messages, shortened if it is long."""
     if isinstance(value, int) and abs(value) > LARGEST:
         return f"a number of {len(str(abs(value)))} digits"
     text = f"{value:,}" if type(value) is int else repr(value)

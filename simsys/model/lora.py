@@ -1,4 +1,4 @@
-"""Adapters of low rank beside the linear layers of a model (Hu et al. 2022), many of them in one batch.
+"""Low-rank adapters of the linear layers of a model (LoRA: Hu et al. 2022), many adapters in one batch.
 
 A token goes through its sequence's adapter of each linear layer: down to `rank` features and up again. Kernels that
 serve many adapters at once read those that the batch needs (Punica: Chen et al. 2024, §4; S-LoRA: Sheng et al. 2024,
@@ -15,7 +15,7 @@ from simsys.model.precision import is_linear
 
 
 def with_adapters(model: Model, adapters: int, rank: int) -> Model:
-    """The model with `adapters` adapters of a rank beside each linear layer; tokens are spread evenly over them."""
+    """Return the model with `adapters` adapters of each linear layer; tokens use them evenly."""
     made: dict[Block, Block] = {}
     for block in model.blocks:
         if block not in made:
@@ -33,7 +33,7 @@ def _with_adapters(block: Block, adapters: int, rank: int) -> Block:
 
 
 def _is_adapted(operator: Operator) -> bool:
-    """A linear layer, but no routed expert, and nothing as small as a router."""
+    """Whether an operator has adapters: linear layers have, except routed experts and routers."""
     dense = operator.experts == 1 and operator.split is not Split.REPLICATED
     return dense and operator.columns > 0 and is_linear(operator)
 

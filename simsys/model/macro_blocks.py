@@ -1,4 +1,4 @@
-"""The blocks of a model whose entry has `aggregated_ops` alone."""
+"""Blocks of a model whose entry has only `aggregated_ops`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Linear attention, whose state does not grow with the context, and the projections that all kinds of attention share.
+"""Linear attention, whose state does not grow with the context, and the projections of all kinds of attention.
 
-What a decoding sequence reads of its state depends on no context, so it counts by sequence: each has one token that
+The state that a decoding sequence reads does not depend on the context, so it is counted per sequence: per token that
 goes through the head.
 """
 
@@ -13,14 +13,14 @@ from simsys.model.transformer_architecture import TransformerArchitecture
 from simsys.model.transformer_operators import gemm, memory
 
 STATE_ELEMENTS = 2.0
-"""16-bit elements of a number of the state, which is kept in 32 bit."""
+"""16-bit elements per number of the state, which is stored in 32 bit."""
 
 CHUNK_LAUNCHES = 24
-"""Of the delta rule, whose chunks take several kernels; as many as of latent attention."""
+"""Kernels of the chunked delta rule; assumed to be as many as of latent attention."""
 
 
 def projections(a: TransformerArchitecture) -> list[Operator]:
-    """Queries, keys, values and perhaps a gate of the output, with their norms."""
+    """Return the projections: queries, keys, values, with norms and output gate if there are any."""
     q, kv = a.num_attention_heads * a.head_size, a.num_key_value_heads * a.head_size
     gate = q if a.gated_attention else 0
     operators = [gemm("qkv", a.hidden_size, q + 2 * kv + gate, Split.COLUMN, bias=a.biases or a.qkv_biases)]

@@ -12,9 +12,9 @@ from simsys.model.scales import Scales
 from simsys.sums import ordered_sum
 
 MASKED = 20 / 128
-"""Tokens of an encoder's training that go through the head: those that are masked (Devlin et al. 2018, §3.1).
+"""Share of tokens that go through the head in training of an encoder: the masked ones (Devlin et al. 2018, §3.1).
 
-These are about 15 %, with 20 places for them in a sequence of 128 and 80 in one of 512, as in google-research/bert.
+About 15 %: 20 positions in a sequence of 128 tokens and 80 in one of 512, as in google-research/bert.
 """
 
 
@@ -36,8 +36,8 @@ class Block:
             equal blocks in a row keep once: the output of the encoder, for cross-attention.
         backward_flop_ratio: Work of the backward pass over that of the forward pass.
         routed_activation_elements_per_token: What of the kept elements belongs to routed experts.
-        spread: True if the layers of this block and of all others that are spread alternate in the model. They stand
-            together, since a pass takes as long in any order; pipeline stages share them out evenly.
+        spread: True if the layers of this block alternate with other spread layers in the model. They are listed
+            together, since their order does not change the time of a pass; pipeline stages share them evenly.
     """
 
     name: str
@@ -81,8 +81,8 @@ class Model:
         source: Where the architecture numbers come from.
         class_name: The class that a published configuration names; empty if there is none.
         quantization: How a published checkpoint stores the weights; None for 16 bit.
-        notes: What of a published model was left out or assumed, for people.
-        warnings: What of it makes figures doubtful, for people.
+        notes: Parts of a published model that were left out or assumed, as phrases.
+        warnings: Reasons to doubt the figures, as phrases.
         layered: Whether its blocks are its layers; if not, they add up to the macro operations that its entry has.
         scales: Ratios of its macro operations to the sums over its blocks; None if all are 1.
     """
@@ -128,7 +128,7 @@ class Model:
 
     @property
     def caches(self) -> bool:
-        """Whether tokens leave keys and values or states for those after them."""
+        """Whether tokens leave keys, values or states for later tokens."""
         return self.kv_elements_per_token > 0 or any(
             operator.window or operator.elements_per_sequence
             for block in self.kinds_of_blocks
@@ -180,7 +180,7 @@ class Model:
 
         Args:
             sequences: How many.
-            sequence_length: Tokens of each; those of the encoder, if the model has a decoder besides.
+            sequence_length: Tokens of each; tokens of the encoder in an encoder-decoder.
             decoder_sequence_length: Tokens of each on the decoder's side (None: the model's default).
             fused_attention: Whether attention is fused.
         """

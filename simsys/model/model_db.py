@@ -1,6 +1,6 @@
 """The model DB: ``model_characteristics_db.json`` files, found beside simsys or given by the user.
 
-The entry of the file, not the code that once made it, is what is simulated; so an edited number counts.
+Simulations read the entry of the file, so an edited number counts.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def database_files(paths: Iterable[str | Path] = ()) -> list[Path]:
 
 
 def _versions(paths: Sequence[str | Path]) -> list[tuple[Path, int, int]]:
-    """The files as they are now: what is known of one holds until it changes."""
+    """Return the files with modification time and size, which are the keys of the caches."""
     return [(file, status.st_mtime_ns, status.st_size) for file in database_files(paths) for status in [file.stat()]]
 
 
@@ -75,7 +75,7 @@ def _model(file: Path, changed_ns: int, nbytes: int, name: str) -> Model:
 
 @lru_cache(maxsize=8)
 def _own_names(file: Path, changed_ns: int, nbytes: int) -> dict[str, str]:
-    """By how a name is looked for; the first entry counts."""
+    """Return the names of entries by search key; the first entry counts."""
     return {_key(name): name for name in reversed(_entries(file, changed_ns, nbytes))}
 
 
@@ -88,14 +88,14 @@ def _known_aliases(file: Path, changed_ns: int, nbytes: int) -> dict[str, str]:
 
 
 def _entries(file: Path, changed_ns: int, nbytes: int) -> dict[str, Any]:
-    """What a file says, by name of the model."""
+    """Return the entries of a file by name of the model."""
     values = _content(file, changed_ns, nbytes).values
     return {name: entry for name, entry in values.items() if not name.startswith("$")}
 
 
 @lru_cache(maxsize=8)
 def _content(file: Path, changed_ns: int, nbytes: int) -> Fields:
-    """The whole file, without comments."""
+    """Return the content of a file, without comments."""
     try:
         text = without_comments(read_text(file))
         parsed = parse_json(text)

@@ -93,7 +93,7 @@ def model_from_entry(name: str, entry: Fields) -> Model:
 
 
 def _warned(model: Model) -> Model:
-    """The model with a warning if it costs something else at the two levels of detail."""
+    """Return the model, with a warning if its costs differ between the levels of detail."""
     found = list(differences(model))
     if not found:
         return model
@@ -156,7 +156,7 @@ def _layer_entry(block: Block, repeat: int) -> dict[str, Any]:
 
 
 def _changed(item: Block | Operator, *, skip: tuple[str, ...]) -> dict[str, Any]:
-    """The fields whose value is not the default."""
+    """Return the fields whose value is not the default."""
     values = {spec.name: getattr(item, spec.name) for spec in fields(item) if spec.name not in skip}
     defaults = {spec.name: spec.default for spec in fields(item) if spec.default is not MISSING}
     return {key: _plain(value) for key, value in values.items() if value != defaults[key]}
@@ -168,7 +168,7 @@ def _plain(value: float | bool) -> float | bool:
 
 
 def _read_layer(entry: Fields) -> tuple[Block, ...]:
-    """The block, `repeat` times the same object."""
+    """Return the block, `repeat` times the same object."""
     entry.reject_unknown(["repeat", *(spec.name for spec in fields(Block))])
     operators = tuple(_read_operator(operator) for operator in entry.children("operators"))
     amounts = {

@@ -15,9 +15,8 @@ from math import exp, inf, lgamma
 from simsys.model.scales import PLAIN, Scale, Scales
 
 POPULARITY = 1.5
-"""How evenly experts are chosen: the shape of the distribution of their shares; endless if all are alike. Set on the
-time per token of mixtures of experts, which is overestimated most where there is one token for each expert
-(ai-dynamo/aiconfigurator silicon samples)."""
+"""Shape of the distribution of tokens over experts; infinite for equal shares. Fitted to times per token of mixtures
+of experts, which equal shares overestimate most at one token per expert (ai-dynamo/aiconfigurator silicon samples)."""
 
 
 class OperatorKind(StrEnum):
@@ -179,7 +178,7 @@ class Operator:
         return max(1.0, rows / ((self.experts_held or self.experts) * self._touched(tokens)))
 
     def _touched(self, tokens: float) -> float:
-        """The share of the experts, or adapters, that some token uses."""
+        """Return the share of the experts, or adapters, that any token uses."""
         chosen = min(1.0, self.experts_per_token * self.expert_load / (self.experts * self.adapters))
         tokens *= self.expert_ranks
         if self.experts == 1 or chosen == 1.0 or tokens == inf:

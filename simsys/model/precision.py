@@ -1,4 +1,4 @@
-"""What numbers are stored, moved and computed in."""
+"""Precisions in which numbers are stored, moved and computed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KV_BYTES = {
 """Bytes of one element of the KV cache, scales included."""
 
 WEIGHT_ONLY = ("int8", "int4", "mxfp4")
-"""Precisions in which weights are stored but not computed."""
+"""Precisions of stored weights that no kernel computes in."""
 
 EXPERTS_ONLY = ("fp4", "mxfp4", "int4")
 """Precisions in which only the routed experts of a mixture are stored: so are gpt-oss (mxfp4), Kimi K2.5 (int4) and
@@ -55,15 +55,16 @@ class Precision:
     """Bytes per element of what is stored and moved, and the names of the dtypes.
 
     Args:
-        compute: In which matrix products of layers are computed; ``weight_only`` if in 16 bit with weights that are
-            stored in fewer.
-        weight_bytes: Of a weight.
-        activation_bytes: Of an element handed from kernel to kernel.
-        kv_bytes: Of an element of the KV cache.
-        plain_compute: In which everything else is computed, such as the head and attention; None for `compute`.
-        plain_weight_bytes: Of a weight outside the linear layers: tables, norms, the head; None for `weight_bytes`.
-        experts_only: Whether all but routed experts is outside too.
-        plain_operators: Names of linear layers that are outside too.
+        compute: Dtype of the matrix products of layers; ``weight_only`` for products in 16 bit with weights that are
+            stored in fewer bits.
+        weight_bytes: Bytes of a weight.
+        activation_bytes: Bytes of an element handed from kernel to kernel.
+        kv_bytes: Bytes of an element of the KV cache.
+        plain_compute: Dtype of everything else, such as the head and attention; None for `compute`.
+        plain_weight_bytes: Bytes of a weight outside the linear layers: tables, norms, the head; None for
+            `weight_bytes`.
+        experts_only: Whether all layers except routed experts are outside, too.
+        plain_operators: Names of linear layers that are outside, too.
         quantized_head: Whether the head is stored like the linear layers.
     """
 
@@ -84,7 +85,7 @@ class Precision:
         return self.plain_weight_bytes
 
     def dtype(self, operator: Operator) -> str:
-        """What the operator computes in."""
+        """Return the dtype in which an operator computes."""
         return self.compute if self.plain_compute is None or self._quantised(operator) else self.plain_compute
 
     def _quantised(self, operator: Operator) -> bool:

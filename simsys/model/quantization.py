@@ -1,4 +1,4 @@
-"""How the weights of a published checkpoint are stored."""
+"""Storage of the weights of a published checkpoint."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Quantization:
 
     Args:
         method: The name of the method in the file, such as ``awq``.
-        text: The same for people, such as ``AWQ, 4 bit in groups of 128``.
+        text: Its description in messages, such as ``AWQ, 4 bit in groups of 128``.
         weights: Of the linear layers, a key of `simsys.model.precision.WEIGHT_BYTES`; empty if it is not modelled.
         weight_bytes: Bytes of one such weight, scales included.
         compute: ``half`` if kernels compute in 16 bit whatever the GPU can do, ``int8`` if in 8-bit integers where

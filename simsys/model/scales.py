@@ -9,11 +9,11 @@ class Scale(NamedTuple):
     """Ratios by which the amounts of operators are multiplied for their cost; 1 where both agree.
 
     Args:
-        flop: Of the FLOP of tokens.
-        elements: Of the activations that tokens read and write.
-        weights: Of the weights that a pass reads.
-        pairs: Of the FLOP of query-key pairs.
-        context: Of the KV cache that is read.
+        flop: Ratio for the FLOP of tokens.
+        elements: Ratio for the activations that tokens read and write.
+        weights: Ratio for the weights that a pass reads.
+        pairs: Ratio for the FLOP of query-key pairs.
+        context: Ratio for the KV cache that is read.
         factor: Critical-path factor, by which the time of kernels is multiplied.
     """
 

@@ -13,16 +13,16 @@ from simsys.rng import stream
 from simsys.sums import ordered_sum
 
 DRAWS = 1 << 16
-"""How many different draws there are."""
+"""Number of draws in the ring."""
 
 
 @dataclass(frozen=True, slots=True)
 class Speculation:
-    """How tokens are drafted.
+    """Drafting of tokens.
 
     Args:
         draft_tokens: Tokens drafted for each sequence and step.
-        acceptance_rate: Probability that a drafted token is accepted, those before it being so.
+        acceptance_rate: Probability that a drafted token is accepted if the tokens before it are.
     """
 
     draft_tokens: int = 0
@@ -41,19 +41,19 @@ class Speculation:
         return ordered_sum(self.acceptance_rate**accepted for accepted in range(self.draft_tokens + 1))
 
     def draws(self, seed: int) -> Draws:
-        """Tokens of a sequence and step, in random order: each number as often as it is probable, up to rounding.
+        """Return tokens per sequence and step in random order; frequencies equal probabilities up to rounding.
 
         Args:
-            seed: The scenario's.
+            seed: The seed of the scenario.
         """
         return _draws(self, seed)
 
     def verification(self, sequences: int, cached_tokens: float) -> Batch:
-        """The pass that verifies the drafts of so many sequences, which read their caches once for all tokens.
+        """Return the pass that verifies the drafts of sequences, which read their caches once for all tokens.
 
         Args:
-            sequences: How many.
-            cached_tokens: Tokens in their caches, summed up.
+            sequences: Number of sequences.
+            cached_tokens: Sum of the tokens in their caches.
         """
         queries = self.draft_tokens + 1
         context = cached_tokens + sequences * queries
@@ -67,10 +67,10 @@ class Speculation:
         )
 
     def drafts(self, step: Batch) -> list[Batch]:
-        """The passes of the model that drafts, before a step: one for each token, the first with the step's prompts.
+        """Return the passes of the drafting model before a step: one per token, the first with the step's prompts.
 
         Args:
-            step: What the step processes: a `verification`, prompts, or both.
+            step: The batch of the step: a `verification`, prompts, or both.
         """
         sequences, queries = step.decode_sequences, self.draft_tokens + 1
         prompts = Batch(
@@ -94,13 +94,13 @@ class Speculation:
 
 
 def own_layers(model: Model, layers: int) -> Model:
-    """Further layers like a model's last one, with its head, that draft for it: multi-token prediction.
+    """Return a drafting model of copies of a model's last layer, with its head: multi-token prediction.
 
-    As in DeepSeek-V3 (DeepSeek-AI 2024, arXiv 2412.19437, §2.2), whose one such layer drafts token after token.
+    As in DeepSeek-V3 (DeepSeek-AI 2024, arXiv 2412.19437, §2.2), which has one such layer for all drafted tokens.
 
     Args:
-        model: For which they draft.
-        layers: How many.
+        model: The model for which they draft.
+        layers: Number of layers.
     """
     heads = [block for block in model.blocks if any(operator.is_head for operator in block.operators)]
     inner = [block for block in model.blocks if not any(each.is_head or each.lookup for each in block.operators)]
@@ -115,15 +115,15 @@ def own_layers(model: Model, layers: int) -> Model:
 
 
 class Draws:
-    """How many tokens steps yield: a ring of random numbers, of which each says how far to go to the next one.
+    """Tokens that steps yield: a ring of random numbers. A step that yields n tokens advances n places in the ring.
 
     Args:
-        tokens: The numbers, at least 1 each.
+        tokens: The numbers of the ring, at least 1 each.
     """
 
     def __init__(self, tokens: Sequence[int]) -> None:
         self._after = [array("q", tokens)]
-        """By power of two and place, the tokens that so many steps from this place on yield together."""
+        """By power of two and place: tokens of this number of steps from the place on."""
 
     @property
     def ring(self) -> Sequence[int]:
@@ -131,7 +131,7 @@ class Draws:
         return self._after[0]
 
     def steps(self, place: int, tokens: int) -> int:
-        """The number of steps from a place on that yield at least so many tokens together."""
+        """Return the number of steps from a place on until they yield a number of tokens."""
         steps = found = 0
         for power, after in self._powers(tokens):
             more = after[(place + found) % len(after)]
@@ -141,7 +141,7 @@ class Draws:
         return steps + 1
 
     def tokens(self, place: int, steps: int) -> int:
-        """How many tokens so many steps from a place on yield together."""
+        """Return the number of tokens that steps from a place on yield."""
         found = 0
         for power, after in self._powers(steps + 1):
             if steps >> power & 1:
@@ -149,7 +149,7 @@ class Draws:
         return found
 
     def _powers(self, steps: int) -> Iterator[tuple[int, array[int]]]:
-        """The powers of two below a number of steps, the greatest first, and what so many steps yield."""
+        """Return the powers of two below a number of steps, largest first, with the tokens of this number of steps."""
         import numpy as np
 
         while 1 << len(self._after) < steps:

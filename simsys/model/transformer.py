@@ -1,4 +1,4 @@
-"""Transformers, dense and with mixture of experts: an architecture's numbers turned into operators.
+"""Transformers, dense and with mixtures of experts: from the numbers of an architecture to operators.
 
 FLOP, parameters and elements are those of Korthikanti et al. 2022 ("Reducing Activation Recomputation in Large
 Transformer Models", arXiv 2205.05198), generalised to grouped-query attention, gated MLPs, mixtures of experts and
@@ -61,9 +61,9 @@ def build_transformer(architecture: TransformerArchitecture) -> Model:
 
 
 def _layers(a: TransformerArchitecture, dense: int) -> list[Block]:
-    """The layers, `dense` of them without experts; equal ones one after another.
+    """Return the layers, `dense` of them without experts; equal layers are consecutive.
 
-    Which layers with windows or linear attention have a dense MLP makes no difference to a pass: they come first.
+    The order of layers does not change a pass; layers with windows or linear attention and a dense MLP come first.
     """
     others = a.window_layers + a.linear_layers
     kinds = [
@@ -86,7 +86,7 @@ def _layers(a: TransformerArchitecture, dense: int) -> list[Block]:
 
 
 def _routed(a: TransformerArchitecture, name: str, inner: int, columns: int, split: Split) -> Operator:
-    """The same for routed experts: each token makes `experts_per_token` rows."""
+    """Return the operators for routed experts: each token makes `experts_per_token` rows."""
     k = a.experts_per_token
     return Operator(
         name,

@@ -34,7 +34,7 @@ class TransformerArchitecture:
 
     Args:
         name: Name of the model.
-        num_layers: Transformer layers; those of the encoder, if there is a decoder besides.
+        num_layers: Transformer layers; layers of the encoder in an encoder-decoder.
         decoder_layers: Layers of a decoder that attends to the encoder's output (0: there is none).
         decoder_sequence_length: Tokens of such a decoder's training sequence by default (0: as many as the encoder's).
         hidden_size: Width of the residual stream.
@@ -57,7 +57,7 @@ class TransformerArchitecture:
         experts: Routed experts per mixture-of-experts layer (1: dense model).
         experts_per_token: Experts each token is routed to.
         expert_intermediate_size: MLP width of one expert.
-        shared_experts: Experts that every token passes through besides.
+        shared_experts: Experts that every token passes through, in addition to the routed ones.
         dense_layers_first: Leading layers with a dense MLP.
         dense_layers_between: Further layers with a dense MLP, evenly spread among the others (Llama 4 Maverick).
         q_lora_rank: Latent width of the queries in multi-head latent attention (0: queries are not compressed).
@@ -152,7 +152,7 @@ class TransformerArchitecture:
         self._check_decoder()
 
     def _check_attention_kinds(self) -> None:
-        """Check the layers that do not attend to everything before."""
+        """Check the layers without full attention."""
         if (self.window_layers > 0) != (self.sliding_window > 0):
             raise UsageError(f"model {self.name}: window_layers goes with sliding_window")
         if self.linear_layers and not (self.linear_key_heads and self.linear_value_heads and self.linear_head_size):
@@ -168,7 +168,7 @@ class TransformerArchitecture:
             )
 
     def _check_decoder(self) -> None:
-        """Check what a decoder beside an encoder can be."""
+        """Check the decoder of an encoder-decoder."""
         if not self.decoder_layers:
             if self.decoder_sequence_length:
                 raise UsageError(f"model {self.name}: decoder_sequence_length needs decoder_layers")
@@ -196,7 +196,7 @@ class TransformerArchitecture:
 
     @property
     def full_attention_layers(self) -> int:
-        """Layers that attend to everything before, whose cache grows with the context."""
+        """Layers with full attention, whose cache grows with the context."""
         return self.num_layers - self.window_layers - self.linear_layers
 
     @property

@@ -1,8 +1,8 @@
-"""Sliding windows: what is left of attention when queries attend to the last tokens alone.
+"""Sliding windows: the cost of attention if queries attend only to the last tokens.
 
-A pass is costed by sums over its sequences, which do not say how long each of them is. So attention within windows is
-turned into what it takes on average over the lengths of a workload: exact in training, where all sequences have the
-same length, and where no sequence is longer than the window.
+A pass is costed by sums over its sequences, without their lengths. The cost of attention in windows is therefore its
+mean over the lengths of a workload: exact in training, where all sequences have the same length, and where no sequence
+is longer than the window.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ flash-linear-attention)."""
 
 @dataclass(frozen=True, slots=True)
 class WindowUse:
-    """What the queries of a serving workload find in a window, on average.
+    """Mean use of a window by the queries of a serving workload.
 
     Args:
         tokens_per_query: Keys that a query attends to, over all tokens of prompts and answers.
-        tokens_held: Tokens that a decoding sequence keeps, all of which it reads in a step.
+        tokens_held: Tokens that a decoding sequence keeps and reads in each step.
     """
 
     tokens_per_query: float
@@ -33,7 +33,7 @@ class WindowUse:
 
 
 def pairs_in_window(tokens: float, window: int) -> float:
-    """Query-key pairs of a sequence in which each token attends to the last `window` tokens, its own included.
+    """Return the query-key pairs of a sequence whose tokens attend to the last `window` tokens, themselves included.
 
     Example:
         >>> pairs_in_window(4, 2), pairs_in_window(4, 8)
@@ -44,17 +44,17 @@ def pairs_in_window(tokens: float, window: int) -> float:
 
 
 def has_windows(model: Model) -> bool:
-    """Whether some of the model's attention is limited to windows."""
+    """Whether a model has layers with sliding windows."""
     return any(operator.window for block in model.kinds_of_blocks for operator in block.operators)
 
 
 def in_training(model: Model, sequence_length: int, *, fused: bool) -> Model:
-    """The model as it is trained on sequences of one length.
+    """Return the model with the cost of its windows in training on sequences of one length.
 
     Args:
         model: The model.
         sequence_length: Tokens of a sequence.
-        fused: Whether attention leaves out what a window hides; unfused attention computes and masks it.
+        fused: Whether attention skips pairs outside of windows; unfused attention computes and masks them.
     """
 
     def trained(operator: Operator) -> Operator:
@@ -70,11 +70,11 @@ def in_training(model: Model, sequence_length: int, *, fused: bool) -> Model:
 
 
 def in_serving(model: Model, use: Callable[[int], WindowUse | None], kv_element_ratio: float = 1.0) -> Model:
-    """The model as it serves a workload.
+    """Return the model with the mean cost of its windows in serving a workload.
 
     Args:
         model: The model.
-        use: What the workload finds in a window of so many tokens; None if no sequence is longer than it.
+        use: Returns the use of a window of a number of tokens; None if no sequence is longer.
         kv_element_ratio: Bytes of an element of the KV cache over those of an activation.
     """
 
@@ -100,7 +100,7 @@ def in_serving(model: Model, use: Callable[[int], WindowUse | None], kv_element_
 
 
 def whole(window: int) -> WindowUse:
-    """A window that is always full: the longest contexts."""
+    """Return the use of a full window, as at the longest contexts."""
     return WindowUse(window, window)
 
 

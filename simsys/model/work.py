@@ -1,4 +1,4 @@
-"""What a pass asks of a device: kernels, made from operators, a batch and a precision."""
+"""The work of a pass: kernels, made from operators, a batch and a precision."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Kernel(NamedTuple):
         columns: GEMM columns n.
         inner: GEMM inner dimension k.
         dtype: Compute data type, such as ``bf16``.
-        effort: Time that the computing takes, over that of the best kernel for so many FLOP.
-        launches: How many kernels share the FLOP and the bytes, such as the two products of a backward pass.
-        grouped: Whether it is many small GEMMs at once, those of experts.
+        effort: Compute time over that of the best kernel for the same FLOP.
+        launches: Number of kernels that share the FLOP and the bytes, such as the two products of a backward pass.
+        grouped: Whether it is a grouped GEMM, as of experts.
     """
 
     kind: OperatorKind
@@ -51,8 +51,8 @@ class Work:
 
     Args:
         kernels: In order.
-        layers: How many layers' worth of host overhead the kernels carry.
-        host_s: Further time of the host that the device waits for.
+        layers: Number of layers whose host overhead the kernels carry.
+        host_s: Additional host time for which the device waits.
     """
 
     kernels: tuple[Kernel, ...] = field(default=())
@@ -95,7 +95,7 @@ def kernel_of(operator: Operator, batch: Batch, precision: Precision) -> Kernel:
 def amounts(
     operator: Operator, batch: Batch, precision: Precision, bytes_per_weight: float
 ) -> tuple[float, float, float]:
-    """FLOP, bytes and rows of this kernel, of whose weights each has so many bytes."""
+    """Return FLOP, bytes and rows of this kernel for a number of bytes per weight."""
     tokens, kind = batch.logits if operator.per_logit else batch.tokens, operator.kind
     flop = operator.flop_per_token * tokens
     elements_bytes = operator.elements_per_token * tokens * precision.activation_bytes
@@ -139,13 +139,13 @@ def _gradient(kernel: Kernel, ratio: float) -> Kernel:
 
 
 def training_work(work: Work, *, attention: float, scores: float, memory: float) -> Work:
-    """The same kernels with other attention kernels than the best, and less fused element-wise ones.
+    """Return the work with slower attention kernels and with less fused element-wise kernels.
 
     Args:
-        work: As counted.
-        attention: Effort of attention.
-        scores: Bytes that attention moves, over those counted.
-        memory: The same of element-wise kernels.
+        work: The work with the best kernels.
+        attention: Factor of the compute time of attention.
+        scores: Factor of the bytes that attention moves.
+        memory: Factor of the bytes that element-wise kernels move.
     """
     return replace(work, kernels=tuple(_other(kernel, attention, scores, memory) for kernel in work.kernels))
 

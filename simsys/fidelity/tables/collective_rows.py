@@ -1,4 +1,4 @@
-"""Rows of measured collectives: nccl-tests on a system that is named in words."""
+"""Rows of measured collectives: nccl-tests on a system that the row describes in words."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from simsys.units import MIB
 
 COLUMNS = ("id", "system", "gpus", "nodes", "collective", "bytes", "time_us")
 LARGE_BYTES = 2**20
-"""From here on bandwidth counts more than latency."""
+"""Size from which bandwidth matters more than latency."""
 
 _OUTSIDE = re.compile(r"SHARP(?!.*NVLS)", re.IGNORECASE)
 _RING = re.compile(r"NVLS_ENABLE=0|\bdefault Ring\b", re.IGNORECASE)
 
 
 def cases(table: Table) -> list[Case]:
-    """The cases of a table."""
+    """Return the cases of a table."""
     return [_case(row) for row in table.rows]
 
 
@@ -45,17 +45,17 @@ def collective_case(
     run: CollectiveRun | None,
     reason: str = "",
 ) -> Case:
-    """A case of one measured time.
+    """Return the case of one measured time.
 
     Args:
-        name: Its name.
-        group: Where it was measured.
-        collective: Which collective.
-        gpus: How many take part.
+        name: Its id.
+        group: The system.
+        collective: The collective.
+        gpus: Number of GPUs that take part.
         nbytes: The full buffer.
-        time_us: What was measured.
-        run: What predicts it, if anything does.
-        reason: Why nothing does.
+        time_us: The measured time.
+        run: The simulation that predicts it; None if it is not supported.
+        reason: Why it is not supported.
     """
     return Case(
         id=name,
@@ -73,10 +73,10 @@ def collective_case(
 
 
 def _run(row: Row, gpus: int, nodes: int, nbytes: int) -> CollectiveRun:
-    """What predicts a row.
+    """Return the simulation that predicts a row.
 
     Raises:
-        Unsupported: If the system, or what it does, is not known.
+        Unsupported: The system, or a feature of it, is not modelled.
     """
     system = row.text("system")
     if _OUTSIDE.search(system):

@@ -17,7 +17,7 @@ from simsys.fidelity.tables.table import Row
 
 Name: TypeAlias = Literal["users", "decode_tokens", "prompt_tokens", "answer_tokens", "stated"]
 _LENGTHS = re.compile(r"lengths \w+ in \[(0?\.\d+)L, ?L\]")
-"""How notes say that lengths are drawn."""
+"""Notes about drawn lengths."""
 
 
 class Formula(FrozenModel):
@@ -38,12 +38,12 @@ Amount: TypeAlias = PositiveInt | Name | Formula
 
 
 class Conditions(FrozenModel):
-    """What a row has to say.
+    """Conditions on the cells of a row, all of which must hold.
 
     Args:
         cells: Patterns by column.
-        equal: Numbers by column.
-        below: Numbers by column, of which the row has less.
+        equal: Numbers of tokens by column.
+        below: Upper limits by column, exclusive.
     """
 
     cells: dict[str, Pattern] = Field(default_factory=dict)
@@ -51,7 +51,7 @@ class Conditions(FrozenModel):
     below: dict[str, int] = Field(default_factory=dict)
 
     def hold(self, row: Row) -> bool:
-        """Whether a row says all of it."""
+        """Whether all conditions hold for a row."""
         return (
             all(pattern.search(row.text(column)) for column, pattern in self.cells.items())
             and all(row.length(column) == number for column, number in self.equal.items())
@@ -60,11 +60,11 @@ class Conditions(FrozenModel):
 
 
 class Drafts(Conditions):
-    """Runs with multi-token prediction, which their rows do not say.
+    """Runs with multi-token prediction that their rows do not state.
 
     Args:
-        tokens: How many are drafted in a step; 0 if runs with and without look the same.
-        source: Who says so.
+        tokens: Drafted tokens of a step; 0 if runs with and without drafts look the same.
+        source: Source of the fact.
     """
 
     tokens: int
@@ -72,12 +72,12 @@ class Drafts(Conditions):
 
 
 class Rule(Conditions):
-    """Settings of some runs.
+    """Settings of the runs for which the conditions hold.
 
     Args:
         set: Plain values by setting.
         tokens: Amounts by setting.
-        source: Who says so.
+        source: Source of the fact.
     """
 
     set: dict[str, bool | int | float | str] = Field(default_factory=dict)
@@ -89,14 +89,14 @@ class Deployment(FrozenModel):
     """The runs of one publisher.
 
     Args:
-        name: Of the publisher.
+        name: Name of the publisher.
         source: Where the publisher says how runs were deployed.
-        rows: Patterns that cells of its rows match, by column.
-        shortest: Least length of a prompt or an answer, over the nominal one.
-        acceptance_rate: Of a drafted token, those before it being accepted.
-        acceptance_source: Who says so.
+        rows: Patterns by column that its rows match.
+        shortest: Smallest length of a prompt or an answer, over the nominal length.
+        acceptance_rate: Probability that a drafted token is accepted if the tokens before it are.
+        acceptance_source: Source of the rate.
         drafts: Runs with multi-token prediction.
-        settings: Settings of ``serving``; of several rules that set the same, the first that holds counts.
+        settings: Settings of ``serving``; of several rules for one setting, the first one that holds counts.
     """
 
     name: str
@@ -109,7 +109,7 @@ class Deployment(FrozenModel):
     settings: tuple[Rule, ...]
 
     def match(self, row: Row) -> dict[str, str] | None:
-        """What the patterns of `rows` capture in a row; None if they do not match."""
+        """Return the named groups of the patterns of `rows` in a row; None if they do not match."""
         found = [pattern.search(row.text(column)) for column, pattern in self.rows.items()]
         captured: dict[str, str] = {}
         for each in found:
@@ -119,10 +119,10 @@ class Deployment(FrozenModel):
         return captured
 
     def drafted(self, row: Row) -> int:
-        """Tokens that are drafted in a step of a row's run.
+        """Return the drafted tokens of a step of a row's run.
 
         Raises:
-            Unsupported: It is known that this is not stated.
+            Unsupported: Runs with and without drafts look the same.
         """
         drafts = next((drafts for drafts in self.drafts if drafts.hold(row)), None)
         if drafts is not None and not drafts.tokens:
@@ -144,7 +144,7 @@ class _Amounts:
     named: Mapping[str, int]
 
     def value(self, amount: Amount) -> int:
-        """An amount in tokens."""
+        """Return an amount in tokens."""
         if isinstance(amount, Formula):
             values = map(self.value, amount.sum or amount.largest)
             whole = sum(values) if amount.sum else max(values)
@@ -153,10 +153,10 @@ class _Amounts:
 
 
 def deployment(row: Row) -> dict[str, Any]:
-    """Settings of ``serving`` that are known of a row's run beyond what the row says.
+    """Return the settings of ``serving`` that are known of a row's run but not stated in the row.
 
     Raises:
-        Unsupported: It is known that what matters is not stated.
+        Unsupported: Whether the run used multi-token prediction is not known.
     """
     matching = next(_matching(row), None)
     if row.text("load_kind") != "concurrency" or matching is None:
@@ -177,7 +177,7 @@ def deployment(row: Row) -> dict[str, Any]:
 
 
 def shortest(row: Row) -> float:
-    """The least length of a prompt or an answer, over the nominal one."""
+    """Return the smallest length of a prompt or an answer, over the nominal length."""
     drawn = _LENGTHS.search(row.text("notes"))
     if drawn is not None:
         return float(drawn.group(1))
@@ -185,7 +185,7 @@ def shortest(row: Row) -> float:
 
 
 def _matching(row: Row) -> Iterator[tuple[Deployment, Mapping[str, str]]]:
-    """The deployments whose patterns a row matches, with what these capture."""
+    """Yield the deployments whose patterns a row matches, with the named groups."""
     for published in facts(Deployments).deployments:
         captured = published.match(row)
         if captured is not None:

@@ -11,7 +11,7 @@ from simsys.fidelity.tables.facts import Facts, Pattern, facts
 
 
 class NamedEngine(FrozenModel):
-    """A pattern of what tables say, and the engine profile that it stands for."""
+    """A pattern of names and its engine profile."""
 
     pattern: Pattern
     profile: str
@@ -24,15 +24,15 @@ class Habits(FrozenModel):
         waits_for_sends: Whether a pipeline stage waits until what it sends has arrived.
         reduces_after_backward: Whether gradients are reduced after the backward pass, not during it.
         half_gradients: Precisions of training in which DDP exchanges gradients in 16 bit.
-        half_shards: The same for ZeRO and FSDP.
+        half_shards: Precisions of training in which ZeRO and FSDP exchange gradients in 16 bit.
         scatter_gather: Whether tensor-parallel ranks share the sending of boundary activations.
         tp_overlap: Whether tensor-parallel collectives overlap matrix products, with sequence parallelism.
-        bucket_elements: Gradients that are exchanged at once, at least; none as the framework module has it.
-        bucket_elements_per_replica: The same for each data-parallel rank.
-        selective_recompute: The ``activation_recompute`` of an experiment that its selective recomputation is.
+        bucket_elements: Smallest number of gradients of a bucket; None for the default of the framework module.
+        bucket_elements_per_replica: Smallest number of gradients of a bucket for each data-parallel rank.
+        selective_recompute: The ``activation_recompute`` of an experiment for selective recomputation by the program.
         broadcast_parameters: Whether ranks of ZeRO-1 broadcast the matrices that they have updated.
-        fused_norms: Pattern of what a table says of kernels if norms are fused; none if they always are.
-        source: Who says so.
+        fused_norms: Pattern of the kernel column of rows with fused norms; None if norms are always fused.
+        source: Source of the facts.
     """
 
     waits_for_sends: bool = False
@@ -54,7 +54,7 @@ class TrainingEngines(Facts):
 
     Args:
         names: The first pattern that is found counts.
-        otherwise: The engine profile if none is.
+        otherwise: The engine profile if no pattern is found.
         habits: By engine profile.
     """
 
@@ -68,7 +68,7 @@ def engine_of(*said: str) -> str:
     """Return the engine profile of a row.
 
     Args:
-        said: What a table says of the program, the most specific text first.
+        said: Texts of a table about the program, the most specific one first.
 
     Example:
         >>> engine_of("", "NVIDIA/NeMo docs"), engine_of("Megatron-LM README")

@@ -1,4 +1,4 @@
-"""What tables of measurements leave out, as data: YAML files in ``experiments/measured``, each with its sources."""
+"""Facts that tables of measurements leave out, as data: YAML files with sources in ``experiments/measured``."""
 
 from __future__ import annotations
 

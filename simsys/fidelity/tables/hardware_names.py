@@ -1,4 +1,4 @@
-"""What tables of measurements call GPUs and networks, as hardware of an experiment (``measured/machines.yaml``)."""
+"""Names of GPUs and networks in tables, as ``hardware`` of an experiment (``measured/machines.yaml``)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Machine(FrozenModel):
         domain: Largest number of GPUs that NVLink joins.
         joins_nodes: Whether NVLink goes beyond a node.
         fabric: The profile of the network between the nodes.
-        nics_gb_per_s: What the network cards of the node profile carry together.
+        nics_gb_per_s: Bandwidth of all network cards of the node profile.
     """
 
     gpu: str
@@ -35,13 +35,13 @@ class Machine(FrozenModel):
 
 
 class NamedMachine(Machine):
-    """A machine, and a pattern of the GPU's name."""
+    """A machine, with a pattern of the name of its GPU."""
 
     pattern: Pattern
 
 
 class NamedNode(FrozenModel):
-    """Nodes that a network names: they replace those of the GPU."""
+    """Nodes that the description of a network names; they replace the usual nodes of the GPU."""
 
     pattern: Pattern
     node: str
@@ -49,13 +49,13 @@ class NamedNode(FrozenModel):
 
 
 class Machines(Facts):
-    """What tables call GPUs and networks.
+    """Names of GPUs and networks in tables.
 
     Args:
-        machines: The first whose pattern is found counts.
-        nodes: Nodes that networks name.
-        protocol_share: Of a line rate, what NCCL counts on.
-        kernel_systems: GPU profiles of the systems in tables of measured kernels, by the name of the system.
+        machines: Machines; the first one whose pattern is found counts.
+        nodes: Nodes that descriptions of networks name.
+        protocol_share: Share of a line rate that NCCL assumes to be usable.
+        kernel_systems: GPU profiles by the name of the system in tables of measured kernels.
     """
 
     filename: ClassVar[str] = "machines.yaml"
@@ -71,10 +71,10 @@ _NOT_STATED = re.compile(r"speed not", re.IGNORECASE)
 
 
 def machine_of(gpu: str) -> Machine:
-    """The machine of a GPU's name; of another one that has a profile, nodes of which only the GPU is known.
+    """Return the machine of a GPU; for a GPU that is only a profile, nodes without a profile.
 
     Raises:
-        Unsupported: If there is no profile of it.
+        Unsupported: There is no profile of the GPU.
     """
     for machine in facts(Machines).machines:
         if machine.pattern.search(gpu):
@@ -86,10 +86,10 @@ def machine_of(gpu: str) -> Machine:
 
 
 def node_of(gpu: str, gpus: int) -> dict[str, Any]:
-    """The ``hardware`` of an experiment with so many GPUs of one node.
+    """Return the ``hardware`` of an experiment with some GPUs of one node.
 
     Raises:
-        Unsupported: If there is no profile of the GPU, or a node has fewer.
+        Unsupported: There is no profile of the GPU, or a node has fewer GPUs.
     """
     machine = machine_of(gpu)
     if gpus > machine.domain:
@@ -102,10 +102,10 @@ def _profile(node: str) -> dict[str, str]:
 
 
 def hardware_of(gpu: str, gpus: int, nodes: int, interconnect: str) -> dict[str, Any]:
-    """The ``hardware`` of an experiment with so many GPUs, joined as a table says in words.
+    """Return the ``hardware`` of an experiment for the number of GPUs and the description of the network of a row.
 
     Raises:
-        Unsupported: If there is no profile of the GPU, or nodes would have unequal numbers of GPUs.
+        Unsupported: There is no profile of the GPU, or nodes would have unequal numbers of GPUs.
     """
     machine, named = machine_of(gpu), _named_node(interconnect)
     if machine.joins_nodes:
@@ -131,10 +131,10 @@ def _named_node(interconnect: str) -> NamedNode | None:
 
 
 def _gpus_per_node(domain: int, gpus: int, nodes: int) -> int:
-    """GPUs of each node as a table says; of more nodes if one has fewer.
+    """Return the GPUs of each node; if nodes have fewer GPUs than stated, there are more nodes.
 
     Raises:
-        Unsupported: If nodes would have unequal numbers of GPUs.
+        Unsupported: Nodes would have unequal numbers of GPUs.
     """
     if nodes * domain < gpus:
         nodes = -(-gpus // domain)
@@ -144,10 +144,10 @@ def _gpus_per_node(domain: int, gpus: int, nodes: int) -> int:
 
 
 def _node_gb_per_s(interconnect: str, machine: Machine) -> float | None:
-    """What the network cards of a node carry together in GB/s; none if it is not said.
+    """Return the bandwidth of all network cards of a node in GB/s; None if it is not stated.
 
-    Where a source says that it does not know the speed, a node counts as having one card for all its GPUs, which is
-    what the runs of the one such source show: the more a node sends, the slower they are.
+    If a source says that it does not know the speed, all GPUs of a node share one card: in the runs of the only such
+    source, time grows with the traffic of a node.
     """
     share = facts(Machines).protocol_share
     if cards := _CARDS.search(interconnect):

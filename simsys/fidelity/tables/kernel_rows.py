@@ -19,7 +19,7 @@ Vector: TypeAlias = NDArray[np.float64]
 GEMM_COLUMNS = ("system", "gemm_dtype", "shape", "m", "n", "k", "latency_us")
 ATTENTION_COLUMNS = ("system", "kv_cache_dtype", "batch_size", "step", "latency_us")
 KV_HEADS, HEAD_SIZE = 8, 128
-"""Of the attention in such tables."""
+"""Key-value heads and their width of the attention in such tables."""
 FEWEST = 20
 """Kernels of a GPU and dtype below which they are left out."""
 SHORT_CONTEXT = 128
@@ -32,11 +32,11 @@ class MeasuredKernels:
 
     Args:
         gpu: The GPU's profile.
-        kind: Of the kernels, as in profiles.
+        kind: Kind of the kernels, as in profiles.
         dtype: As in profiles.
-        sizes: By column: ``m``, ``n``, ``k``, or ``batch_size``, ``step`` (cached tokens of a sequence).
+        sizes: Sizes by column: ``m``, ``n``, ``k``, or ``batch_size``, ``step`` (cached tokens of a sequence).
         measured_s: The time of each kernel.
-        folds: Kernels of the same name are not divided between a fit and its test.
+        folds: Fold of each kernel; kernels of one fold are not divided between a fit and its test.
     """
 
     gpu: str
@@ -83,9 +83,9 @@ def measured_kernels(table: Table) -> list[MeasuredKernels]:
 
 
 def _middle(rows: Sequence[Row], columns: Sequence[str]) -> list[Row]:
-    """Of the kernels that frameworks have for the same work, the middle one, or the faster of two.
+    """Return for each size the kernel with the median time among frameworks, or the faster of two.
 
-    A framework that lacks a good kernel for a dtype is slower several times over, whatever the shape.
+    A framework without a good kernel for a dtype is several times slower for all shapes.
     """
     found: dict[tuple[float, ...], list[Row]] = {}
     for row in rows:

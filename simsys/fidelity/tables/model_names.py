@@ -1,4 +1,4 @@
-"""Models as tables and results of benchmarks call them (``measured/models.yaml``)."""
+"""Names of models in tables and in results of benchmarks (``measured/models.yaml``)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Kind(FrozenModel):
     """A kind of model in tables of training runs.
 
     Args:
-        model_type: The ``model.model_type`` of an experiment that gives such models by their sizes; none if there is
-            no such type, so that the model is looked for by name.
+        model_type: The ``model.model_type`` for such models, which are given by their sizes; None if there is no such
+            type, so that the name is looked up in the model DB.
     """
 
     model_type: str | None = None
@@ -29,10 +29,10 @@ class Unpadded(FrozenModel):
     """Training without padding.
 
     Args:
-        share: Of the tokens of a sequence, those that are no padding.
-        source: Who says so.
-        binned: By group of rows, the length from which batches hold sequences of like length.
-        binned_source: Who says so.
+        share: Share of the tokens of a sequence that are no padding.
+        source: Source of the share.
+        binned: Length from which batches consist of sequences of similar length, by group of rows.
+        binned_source: Source of the lengths.
     """
 
     share: PositiveFloat
@@ -46,7 +46,7 @@ class BlockScaled(FrozenModel):
 
     Args:
         models: Beginnings of their names.
-        source: Who says so.
+        source: Source of the fact.
     """
 
     models: tuple[str, ...]
@@ -54,14 +54,14 @@ class BlockScaled(FrozenModel):
 
 
 class Models(Facts):
-    """What tables call models, and what they leave out about them.
+    """Names of models in tables, and facts that tables leave out.
 
     Args:
         qualifiers: Patterns of ends of names that do not change the layers of a model.
-        vendors: Pattern of beginnings of names that are no part of them.
-        kinds: By what tables of training runs call the kind of a model.
-        head_size: Width of a head where a table does not say how many there are.
-        vocab_size: Rows of the embedding where a table does not say.
+        vendors: Pattern of vendor names at the beginning of a name.
+        kinds: Kinds of models by their name in tables of training runs.
+        head_size: Width of a head if a table does not state the number of heads.
+        vocab_size: Rows of the embedding if a table does not state them.
         unpadded: Training without padding.
         block_scaled: Models with a scale for each block of weights.
     """

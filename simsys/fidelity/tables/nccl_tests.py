@@ -1,4 +1,4 @@
-"""Results that a user's own nccl-tests have written, as text or with ``-J`` as JSON."""
+"""Results of a user's own nccl-tests, as text or with ``-J`` as JSON."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _OUT_OF_PLACE = 5
 
 @dataclass(frozen=True)
 class Measured:
-    """What a file of nccl-tests says.
+    """The content of a file of nccl-tests.
 
     Args:
         collective: The program's name; empty if the file does not say.
         hosts: The host of each rank.
-        device: What CUDA calls the GPUs.
+        device: Name of the GPUs in CUDA.
         times_us: Time by size in bytes, out of place.
     """
 
@@ -53,16 +53,16 @@ def is_nccl_tests(text: str) -> bool:
 def nccl_tests_cases(
     path: Path, *, hardware: Mapping[str, Any] | None = None, collective: str = "", interconnect: str = ""
 ) -> list[Case]:
-    """The cases of a file.
+    """Return the cases of a file.
 
     Args:
         path: Text or JSON.
-        hardware: The ``hardware`` of an experiment; left out, what the file says of hosts and GPUs.
-        collective: Which one it was, such as ``all_reduce``; left out, what the file says.
-        interconnect: What joins the nodes in words, such as ``8x400G``, if there is no `hardware`.
+        hardware: The ``hardware`` of an experiment; by default the hosts and GPUs of the file.
+        collective: The collective, such as ``all_reduce``; by default the one that the file names.
+        interconnect: Description of the network, such as ``8x400G``, if there is no `hardware`.
 
     Raises:
-        UsageError: If the file cannot be read, holds no results, or does not say what is left out.
+        UsageError: The file cannot be read, holds no results, or does not state what the arguments leave out.
     """
     measured = _read(path)
     if not measured.times_us:
@@ -79,10 +79,10 @@ def nccl_tests_cases(
 
 
 def nccl_tests_warnings(path: Path, hardware: Mapping[str, Any] | None) -> list[str]:
-    """What a file says of its GPUs that is not so in the ``hardware`` of an experiment, a sentence each.
+    """Return the differences between the GPUs of a file and the ``hardware`` of an experiment, one sentence each.
 
     Raises:
-        UsageError: If the file cannot be read.
+        UsageError: The file cannot be read.
     """
     measured = _read(path)
     if hardware is None or not measured.hosts:
@@ -123,7 +123,7 @@ def _case(
 
 
 def _hardware(path: Path, measured: Measured, interconnect: str) -> dict[str, Any]:
-    """The cluster that the ranks stand on."""
+    """Return the ``hardware`` of the ranks."""
     if not measured.hosts:
         raise UsageError(f"{path}: does not say on which GPUs it ran; name the hardware")
     try:
@@ -145,7 +145,7 @@ def _from_text(text: str) -> Measured:
 
 
 def _time(cells: Sequence[str]) -> tuple[int, float] | None:
-    """Size and time of a line of results; none if it is another line, or was measured in place only."""
+    """Return size and time of a line of results; None for other lines and for in-place measurements."""
     if len(cells) < _OUT_OF_PLACE + 8 or not (cells[0].isdecimal() and cells[1].isdecimal()):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Which tables of measurements are known, by their headers."""
+"""Known tables of measurements, recognised by their headers."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Schema:
     """One kind of table.
 
     Args:
-        name: What it is called.
-        columns: Those that tell it from others.
-        read: From the whole table to a case for each row; problems with cells go into the rows.
+        name: Its name.
+        columns: The columns by which it is recognised.
+        read: Returns a case for each row of a table; problems of cells are added to the rows.
     """
 
     name: str
@@ -42,15 +42,15 @@ SCHEMAS = (
 
 
 def read_measurements(path: Path, scenario: Mapping[str, Any] | None = None) -> Reading:
-    """The measurements of a file: a table, a result of ``vllm bench serve``, or what nccl-tests print.
+    """Read the measurements of a file: a table, a result of ``vllm bench serve``, or output of nccl-tests.
 
     Args:
         path: The file.
-        scenario: The experiment that it was measured on, as nested mappings; vLLM's results need one.
+        scenario: The experiment of the measurement, as nested mappings; results of vLLM need one.
 
     Raises:
-        UsageError: If it cannot be read, or its kind is not known.
-        ConfigError: If a column is missing, or none of its rows can be read.
+        UsageError: It cannot be read, or its kind is not known.
+        ConfigError: A column is missing, or none of its rows can be read.
     """
     text = _beginning(path)
     if path.suffix.lower() == ".csv":
@@ -68,7 +68,7 @@ def read_measurements(path: Path, scenario: Mapping[str, Any] | None = None) -> 
 
 
 def measurements_of(table: Table) -> Reading:
-    """The measurements of a table; errors as `read_measurements`."""
+    """Return the measurements of a table; raises as `read_measurements`."""
     schema = _recognised(table)
     table.require(schema.columns)
     found = schema.read(table)
@@ -82,13 +82,13 @@ def measurements_of(table: Table) -> Reading:
 
 
 def shipped_tables() -> list[Path]:
-    """The tables of published figures that come with simsys."""
+    """Return the shipped tables of published figures."""
     folder = data_folders("experiments")[-1] / "measured"
     return sorted(folder.glob("*.csv"))
 
 
 def _beginning(path: Path) -> str:
-    """The file as text, if it is one; else the table's reader says what is wrong."""
+    """Return a text file's content; empty for other files, whose problems the reader of tables reports."""
     try:
         return read_text(path)
     except (OSError, ValueError):
@@ -96,7 +96,7 @@ def _beginning(path: Path) -> str:
 
 
 def _recognised(table: Table) -> Schema:
-    """The schema most of whose columns are there."""
+    """Return the schema with the largest share of its columns in the table."""
     best = max(SCHEMAS, key=lambda schema: _share(schema, table))
     if _share(best, table) < 0.5:
         kinds = "; ".join(f"{schema.name}: {', '.join(schema.columns)}" for schema in SCHEMAS)

@@ -1,4 +1,4 @@
-"""What a file of measurements holds: cases, rows that cannot be read, and what is doubtful."""
+"""The content of a file of measurements: cases, problems of rows, and warnings."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Reading:
 
     Args:
         file: Its path as the user wrote it.
-        cases: Those that can be read.
-        problems: What is wrong with the others, each at its place.
-        warnings: What makes the comparison doubtful, for people.
+        cases: The cases of the rows that can be read.
+        problems: Problems of the other rows, with file, line and column.
+        warnings: Reasons to doubt the comparison, as sentences.
     """
 
     file: str
@@ -27,7 +27,7 @@ class Reading:
 
 
 def check(readings: Iterable[Reading]) -> None:
-    """Give up if anything in some files cannot be read.
+    """Check that all rows of some files can be read.
 
     Raises:
         ConfigError: With all problems.

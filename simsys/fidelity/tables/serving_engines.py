@@ -37,7 +37,7 @@ class EngineSetup(FrozenModel):
 
     @property
     def least_step_tokens(self) -> int:
-        """Tokens of a step, on the smallest GPUs if they differ."""
+        """Largest number of tokens of a step; on the smallest GPUs if it depends on the GPU."""
         if self.step_tokens is not None:
             return self.step_tokens
         return min(case.value for case in self._defaults.max_num_batched_tokens)
@@ -54,7 +54,7 @@ class EngineSetup(FrozenModel):
 
 
 class OlderEngine(FrozenModel):
-    """What an engine was before.
+    """The setup of earlier versions of an engine.
 
     Args:
         version: Pattern of the beginning of a year or release.
@@ -71,7 +71,7 @@ class NamedEngine(FrozenModel):
     Args:
         beginnings: Beginnings of names, letters and digits alone.
         setup: Name of the setup of the newest version.
-        older: What earlier versions were; the first whose pattern fits counts.
+        older: Setups of earlier versions; the first one whose pattern fits counts.
     """
 
     beginnings: tuple[str, ...]
@@ -83,8 +83,8 @@ class ServingEngines(Facts):
     """The engines of tables of serving runs.
 
     Args:
-        setups: By name.
-        names: The first that fits counts.
+        setups: Setups by name.
+        names: Names of engines; the first one that fits counts.
     """
 
     filename: ClassVar[str] = "serving_engines.yaml"
@@ -100,11 +100,11 @@ class ServingEngines(Facts):
 
 
 def engine_setup(name: str, version: str = "") -> EngineSetup:
-    """Return how an engine is set up.
+    """Return the setup of an engine.
 
     Args:
-        name: As a table has it.
-        version: Likewise; a year or a release.
+        name: Its name in a table.
+        version: Its version in a table: a year or a release.
 
     Raises:
         Unsupported: There is no profile of it.
@@ -119,11 +119,11 @@ def engine_setup(name: str, version: str = "") -> EngineSetup:
 
 
 def release_of(profile: str, version: str) -> str | None:
-    """The release of an engine, by its numbers; None if a version does not say it, or its profile is not of it.
+    """Return the numbers of a release; None if a version has none, or the profile does not describe the release.
 
     Args:
         profile: The engine profile.
-        version: As a table has it, such as ``1.2.0rc6.post3``.
+        version: The version in a table, such as ``1.2.0rc6.post3``.
     """
     found, defaults = re.match(r"\d{1,3}(\.\d{1,3}){1,2}(?!\d)", version), load_engine(profile).defaults
     if found is None or defaults is None or not defaults.describes(found.group()):

@@ -1,7 +1,6 @@
-"""How the deployment of a row of measured serving is laid out: GPUs of a replica, replicas, limits and drafts.
+"""The deployment of a row of measured serving: GPUs of a replica, replicas, limits and drafts.
 
-Values of a row are those of the whole deployment. What a row states and simsys cannot carry out is a reason not to
-predict it.
+Values of a row are values of the whole deployment. A row that states what simsys cannot simulate is not predicted.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ POOLS = (
     *("prefill_workers", "prefill_replicas", "prefill_gpus", "prefill_tp"),
     *("decode_workers", "decode_replicas", "decode_gpus", "decode_tp"),
 )
-"""Columns of which any says that prompts and tokens have replicas of their own."""
+"""Columns of disaggregated serving; a value in any of them means separate replicas for prefill and decode."""
 DATA_PARALLEL = ("dp", "data_parallel", "data_parallel_size")
 LIMITS = {
     "max_num_seqs": ("max_batch", "max_batch_size", "max_num_seqs"),
@@ -29,13 +28,13 @@ NONE = ("", "0", "1", "none", "no", "false", "off")
 
 
 def parallelism_of(row: Row) -> dict[str, int]:
-    """How the model is divided among the GPUs of one replica, and how many replicas there are.
+    """Return the ``parallelism`` of a deployment: degrees of one replica, and the number of replicas.
 
-    Engines divide experts among the ranks of tensor parallelism. Where a table has multiplied both, so that `tp` is
-    more than a node has, the same GPUs were counted twice.
+    Engines divide experts among the ranks of tensor parallelism. If a table has the product of both degrees as `tp`,
+    so that it exceeds a node, the same GPUs were counted twice.
 
     Raises:
-        Unsupported: If that is not stated, contradicts itself, or is nothing that simsys can carry out.
+        Unsupported: The degrees are not stated, contradict each other, or cannot be simulated.
     """
     if any(row.text(column) for column in POOLS) or row.text("notes").casefold().startswith("disaggregated"):
         raise Unsupported("separate replicas for prefill and decode (disaggregated)")
@@ -66,10 +65,10 @@ def parallelism_of(row: Row) -> dict[str, int]:
 
 
 def hardware_of_deployment(row: Row, parallelism: dict[str, int]) -> dict[str, Any]:
-    """The ``hardware`` of an experiment with the GPUs of all replicas.
+    """Return the ``hardware`` of an experiment with the GPUs of all replicas.
 
     Raises:
-        Unsupported: If there is no profile of the GPU, or a replica does not fit into a node.
+        Unsupported: There is no profile of the GPU, or a replica does not fit into a node.
     """
     gpu, size = row.text("gpu"), parallelism["tp_degree"] * parallelism["pp_stages"]
     one, domain = node_of(gpu, size), machine_of(gpu).domain
@@ -80,10 +79,10 @@ def hardware_of_deployment(row: Row, parallelism: dict[str, int]) -> dict[str, A
 
 
 def stated_settings(row: Row) -> dict[str, Any]:
-    """Settings of ``serving`` that a row states.
+    """Return the settings of ``serving`` that a row states.
 
     Raises:
-        Unsupported: If tokens are drafted and it is not stated how many, or how many are accepted.
+        Unsupported: Tokens are drafted, but the number of drafts or the acceptance rate is not stated.
     """
     found: dict[str, Any] = {}
     for setting, columns in LIMITS.items():
@@ -101,7 +100,7 @@ def stated_settings(row: Row) -> dict[str, Any]:
 
 
 def _attention_replicas(row: Row) -> int:
-    """Data-parallel groups of attention: as a column says, or else the notes."""
+    """Return the data-parallel groups of attention, from a column or else from the notes."""
     if row.text("attention_dp"):
         return row.whole("attention_dp")
     noted = re.search(r"attention_dp (\d+)", row.text("notes"))

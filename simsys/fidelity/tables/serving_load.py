@@ -15,7 +15,7 @@ LOADS = ("static_batch", "concurrency", "request_rate", "offline_max")
 
 
 class Loads(Facts):
-    """What tables leave out about loads.
+    """Facts about loads that tables leave out.
 
     Args:
         largest_pass_tokens: Prompt tokens of a static batch that are processed at once.
@@ -35,14 +35,14 @@ class Loads(Facts):
 
 @dataclass(frozen=True)
 class Load:
-    """What is asked of an engine.
+    """The load of an engine.
 
     Args:
         kind: One of `LOADS`.
-        value: Sequences of the batch, users, or requests per second; none for the offline maximum.
-        input_tokens: Of a prompt, at most.
-        output_tokens: Of an answer, at most.
-        shortest: The least length as a share of these; 1 if all are alike.
+        value: Sequences of the batch, users, or requests per second; 0 for the offline maximum.
+        input_tokens: Largest length of a prompt.
+        output_tokens: Largest length of an answer.
+        shortest: Smallest length over the largest length; 1 if all lengths are equal.
     """
 
     kind: str
@@ -52,7 +52,7 @@ class Load:
     shortest: float = 1.0
 
     def workload(self, replicas: int = 1) -> Mapping[str, Any]:
-        """The `workload` of an experiment on so many replicas."""
+        """Return the `workload` of an experiment on a number of replicas."""
         return {
             **self._arrivals(replicas),
             "prompt_tokens": self._lengths(self.input_tokens),
@@ -60,10 +60,10 @@ class Load:
         }
 
     def limits(self, setup: EngineSetup) -> Mapping[str, Any]:
-        """What of `serving` depends on the load.
+        """Return the settings of `serving` that depend on the load.
 
-        A static batch is processed whole, the HTTP server left out; the others have the engine's scheduler, room for
-        all users, and where prompts are not cut, for the longest of them.
+        A static batch is processed as a whole, without HTTP server. Other loads use the engine's scheduler, with room
+        for all users and, if prompts are not divided, for the longest prompt.
         """
         longest = {"max_model_len": self.input_tokens + self.output_tokens + 8}
         if self.kind == "static_batch":
@@ -85,7 +85,7 @@ class Load:
         return found
 
     def _step_tokens(self, setup: EngineSetup, users: int) -> int | None:
-        """Tokens of a step; None as the engine sets them."""
+        """Return the largest number of tokens of a step; None for the default of the engine."""
         whole = 0 if setup.cuts_prompts else self.input_tokens + self.output_tokens
         tokens = max(setup.least_step_tokens, users, whole)
         return None if tokens == setup.least_step_tokens and setup.step_tokens is None else tokens

@@ -11,15 +11,15 @@ from simsys.fidelity.tables.words import serving_words
 
 
 def precisions(text: str, *, model: str = "", cache_as_weights: bool) -> dict[str, str]:
-    """`precision` and `kv_precision` of a serving scenario.
+    """Return `precision` and `kv_precision` of a serving scenario.
 
     Args:
-        text: As a table has it, such as ``fp8`` or ``bf16 weights, fp8-kv``.
-        model: Whose.
+        text: The precision in a table, such as ``fp8`` or ``bf16 weights, fp8-kv``.
+        model: The name of the model in the table.
         cache_as_weights: Whether weights in 8 bit or less come with a KV cache in fp8.
 
     Raises:
-        Unsupported: No word of it is known.
+        Unsupported: It has no known word.
     """
     known = serving_words()
     words = re.findall(r"[a-z]+\d+|auto|half", text.casefold())

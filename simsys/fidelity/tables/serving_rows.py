@@ -1,8 +1,8 @@
 """Rows of measured serving runs.
 
-A row says engine, model, GPU, how the model is divided, precision, load, lengths and one measured value of the whole
-deployment. Rows that differ in nothing but load, lengths and metric are a curve. Lengths are those of all requests,
-or their means, unless ``notes`` say that they are drawn, as in ``lengths random in [0.8L,L]``.
+A row states engine, model, GPU, parallelism, precision, load, lengths and one measured value of the whole deployment.
+Rows that differ only in load, lengths and metric form a curve, which is a fold. Lengths hold for all requests, or are
+their means, unless ``notes`` say that they are drawn, as in ``lengths random in [0.8L,L]``.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ COLUMNS = (
     *("input_len", "output_len", "metric", "value"),
 )
 LATENCIES = {"ttft_ms": "ttft_ms", "tpot_ms": "tpot_ms", "itl_ms": "itl_ms", "e2e_s": "e2el_ms"}
-"""By metric; the figure's name follows that of the statistic."""
+"""Ends of the names of figures by metric; the statistic comes first."""
 RATES = {
     "output_tokens_per_s": "output_throughput",
     "requests_per_s": "request_throughput",
     "tokens_per_s_total": "total_token_throughput",
 }
 OF_A_PASS = ("prefill_ms", "decode_step_ms", "prefill_tokens_per_s")
-"""Metrics of a static batch alone."""
+"""Metrics that only a static batch has."""
 METRICS = {"e2e_s": "s", "prefill_ms": "ms", "decode_step_ms": "ms", "ttft_ms": "ms", "tpot_ms": "ms", "itl_ms": "ms"}
-"""With their units; all others are rates per second."""
+"""Metrics with their units; all other metrics are rates per second."""
 
 
 @dataclass(frozen=True)
 class _Figure:
-    """Which figure of a run a metric is, and what to multiply it with."""
+    """The figure of a run that a metric is compared with, and its factor."""
 
     name: str
     scale: float = 1.0
 
 
 def cases(table: Table) -> list[Case]:
-    """The cases of a table."""
+    """Return the cases of a table."""
     return [_case(row) for row in table.rows]
 
 
@@ -102,7 +102,7 @@ def _figure(row: Row, load: Load) -> _Figure:
     if metric in RATES:
         return _Figure(RATES[metric])
     if metric in OF_A_PASS and load.kind != "static_batch":
-        raise Unsupported(f"{metric} is of a static batch")
+        raise Unsupported(f"{metric} is a metric of a static batch")
     if metric == "prefill_ms":
         return _Figure("duration", 1e3)
     if metric == "decode_step_ms":

@@ -1,4 +1,4 @@
-"""Tables of measurements as CSV: rows with their places, what is wrong with each, and which columns are used."""
+"""Tables of measurements as CSV: rows with places, problems, and the set of used columns."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from simsys.input_files import read_text, unreadable
 T = TypeVar("T")
 
 DESCRIBING = frozenset({"id", "source", "source_key", "group", "notes", "engine_version", "quality"})
-"""Columns that say where a row comes from, and may be read or not."""
+"""Columns about the origin of a row; they are not reported as unused."""
 
 MOST = 2**53
-"""The greatest whole number that a table may hold; up to it, floats are exact."""
+"""Largest whole number of a table; up to it, floats are exact."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,10 @@ class Row:
     Args:
         cells: Text by column.
         file: The file as the user wrote it.
-        line: Where it begins, counted from 1.
-        record: Its lines.
-        used: Where the columns that were asked for are noted, those of all rows together.
-        problems: Where what is wrong with it is written down.
+        line: The line where it begins, counted from 1.
+        record: Its lines of text.
+        used: The columns that were read, of all rows together; filled by reading.
+        problems: Its problems; filled by reading.
     """
 
     cells: Mapping[str, str]
@@ -43,31 +43,31 @@ class Row:
     problems: list[Problem] = field(default_factory=list, repr=False)
 
     def text(self, column: str) -> str:
-        """What stands in a column, without spaces around it; empty if there is no such column."""
+        """Return a cell without surrounding spaces; empty if there is no such column."""
         self.used.add(column)
         return (self.cells.get(column) or "").strip()
 
     def whole(self, column: str, default: int | None = None) -> int:
-        """A positive whole number, also if it is written as ``8.0``; `default` if the cell is empty."""
+        """Return a positive whole number, also if written as ``8.0``; `default` if the cell is empty."""
         return self._number(column, default, _whole, lambda number: number > 0, "a whole number from 1")
 
     def length(self, column: str) -> int:
-        """A number of tokens; means of several requests are rounded to the nearest whole number."""
+        """Return a number of tokens; means are rounded to the nearest whole number."""
         return self._number(column, None, _nearest, lambda number: number > 0, "a number of tokens from 1")
 
     def number(self, column: str, default: float | None = None) -> float:
-        """A positive number within reason; `default` if the cell is empty."""
+        """Return a positive number in the range of measured values; `default` if the cell is empty."""
         return self._number(column, default, float, measurable, "a number above 0")
 
     def wrong(self, column: str, message: str) -> None:
-        """Write down what is wrong in a column, once."""
+        """Add a problem of a column, once."""
         line, place = self._place(column)
         problem = Problem(message, column, self.file, line, place)
         if problem not in self.problems:
             self.problems.append(problem)
 
     def _place(self, column: str) -> tuple[int, int]:
-        """Line and column of the file where a cell begins."""
+        """Return line and column of the file where a cell begins."""
         if column not in self.cells or not self.record:
             return self.line, 0
         return list(_places(self.record, self.line))[list(self.cells).index(column)]
@@ -85,7 +85,7 @@ class Row:
         except (ValueError, OverflowError):
             pass
         self.wrong(column, f"{text!r} is not {what}" if text else f"is empty; it needs {what}")
-        return read("1")  # the row is given up once all its cells are read
+        return read("1")  # the row is left out after all its cells are read
 
 
 @dataclass(frozen=True)
@@ -95,9 +95,9 @@ class Table:
     Args:
         file: The file as the user wrote it.
         columns: Its header.
-        rows: The rows that have a cell for each column.
-        problems: What is wrong with the others.
-        used: The columns that were asked for.
+        rows: The rows with a cell for each column.
+        problems: Problems of the other rows.
+        used: The columns that were read.
     """
 
     file: str
@@ -108,17 +108,17 @@ class Table:
 
     @property
     def all_problems(self) -> list[Problem]:
-        """What is wrong with the table and its rows, in the order of the file."""
+        """Problems of the table and its rows, in the order of the file."""
         found = [*self.problems, *(problem for row in self.rows for problem in row.problems)]
         return sorted(found, key=lambda problem: (problem.line, problem.column))
 
     @property
     def unused(self) -> list[str]:
-        """Columns of which no row was asked, but for those that describe it."""
+        """Columns that were not read, except those in `DESCRIBING`."""
         return [column for column in self.columns if column not in self.used | DESCRIBING]
 
     def check(self) -> None:
-        """Give up if anything was wrong.
+        """Check that there are no problems.
 
         Raises:
             ConfigError: With all problems, in the order of the file.
@@ -130,7 +130,7 @@ class Table:
         """Check that columns are there.
 
         Raises:
-            ConfigError: Names those that are not.
+            ConfigError: Names the missing columns.
         """
         missing = [column for column in columns if column not in self.columns]
         if missing:
@@ -147,7 +147,7 @@ def read_table(path: Path) -> Table:
     Rows with more or fewer cells than the header are among the problems of the table.
 
     Raises:
-        UsageError: If it cannot be read, or holds no rows.
+        UsageError: It cannot be read, or has no rows.
     """
     try:
         lines = list(io.StringIO(read_text(path), newline=""))
@@ -176,7 +176,7 @@ def read_table(path: Path) -> Table:
 
 
 def _cells(path: Path, reader: Any) -> Iterator[list[str]]:
-    """The cells of each row; a row that is none, such as one with a huge cell, is an error at its line."""
+    """Yield the cells of each row; invalid CSV, such as a huge cell, is an error at its line."""
     try:
         yield from reader
     except csv.Error as error:
@@ -201,10 +201,10 @@ def _places(record: Sequence[str], line: int) -> Iterator[tuple[int, int]]:
 
 
 def _whole(text: str) -> int:
-    """A whole number.
+    """Return a whole number.
 
     Raises:
-        ValueError: If it is none, or one that no amount in a table can be.
+        ValueError: It is not a whole number, or is larger than `MOST`.
     """
     number = int(text) if text.isdecimal() else float(text)
     if abs(number) > MOST or number != int(number):
@@ -213,6 +213,6 @@ def _whole(text: str) -> int:
 
 
 def _nearest(text: str) -> int:
-    """The nearest whole number to one that is positive, at least 1; 0 for others."""
+    """Return a positive number rounded to a whole number, at least 1; 0 for other numbers."""
     number = float(text)
     return max(1, round(number)) if 0 < number <= MOST else 0

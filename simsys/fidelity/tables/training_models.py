@@ -14,10 +14,10 @@ from simsys.model.model_db import load_model
 
 
 def model_of(row: Row) -> dict[str, Any]:
-    """The model of a row: by its sizes, or by its name if its kind cannot be given by sizes.
+    """Return the model of a row: by its sizes, or by its name if its kind cannot be given by sizes.
 
     Raises:
-        Unsupported: If it is of a kind that simsys does not know.
+        Unsupported: Its kind is not modelled.
     """
     arch, known = row.text("arch"), facts(Models)
     length = {"sequence_length": row.length("seq_len")} if row.text("seq_len") else {}
@@ -41,7 +41,7 @@ def _has_no_padding(row: Row, length: int) -> bool:
 
 
 def layers_of(row: Row) -> int:
-    """Layers that pipeline stages divide: those that are stated, or those of the model DB; 0 if neither says."""
+    """Return the stated number of layers, or else that of the model DB; 0 if neither is known."""
     if row.text("layers"):
         return row.whole("layers")
     try:
@@ -64,7 +64,7 @@ def _sizes(row: Row) -> dict[str, Any]:
 
 
 def _database_name(text: str) -> str:
-    """A name without what is said of it in brackets."""
+    """Return a name without remarks in brackets."""
     name = re.sub(r"\(.*?\)", "", text).strip()
     if not name:
         raise Unsupported("neither a name nor sizes of the model")

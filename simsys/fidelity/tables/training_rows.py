@@ -1,4 +1,4 @@
-"""Rows of measured training runs: one configuration each, with its seconds per iteration."""
+"""Rows of measured training runs: one configuration with its time per iteration each."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ COLUMNS = (
     "group",
 )
 _SAME = ("group", "model", "layers", "hidden", "gpu", "gpus", "seq_len", "global_batch", "precision", "attn_kernel")
-"""What is the same for rows that differ in nothing but their layout."""
+"""Columns that are equal for rows that differ only in their layout."""
 
 
 def cases(table: Table) -> list[Case]:
-    """The cases of a table."""
+    """Return the cases of a table."""
     return [_case(row) for row in table.rows]
 
 

@@ -14,13 +14,13 @@ from simsys.fidelity.tables.training_models import layers_of, model_of
 from simsys.fidelity.tables.words import meaning, training_words
 
 ITERATIONS = 1
-"""All are equal."""
+"""Simulated iterations; all are equal."""
 _ZERO_GROUP = re.compile(r"zero1 group(?: size)? (\d+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Degrees:
-    """How the GPUs of a row are divided."""
+    """Degrees of parallelism of a row."""
 
     tensor: int
     context: int
@@ -31,10 +31,10 @@ class Degrees:
 
     @classmethod
     def of(cls, row: Row, gpus: int, layers: int) -> Degrees:
-        """Those that a row states; the data-parallel degree may be what they leave.
+        """Return the degrees of a row; an empty data-parallel degree follows from the others.
 
         Raises:
-            Unsupported: If they contradict the number of GPUs.
+            Unsupported: They contradict the number of GPUs.
         """
         tensor, context, pipeline = row.whole("tp", 1), row.whole("cp", 1), row.whole("pp", 1)
         if row.text("dp") == "0":
@@ -50,15 +50,15 @@ class Degrees:
 
 
 def _likely_chunks(layers: int, pipeline: int) -> int:
-    """Chunks of a stage where none are stated: three, as in Korthikanti et al. 2022, or what divides the layers."""
+    """Return assumed virtual stages: 3 (as in Korthikanti et al. 2022), 2 or 1, what first divides the layers."""
     return next((chunks for chunks in (3, 2) if layers and layers % (pipeline * chunks) == 0), 1)
 
 
 def scenario_of(row: Row) -> dict[str, Any]:
-    """The experiment that a row describes.
+    """Return the experiment that a row describes.
 
     Raises:
-        Unsupported: If simsys cannot carry it out.
+        Unsupported: simsys cannot simulate it.
     """
     gpus = row.whole("gpus")
     layers = layers_of(row)
@@ -101,10 +101,10 @@ def _parallelism(row: Row, degrees: Degrees, layers: int, engine: str) -> dict[s
 
 
 def stage_layers(layers: int, chunks: int) -> list[int]:
-    """Layers of each chunk where they do not divide evenly.
+    """Return the layers of each chunk if they do not divide evenly.
 
-    Embedding and head count as a layer each if they then do, as with Megatron Core's
-    ``account_for_embedding_in_pipeline_split``; otherwise the first chunks have one more.
+    If the layers plus embedding and head divide evenly, these two count as layers, as with Megatron Core's
+    ``account_for_embedding_in_pipeline_split``; otherwise the first chunks have one layer more.
 
     Example:
         >>> stage_layers(14, 4), stage_layers(11, 4)
@@ -118,10 +118,10 @@ def stage_layers(layers: int, chunks: int) -> list[int]:
 
 
 def _data_parallel(row: Row) -> str:
-    """The kind of data parallelism, from the strategy and the stage of ZeRO.
+    """Return the kind of data parallelism, from the strategy and the stage of ZeRO.
 
     Raises:
-        Unsupported: If the strategy is none that is known.
+        Unsupported: The strategy is not known.
     """
     strategy, stage = row.text("strategy"), row.text("zero_stage")
     if "LoRA" in strategy:
@@ -165,7 +165,7 @@ def _training(row: Row, degrees: Degrees, engine: str) -> dict[str, Any]:
 
 
 def _options(row: Row, degrees: Degrees, habits: Habits, precision: str) -> dict[str, Any]:
-    """The options of data parallelism."""
+    """Return the options of the data-parallel module."""
     found: dict[str, Any] = {}
     kind = _data_parallel(row)
     if habits.reduces_after_backward and kind in ("DDP", "ZERO1"):
@@ -188,12 +188,12 @@ def _options(row: Row, degrees: Degrees, habits: Habits, precision: str) -> dict
 
 
 def batch_of(row: Row, degrees: Degrees) -> tuple[int, int]:
-    """Samples of a micro-batch, and how many of these a replica accumulates.
+    """Return the samples of a micro-batch and the number of micro-batches of a replica.
 
-    Where no micro-batch is stated, a pipeline has the smallest, and others have as many samples as 16 allow.
+    If no micro-batch is stated, it is one sample in a pipeline, and otherwise the largest divisor up to 16.
 
     Raises:
-        Unsupported: If there is no global batch, or the batches do not divide.
+        Unsupported: There is no global batch, or the batches do not divide.
     """
     if not row.text("global_batch"):
         raise Unsupported("the global batch is not stated")

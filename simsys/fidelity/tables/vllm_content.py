@@ -1,4 +1,4 @@
-"""What a result file of ``vllm bench serve`` holds, checked once as it is read."""
+"""The content of a result file of ``vllm bench serve``, checked when it is read."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ TIMES = tuple(f"{stat}_{name}_ms" for name in ("ttft", "tpot", "itl", "e2el") fo
 NEEDED = ("completed", "total_input_tokens", "total_output_tokens")
 LISTS = ("input_lens", "output_lens", "ttfts", "itls", "start_times", "errors")
 DETAILS = LISTS[:3]
-"""The lists that every detailed result has."""
+"""Lists of every detailed result."""
 
 
 def read_content(path: Path) -> Mapping[str, Any]:
     """Read a result.
 
     Returns:
-        Its keys; the figures, the lists and the way in which requests were sent are of the right types and sizes.
-        Lengths and starts of requests are left to the reader of traces, which skips those that it cannot replay.
+        Its keys; figures, lists and load have valid types and sizes. Lengths and start times of requests are checked
+        by the reader of traces, which skips requests that it cannot replay.
 
     Raises:
-        UsageError: If the file cannot be read, or is no such result.
+        UsageError: The file cannot be read, or is not such a result.
     """
     try:
         found = parse_json(read_text(path))

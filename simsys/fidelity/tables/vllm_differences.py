@@ -1,4 +1,4 @@
-"""In what a result of ``vllm bench serve`` and the experiment that is to predict it differ."""
+"""Differences between a result of ``vllm bench serve`` and the experiment that predicts it."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from simsys.fidelity.tables.model_names import database_name
 from simsys.fidelity.tables.vllm_result import BenchResult, read_result
 
 TOLERANCE = 0.01
-"""Share by which a rate or a mean length may differ before it is another one."""
+"""Relative difference of a rate or a mean length that is ignored."""
 DEGREES = {"tp_degree": ("tensor_parallel_size", "tp", "tp_size"), "pp_stages": ("pipeline_parallel_size", "pp")}
-"""Degrees of an experiment, and what users call them in ``--metadata``, which vLLM writes into the result."""
+"""Degrees of an experiment, and their names in ``--metadata``, which vLLM copies into the result."""
 
 
 def vllm_warnings(path: Path, scenario: Mapping[str, Any]) -> list[str]:
-    """What a result says of itself that is not so in the experiment, a sentence each.
+    """Return the differences between a result and an experiment, one sentence each.
 
-    The requests of a result replace the workload of the experiment, so other rates and lengths do not change the
-    prediction; another model does.
+    The requests of a result replace the workload of the experiment, so another rate or length does not change the
+    prediction, but another model does.
 
     Args:
         path: The result.
         scenario: The experiment as nested mappings.
 
     Raises:
-        UsageError: If the file cannot be read, or is no such result.
+        UsageError: The file cannot be read, or is not such a result.
     """
     result = read_result(path)
     found = [*_model(result, scenario), *_degrees(result, scenario), *_left_out(result)]
@@ -50,7 +50,7 @@ def _model(result: BenchResult, scenario: Mapping[str, Any]) -> Iterator[str]:
     if names[0] is None or names[1] is None:
         yield f"measured on model {measured!r}, predicted on {predicted!r}: it is not known whether these are the same"
     elif names[0] != names[1]:
-        yield f"measured on model {measured!r}, predicted on {predicted!r}, which is another one"
+        yield f"measured on model {measured!r}, predicted on {predicted!r}, another model"
 
 
 def _degrees(result: BenchResult, scenario: Mapping[str, Any]) -> Iterator[str]:
@@ -62,14 +62,14 @@ def _degrees(result: BenchResult, scenario: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _left_out(result: BenchResult) -> Iterator[str]:
-    """Requests that succeeded and are not replayed."""
+    """Successful requests that are not replayed."""
     if result.detailed and result.unreadable:
         why = Counter(result.unreadable.values()).most_common(1)[0][0]
         yield f"{len(result.unreadable)} of {len(result.found['input_lens'])} requests cannot be replayed ({why})"
 
 
 def _workload(result: BenchResult, scenario: Mapping[str, Any]) -> WorkloadConfig | None:
-    """The workload of the experiment, if it gives one that is valid."""
+    """Return the workload of the experiment; None if there is none or it is invalid."""
     if not scenario.get("workload"):
         return None
     try:
@@ -79,7 +79,7 @@ def _workload(result: BenchResult, scenario: Mapping[str, Any]) -> WorkloadConfi
 
 
 def _traffic(result: BenchResult, given: WorkloadConfig) -> Iterator[str]:
-    """Requests per second, or how many at once."""
+    """Differences in the rate or the concurrency."""
     if given.arrivals.kind == "trace":
         return
     rate, most = result.found.get("request_rate"), result.found.get("max_concurrency")
@@ -101,7 +101,7 @@ def _arrivals(given: WorkloadConfig) -> str:
 
 
 def _lengths(result: BenchResult, given: WorkloadConfig) -> Iterator[str]:
-    """Mean lengths, where the experiment has fixed ones."""
+    """Differences in mean lengths, if the experiment has fixed lengths."""
     totals = {"prompt_tokens": "total_input_tokens", "output_tokens": "total_output_tokens"}
     for name, key in totals.items():
         length, mean = getattr(given, name), result.found[key] / result.found["completed"]

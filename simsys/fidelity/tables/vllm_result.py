@@ -1,8 +1,8 @@
-"""A user's own ``vllm bench serve`` result, compared with what simsys predicts for the same requests.
+"""A user's own result of ``vllm bench serve``, compared with the prediction for the same requests.
 
-The file says what was asked and how long it took, but not on what: model, GPUs and engine are those of an experiment.
-With ``--save-detailed`` the requests are replayed, lengths and arrivals alike, and compared one by one besides; where
-an older version saved no ``start_times``, requests arrive as the benchmark sent them: closed loop, rate, or at once.
+The file has the requests and their times, but not the system: model, GPUs and engine are those of an experiment. With
+``--save-detailed``, requests are replayed with their lengths and arrival times and also compared one by one. Older
+versions saved no ``start_times``; requests then arrive as the benchmark sent them: closed loop, rate, or all at once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from simsys.sums import ordered_sum
 
 @dataclass(frozen=True)
 class BenchRun:
-    """A serving scenario whose requests are looked at one by one.
+    """A run of a serving scenario with figures of each request.
 
     Args:
         scenario: The experiment as JSON.
@@ -36,10 +36,10 @@ class BenchRun:
     scenario: str
 
     def figures(self) -> Figures:
-        """The metrics of the run, and of each request ``ttft_ms[i]`` and ``e2e_ms[i]``, in the order of arrival.
+        """Return the metrics of the run, and ``ttft_ms[i]`` and ``e2e_ms[i]`` of the requests in the order of arrival.
 
         Raises:
-            Unsupported: If it cannot be built, or does not fit.
+            Unsupported: It cannot be built, or does not fit.
         """
         try:
             result = simulate(validate(json.loads(self.scenario), SimulationConfig))
@@ -61,7 +61,7 @@ class BenchRun:
 
 @dataclass(frozen=True)
 class BenchResult:
-    """What a result file says.
+    """The content of a result file.
 
     Args:
         path: The file.
@@ -78,19 +78,19 @@ class BenchResult:
 
     @property
     def timed(self) -> bool:
-        """Whether it says when each request was sent."""
+        """Whether it has the start time of each request."""
         return isinstance(self.found.get("start_times"), list)
 
     @cached_property
     def order(self) -> Sequence[int]:
-        """The requests that can be replayed, in the order in which they were sent."""
+        """The requests that can be replayed, in the order of their start."""
         starts = self.found["start_times"] if self.timed else [0.0] * len(self.found["input_lens"])
         replayed = [place for place in range(len(starts)) if place not in self.unreadable and not self._failed(place)]
         return sorted(replayed, key=lambda place: float(starts[place]))
 
     @cached_property
     def unreadable(self) -> Mapping[int, str]:
-        """Requests that succeeded and cannot be replayed, such as answers of no tokens, each with the reason."""
+        """Successful requests that cannot be replayed, such as empty answers, with the reason."""
         found: dict[int, str] = {}
         for place in range(len(self.found["input_lens"])):
             if not self._failed(place):
@@ -104,14 +104,14 @@ class BenchResult:
         return bool((self.found.get("errors") or [""] * len(self.found["input_lens"]))[place])
 
     def _check(self, place: int) -> None:
-        """What the replay reads of a request; raises as `simsys.serving.traces.rows`, which skips it then."""
+        """Check what a replay needs; raises as `simsys.serving.traces.rows`, which skips such requests."""
         for key in ("input_lens", "output_lens"):
             tokens_value(key, self.found[key][place])
         if self.timed:
             time_value("start_times", self.found["start_times"][place])
 
     def workload(self) -> dict[str, Any]:
-        """The `workload` of an experiment that sends the same requests; without details, their mean lengths."""
+        """Return the `workload` with the same requests; without details, with their mean lengths."""
         if self.detailed:
             traced = {"kind": "trace"}
             lengths = {"prompt_tokens": traced, "output_tokens": traced, "trace": {"path": str(self.path.resolve())}}
@@ -125,7 +125,7 @@ class BenchResult:
         }
 
     def _arrivals(self) -> dict[str, Any]:
-        """How the benchmark sends requests: at most so many at once, at a rate, or all of them at once."""
+        """Return how the benchmark sends requests: in a closed loop, at a rate, or all at once."""
         rate, most = self.found.get("request_rate"), self.found.get("max_concurrency")
         if most is not None:
             return {"kind": "closed_loop", "concurrency": int(most)}
@@ -143,14 +143,14 @@ def is_vllm_result(text: str) -> bool:
 
 
 def vllm_cases(path: Path, scenario: Mapping[str, Any]) -> list[Case]:
-    """The cases of a result: its figures, and with details those of each request.
+    """Return the cases of a result: its figures and, with details, the figures of each request.
 
     Args:
         path: The result.
         scenario: An experiment as nested mappings: model, hardware, parallelism and serving; its workload is replaced.
 
     Raises:
-        UsageError: If the file cannot be read, or is no such result.
+        UsageError: The file cannot be read, or is not such a result.
     """
     result = read_result(path)
     run = BenchRun(json.dumps({**scenario, "workload": result.workload()}, sort_keys=True, default=str))
@@ -164,7 +164,7 @@ def vllm_cases(path: Path, scenario: Mapping[str, Any]) -> list[Case]:
 
 
 def _of_requests(result: BenchResult, run: BenchRun, tags: Mapping[str, str]) -> list[Case]:
-    """The time to the first token of each request, and to the last where that can be told."""
+    """Return TTFT of each request, and E2E where the result has all token times."""
     found, path = result.found, result.path
     gaps = found.get("itls") or [None] * len(found["ttfts"])
     cases = []
@@ -212,6 +212,6 @@ def read_result(path: Path) -> BenchResult:
     """Read a result.
 
     Raises:
-        UsageError: If the file cannot be read, or is no such result.
+        UsageError: The file cannot be read, or is not such a result.
     """
     return BenchResult(path, read_content(path))

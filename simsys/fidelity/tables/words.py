@@ -1,4 +1,4 @@
-"""What tables call precisions, kernels and statistics, in the words of an experiment (``measured/words.yaml``)."""
+"""Words of tables for precisions, kernels and statistics (``measured/words.yaml``)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from simsys.fidelity.tables.facts import Facts, Pattern, facts
 
 
 class Word(FrozenModel):
-    """A pattern of what tables say, and what it means."""
+    """A pattern of a text and its meaning in an experiment."""
 
     pattern: Pattern
     means: str
@@ -20,9 +20,9 @@ class TrainingWords(FrozenModel):
     """Words of tables of training runs.
 
     Args:
-        precisions: The first pattern that is found counts.
-        attention: The same of kernels of attention.
-        recompute: What is computed again, by what tables call it.
+        precisions: Precisions; the first pattern that is found counts.
+        attention: Kernels of attention; the first pattern that is found counts.
+        recompute: Activation recomputation by its name in tables.
     """
 
     precisions: tuple[Word, ...]
@@ -34,10 +34,10 @@ class ServingWords(FrozenModel):
     """Words of tables of serving runs.
 
     Args:
-        weights: Precisions of the weights, by what tables call them.
-        eight_bit_or_less: Precisions of weights that come with a KV cache in fp8, where the engine has it so.
-        statistics: Of latencies, by what tables call them.
-        unstated: Cells that do not say which statistic it is.
+        weights: Precisions of weights by their name in tables.
+        eight_bit_or_less: Precisions of weights that imply a KV cache in fp8 for engines with ``cache_as_weights``.
+        statistics: Statistics of latencies by their name in tables.
+        unstated: Cells that do not state the statistic.
     """
 
     weights: dict[str, str]
@@ -50,8 +50,8 @@ class KernelWords(FrozenModel):
     """Words of tables of measured kernels.
 
     Args:
-        dtypes: By what tables call them.
-        bytes_per_element: By dtype.
+        dtypes: Dtypes by their name in tables.
+        bytes_per_element: Bytes of an element by dtype.
     """
 
     dtypes: dict[str, str]
@@ -68,7 +68,7 @@ class Words(Facts):
 
 
 def meaning(text: str, words: Sequence[Word]) -> str | None:
-    """Return what the first pattern means that is found in a text; None if there is none."""
+    """Return the meaning of the first pattern that is found in a text; None if there is none."""
     return next((word.means for word in words if word.pattern.search(text)), None)
 
 

@@ -40,8 +40,8 @@ class Checkpoint:
         tower: The vision tower beside it.
         quantization: How its weights are stored, and which are not quantised; None for 16 bit.
         next_token_layers: Layers that predict further tokens.
-        notes: What is known to cost nothing in a text workload and left out, for people.
-        warnings: What makes figures doubtful, for people.
+        notes: Parts without cost in a text workload that were left out, as phrases.
+        warnings: Reasons to doubt the figures, as phrases.
     """
 
     architecture: TransformerArchitecture

@@ -40,8 +40,8 @@ class Reader(NamedTuple):
 
     Args:
         fields: The language model's part of it.
-        notes: What was left out although it is known to cost nothing in a text workload, for people.
-        warnings: What makes figures doubtful, for people.
+        notes: Parts without cost in a text workload that were left out, as phrases.
+        warnings: Reasons to doubt the figures, as phrases.
     """
 
     fields: Fields

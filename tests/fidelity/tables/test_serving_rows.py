@@ -223,7 +223,7 @@ def test_names_of_hardware_and_models(tmp_path: Path) -> None:
         ({"tp": "16"}, "of which a node has 8"),
         ({"gpu": "GH200-96GB", "tp": "2"}, "of which a node has 1"),
         ({"notes": "batch_size field 4, attention_dp 8, moe_tp 1"}, "attention in data parallelism"),
-        ({"metric": "prefill_ms", "load_kind": "concurrency"}, "prefill_ms is of a static batch"),
+        ({"metric": "prefill_ms", "load_kind": "concurrency"}, "prefill_ms is a metric of a static batch"),
         ({"model": "bigscience/bloom-7b1", "input_len": "2048"}, "exceed the model's context of 2048 tokens"),
     ],
 )

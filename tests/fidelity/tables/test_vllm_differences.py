@@ -57,7 +57,7 @@ def test_what_is_so_is_no_warning(tmp_path: Path, found: dict[str, Any], scenari
         (
             {"model_id": "meta-llama/Llama-3.1-70B"},
             {},
-            "measured on model 'meta-llama/Llama-3.1-70B', predicted on 'Llama3-8B', which is another one",
+            "measured on model 'meta-llama/Llama-3.1-70B', predicted on 'Llama3-8B', another model",
         ),
         (
             {"model_id": "acme/secret"},
