@@ -1,7 +1,7 @@
-"""Check the sizes of files and functions, and that no modules import each other in a circle.
+"""Check the sizes of files and functions, that imports go down only, and that no modules form a circle.
 
-A circle counts even if it is closed by imports within functions or for type checkers only: whoever reads one of its
-files has to read them all. Run by `make lint` on simsys and frameworks.
+Imports within functions and for type checkers count: whoever reads one file of a circle has to read all of them. The
+layers are those of `pyproject.toml`, which import-linter holds for what is loaded. Run by `make lint`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import ast
 import sys
+import tomllib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,13 +81,13 @@ def long_functions(root: Path, packages: Sequence[str]) -> dict[str, int]:
     return found
 
 
-def circles(packages: Sequence[str]) -> list[frozenset[str]]:
-    """Sets of modules each of which imports all others, on the way or itself.
+def import_graph(packages: Sequence[str]) -> grimp.ImportGraph:
+    """All imports of packages that can be imported; the files are read, not run."""
+    return grimp.build_graph(*packages, cache_dir=None, exclude_type_checking_imports=False)
 
-    Args:
-        packages: Names of packages that can be imported; the files are read, not run.
-    """
-    graph = grimp.build_graph(*packages, cache_dir=None, exclude_type_checking_imports=False)
+
+def circles(graph: grimp.ImportGraph) -> list[frozenset[str]]:
+    """Sets of modules each of which imports all others, directly or through others."""
     imports = nx.DiGraph()
     for module in graph.modules:
         imports.add_edges_from((module, imported) for imported in graph.find_modules_directly_imported_by(module))
@@ -94,9 +95,26 @@ def circles(packages: Sequence[str]) -> list[frozenset[str]]:
     return sorted(found, key=sorted)
 
 
+def layers_of(pyproject: str) -> list[frozenset[str]]:
+    """The layers that a `pyproject.toml` states for import-linter, from the top: modules side by side in each."""
+    contracts = tomllib.loads(pyproject)["tool"]["importlinter"]["contracts"]
+    lines = [line for contract in contracts if contract["type"] == "layers" for line in contract["layers"]]
+    return [frozenset(name.strip().strip("()") for name in line.split(":")) for line in lines]
+
+
+def upward_imports(graph: grimp.ImportGraph, layers: Sequence[frozenset[str]]) -> list[str]:
+    """Packages that import a package of a higher layer, directly or through modules of no layer."""
+    present = [frozenset(name for name in layer if name in graph.modules) for layer in layers]
+    found = graph.find_illegal_dependencies_for_layers(
+        [grimp.Layer(*sorted(layer), independent=False) for layer in present if layer]
+    )
+    return sorted(f"{each.importer} imports {each.imported}, which is above it" for each in found)
+
+
 def problems(root: Path, packages: Sequence[str], known: Exceptions) -> list[str]:
     """What is past a limit without being known, and what is known without being past it."""
-    files, functions, rings = long_files(root, packages), long_functions(root, packages), circles(packages)
+    files, functions, graph = long_files(root, packages), long_functions(root, packages), import_graph(packages)
+    rings = circles(graph)
     found = [
         f"{path}: {lines} lines, at most {FILE_LINES} are allowed"
         for path, lines in files.items()
@@ -112,6 +130,7 @@ def problems(root: Path, packages: Sequence[str], known: Exceptions) -> list[str
         for ring in rings
         if not any(ring <= allowed for allowed in known.circles)
     ]
+    found += upward_imports(graph, layers_of((root / "pyproject.toml").read_text(encoding="utf-8")))
     unneeded = [
         *sorted(set(known.files) - files.keys()),
         *sorted(set(known.functions) - functions.keys()),

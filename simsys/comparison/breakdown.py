@@ -11,7 +11,6 @@ from typing import Any
 
 import simpy
 
-import simsys
 from simsys.comparison.amounts import amount, unit
 from simsys.comparison.attribution import part_of
 from simsys.comparison.compare import Settings
@@ -25,7 +24,7 @@ SECONDS = 1.0
 Function = tuple[str, int, str]
 """File, line and name, as the profiler tells them; built-in functions have no file."""
 
-_ROOT, _SIMPY = Path(simsys.__file__).parent, Path(simpy.__file__).parent
+_ROOT, _SIMPY = Path(__file__).parents[1], Path(simpy.__file__).parent
 
 
 def break_down(config: SimulationConfig, settings: Settings, seconds: float = SECONDS) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from typing import Any
 
 import simpy
 
-import simsys
 from simsys import interrupts
 from simsys.comparison.attribution import attribute
 from simsys.comparison.breakdown import break_down
@@ -17,6 +16,7 @@ from simsys.comparison.compare import Settings, compare
 from simsys.comparison.conclusion import conclude
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import InfeasibleError, UsageError
+from simsys.version import __version__
 
 Told = Callable[[str], object]
 """Is called with what is about to be done."""
@@ -96,5 +96,5 @@ def machine() -> dict[str, Any]:
         "system": platform.system(),
         "python": platform.python_version(),
         "simpy": simpy.__version__,
-        "simsys": simsys.__version__,
+        "simsys": __version__,
     }

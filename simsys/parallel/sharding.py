@@ -76,16 +76,7 @@ def expert_share(operator: Operator, ranks: int, load: float) -> Operator:
         ranks: Expert-parallel degree.
         load: Tokens of the busiest rank over the mean.
     """
-    return replace(
-        operator,
-        parameters=operator.parameters / ranks,
-        rows_per_token=operator.rows_per_token * load,
-        flop_per_token=operator.flop_per_token * load,
-        elements_per_token=operator.elements_per_token * load,
-        experts_held=operator.experts // ranks,
-        expert_load=load,
-        expert_ranks=ranks,
-    )
+    return replace(_some_experts(operator, ranks, load, load), expert_ranks=ranks)
 
 
 def expert_part(operator: Operator, ranks: int, load: float) -> Operator:
@@ -98,13 +89,17 @@ def expert_part(operator: Operator, ranks: int, load: float) -> Operator:
         ranks: Ranks among which the experts are divided.
         load: Tokens of the busiest rank over the mean.
     """
-    share = load / ranks
+    return _some_experts(operator, ranks, load, load / ranks)
+
+
+def _some_experts(operator: Operator, ranks: int, load: float, tokens: float) -> Operator:
+    """The experts of one of several ranks, which works on a multiple `tokens` of the operator's tokens."""
     return replace(
         operator,
         parameters=operator.parameters / ranks,
-        rows_per_token=operator.rows_per_token * share,
-        flop_per_token=operator.flop_per_token * share,
-        elements_per_token=operator.elements_per_token * share,
+        rows_per_token=operator.rows_per_token * tokens,
+        flop_per_token=operator.flop_per_token * tokens,
+        elements_per_token=operator.elements_per_token * tokens,
         experts_held=operator.experts // ranks,
         expert_load=load,
     )

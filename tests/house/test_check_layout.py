@@ -24,6 +24,14 @@ def loaded() -> ModuleType:
 
 check_layout = loaded()
 NONE = check_layout.Exceptions()
+LAYERS = """
+[[tool.importlinter.contracts]]
+type = "forbidden"
+
+[[tool.importlinter.contracts]]
+type = "layers"
+layers = ["({name}.top) : {name}.beside_top", "{name}.middle"]
+"""
 
 
 @pytest.fixture
@@ -31,6 +39,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, str]
     """A package of two small modules, one of which imports the other; every test has its own name for it."""
     name = f"toy_{tmp_path.name}"
     folder = tmp_path / name
+    (tmp_path / "pyproject.toml").write_text(LAYERS.format(name=name))
     folder.mkdir()
     (folder / "__init__.py").write_text("")
     (folder / "low.py").write_text("ONE = 1\n")
@@ -90,6 +99,19 @@ def test_a_circle_through_the_package_itself_counts(package: tuple[Path, str]) -
     (folder / "__init__.py").write_text(f"from {name}.low import ONE\n")
     (folder / "low.py").write_text(f"import {name}\n")
     assert problems(package) == [f"modules import each other in a circle: {name}, {name}.low"]
+
+
+@pytest.mark.parametrize("between", ["", "between"])
+def test_an_import_of_a_higher_layer_is_found_however_it_comes_about(package: tuple[Path, str], between: str) -> None:
+    folder, name = package
+    (folder / "top.py").write_text(f"import {name}.middle\nimport {name}.beside_top\n")
+    (folder / "beside_top.py").write_text("")
+    (folder / "middle.py").write_text("")
+    assert problems(package) == []
+    typing = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n"
+    (folder / "middle.py").write_text(f"{typing}    import {name}.{between or 'beside_top'}\n")
+    (folder / "between.py").write_text(f"import {name}.beside_top\n")
+    assert problems(package) == [f"{name}.middle imports {name}.beside_top, which is above it"]
 
 
 def test_exceptions_that_are_not_needed_are_problems(package: tuple[Path, str]) -> None:
