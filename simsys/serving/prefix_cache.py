@@ -1,8 +1,8 @@
 """A KV cache that keeps the blocks of prompts and shares them: automatic prefix caching, as in vLLM v1.
 
 A block is found by the ids of `RequestTable.hash_ids`. It is cached as soon as the step that fills it is scheduled,
-and stays so until memory is needed. Unlike in vLLM, a request that computes what somebody else has cached meanwhile
-uses that one and gives its own back (as in SGLang).
+until memory is needed. Unlike in vLLM, a request that computes a block cached by another request meanwhile uses that
+one and frees its own (as in SGLang).
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from simsys.serving.sequences import Sequences
 
 
 def block_chains(requests: RequestTable, block_size: int) -> tuple[list[Chain], int]:
-    """By request, the ids of what it will hold, its prompt and as far as they are known its answer.
+    """By request, the ids of its blocks: its prompt and, where known, its answer.
 
-    An answer is part of the next turn's prompt, so its ids are found there.
+    Ids of an answer are known from the next turn's prompt.
 
     Args:
         requests: All requests.
         block_size: Tokens of a block of the KV cache.
 
     Returns:
-        The ids, and how many tokens each stands for: those of a block at least.
+        The ids, and the tokens per id: at least a block.
     """
     if not requests.hash_ids:
         return [()] * len(requests), block_size
