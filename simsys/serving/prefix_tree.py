@@ -1,7 +1,7 @@
-"""Blocks of prompts that can be used again, by what they hold, and the order in which they are given up.
+"""Reusable blocks of prompts by content, and their order of eviction.
 
-Every block has an id, which stands for its tokens and all before them, so prompts that begin alike form a tree. Its
-nodes are stretches of consecutive blocks that have always been used together; one is cut in two where prompts part.
+Every block has an id of its tokens and all tokens before them, so prompts with equal prefixes form a tree. Its nodes
+are stretches of consecutive blocks that have always been used together; a node is split where prompts diverge.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Chain = Sequence[Hashable]
 
 
 class Node:
-    """A stretch of blocks, counted from the beginning of the prompt; without a chain, blocks that nobody will find."""
+    """A stretch of blocks, counted from the beginning of the prompt; without a chain, uncached blocks."""
 
     __slots__ = ("begin", "chain", "children", "end", "parent", "users")
 
@@ -34,15 +34,15 @@ NO_SCRAP = Node((), 0, 0, None, 0)
 
 
 class PrefixTree:
-    """Which blocks are cached, in use or not.
+    """The cached blocks, in use or not.
 
-    Blocks that nobody uses are given up in the order in which they were released, the last of a prompt first, whether
-    or not they hold something worth finding; those never used come before all others (vLLM v1's queue of free blocks).
+    Unused blocks are evicted in the order of release, the last of a prompt first, cached or not; blocks never used
+    come first (vLLM v1's queue of free blocks).
 
     Args:
         num_blocks: Blocks in memory, all unused.
         block_size: Tokens of a block.
-        id_tokens: Tokens that an id of a chain stands for, at least those of a block. A block belongs to the id of its
+        id_tokens: Tokens per id of a chain, at least those of a block. A block belongs to the id of its
             last token.
     """
 
@@ -57,12 +57,12 @@ class PrefixTree:
 
     @property
     def free_blocks(self) -> int:
-        """Blocks that nobody uses."""
+        """Number of unused blocks."""
         return self.unused + sum(node.end - node.begin for node in self._queue)
 
     @property
     def cached_blocks(self) -> int:
-        """Blocks that nobody uses, but could find."""
+        """Number of unused blocks in the cache."""
         self.reclaim(0)
         return sum(node.end - node.begin for node in self._queue if node.chain)
 

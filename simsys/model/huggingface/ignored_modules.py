@@ -49,10 +49,10 @@ _LAYER = re.compile(r"layers\\?\.(\d+)(?!\d)")
 class Patterns:
     """Patterns of module names, as configurations write them.
 
-    ``re:`` begins a regular expression and ``*`` stands for anything; other patterns are whole parts of a name.
+    ``re:`` begins a regular expression and ``*`` matches anything; other patterns are whole parts of a name.
 
     Args:
-        ignored: Modules that are left alone.
+        ignored: Excluded modules.
         targets: Modules that are quantised; none for all linear layers.
     """
 

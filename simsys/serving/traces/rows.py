@@ -145,7 +145,7 @@ def time_value(name: str, value: object) -> float:
 
 
 def brief(value: object) -> str:
-    """What stands for a JSON value in a message: texts and numbers as they are, the rest by its kind."""
+    """A JSON value in a message: texts and numbers as they are, other values by their kind."""
     if isinstance(value, str | float) or value is None or (isinstance(value, int) and abs(value) < MOST_TICKS):
         return str(value)
     return f"a {type(value).__name__}"
