@@ -118,9 +118,9 @@ class DDP(BucketedGradients):
     """Bucketed all-reduce of the gradients, compressed if wanted, overlapped with the backward pass."""
 
     class Options(BucketedGradients.Options):
-        """Named as in PyTorch where it has them.
+        """Names are those of PyTorch where it has the option.
 
-        `compression` stands for a communication hook; `topk_ratio` is the share of the gradients that ``topk`` sends,
+        `compression` replaces a communication hook; `topk_ratio` is the share of the gradients that ``topk`` sends,
         `powersgd_rank` the rank of ``powersgd``'s approximation. With `static_graph` the first iteration only learns
         the graph and sends no bucket before its backward pass has ended (``Reducer::delay_all_reduce``). Without
         `gradient_as_bucket_view` the buckets are a second copy of the gradients; that is PyTorch's default, not ours.

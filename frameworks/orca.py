@@ -12,7 +12,7 @@ from simsys.framework import Chunk, register
 
 @register("orca")
 class Orca(WholePrompts):
-    """Whoever fits whole, first come, first served."""
+    """Admit requests that fit completely, first come, first served."""
 
     def schedule(self) -> list[Chunk]:
         """Admit requests that fit together with the decoding sequences."""

@@ -158,9 +158,9 @@ def held_by(kind: ActionKind, block: Block) -> tuple[Held, Held]:
 
 
 def held_by_whole(described: Description) -> tuple[Held, Held]:
-    """Return the memory that a pass takes at its beginning and gives back at its end if its pieces are not told apart.
+    """Return the memory that a pass allocates at its beginning and frees at its end, without its pieces.
 
-    It then holds from its beginning what its pieces hold at the fullest moment. What it does not keep has one name.
+    It then has the peak memory of its pieces from its beginning. Temporary memory has one name.
     """
     pieces = ((piece.takes, piece.gives) for piece in described.pieces)
     change: Counter[str] = Counter()

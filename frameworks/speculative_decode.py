@@ -82,12 +82,12 @@ class SpeculativeDecode(DecodePhase):
         return self.needed_blocks(steps) - self.taken_blocks
 
     def needed_blocks(self, steps: int) -> int:
-        """Blocks that growing sequences hold beyond their prompts' after so many steps, an upper bound."""
+        """Upper bound of the blocks of growing sequences beyond their prompts after a number of steps."""
         units = self.grown_units + self.growing_units * steps
         return self.growing - (-units // (UNIT * self.kv.block_size))
 
     def beside(self, prompts: Batch) -> Batch:
-        """One pass over the drafts of all sequences, beside prompts."""
+        """One pass over the drafts of all sequences and prompts."""
         return prompts + self.speculation.verification(self.size, self.cached_tokens)
 
     def growth(self) -> Batch:
@@ -114,7 +114,7 @@ class SpeculativeDecode(DecodePhase):
         return ended
 
     def leave(self, request: int, tokens: int) -> None:
-        """Take a sequence out that has got so many tokens, with these booked and its cache released."""
+        """Remove a sequence with a number of new tokens: book these and release its cache."""
         sequences, kv = self.sequences, self.kv
         step, units, grows = self.joined.pop(request)
         cached, passed = sequences.computed_tokens[request], self.step - step

@@ -178,7 +178,7 @@ class Training(TrainingFramework):
 
 
 def awaited(hook: Event | Steps | None) -> Steps:
-    """Wait for what a hook has returned: an event, or several one after another."""
+    """Wait for the result of a hook: an event, or several in sequence."""
     if isinstance(hook, Generator):
         yield from hook
     elif hook is not None:

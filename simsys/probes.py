@@ -21,7 +21,7 @@ class Probe:
     """Base of all observers; every hook is optional. Times are seconds of simulated time."""
 
     counts_only: ClassVar[bool] = False
-    """True if it does not mind that equal training iterations are told by `repeated` instead of one by one."""
+    """True if equal training iterations may be reported by `repeated` instead of one by one."""
 
     indispensable: ClassVar[bool] = False
     """True if the run is worth nothing without it: then an error of its own is an error of the run."""
@@ -110,7 +110,7 @@ class Probe:
         """
 
     def hears(self, hook: str) -> bool:
-        """Whether it is told what the hook of this name tells: by default, if it overrides it."""
+        """True if this hook is called: by default, if the probe overrides it."""
         return getattr(type(self), hook) is not getattr(Probe, hook)
 
 

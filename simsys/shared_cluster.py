@@ -52,7 +52,7 @@ def simulate_jobs(config: SimulationConfig, probes: Iterable[Probe] = ()) -> Run
     if not sharing:
         return (_run(config, probes, {}, idle) if probes else idle).result()
     shared = _run(config, probes, sharing, idle)
-    if not shared.together() <= idle.together():  # jobs have met that were not there at the same time before
+    if not shared.together() <= idle.together():  # jobs have contended that did not run concurrently before
         shared = _run(config, probes, idle.sharing(at_any_time=True), idle)
     return shared.result()
 

@@ -169,7 +169,7 @@ class Algorithm(ABC):
             kind: Which collective.
             size: Ranks in the group.
             nbytes: Full buffer in bytes, see the head of this module.
-            paths: `paths[i]` is the slowest path of phase i; a single path stands for all phases.
+            paths: `paths[i]` is the slowest path of phase i; a single path is used for all phases.
 
         Raises:
             UsageError: An argument is out of range, or there are neither one path nor one per phase.

@@ -30,7 +30,7 @@ SPANNING = ("hierarchical",)
 """Further algorithms for groups that fill several nodes."""
 
 OWN = "own"
-"""What stands for the protocol of an engine's own kernels."""
+"""Name of the protocol of an engine's own kernels."""
 
 OWN_KERNELS: Names = ("one_shot", "direct")
 """The algorithms of these kernels; engines call the second two-shot."""

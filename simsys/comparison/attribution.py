@@ -62,7 +62,7 @@ def attribute(
 
 
 def part_of(config: SimulationConfig, settings: Settings, seconds: float) -> SimulationConfig:
-    """The first part of a scenario that takes high about so many seconds of CPU time; all of it if it takes less."""
+    """The first part of a scenario with a given CPU time (s) at high; all of it if it needs less."""
     count = amount(config)
     few = with_amount(config, min(count, LEAST))
     medium: Measurement = settings.call(measure, None, few, JUMPS)

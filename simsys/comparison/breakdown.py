@@ -22,7 +22,7 @@ SIMPY, OTHER = "SimPy", "other"
 SECONDS = 1.0
 """CPU time of what is profiled at high, about, without the profiler."""
 Function = tuple[str, int, str]
-"""File, line and name, as the profiler tells them; built-in functions have no file."""
+"""File, line and name, as in the profiler; built-in functions have no file."""
 
 _ROOT, _SIMPY = Path(__file__).parents[1], Path(simpy.__file__).parent
 

@@ -25,7 +25,7 @@ PATIENCE = 10.0
 """How many times longer than estimated and than the limit a run may take before it is given up: machines are busy."""
 TRIAL_LIMIT_S = 30.0
 SAMPLE, SURELY = 2000, 2.0
-"""If high took so many times the limit, going by its first requests, the others are not needed to say so."""
+"""Multiple of the limit, estimated from the first requests, from which high is refused without further measurement."""
 REPEATS = {HIGH: 3, MEDIUM: 5}
 
 
@@ -53,12 +53,12 @@ class Comparison:
     """A scenario at both levels.
 
     Args:
-        config: The scenario, as far as it was compared.
-        high: At high.
-        medium: At medium.
-        least: What the smallest run at medium costs, whatever the scenario has to do.
+        config: The compared part of the scenario.
+        high: The run at high.
+        medium: The run at medium.
+        least: Cost of the smallest run at medium.
         whole: All of the scenario at medium, if only a part was compared.
-        whole_amount: How many iterations or requests that is.
+        whole_amount: Its number of iterations or requests.
     """
 
     config: SimulationConfig

@@ -33,7 +33,7 @@ class Estimate(NamedTuple):
         return self.built_s + self.run_s
 
     def times(self, share: float) -> Estimate:
-        """That of so many times as much to do."""
+        """The estimate of a multiple of the work."""
         return Estimate(self.events * share, self.built_s, self.run_s * share)
 
 

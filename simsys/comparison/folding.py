@@ -1,4 +1,4 @@
-"""Scenarios in which medium must simulate every rank, although most of them have the same work."""
+"""Detection of scenarios in which medium must simulate every rank, although most have equal work."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from simsys.errors import InfeasibleError
 
 
 def check_folding(config: SimulationConfig) -> None:
-    """Whether some ranks can stand for others at medium, if any have the same work; not asked of several jobs.
+    """Check that ranks with equal work have one representative at medium; not for several jobs.
 
-    Where every rank is simulated at both levels, medium is right but is not what it is elsewhere, and a speed-up
-    measured there says nothing of it. Teams that serve always fold, as their ranks work in lockstep.
+    If every rank is simulated at both levels, medium is exact, but its speed-up is not representative. Teams that
+    serve always fold, as their ranks work in lockstep.
 
     Raises:
         InfeasibleError: If they cannot; the message says what sets them apart.
@@ -33,4 +33,4 @@ def _why(job: TrainingJob) -> str:
         return f"hardware is not alike, and what {job.settings.data_parallel} does with that is not known"
     if job.config.hardware.jitter is not None:
         return "their computations vary at random (hardware.jitter), and it matters who meets whom in which group"
-    return "GPUs or links are not alike, and each rank is held up by others than the rest"
+    return "GPUs or links differ, and each rank waits for different ranks"

@@ -23,10 +23,10 @@ def isolated(function: Callable[P, T], limit_s: float | None = None, /, *args: P
     """Call a function of a module in a fresh process that has everything imported already.
 
     Args:
-        function: What to call.
-        limit_s: After so many seconds of wall time it is given up.
-        args: Its arguments, which can be pickled.
-        options: More of them.
+        function: The function.
+        limit_s: Wall time limit in seconds.
+        args: Its picklable arguments.
+        options: Its keyword arguments.
 
     Raises:
         TooSlowError: If it was given up.

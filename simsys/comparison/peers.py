@@ -24,7 +24,7 @@ class Peer(NamedTuple):
 
 
 MACHINE = "a shared two-core x86 machine"
-"""Where the figures were measured, at another time than those beside them."""
+"""Machine of the measurements, which were made at another time than the others on the page."""
 LLAMA = "peer-llama2-7b-6-per-s"
 CONTENDED = "peer-llama2-7b-tp2-300"
 PEERS = (

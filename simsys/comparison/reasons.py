@@ -9,7 +9,7 @@ from simsys.job_run import NONE_MET
 from simsys.report.text import number, percent, time
 
 EXACT = 1e-6
-"""Figures that differ by less are called equal: what is left is rounding."""
+"""Figures that differ by less are called equal; the rest is rounding."""
 SOUGHT = 100.0
 """The speed-up below which a row says why."""
 

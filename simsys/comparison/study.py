@@ -34,10 +34,10 @@ def study(
 
     Args:
         configs: The scenarios.
-        settings: How.
-        attribution: Names of scenarios of which to tell what each abstraction is worth; not of several jobs.
-        profile: Names of scenarios of which to tell where the time goes.
-        told: Called with what is about to be done.
+        settings: Settings of the comparison.
+        attribution: Names of scenarios with a measurement of each abstraction; not for several jobs.
+        profile: Names of scenarios with a profile of CPU time.
+        told: Called with a text before each measurement.
 
     Returns:
         The comparison, ready for JSON; scenarios that cannot be compared are ``refused``, with the reason. If it is

@@ -1,8 +1,7 @@
-"""What work takes: the only place where the duration of a computation or of a forward pass is spelled.
+"""Durations of computations and forward passes, defined only here.
 
 A pass is costed by segment (`PassCost.by_segment`, the definition) or as a line in its context (`PassCost.costs`, a
-`StepLine`), whose sums over runs of steps are closed forms (`StepTimes`). All levels of detail use the same figures.
-Start with `pass_cost.py`; for training, with `compute_speed.py`. Neither SimPy nor executors are known here: these
-decide when work begins.
-May import: collectives, errors, model, ops, parallel, platform, rng.
+`StepLine`), whose sums over runs of steps are closed forms (`StepTimes`). All levels of detail use these durations.
+Start with `pass_cost.py`; for training, with `compute_speed.py`. Neither SimPy nor executors are imported: these
+decide when work begins. May import: collectives, errors, model, ops, parallel, platform, rng.
 """

@@ -55,14 +55,14 @@ class Computing(Protocol):
 
 
 class ComputeSpeed:
-    """Durations of computations, the same at all levels of detail.
+    """Durations of computations, equal at all levels of detail.
 
     Args:
         devices: By rank.
-        per_layer_s: What a layer of work loses between its kernels.
-        launch_per_layer_s: How long the host needs to launch a layer of work.
-        jitter: How computations vary, if they do.
-        stands_for: For each rank that runs a process, the ranks that it stands for.
+        per_layer_s: Gaps between the kernels of a layer.
+        launch_per_layer_s: Host time to launch a layer.
+        jitter: Random variation of computations, or None.
+        stands_for: For each representative rank, the ranks that it represents.
     """
 
     def __init__(

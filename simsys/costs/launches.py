@@ -9,15 +9,15 @@ from simsys.model.batch import Batch
 
 @dataclass(frozen=True, slots=True)
 class Launches:
-    """How a forward pass reaches the GPU.
+    """Kernel launches of a forward pass.
 
     Args:
-        per_layer_s: How long the host needs to launch the kernels of one layer one by one.
-        graph_tokens: Most tokens of a pass that is replayed as a CUDA graph, which needs no such launches; 0 if none.
-        graph_prompts: Whether passes with prompts are replayed too.
-        prompt_layer_s: What a layer of a pass with prompts takes besides, however long its kernels are.
-        token_layer_s: The same of each token of a pass with prompts that has more than so many.
-        above_tokens: How many.
+        per_layer_s: Host time to launch the kernels of one layer eagerly.
+        graph_tokens: Largest number of tokens of a pass replayed as a CUDA graph, without launches; 0 if none.
+        graph_prompts: True if passes with prompts are replayed, too.
+        prompt_layer_s: Additional time of a layer of a pass with prompts, independent of its kernels.
+        token_layer_s: Additional time per token of passes with more than `above_tokens` prompt tokens.
+        above_tokens: The limit for `token_layer_s`.
     """
 
     per_layer_s: float = 0.0
@@ -33,7 +33,7 @@ class Launches:
         return 0.0 if recorded and batch.tokens <= self.graph_tokens else self.per_layer_s
 
     def prompt_seconds_per_layer(self, tokens: float) -> float:
-        """What a layer of a pass with prompts, of so many tokens, takes besides."""
+        """Additional time of a layer of a pass with prompts, by its tokens."""
         return self.prompt_layer_s + (self.token_layer_s * tokens if tokens > self.above_tokens else 0.0)
 
 

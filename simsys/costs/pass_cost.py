@@ -199,7 +199,7 @@ class PassCost:
         return found
 
     def _token_costs(self, tokens: float, prompts: bool, alone: bool, collective_s: CollectiveSeconds) -> StepLine:
-        """What passes with so many tokens cost without the head, from now on kept."""
+        """Costs of passes with a number of tokens without the head, cached from now on."""
         sequences = 1 if alone else 2
         batch = Batch(tokens=tokens, attention_pairs=1.0 if prompts else 0.0)
         compute_s, exchange_s = self._token_seconds(batch, collective_s)

@@ -47,8 +47,8 @@ class StageCosts:
     """The costs of all stages, on hardware that stays as it is.
 
     Args:
-        stages: For each stage, what its passes cost and how long its collectives take.
-        hops: How long the hidden states of so many tokens take after each stage but the last, in seconds.
+        stages: For each stage, costs of its passes and times of its collectives.
+        hops: Transfer time (s) of hidden states by tokens after each stage except the last.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class StageCosts:
         self._decoding: dict[int, DecodeLines] = {}
 
     def decoding(self, sequences: int) -> DecodeLines:
-        """Durations of steps in which so many sequences decode, and nothing else."""
+        """Durations of steps with a number of decoding sequences only."""
         found = self._decoding.get(sequences)
         if found is None:
             found = self._decoding[sequences] = self._decode_lines(sequences)

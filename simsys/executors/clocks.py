@@ -15,12 +15,12 @@ from simsys.probes import Probes
 
 
 class Clocks:
-    """When each rank can go on, and what has been done by then.
+    """The time at which each rank can continue, and the work done by then.
 
     Args:
         platform: The hardware.
         probes: Observers.
-        queues: Whether all computations queue for GPUs and all transfers for links, if the platform is shared.
+        queues: True if all computations queue for GPUs and all transfers for links (shared platform).
     """
 
     def __init__(self, platform: Hardware, probes: Probes, *, queues: bool) -> None:
@@ -32,7 +32,7 @@ class Clocks:
         """By rank, when its own computations end, as known so far."""
 
     def now(self, rank: int) -> float:
-        """When `rank` would start its next operation: once the computation issued before it has ended.
+        """The time at which `rank` would start its next operation: the end of its last computation.
 
         So a collective starts after a computation that was issued before it, waited for or not, as on a CUDA stream.
         """
@@ -55,7 +55,7 @@ class Clocks:
             self.own.do_after(rank, action)
 
     def align(self, ranks: Sequence[int]) -> float:
-        """Let all `ranks` go on when the last of them can; return that time."""
+        """Synchronise all `ranks` to the last of them; return that time."""
         now_s = max(self.now(rank) for rank in ranks)
         for rank in ranks:
             self.fronts[rank].free_at_s = now_s
@@ -88,15 +88,14 @@ class Clocks:
         """Report `count` further iterations to the probes; the ranks go on after them, ahead of the clock.
 
         Args:
-            ranks: Those that run a process.
-            count: How many follow.
-            like: The number of the iteration that they are like.
-            iteration_s: How long each takes.
-            busy_s: How long each rank's GPU computes in one.
-            sent_bytes: What is sent in one, account by account.
+            ranks: Representative ranks.
+            count: Number of iterations.
+            like: Number of the equal iteration.
+            iteration_s: Duration of each.
+            busy_s: Computation time of each rank's GPU in one.
+            sent_bytes: Bytes sent in one, by account.
 
-        Returns:
-            When the last of them ends.
+        Returns: The end of the last one.
         """
         start_s = max(self.now(rank) for rank in ranks)
         end_s = start_s + count * iteration_s

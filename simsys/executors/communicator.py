@@ -103,10 +103,10 @@ class Communicator:
     # ---- time on idle links
 
     def seconds(self, kind: CollectiveKind, nbytes: float, start_s: float = 0.0) -> float:
-        """How long a collective takes that begins at `start_s`, if only the group and its mirrors use their links.
+        """Duration of a collective from `start_s`, if only the group and its mirrors use their links.
 
-        Which algorithm it is, is decided with the links as they are at the beginning, as NCCL does when it makes a
-        communicator. If they change while it goes on, this does not count.
+        The algorithm is selected for the links at time 0, as NCCL does when it creates a communicator. Changes during
+        the collective are ignored.
         """
         if self.trivial(nbytes):
             return 0.0

@@ -55,9 +55,9 @@ class Core(Clocks):
         folded = one_per_role and self.own is None
         self._representative = {rank: role[0] if folded else rank for role in roles for rank in role}
         self.images = Images(self._representative)
-        """The groups that the simulated ones stand for."""
+        """The groups represented by the simulated ones."""
         self.stands_for = stands_for = dict[int, list[int]]()
-        """By rank that runs a process, those that it stands for, itself included."""
+        """By representative rank, the ranks that it represents, including itself."""
         for rank, representative in self._representative.items():
             stands_for.setdefault(representative, []).append(rank)
         self.conditions = ComputeSpeed(
@@ -135,7 +135,7 @@ class Core(Clocks):
         return self.conditions.iterations_vary or self.platform.next_change_s(0.0) < float("inf")
 
     def tell_memory(self, rank: int, now_s: float) -> None:
-        """Tell the probes how much memory a rank holds."""
+        """Report the memory of a rank to the probes."""
         for hook in self.probes.memory:
             hook(rank, self.platform.devices[rank].memory.in_use_bytes, now_s)
 
@@ -144,7 +144,7 @@ class Core(Clocks):
         self._checks.append(check)
 
     def at_result(self, tell: Callable[[], None]) -> None:
-        """Let `tell` be called before the probes are asked for what they have heard."""
+        """Register `tell`, which is called before the results of probes are read."""
         self._tells.append(tell)
 
     def tell_all(self) -> None:

@@ -1,4 +1,4 @@
-"""The software stack that decides durations besides the hardware."""
+"""The software stack, which determines durations together with the hardware."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from simsys.model.work import Precision
 
 @dataclass(frozen=True)
 class ExecutionModel:
-    """What decides durations besides the hardware: the software stack.
+    """Parameters of the software stack.
 
     Args:
-        algorithm: Says how a group can carry out a kind of collective; the cheapest way is taken for each size.
+        algorithm: Selects the plans for a kind of collective of a group; the fastest is used for each size.
         precision: Bytes per element and compute dtype of serving passes.
         per_layer_s: Host overhead per layer of every forward pass (and per layer of work in training).
-        jitter: How computations vary, if they do.
-        launches: How passes reach the GPU.
-        stepping: Whether every run of serving steps is one step long.
-        async_scheduling: Whether the host of a serving team works beside its steps, and not before each.
-        communication_share: What share of a GPU collectives take from computations that go on beside them.
+        jitter: Random variation of computations, or None.
+        launches: Kernel launches of passes.
+        stepping: True if every run of serving steps is one step long.
+        async_scheduling: True if the host of a serving team overlaps with its steps.
+        communication_share: Slow-down of concurrent computation by overlapped collectives, as a share of their
+            duration.
     """
 
     algorithm: Choose

@@ -138,10 +138,10 @@ class Executor(Core):
         }
 
     def share(self, op: Collective) -> None:
-        """Let a collective that goes on beside a rank's next computation take its share of the GPU from that.
+        """Slow a rank's next computation down by an overlapped collective.
 
-        A computation of C seconds beside a collective of T then takes C + share · T, if that is longer than T; if not,
-        the collective is what is waited for. T is the time of the group alone on idle links.
+        A computation of C seconds with an overlapped collective of T seconds then needs C + share · T, if this is
+        longer than T; otherwise the collective decides. T is the time of the group alone on idle links.
         """
         if self.model.communication_share:
             self.in_order(op.rank, lambda: self._share(op))

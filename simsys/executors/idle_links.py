@@ -15,14 +15,14 @@ from simsys.ops import Pipelined, Send, Transfer
 
 
 class IdleLinks:
-    """Closed forms of transfers, and what has to be noted where these are times instead of events on links.
+    """Closed forms of transfers, with records of traffic for transfers without events on links.
 
     Args:
-        network: Knows the links.
-        images: Finds the groups that simulated ones stand for.
-        tally: Counts what is sent.
+        network: The network.
+        images: Finds the groups represented by simulated ones.
+        tally: Counts traffic.
         now: The simulated time in seconds.
-        precision: Bytes of the elements that stages of pipelines hand on.
+        precision: Bytes per element of messages between pipeline stages.
     """
 
     def __init__(

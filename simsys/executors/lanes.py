@@ -1,4 +1,4 @@
-"""How long messages take that ranks of the same roles send at the same time."""
+"""Durations of concurrent messages between ranks of equal roles."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from simsys.platform.network import Pairs
 
 
 class Lanes:
-    """Messages on links that only their mirrors use besides.
+    """Messages on links shared with their mirrors only.
 
     Args:
-        network: Carries them.
+        network: The network.
         images: Finds the mirrors of a message.
     """
 

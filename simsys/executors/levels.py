@@ -27,7 +27,7 @@ class Links(Enum):
     STEPS = "steps"
     """They are carried out on the links; a collective is one event while its links are uncontended."""
     LOADS = "loads"
-    """They load the links evenly while they last, and go on more slowly where loads exceed bandwidth."""
+    """They load the links evenly for their duration, and slow down where loads exceed bandwidth."""
 
 
 MEDIUM: dict[Links, Combination] = {

@@ -1,4 +1,4 @@
-"""Which ranks stay alike where their transfers share links with others.
+"""Classes of ranks that behave alike although their transfers share links with other users.
 
 Ranks of one role do the same work, but others may be on the links of some of them only. So ranks, what they exchange,
 and links are distinguished by each other until nothing changes: ranks by their groups, groups by their ranks and by
@@ -46,12 +46,11 @@ def rank_classes(
     """Distinguish ranks by what they do and meet.
 
     Args:
-        roles: By job, for each of its ranks a number that is the same for ranks that do the same work.
-        exchanges: All that they exchange, mirrors included.
-        figures: Says what distinguishes a link from others.
+        roles: By job, for each of its ranks a number that is equal for ranks with equal work.
+        exchanges: All exchanges, including mirrors.
+        figures: Returns the distinguishing properties of a link.
 
-    Returns:
-        By job, for each rank a number that is the same for ranks that do the same work at the same time.
+    Returns: By job, for each rank a number that is equal for ranks with equal work at equal times.
     """
     graph = _Graph(roles, exchanges, figures)
     distinct = 0

@@ -45,7 +45,7 @@ class Meets:
         self._first_s = math.inf
         self._last_s = 0.0
         self.out_of_step: Use | None = None
-        """Transfers of which mirrors would not go on in step."""
+        """Transfers with mirrors that get out of step."""
         self.pairs: dict[tuple[str, str], float] = {}
         """The same time by the names of the two."""
         self._waited_s: dict[tuple[Use, Use], tuple[float, float]] = {}  # likewise
@@ -122,9 +122,9 @@ class Meets:
         return ((link, need) for link, need in needs.items() if need > _IDLE or self.in_turn)
 
     def _lost_shares(self, one: Use, other: Use) -> tuple[float, float]:
-        """What shares of their time two lose to each other on the link that is worst for them.
+        """Shares of time that two transfers lose to each other on their worst link.
 
-        Where links serve in turn, one of them waits as long as the other goes on.
+        On FIFO links, one of them waits for the whole time of the other.
         """
         if self.in_turn:
             return 0.5, 0.5

@@ -1,9 +1,9 @@
-"""Transfers of groups that do the same at the same time, and what they do to each other.
+"""Simultaneous transfers of equal groups, and their mutual contention.
 
-One process stands for all ranks that do the same work at the same time, so a simulated group stands for others too:
-its mirrors, the same arrangement of ranks shifted to others of the same roles. All of them transfer at the same
-moments. While their links are apart and alike, the time of one is that of all. Where they share links, such as the
-network card of a node, the time is that of all transfers together; and mirrors with different shares fall out of step.
+One process represents all ranks of a role, so a simulated group represents its mirrors, too: equal arrangements of
+other ranks of these roles. All of them transfer at equal times. With separate, equal links, all have the time of one.
+On shared links, such as the NIC of a node, the time is that of all transfers together; mirrors with different shares
+get out of step.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def in_lockstep(
     """
     if len(shifts) == 1:
         return [shifts]
-    if network.in_turn:  # the first in the queue goes on to its next step while the others wait
+    if network.in_turn:  # the first in the queue continues with its next step while the others wait
         return [[shift] for shift in shifts]
     ends: list[tuple[int, ...]] = [()] * len(shifts)
     for pairs, nbytes, _, _ in steps:

@@ -1,6 +1,6 @@
-"""What the transfers of a job have to do with those of other jobs, and mirrors with each other, mirror by mirror.
+"""Contention of transfers with other jobs, and between mirrors, mirror by mirror.
 
-A process that stands for several ranks notes their transfers together (`Meets`). But other jobs may be on the links of
+A representative process records the transfers of all its ranks together (`Meets`). But other jobs may contend with
 some of them only.
 """
 

@@ -1,4 +1,4 @@
-"""Computations of ranks on GPUs that processes of the user's own request too: what they hold up, and until when."""
+"""Computations of ranks on GPUs that user processes request, too: delayed operations and their times."""
 
 from __future__ import annotations
 

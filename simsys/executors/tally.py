@@ -20,7 +20,7 @@ class Tally:
 
     Args:
         traffic: The communication graph.
-        images: Finds the messages that a simulated one stands for.
+        images: Finds the messages represented by a simulated one.
         communicator: The communicator of a group.
         pass_cost: The cost model of a forward pass.
     """
@@ -46,7 +46,7 @@ class Tally:
         account.nbytes += times * op.nbytes
 
     def ran(self, passes: Mapping[Pass, int]) -> None:
-        """Count what the passes of a program send, each so many times."""
+        """Count the traffic of the passes of a program, each with its number of repetitions."""
         for each, times in passes.items():
             if each.send is not None:
                 self.sent(each.send, times)

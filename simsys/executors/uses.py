@@ -1,4 +1,4 @@
-"""Transfers that go on again and again: what they need of their links, and when they are under way."""
+"""Recurring transfers: their load on links, and their times."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Use:
     exposed_s: float = 0.0
     """For how long they have been waited for, added up."""
     windows: deque[Window] = field(default_factory=deque)
-    """When they are under way, as far as that is not over, in order."""
+    """Remaining times in flight, in order."""
 
     def beside(self, start_s: float, end_s: float, busy_s: float, noted: int) -> tuple[float, float]:
         """For how long they are under way together with others, apart from what the same note has said.

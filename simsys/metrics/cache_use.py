@@ -1,8 +1,8 @@
-"""Blocks of a KV cache in use, on average between an engine's notes: exact, however many steps are one run.
+"""Mean number of KV blocks in use between records of an engine; exact for runs of any length.
 
-In a step, what its sequences need for their new tokens is in use, as vLLM allocates it when it schedules them. Within
-a run of steps, a decoding sequence takes a block in every step of one remainder modulo the block size, and chunks of
-prompts take theirs step by step; sums over steps of one remainder are closed forms.
+Blocks for the new tokens of a step are in use during it, as vLLM allocates them at scheduling. Within a multi-step
+run, a decoding sequence allocates a block in every step of one remainder modulo the block size, and chunks of prompts
+allocate blocks step by step. Sums over steps of one remainder are closed forms.
 """
 
 from __future__ import annotations
@@ -23,11 +23,16 @@ CELLS = 1 << 20
 """Runs times remainders that are looked at together."""
 
 
+<<<<<<< HEAD
 def blocks_in_use(log: EngineLog, steps: StepLog, rank: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """When an engine made notes, and from each note to the next, the mean; some notes at a time.
+=======
+def blocks_in_use(log: BlockLog, steps: StepLog, rank: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Times of the records of an engine, and the mean from each record to the next; in batches.
+>>>>>>> b723c5d (Metrics and serving are described in the words of the field)
 
     Args:
-        log: What it has noted of its cache.
+        log: Records of its cache.
         steps: All steps.
         rank: Its first rank.
     """
@@ -49,10 +54,10 @@ def blocks_in_use(log: EngineLog, steps: StepLog, rank: int) -> Iterator[tuple[n
 
 
 class Growth:
-    """How many sequences take a block in which steps, as they start and stop to decode.
+    """Number of sequences that allocate a block by step, as they start and stop decoding.
 
     Args:
-        log: What an engine has noted.
+        log: Records of an engine.
     """
 
     def __init__(self, log: EngineLog) -> None:
@@ -64,10 +69,10 @@ class Growth:
         self._due = np.zeros(self._size, dtype=np.int32)
 
     def due(self, steps: np.ndarray) -> np.ndarray:
-        """By run and remainder of a step, how many take one; a row for each of the next runs.
+        """By run and remainder of a step, number of allocations; a row for each of the next runs.
 
         Args:
-            steps: How many steps have been decoded before each run.
+            steps: Number of decoded steps before each run.
         """
         import numpy as np
 
@@ -84,8 +89,13 @@ class Growth:
         return due.T
 
 
+<<<<<<< HEAD
 def _not_yet_taken(times_s: np.ndarray, log: EngineLog, steps: StepLog, rank: int) -> np.ndarray:
     """By note, blocks that decoding takes in its run times the seconds from the run's begin until it takes them."""
+=======
+def _not_yet_taken(times_s: np.ndarray, log: BlockLog, steps: StepLog, rank: int) -> np.ndarray:
+    """By record, blocks allocated by decoding in its run, times the seconds from the start of the run until then."""
+>>>>>>> b723c5d (Metrics and serving are described in the words of the field)
     import numpy as np
 
     if not log.growth:
@@ -112,8 +122,13 @@ def _not_yet_taken(times_s: np.ndarray, log: EngineLog, steps: StepLog, rank: in
     return block_s
 
 
+<<<<<<< HEAD
 def _not_yet_grown(times_s: np.ndarray, log: EngineLog, steps: StepLog, rank: int) -> np.ndarray:
     """As `_not_yet_taken`, where every step of a run takes as many blocks, on average, as with drafts."""
+=======
+def _not_yet_grown(times_s: np.ndarray, log: BlockLog, steps: StepLog, rank: int) -> np.ndarray:
+    """As `_not_yet_taken`, with equal mean allocations in every step of a run, as with drafts."""
+>>>>>>> b723c5d (Metrics and serving are described in the words of the field)
     import numpy as np
 
     count, all_taken = np.zeros(times_s.size), np.asarray(log.notes[2])
@@ -134,7 +149,7 @@ def _waits(
     first_s: np.ndarray,
     growth_s: np.ndarray,
 ) -> np.ndarray:
-    """Blocks times seconds from a time `offset_s` before each run's begin until its steps take them, by run."""
+    """Blocks times seconds from `offset_s` before the start of each run until their allocation, by run."""
     import numpy as np
 
     waits, runs, size = np.zeros(count.size), due.shape[0], due.shape[1]
@@ -160,8 +175,13 @@ def _waits(
     return by_run
 
 
+<<<<<<< HEAD
 def _taken_by_prompts(times_s: np.ndarray, log: EngineLog, steps: StepLog, rank: int) -> np.ndarray:
     """By note, blocks that chunks take after the first step of its run times the seconds that they are held in it."""
+=======
+def _taken_by_prompts(times_s: np.ndarray, log: BlockLog, steps: StepLog, rank: int) -> np.ndarray:
+    """By record, blocks allocated by chunks after the first step of its run, times the seconds until its end."""
+>>>>>>> b723c5d (Metrics and serving are described in the words of the field)
     import numpy as np
 
     block_s = np.zeros(times_s.size)

@@ -1,4 +1,4 @@
-"""The MetricsCollector, a probe that hears a run and computes its figures, and that of training."""
+"""The MetricsCollector, a probe that records a run and computes its metrics."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class MetricsCollector(Probe, ABC):
 
     @abstractmethod
     def metrics(self) -> Mapping[str, Any]:
-        """Figures by name."""
+        """Metrics by name."""
 
     @abstractmethod
     def rows(self) -> Mapping[str, Sequence[Any]]:
         """Columns of the table of iterations or requests."""
 
     def ranks(self) -> Mapping[str, Sequence[Any]]:
-        """Columns of the table of observed ranks; none if they are not told apart."""
+        """Columns of the table of observed ranks; none without pipeline stages."""
         return {}
 
     def over_time(self) -> Mapping[str, Any]:
@@ -57,15 +57,14 @@ class TrainingMetrics(MetricsCollector):
     """Times of iterations and their parts, on one rank of every role.
 
     Args:
-        rank: The rank whose times are those of the run; ranks of one stage are alike.
-        stages: The ranks that are observed and their pipeline stages; by default `rank` alone.
-        samples: Numbers of iterations that follow one another, each with the samples of one of them; if empty,
-            all have the same.
-        samples_per_iteration: Global batch size, its mean if it changes.
+        rank: The observed rank of the run; ranks of one stage are alike.
+        stages: The observed ranks and their pipeline stages; by default `rank` alone.
+        samples: Numbers of consecutive iterations, each with the samples of one iteration; empty if all are equal.
+        samples_per_iteration: Global batch size, or its mean.
         tokens_per_sample: Sequence length (1 for a CNN).
         model_flop_per_iteration: Model FLOP of one iteration on all GPUs together.
-        hardware_flop_per_iteration: The same, and those of activation recomputation.
-        executed_flop_per_iteration: FLOP that kernels execute in it.
+        hardware_flop_per_iteration: Model FLOP plus activation recomputation.
+        executed_flop_per_iteration: FLOP executed by kernels.
         num_gpus: GPUs.
         peak_flop_per_s: Dense peak of one GPU in the compute dtype.
         checkpoint_bytes: Size of a checkpoint; 0 if none is taken.
@@ -94,7 +93,7 @@ class TrainingMetrics(MetricsCollector):
         return self.logs[self.rank]
 
     def operation(self, op: Operation, started_s: float, ended_s: float) -> None:
-        """Note what a rank computes, sends, and exchanges within its groups, whichever member joins first."""
+        """Record computation, messages and collectives of a rank; for collectives, the first member to join counts."""
         if isinstance(op, Collective):
             logs = self._members.get(op.group)
             if logs is None:

@@ -1,4 +1,4 @@
-"""Every metric that a result may have: its name, its unit and what it means.
+"""All metrics of results: name, unit and meaning.
 
 The table serves ``simsys list metrics``, ``--fail-on`` and docs/metrics.md; a test holds it complete.
 """
@@ -13,7 +13,7 @@ from simsys.metrics.training_definitions import TRAINING_METRICS
 
 
 def metrics_by_name() -> Mapping[str, Metric]:
-    """All metrics: those of training first, then of serving, then of several jobs."""
+    """All metrics: training first, then serving, then several jobs."""
     found: dict[str, Metric] = {}
     for metric in (*TRAINING_METRICS, *SERVING_METRICS, *HARDWARE_METRICS, *JOBS_METRICS):
         assert metric.name not in found, metric.name

@@ -1,9 +1,9 @@
-"""What serving costs in money and energy, from a run's figures and what the GPUs are.
+"""Cost and energy of serving, from the metrics of a run and the GPUs.
 
-Money is rent: every GPU is paid for as long as the run lasts, busy or not, or as long as its replica is on. Energy is
-that of the GPUs alone, without hosts, network and cooling, by the linear model of Fan, Weber and Barroso (2007, "Power
-Provisioning for a Warehouse-sized Computer"): power is ``idle + (peak - idle) * busy share``. Peak is the thermal
-design power, a cap and not an average, so the energy is rather too high; how much of it an idle GPU draws is assumed.
+Cost is rent: every GPU is paid for the whole run, or while its replica is on. Energy is for GPUs only, without hosts,
+network and cooling, by the linear model of Fan, Weber and Barroso (2007, "Power Provisioning for a Warehouse-sized
+Computer"): power is ``idle + (peak - idle) * busy share``. Peak is the thermal design power, a cap and not an average,
+so the energy is an upper estimate; the idle share is assumed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an engine has noted whenever a run of steps began, or when nothing was left to do, as arrays."""
+"""Records of an engine at the start of each multi-step run, or when it became idle, as arrays."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ if TYPE_CHECKING:
 
 
 class EngineNotes:
+<<<<<<< HEAD
     """Notes of one engine (`EngineLog`); an array is made when it is asked for.
+=======
+    """Records of one engine (`BlockLog`) as arrays, created on access.
+>>>>>>> b723c5d (Metrics and serving are described in the words of the field)
 
     Args:
-        log: What the engine has noted.
-        part: Which of them.
+        log: The records of the engine.
+        part: Slice of the records.
     """
 
     def __init__(self, log: EngineLog, part: slice = slice(None)) -> None:
@@ -34,9 +38,20 @@ class EngineNotes:
 
     @cached_property
     def taken_blocks(self) -> np.ndarray:
-        """Blocks that decoding sequences have taken so far, be they given back."""
+        """Blocks allocated by decoding sequences so far, including freed ones."""
         return self._column(2)
 
+<<<<<<< HEAD
+=======
+    @cached_property
+    def sequences(self) -> np.ndarray:
+        """Number of decoding sequences in the run; negative if this number waits while it processes only prompts.
+
+        Or while it waits for copies.
+        """
+        return self._column(3)
+
+>>>>>>> b723c5d (Metrics and serving are described in the words of the field)
     def _column(self, number: int) -> np.ndarray:
         import numpy as np
 

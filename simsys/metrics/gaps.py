@@ -1,8 +1,8 @@
 """Exact statistics of inter-token latency, without a value for every token.
 
 The gaps between tokens come as runs of steps: the durations of a run are an arithmetic progression, and each is the
-gap of as many tokens as sequences decode. Sums over progressions are closed forms; an order statistic is found by
-counting how many values lie below two limits, guessed from a sample, and looking only at those between them (Floyd and
+gap of one token per decoding sequence. Sums over progressions are closed forms; an order statistic is found by
+counting the values below two limits, guessed from a sample, and by sorting only the values between them (Floyd and
 Rivest 1975, "Expected time bounds for selection"). A bad guess costs time, not accuracy.
 """
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from simsys.metrics.token_gaps import TokenGaps
 
 SAMPLE = 1 << 16
-"""Values from which limits are guessed; so many are looked at one by one anyway."""
+"""Sample size for guessing limits; up to this number, values are sorted directly."""
 ROUNDING = 1e-12
-"""Steps of a run whose durations differ by less than this part of them are equal but for rounding."""
+"""Relative difference of step durations below which they are equal except for rounding."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Progressions:
         return self.value_s(self.count - 1)
 
     def below(self, limit_s: float) -> np.ndarray:
-        """How many values of each progression are less than a limit, whatever their weight."""
+        """Number of values of each progression below a limit, without weights."""
         import numpy as np
 
         below = np.where(self.high_s < limit_s, self.count, 0)
@@ -66,7 +66,7 @@ class Progressions:
 
         start, end = self.below(low_s), self.below(float(np.nextafter(high_s, np.inf)))
         inside = np.flatnonzero(end > start)
-        level = inside[self.growth_s[inside] == 0.0]  # equal values need not be told apart
+        level = inside[self.growth_s[inside] == 0.0]  # equal values need no distinction
         rising = inside[self.growth_s[inside] > 0.0]
         number = end[rising] - start[rising]
         which = np.repeat(rising, number)
@@ -86,7 +86,7 @@ class Part:
 
     @classmethod
     def joined(cls, parts: Sequence[Part]) -> Part:
-        """Several of them as one, whose values are different and in order of size."""
+        """Merge several into one with distinct values in ascending order."""
         import numpy as np
 
         values_s, inverse = np.unique(np.concatenate([part.values_s for part in parts]), return_inverse=True)
@@ -119,7 +119,7 @@ class Gaps:
         if len(steps) <= BLOCK and apart.seconds.size <= BLOCK:
             self._few = list(self._progressions())  # which are asked for again and again
         self.total = 0
-        """How many gaps."""
+        """Number of gaps."""
         self.sum_s = 0.0
         """All of them together, in seconds."""
         for gaps in self._progressions():
@@ -163,7 +163,7 @@ class Gaps:
         return [found[place] for place in places]
 
     def at_most(self, limits_s: Iterable[float]) -> list[int]:
-        """How many gaps are not longer than each limit."""
+        """Number of gaps up to each limit."""
         import numpy as np
 
         limits_s = [float(np.nextafter(limit_s, np.inf)) for limit_s in limits_s]
@@ -191,7 +191,7 @@ class Gaps:
 
         first_s, last_s, count, weight = runs.first_s, runs.last_s, runs.count, runs.decode_tokens
         late = self._apart.late_in(runs)
-        if late is not None:  # the first step of some runs ends fewer of them than the others do
+        if late is not None:  # the first step of some runs ends fewer gaps
             place, many = late
             fewer_s = first_s[place]
             first_s, count = first_s.copy(), count.copy()
@@ -211,7 +211,7 @@ class Gaps:
         """Some of the gaps in seconds, in order of size: all if they are few, else evenly spread over the log."""
         import numpy as np
 
-        # So many that sorting them takes about as long as what they leave to look at one by one.
+        # Sample size for which sorting costs about as much as the rest.
         size = self.total if self.total <= SAMPLE else min(SAMPLE, int(self.total ** (2 / 3)))
         picks = np.linspace(0, self.total - 1, size).astype(np.int64)
         parts, passed = [], 0

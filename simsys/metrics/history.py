@@ -11,7 +11,7 @@ from simsys.probes import Probe
 
 
 class EventType(StrEnum):
-    """What happened."""
+    """Name of the event."""
 
     COMPUTE_START = "COMPUTE_START"
     COMPUTE_END = "COMPUTE_END"

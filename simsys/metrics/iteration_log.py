@@ -15,7 +15,7 @@ MESSAGES = "pipeline"
 HOST = "host"
 """What copies from and to the host, and updates there, count for."""
 COMMUNICATION = (*GROUPS, HOST)
-"""All that exposed communication may count for, in the order in which it is told."""
+"""All axes of exposed communication, in the order of reports."""
 _COMPUTE, _BUBBLE = "compute", "bubble"
 
 
@@ -28,23 +28,23 @@ class IterationLog:
     - data and checkpoint: at its ends, all ranks wait for batches or stop;
     - computation;
     - exposed communication of an axis: a collective of one of the rank's groups runs, or its host works (`HOST`), of
-      several what began first; or a message that the rank waits for is under way (`MESSAGES`);
+      concurrent ones the first; or an awaited message is in flight (`MESSAGES`);
     - bubble: it waits for a message that has not been sent yet;
-    - exposed communication: a message that it has sent is under way;
+    - exposed communication: a message that it has sent is in flight;
     - bubble, if there are other stages: it waits for them to join a collective along the pipeline, or to end;
-    - idle: whatever else it waits for.
+    - idle: any other wait.
 
     Args:
-        started_s: When each iteration began.
-        ended_s: When it ended.
-        compute: What the rank computed in it, the optimizer included.
-        optimizer: The optimizer's part of that.
-        communication: What collectives of the rank's groups and messages that it sent took.
-        exposed: The communication that computation did not hide, by axis.
-        bubble: How long it waited for other stages.
-        data: How long the rank waited for its batches.
-        checkpoint: How long it stopped for a checkpoint.
-        pipelined: Whether there are other stages.
+        started_s: Start of each iteration.
+        ended_s: End of each iteration.
+        compute: Computation of the rank, including the optimizer.
+        optimizer: The optimizer's part of it.
+        communication: Time of collectives of the rank's groups and of its messages.
+        exposed: Exposed communication by axis.
+        bubble: Time of waiting for other stages.
+        data: Time of waiting for batches.
+        checkpoint: Time of stopping for a checkpoint.
+        pipelined: True if there are other stages.
     """
 
     started_s: list[float] = field(default_factory=list)
@@ -66,7 +66,7 @@ class IterationLog:
     _stopped_s: float | None = None
 
     def computation(self, name: str, started_s: float, ended_s: float) -> None:
-        """The rank computes."""
+        """Record a computation of the rank."""
         self._computations.append((started_s, ended_s, _COMPUTE))
         if name == "optimizer":
             self._optimizer_s += ended_s - started_s
@@ -87,7 +87,7 @@ class IterationLog:
         self._waits.append((sent_s, ended_s, MESSAGES))
 
     def mark(self, name: str, now_s: float) -> None:
-        """Begin an iteration, or end it and book what it consisted of."""
+        """Begin an iteration, or end it and record its parts."""
         if name == "iteration_start":
             self.started_s.append(now_s)
             self._loaded_s, self._stopped_s = now_s, None

@@ -31,7 +31,7 @@ class Latencies:
         self._rows, self._api_s = rows, api_s
         self._done = np.isfinite(np.asarray(rows["finished_s"], dtype=float))
         self.completed = int(self._done.sum())
-        """How many there are."""
+        """Number of requests."""
 
     def column(self, name: str) -> NDArray[np.float64]:
         """A column of the table."""
@@ -42,7 +42,7 @@ class Latencies:
 
     @cached_property
     def arrival_s(self) -> NDArray[np.float64]:
-        """When they arrived."""
+        """Times of arrival in seconds."""
         return self.column("arrival_s")
 
     @property
@@ -57,7 +57,7 @@ class Latencies:
 
     @property
     def output_tokens(self) -> NDArray[np.float64]:
-        """How many tokens they had."""
+        """Numbers of output tokens."""
         return self.column("output_tokens")
 
     @property
@@ -67,7 +67,7 @@ class Latencies:
 
     @property
     def e2el_s(self) -> NDArray[np.float64]:
-        """End-to-end latency."""
+        """End-to-end latencies in seconds."""
         return self.finished_s - self.arrival_s
 
     @property
@@ -79,7 +79,7 @@ class Latencies:
 
     @property
     def several_tpot_s(self) -> NDArray[np.float64]:
-        """The same of the requests with more than one output token."""
+        """The requests with more than one output token."""
         several = self.output_tokens > 1
         return self.tpot_s if several.all() else self.tpot_s[several]
 
@@ -100,5 +100,5 @@ class Latencies:
 
     @property
     def inference_s(self) -> NDArray[np.float64]:
-        """Prefill and decode."""
+        """Time of prefill and decode in seconds."""
         return self.finished_s - self.column("admitted_s")

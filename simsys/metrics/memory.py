@@ -1,4 +1,4 @@
-"""Memory over time: a probe that writes down every change of what is in use on a GPU."""
+"""Memory over time: a probe that records every change of memory in use on a GPU."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from simsys.probes import Probe
 
 
 class MemoryTimeline(Probe):
-    """Collects what is in use on every simulated GPU whenever it changes.
+    """Records the memory in use on every simulated GPU at each change.
 
-    At medium detail passes that are followed without events hold their peak for as long as they last together.
+    At medium detail, passes without events hold their peak for their total duration.
     """
 
     def __init__(self) -> None:
         self._points: list[tuple[int, float, float]] = []
 
     def memory(self, rank: int, in_use_bytes: float, now_s: float) -> None:
-        """One more point."""
+        """Record a change."""
         self._points.append((rank, now_s, in_use_bytes))
 
     def columns(self) -> Mapping[str, Sequence[float]]:

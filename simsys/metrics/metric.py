@@ -1,4 +1,4 @@
-"""What is known of a metric: its name, its unit, what it means, and which results have it."""
+"""Definition of a metric: name, unit, meaning, and the results that have it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ class Metric:
 
     Args:
         name: As in `RunResult.metrics`.
-        unit: Of its value; empty for a count.
-        meaning: What it is, in a sentence.
+        unit: Unit of its value; empty for a count.
+        meaning: Its meaning, in a sentence.
         kinds: Kinds of results that have it.
-        only: Which of them, if not all, such as ``with slo``.
-        absent: What it is where a result leaves it out; None if there is no such value.
-        is_number: Whether it can be compared with a number; else it is a text or a table.
+        only: Condition for having it, such as ``with slo``.
+        absent: Its value if a result does not have it; None if there is none.
+        is_number: True if it can be compared with a number; else it is a text or a table.
     """
 
     name: str

@@ -1,20 +1,20 @@
-"""Offered and served load of a serving run: how many requests came, and how many of them were kept up with.
+"""Offered and served load of a serving run: rates of arriving requests and of requests served in steady state.
 
 ``vllm bench serve`` divides the completed requests by the time from the first request to the end of the last one
-(``request_throughput``; vllm/benchmarks/serve.py). In an open loop that time ends with a drain, in which nothing
-arrives any more, so a server that keeps up with 20 req/s seems to serve fewer, the fewer the shorter the run.
-MLPerf's LoadGen (loadgen/results.cc, scenario Server) divides likewise, and counts n - 1 of n requests, since the
-last arrival is the open end of the interval. Vidur (config_optimizer/config_explorer/capacity_search.py) takes the
-largest rate at which a quantile of the delay until requests are scheduled stays below a limit. Here:
+(``request_throughput``; vllm/benchmarks/serve.py). In an open loop, that time ends with a drain without arrivals. So a
+server with a stable load of 20 req/s seems to serve less, most of all in short runs. MLPerf's LoadGen
+(loadgen/results.cc, scenario Server) uses the same quotient, and counts n - 1 of n requests, since the last arrival is
+the open end of the interval. Vidur (config_optimizer/config_explorer/capacity_search.py) uses the largest rate at
+which a quantile of the scheduling delay stays below a limit. Here:
 
 - the *offered rate* is the requests that arrive from the first arrival until before the last one, over that time; a
   closed loop and a batch that arrives at once have none;
-- the *served rate* is the share of it that is neither rejected nor adds to a queue that grows as long as requests come
+- the *served rate* is the offered rate without rejected requests and without growth of the queue
   (`simsys.metrics.saturation`): the rate that a longer run would complete.
 
-Where there is no offered rate, the served rate is that of the whole run. So it is where the number of requests under
-way still grows when the last one arrives, though the queue does not: then no steady state is seen, as in a burst, in a
-run that is short for its requests, or while an overload fills the batch.
+Without an offered rate, the served rate is that of the whole run. The same holds if the number of requests in flight
+still grows at the last arrival although the queue does not. Then there is no steady state, as in a burst, in a short
+run, or while an overload fills the batch.
 """
 
 from __future__ import annotations
@@ -31,21 +31,26 @@ if TYPE_CHECKING:
     import numpy as np
 
 STEADY_SHARE, STEADY_DEVIATIONS, MOST_SHARE = 0.1, 3.0, 0.5
-"""A state counts as steady if, over the later half of the arrivals, the requests under way grow by no more than this
-share of the arrivals, or by so many standard deviations of their number, up to the last share. The number of requests
-under way that do not wait for each other is a Poisson variable (M/G/infinity), so the difference of two such numbers
-has twice its variance. The numbers are our choice, as are those below."""
+"""Limits of a steady state:
+
+over the later half of the arrivals, requests in flight grow by at most this share of the arrivals, or by this number
+of standard deviations, up to the last share. The number of independent requests in flight is a Poisson variable
+(M/G/infinity), so the difference of two such numbers has twice its variance. These limits, and the next one, were
+chosen by hand.
+"""
 PEAK_PART, PEAK = 0.75, 1.15
-"""Arrivals in bursts may end with one. So it is no growth if the requests under way at the end are at most so many
-times as many as at the fullest moment of that part of the arrivals."""
+"""Arrivals may end with a burst.
+
+So requests in flight at the end up to this multiple of their maximum in that part are no growth.
+"""
 
 
 def load_metrics(log: ServingLog, times: Latencies, request_throughput: float) -> dict[str, Any]:
-    """Offered and served rate, what was lost, and whether the replicas kept up.
+    """Offered and served rate, losses, and whether the load was stable.
 
     Args:
-        log: What happened to the requests.
-        times: Those of completed requests.
+        log: The log of requests.
+        times: Times of completed requests.
         request_throughput: Completed requests per second of the whole run.
     """
     import numpy as np

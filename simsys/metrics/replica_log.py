@@ -10,10 +10,10 @@ from simsys.sums import ordered_sum
 
 
 class ReplicaLog:
-    """What a probe hears of replicas.
+    """Records of the number of replicas.
 
     Args:
-        gpus_per_replica: GPUs of each.
+        gpus_per_replica: GPUs of each replica.
     """
 
     def __init__(self, gpus_per_replica: int = 1) -> None:
@@ -21,7 +21,7 @@ class ReplicaLog:
         self.transfers = 0
         self.transfer_s = self.transferred_bytes = 0.0
         self.changes: list[tuple[float, int, int]] = []
-        """When replicas came or went, in s, how many take requests then, and how many are paid for."""
+        """Times of changes in seconds, numbers of active replicas, and numbers of paid replicas."""
 
     def transferred(self, seconds: float, nbytes: float) -> None:
         """A KV cache has been sent."""
@@ -30,20 +30,20 @@ class ReplicaLog:
         self.transferred_bytes += nbytes
 
     def scaled(self, active: int, paid: int, now_s: float) -> None:
-        """Replicas have come or gone; of several changes at one moment, the last counts."""
+        """Record a change of the number of replicas; of simultaneous changes, the last counts."""
         if self.changes and self.changes[-1][0] == now_s:
             self.changes.pop()
         self.changes.append((now_s, active, paid))
 
     def gpu_seconds(self, end_s: float) -> float:
-        """GPU-seconds that are paid for until the end of the run, those of starting replicas included."""
+        """Paid GPU-seconds until the end of the run, including starting replicas."""
         ends_s = [*(min(time_s, end_s) for time_s, _, _ in self.changes), end_s]
         spans_s = (end - start for start, end in pairwise(ends_s))
         paid = (paid for _, _, paid in self.changes)
         return self.gpus_per_replica * ordered_sum(map(float.__mul__, spans_s, map(float, paid)))
 
     def metrics(self, end_s: float) -> dict[str, Any]:
-        """Figures of what there was."""
+        """Metrics of the number of replicas."""
         found: dict[str, Any] = {}
         if self.transfers:
             found["kv_transferred_bytes"] = self.transferred_bytes

@@ -25,25 +25,25 @@ SHOWN = {
 
 @dataclass(frozen=True, repr=False)
 class RunResult:
-    """Everything a run found out; a function of the scenario alone, except for `wall_s` and `cpu_s`.
+    """The result of a run; a function of the scenario alone, except for `wall_s` and `cpu_s`.
 
     Args:
         name: The scenario.
         kind: ``training``, ``serving``, or ``jobs``.
         lod: Level of detail.
-        contention: How links are shared.
-        metrics: Figures by name, units in the names.
+        contention: Model of link sharing.
+        metrics: Metrics by name, with units in the names.
         rows: One column per name, one row per iteration, request or job.
-        memory_bytes: What the fullest GPU held when it held most, by component.
-        ranks: One column per name, one row per observed rank, the first of every pipeline stage: the means of what
-            its iterations consist of, which add up to them, and its peak memory; none in serving.
-        replica_changes: One column per name, one row per change of the number of replicas, which is that of those that
-            take requests and of those that are paid for; only with autoscaling.
-        memory_timeline: One column per name, one row per change of what is in use on a simulated GPU; only if events
+        memory_bytes: Peak memory of the fullest GPU, by component.
+        ranks: One column per name, one row per observed rank, the first of every pipeline stage: the means of the
+            parts of its iterations, and its peak memory; none in serving.
+        replica_changes: One column per name, one row per change of the numbers of active and of paid replicas; only
+            with autoscaling.
+        memory_timeline: One column per name, one row per change of memory in use on a simulated GPU; only if events
             are collected.
-        timeline: One column per name, one row per interval of a serving run, whose means it tells
+        timeline: One column per name, one row per interval of a serving run, with means
             (`simsys.metrics.serving_timeline`).
-        requests: All that is known of the requests and steps of a serving run.
+        requests: The log of requests and steps of a serving run.
         gpus: One column per name, one row per GPU; at medium only stand-ins are busy.
         links: One column per name, one row per link that carried anything; none at medium,
             unless links are occupied. ``nbytes`` is what ranks sent over it, ``protocol_nbytes`` as many

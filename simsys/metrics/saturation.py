@@ -1,14 +1,14 @@
 """Whether replicas keep up with their requests: stable, backlogged or overloaded.
 
-*Overloaded*: requests come faster than they are taken on, so the queue grows as long as they come; a longer run would
-have longer latencies. It is judged over the later half of the arrivals, when batches are filled. A queue that is
+*Overloaded*: requests arrive faster than they are scheduled, so the queue grows while requests arrive; a longer run
+would have longer latencies. This is judged over the later half of the arrivals, when batches are full. A queue that is
 served as fast as it fills has a bounded length, so the share of the arrivals by which it grows tends to 0 in a long
 run, and to 1 - capacity / rate otherwise (stability of a queue; Kleinrock 1975, "Queueing Systems", volume 1).
 
-*Backlogged*: the queue does not grow like that, but requests wait longer than they are served: by Little's law, on
-average more of them wait than run. So it is with bursts, with batches that arrive at once, and close to capacity.
+*Backlogged*: the queue does not grow, but mean queueing exceeds the service time; by Little's law, more requests wait
+than run on average.
 
-*Stable*: neither.
+Examples are bursts, batches that arrive at once, and loads close to capacity. *Stable*: neither.
 """
 
 from __future__ import annotations
@@ -23,19 +23,22 @@ if TYPE_CHECKING:
 STABLE, BACKLOGGED, OVERLOADED = "stable", "backlogged", "overloaded"
 
 GROWTH, GROWTH_DEVIATIONS, GROWTH_ARRIVALS = 0.1, 3.0, 100
-"""The queue counts as growing if it does by more than this share of the arrivals, or by so many standard deviations of
-the number of arrivals of a Poisson process, if that is less: in a long run, a small excess shows too. It is judged
-over at least 100 arrivals, whose number already deviates by 10 %. The three numbers are our choice."""
+"""Limits of a growing queue:
+
+growth by more than this share of the arrivals, or by this number of standard deviations of Poisson arrivals, if that
+is less, since a small excess is significant in a long run. It is judged over at least 100 arrivals, whose number has a
+deviation of 10 %. The three numbers were chosen by hand.
+"""
 
 
 @dataclass(frozen=True)
 class Backlog:
-    """How the queue grew over the later half of the arrivals.
+    """Growth of the queue over the later half of the arrivals.
 
     Args:
         arrived: Requests that arrived after the first one of that half.
-        admitted: Requests that were scheduled for the first time meanwhile.
-        span_s: How long that took.
+        admitted: Requests scheduled for the first time in that half.
+        span_s: Its duration.
     """
 
     arrived: int
@@ -54,11 +57,11 @@ class Backlog:
 
 
 def backlog(arrival_s: np.ndarray, admitted_s: np.ndarray) -> Backlog | None:
-    """How the queue grew; None where there were too few arrivals, or all at once, to tell.
+    """Growth of the queue; None with too few arrivals, or all at once.
 
     Args:
-        arrival_s: When the requests arrived that were not rejected.
-        admitted_s: When they were scheduled for the first time; NaN for never.
+        arrival_s: Arrival times of requests that were not rejected.
+        admitted_s: Times of first scheduling; NaN for never.
     """
     import numpy as np
 
@@ -72,12 +75,12 @@ def backlog(arrival_s: np.ndarray, admitted_s: np.ndarray) -> Backlog | None:
 
 
 def saturation(found: Backlog | None, queue_s: float, inference_s: float) -> str:
-    """Say which of the three it is.
+    """Classify the load.
 
     Args:
-        found: How the queue grew.
-        queue_s: How long a request waits to be scheduled, on average.
-        inference_s: How long it takes from then on, on average.
+        found: Growth of the queue.
+        queue_s: Mean scheduling delay of a request.
+        inference_s: Mean time from scheduling to the end.
     """
     if found is not None and found.grows:
         return OVERLOADED

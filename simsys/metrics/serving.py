@@ -22,18 +22,19 @@ if TYPE_CHECKING:
 
 PERCENTILES = (50, 90, 95, 99)
 LATENCIES = ("ttft", "tpot", "itl", "e2el", "queue", "prefill", "decode", "inference")
-"""The latencies that have all the statistics; the first four are those of ``vllm bench serve``."""
+"""Latencies with all statistics; the first four are as in ``vllm bench serve``."""
 
 
 def serving_metrics(log: ServingLog, slo: Mapping[str, float]) -> dict[str, Any]:
-    """Figures of a run; times in ms as vLLM reports them.
+    """Metrics of a run; times in ms as in vLLM.
 
     Rates with vLLM's names are per second of the whole run, ``served_requests_per_s`` and ``goodput_requests_per_s``
     of the time in which requests arrive (`simsys.metrics.offered_load`).
 
     Args:
-        log: What happened to the requests.
-        slo: Targets in seconds for ``ttft``, ``tpot`` and ``e2el``; missing ones are not demanded.
+        log: The log of requests.
+        slo: Targets in seconds for ``ttft``, ``tpot`` and ``e2el``; missing ones are not
+            demanded.
     """
     times = Latencies(log.rows(), log.api_s)
     throughput = _throughput(log, times)
@@ -66,7 +67,7 @@ def _counts(log: ServingLog, times: Latencies) -> dict[str, Any]:
 
 
 def _steps(log: ServingLog) -> dict[str, Any]:
-    """How many there were, decoding sequences of those that had any, and the fullest that a KV cache was."""
+    """Step count, mean decode batch size, and peak use of a KV cache."""
     steps = decoding = tokens = 0
     for runs in log.steps.blocks():
         steps += int(runs.count.sum())
@@ -120,7 +121,7 @@ def _busy_seconds(log: ServingLog, times: Latencies) -> BusySeconds:
 
     started_s, last_s = float(times.arrival_s.min()), float(times.finished_s.max())
     arrival_s, finished_s = np.array(log.arrival_s, dtype=float), np.array(log.finished_s)
-    finished_s[finished_s < 0.0] = last_s  # what is in flight has tokens too
+    finished_s[finished_s < 0.0] = last_s  # requests in flight have tokens, too
     rejected = list(log.rejected)
     finished_s[rejected] = arrival_s[rejected]
     came = (arrival_s >= 0.0) & (arrival_s <= last_s)
@@ -176,7 +177,7 @@ def _statistics(name: str, seconds: np.ndarray) -> dict[str, float | None]:
     if not seconds.size:
         return dict.fromkeys(_keys(name))
     mean, std = seconds.mean(), seconds.std()
-    seconds.sort()  # which takes less than what `numpy.percentile` does with unsorted values
+    seconds.sort()  # faster than `numpy.percentile` on unsorted values
     return _figures(name, [mean, std, *np.percentile(seconds, PERCENTILES, overwrite_input=True)])
 
 

@@ -42,9 +42,15 @@ class ServingMetrics(MetricsCollector):
         self.replica_log = ReplicaLog(gpus_per_replica)
         self.slo = slo
 
+<<<<<<< HEAD
     def replica_started(self, rank: int, log: EngineLog) -> None:
         """A cache whose use over time is to be noted."""
         self.log.engine_logs[rank] = log
+=======
+    def replica_started(self, rank: int, log: BlockLog) -> None:
+        """Record the use of a cache over time."""
+        self.log.block_logs[rank] = log
+>>>>>>> b723c5d (Metrics and serving are described in the words of the field)
         log.keep()
 
     def hears(self, hook: str) -> bool:
@@ -53,7 +59,7 @@ class ServingMetrics(MetricsCollector):
         return super().hears(hook) and not known
 
     def request_arrived(self, request: int, now_s: float) -> None:
-        """When it arrives."""
+        """Record the arrival of a request."""
         self.log.arrival_s[request] = now_s
 
     @property
@@ -84,20 +90,20 @@ class ServingMetrics(MetricsCollector):
 
     @property
     def request_finished(self) -> Callable[[int, float], None]:
-        """Last output token; likewise."""
+        """Record the last output token (bound to the column's setter to save a call)."""
         return self.log.finished_s.__setitem__
 
     def request_preempted(self, request: int, now_s: float) -> None:
-        """One preemption more."""
+        """Count a preemption."""
         self.log.preempted(request, now_s)
 
     def request_rejected(self, request: int, reason: str, now_s: float) -> None:
-        """Never served."""
+        """Record a rejected request."""
         self.log.rejected[request] = reason
         self.log.rejected_s.append(now_s)
 
     def prefix_lookup(self, request: int, hit_tokens: int, query_tokens: int, now_s: float) -> None:
-        """Tokens that need not be computed, of those that were looked for; as in vLLM, not after a preemption."""
+        """Count cached tokens and looked-up tokens; as in vLLM, not after a preemption."""
         if self.log.preemptions[request]:
             return
         self.log.prefix_hits += hit_tokens
@@ -120,7 +126,7 @@ class ServingMetrics(MetricsCollector):
         self.log.generated_tokens = list(generated_tokens)
 
     def kv_transferred(self, request: int, started_s: float, ended_s: float, nbytes: float) -> None:
-        """A request goes on elsewhere."""
+        """Record that a request continues on another replica."""
         self.replica_log.transferred(ended_s - started_s, nbytes)
 
     def scaled(self, active: int, paid: int, now_s: float) -> None:

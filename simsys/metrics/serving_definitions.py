@@ -9,13 +9,13 @@ from simsys.metrics.serving import LATENCIES, PERCENTILES
 
 _LOAD = (
     ("offered_requests_per_s", "1/s", "requests that arrive per second, between the first and the last arrival"),
-    ("served_requests_per_s", "1/s", "those of them that are neither rejected nor add to a growing queue"),
+    ("served_requests_per_s", "1/s", "the offered rate without rejected requests and growth of the queue"),
     ("served_share", "share", "served over offered requests"),
     ("rejected_share", "share", "requests that are rejected"),
     ("preempted_share", "share", "requests that are preempted at least once"),
     ("arrival_window_s", "s", "from the first to the last arrival"),
     ("steady", "0 or 1", "1 if requests end as fast as they come, or are overloaded; 0 if no steady state is seen"),
-    ("overloaded", "0 or 1", "1 if the queue grows as long as requests come: latencies grow with the run"),
+    ("overloaded", "0 or 1", "1 if the queue grows while requests arrive: latencies grow with the run"),
 )
 _COUNTS = (
     ("completed", "", "requests that got all their tokens"),
@@ -67,7 +67,7 @@ _COSTS = (
 )
 _TRANSFERS = (
     ("kv_transferred_bytes", "bytes", "KV cache that is sent between replicas", 0.0),
-    ("mean_kv_transfer_ms", "ms", "mean time of such a transfer", None),
+    ("mean_kv_transfer_ms", "ms", "mean time of a KV transfer", None),
 )
 _LATENCY = {
     "ttft": "time to first token",

@@ -1,7 +1,7 @@
-"""How a serving run went over time: means over intervals of equal length, computed after the run.
+"""Time line of a serving run: means over intervals of equal length, computed after the run.
 
-Means, not samples: what is true for a part of an interval counts for that part, so that the means of all intervals
-give the mean of the run, and Little's law holds for them exactly.
+Values are means, not samples: a value that holds for a part of an interval counts for that part. So the means of all
+intervals give the mean of the run, and Little's law holds exactly.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from simsys.metrics.serving_log import ServingLog
 
 POINTS = 1000
-"""At most so many intervals: what a picture can show."""
+"""Largest number of intervals, for a picture."""
 
 
 def interval_s(ended_s: float, points: int = POINTS) -> float:
@@ -37,11 +37,11 @@ def interval_s(ended_s: float, points: int = POINTS) -> float:
 
 
 class Timeline:
-    """The intervals of a run, and what is counted in them.
+    """The intervals of a run, for counting.
 
     Args:
-        ended_s: Where the last interval ends, above 0.
-        width_s: Length of the others.
+        ended_s: End of the last interval, above 0.
+        width_s: Length of the other intervals.
     """
 
     def __init__(self, ended_s: float, width_s: float) -> None:
@@ -85,17 +85,17 @@ class Timeline:
         return np.bincount(np.minimum(place, self.count - 1), amounts, minlength=self.count)
 
     def rate(self, times_s: np.ndarray) -> np.ndarray:
-        """How many of some times are in each interval, per second."""
+        """Number of times in each interval, per second."""
         rate: np.ndarray = self.sums(times_s) / self.length_s
         return rate
 
 
 def timeline(log: ServingLog, ended_s: float, points: int = POINTS) -> Mapping[str, np.ndarray]:
-    """Columns of a table with a row for each interval; none if nothing took any time.
+    """Columns of a table with a row for each interval; none without any step.
 
-    They are where the interval begins, counted from the start of the run, requests waiting and running, decoding
+    They are the start of the interval relative to the start of the run, requests waiting and running, decoding
     sequences in the batch, share of the KV cache in use, requests that arrive, are completed and are preempted, and
-    output tokens, per second; with prefix caching, the share of the tokens looked up in the interval that were there.
+    output tokens, per second; with prefix caching, the hit rate in the interval.
     """
     seconds = ended_s - log.starts_s
     if seconds <= 0.0:
@@ -118,7 +118,7 @@ def timeline(log: ServingLog, ended_s: float, points: int = POINTS) -> Mapping[s
 
 
 def means(columns: Mapping[str, np.ndarray], ended_s: float) -> dict[str, float]:
-    """Means over the whole run of what the intervals tell of requests and KV cache; none if there are no intervals."""
+    """Means over the whole run of requests and KV cache in the intervals; none without intervals."""
     import numpy as np
 
     if not columns:
@@ -172,7 +172,7 @@ def _batches(log: ServingLog, times: Timeline) -> Mapping[str, np.ndarray]:
 
 
 def _prefix_hits(log: ServingLog, times: Timeline) -> Mapping[str, np.ndarray]:
-    """The share that was found of what was looked up, 0 where nothing was; no column without a prefix cache."""
+    """The hit rate of lookups, 0 without lookups; no column without a prefix cache."""
     import numpy as np
 
     if not log.lookups:

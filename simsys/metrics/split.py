@@ -1,4 +1,4 @@
-"""What a stretch of time is spent on, if every moment shall count once."""
+"""Division of a time span among purposes; every moment counts once."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _SAME_MOMENT = 1e-9  # times that differ by no more of the whole stretch are one
 
 
 class TimeSplit:
-    """Deals a stretch of time out to what goes on in it.
+    """Divides a time span among concurrent activities.
 
     Args:
-        start_s: Where it begins.
-        end_s: Where it ends.
+        start_s: Start of the span.
+        end_s: End of the span.
 
     Example:
         >>> split = TimeSplit(0.0, 10.0)
@@ -37,10 +37,10 @@ class TimeSplit:
         self._taken: list[Span] = []  # apart from each other and in order
 
     def take(self, pieces: Sequence[Piece]) -> dict[str, float]:
-        """Take what is left of the time of `pieces`, and say how much that is for each purpose.
+        """Assign the free time of `pieces`; return the time by purpose.
 
-        A moment of several pieces counts for the one that began first; of those that began together but for rounding,
-        for the one that ends first.
+        A moment of several pieces counts for the one that began first; with equal starts (up to rounding), for the one
+        that ends first.
         """
         if not pieces:
             return {}
@@ -63,13 +63,13 @@ class TimeSplit:
         return seconds
 
     def before(self, times_s: Container[float]) -> float:
-        """How much is left right before any of `times_s`, at which something begins or all ends."""
+        """Free time immediately before each of `times_s`, at which something begins or all ends."""
         edges = [(self._start_s, self._start_s), *self._taken, (self._end_s, self._end_s)]
         return ordered_sum(start_s - end_s for (_, end_s), (start_s, _) in pairwise(edges) if start_s in times_s)
 
 
 def _free_seconds(taken: list[Span], index: int, start_s: float, end_s: float) -> float:
-    """How much of a span is left, if `index` is the first of the taken ones that ends behind its start."""
+    """Free time of a span, if `index` is the first taken span that ends after its start."""
     free_s = 0.0
     while index < len(taken) and taken[index][0] < end_s:
         free_s += max(0.0, taken[index][0] - start_s)
@@ -79,7 +79,7 @@ def _free_seconds(taken: list[Span], index: int, start_s: float, end_s: float) -
 
 
 def _merged(spans: Iterable[Span]) -> list[Span]:
-    """The same time as spans that are apart, in order."""
+    """Disjoint spans with the same union, in order."""
     merged: list[Span] = []
     for start_s, end_s in sorted(spans):
         if merged and start_s <= merged[-1][1]:

@@ -1,4 +1,4 @@
-"""The steps of serving replicas, as they are told: one entry for each run of steps with an unchanged batch."""
+"""The steps of serving replicas: one entry per multi-step run, as reported by the engine."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 BLOCK = 1 << 17
-"""Entries that statistics look at together, so that what they need besides the log does not grow with the run."""
+"""Entries processed together, so that additional memory does not grow with the run."""
 
 NUMBERS = ("started_s", "steps", "decode_tokens", "prompt_tokens", "first_step_s", "growth_s")
-"""What is known of a run of steps (`Probe.steps`)."""
+"""Fields of a multi-step run (`Probe.steps`)."""
 SECONDS, COUNTS = [0, 4, 5], [1, 2, 3]
-"""Which of them are times, and which are amounts."""
+"""Fields that are times, and fields that are amounts."""
 
 
 class StepRuns:
@@ -25,9 +25,8 @@ class StepRuns:
 
     Args:
         rank: The first rank of the replica.
-        start: The number of the first of these entries among those of the replica.
-        seconds: By entry, when the first step began, its duration, and by how much each was longer than the one
-            before.
+        start: Index of the first of these entries among all entries of the replica.
+        seconds: By entry, start of the first step, its duration, and the increase per step.
         counts: By entry, steps, decoding sequences and prompt tokens.
     """
 
@@ -105,10 +104,10 @@ class StepLog:
 
     def __init__(self) -> None:
         self._told: dict[int, tuple[array[float], array[int]]] = {}
-        self._few: list[StepRuns] = []  # all entries, with what was found of them, if they are few
+        self._few: list[StepRuns] = []  # all entries with cached results, if they are few
 
     def add(self, rank: int, runs: Sequence[float]) -> None:
-        """Note runs of steps of the replica with this first rank, as `Probe.steps` tells them."""
+        """Record multi-step runs of the replica with this first rank, as in `Probe.steps`."""
         import numpy as np
 
         self._few.clear()
@@ -129,7 +128,7 @@ class StepLog:
         return sorted(self._told)
 
     def blocks(self, rank: int | None = None, size: int = 0) -> Iterator[StepRuns]:
-        """The entries, some at a time, of one replica or one after another; of each in the order they were told."""
+        """The entries in batches, of one replica or of all in sequence, in the order of reports."""
         if rank is None and not size and len(self) <= BLOCK:
             self._few = self._few or [self.of(each) for each in self.ranks]
             yield from self._few

@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from simsys.metrics.serving_log import ServingLog
 
 MOST_SECONDS = 32_000_000
-"""In which requests are under way, each of which takes some bytes."""
+"""Limit of seconds with requests in flight, each of which uses some bytes."""
 
 
 def tokens_per_interval(log: ServingLog, width_s: float, count: int, *, origin_s: float = 0.0) -> np.ndarray:
-    """How many output tokens came in each interval, its end not included; those outside of all are not counted.
+    """Number of output tokens in each interval, without its end; tokens outside all intervals are not counted.
 
     Args:
-        log: What happened.
+        log: The log of steps.
         width_s: Length of an interval.
-        count: Intervals.
-        origin_s: Where the first one begins.
+        count: Number of intervals.
+        origin_s: Start of the first one.
     """
     return _tokens(log, Places(count), width_s, origin_s)
 
@@ -45,7 +45,7 @@ class Places:
         """Length of an array with a number for each."""
 
     def of(self, interval: np.ndarray) -> np.ndarray:
-        """Where in such an array an interval is; outside of it if it does not count."""
+        """Index of the interval that contains a time; out of range if outside the run."""
         return interval
 
     def counted(self, interval: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
@@ -59,15 +59,15 @@ class Places:
 
 
 class BusySeconds(Places):
-    """The seconds of a run in which requests are under way; idle ones, which may be very many, take no room.
+    """The seconds of a run with requests in flight; idle seconds use no memory.
 
     Args:
-        arrival_s: When requests came, not before `origin_s`.
-        ended_s: When each ended.
-        origin_s: Where the first second begins.
+        arrival_s: Arrival times, not before `origin_s`.
+        ended_s: End times.
+        origin_s: Start of the first second.
 
     Raises:
-        UsageError: They are more than `MOST_SECONDS`.
+        UsageError: If there are more than `MOST_SECONDS`.
     """
 
     def __init__(self, arrival_s: np.ndarray, ended_s: np.ndarray, origin_s: float) -> None:
@@ -115,7 +115,7 @@ def _tokens(log: ServingLog, places: Places, width_s: float, origin_s: float) ->
 
 
 def _of_runs(runs: StepRuns, places: Places, width_s: float, origin_s: float) -> np.ndarray:
-    """Each run's tokens; those of a run that reaches over limits are divided by how many steps ended before each."""
+    """Tokens of each run; a run across limits is divided by the steps that ended before each limit."""
     import numpy as np
 
     start = np.floor((runs.started_s + runs.first_s - origin_s) / width_s).astype(np.int64)
@@ -133,7 +133,7 @@ def _of_runs(runs: StepRuns, places: Places, width_s: float, origin_s: float) ->
 
 
 def _steps_before(runs: StepRuns, which: np.ndarray, limit_s: np.ndarray) -> np.ndarray:
-    """How many steps of some runs ended before a limit that falls within each: where their sum, a quadratic, does."""
+    """Number of steps of runs that ended before a limit within each run: solution of a quadratic equation."""
     import numpy as np
 
     count, first_s, growth_s = runs.count[which], runs.first_s[which], runs.growth_s[which]

@@ -1,4 +1,4 @@
-"""The gaps between the tokens of every single request, for those who want each of them."""
+"""The gaps between the tokens of every single request."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from simsys.metrics.serving_log import ServingLog
 
 ROUNDING = 1e-12
-"""Part of a time, and seconds, by which what is computed may differ from what was told."""
+"""Relative and absolute (s) tolerance of computed times."""
 
 
 def gaps_by_request(log: ServingLog) -> list[list[float]] | None:
-    """Gaps between the tokens of each request, in seconds, none for those that were not completed.
+    """Gaps between the tokens of each request in seconds, empty if not completed.
 
     Memory and time grow with the tokens, not with the requests.
 
     Returns:
-        A list for each request; None if the log does not say of every one on which replica it was served.
+        A list for each request; None if the log lacks the replica of a request.
     """
     import numpy as np
 

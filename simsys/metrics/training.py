@@ -22,21 +22,19 @@ def training_metrics(
     peak_flop_per_s: float,
     checkpoint_bytes: float = 0.0,
 ) -> dict[str, Any]:
-    """Figures of a run; samples and FLOP are means over its iterations, if these differ.
+    """Metrics of a run; samples and FLOP are means over its iterations, if these differ.
 
-    MFU (model FLOPs utilization) is the model's FLOP over what the GPUs could have done at their dense peak in that
-    time. The FLOP are those of PaLM (Chowdhery et al. 2022, appendix B; Megatron-LM counts alike): every query-key
-    pair of attention, masked or not, and nothing that is computed again. HFU (hardware FLOPs utilization, ibid.) adds
-    the forward FLOP that activation recomputation repeats (Korthikanti et al. 2022, §6.3), counted in the same way,
-    so that it is never below MFU. What kernels execute is neither, since a fused kernel skips masked pairs:
-    ``attained_peak_share`` is that, over the same peak.
+    MFU (model FLOPs utilization) is the model's FLOP over the FLOP of the GPUs at their dense peak in that time. FLOP
+    count as in PaLM (Chowdhery et al. 2022, appendix B; also Megatron-LM): every query-key pair of attention, masked
+    or not, and no recomputation. HFU (hardware FLOPs utilization, ibid.) adds the FLOP of activation recomputation
+    (Korthikanti et al. 2022, §6.3), counted in the same way, so it is never below MFU. Fused kernels skip masked pairs
+    and execute fewer FLOP: ``attained_peak_share`` is the executed FLOP over the same peak.
 
-    Times are those of the observed rank: computation (with the optimizer), communication that it does not hide,
-    the pipeline's bubble, waiting for data, checkpoints, and idle time add up to the iteration; `IterationLog` says
-    what counts for which. ``communication_ratio`` is T_comm / (T_comm + T_comp), hidden communication included;
-    ``exposed_communication_ratio`` is the exposed share of an iteration, and ``exposed_<axis>_s`` what of it is due to
-    the groups along an axis, for each along which the rank communicates. The steady iteration is the median of all but
-    the first, without checkpoints.
+    Times are for the observed rank. Computation (with the optimizer), exposed communication, bubble, waiting for data,
+    checkpoints, and idle time add up to the iteration; `IterationLog` defines them. ``communication_ratio`` is T_comm
+    / (T_comm + T_comp), including overlapped communication; ``exposed_communication_ratio`` is the exposed share of an
+    iteration, and ``exposed_<axis>_s`` its part for the groups along an axis, for each axis of the rank's
+    communication. The steady iteration is the median of all but the first, without checkpoints.
     """
     figures = _mean_times(log, checkpoint_bytes)
     mean_s = figures["mean_iteration_s"]
@@ -57,7 +55,7 @@ def training_metrics(
 
 
 def _mean_times(log: IterationLog, checkpoint_bytes: float) -> dict[str, Any]:
-    """How many iterations there are, how long they take, and what their mean consists of, in the order of a result."""
+    """Number and times of iterations, and the parts of their mean, in the order of a result."""
     rows = log.rows()
     durations = rows["iteration_s"]
     worked = [whole - stop for whole, stop in zip(durations, log.checkpoint, strict=True)]
@@ -93,13 +91,13 @@ def exposed_by_axis(log: IterationLog, axes: Collection[str]) -> dict[str, float
 
 
 def mean_parts(log: IterationLog, axes: Collection[str]) -> dict[str, float]:
-    """What the time of a rank's iterations is spent on: means of parts that add up, in seconds.
+    """Time of a rank's iterations by activity: means in seconds that add up.
 
-    Of the computation, ``optimizer_s`` is the optimizer's.
+    ``optimizer_s`` is part of the computation.
 
     Args:
         log: The iterations.
-        axes: Those along which ranks communicate.
+        axes: Axes of communication.
     """
     rows = log.rows()
     means = {name: ordered_sum(values) / len(values) for name, values in rows.items()}

@@ -23,7 +23,7 @@ _ITERATION = (
     ("bubble_s", "s", "time of an iteration that is spent waiting for other pipeline stages"),
     ("data_s", "s", "time of an iteration that is spent waiting for batches"),
     ("checkpoint_s", "s", "time of an iteration that is spent stopped for checkpoints, on average"),
-    ("checkpoint_bytes", "bytes", "size of a checkpoint; 0 if none is taken"),
+    ("checkpoint_bytes", "bytes", "size of a checkpoint; 0 without checkpoints"),
     ("idle_s", "s", "time of an iteration that is spent waiting for other ranks otherwise"),
 )
 _RATES = (
@@ -32,14 +32,14 @@ _RATES = (
     ("tokens_per_s_per_gpu", "1/s", "tokens per second of one GPU"),
     ("model_flop_per_s_per_gpu", "FLOP/s", "the model's FLOP per second of one GPU, as MFU counts them"),
     ("mfu", "share", "model FLOPs utilization: full attention, no recomputation (PaLM, appendix B)"),
-    ("hardware_flop_per_s_per_gpu", "FLOP/s", "the same with the FLOP that recomputation repeats"),
+    ("hardware_flop_per_s_per_gpu", "FLOP/s", "FLOP/s per GPU including recomputation"),
     ("hfu", "share", "hardware FLOPs utilization: MFU with recomputation, never below MFU"),
     ("attained_peak_share", "share", "FLOP that kernels execute over the dense peak"),
 )
 _CAMPAIGN = (
-    ("goodput", "share", "time that the kept iterations take without failures, over all of the time"),
+    ("goodput", "share", "time of the kept iterations without failures, over the whole time"),
     ("campaign_s", "s", "the time that is looked at"),
-    ("kept_iterations", "", "iterations in that time whose work was not lost"),
+    ("kept_iterations", "", "iterations in that time without lost work"),
     ("failures", "", "failures in that time"),
     ("gpu_failures", "", "failures of GPUs"),
     ("node_failures", "", "failures of nodes"),

@@ -1,4 +1,4 @@
-"""Macro operations: what a whole prompt or a whole decode step costs, in a handful of numbers (`aggregated_ops`).
+"""Macro operations: total costs of prompt processing and of a decode step (`aggregated_ops`).
 
 The shipped ones are derived from the layers. At medium detail they decide the cost: each amount of an operator is
 scaled by the ratio of the macro operation's amount to the sum over the layers (`scales_of`). A changed number
@@ -51,13 +51,12 @@ Aggregates = Mapping[str, Mapping[str, float]]
 
 
 def aggregated_ops(model: Model, *, forward: bool | None = None) -> dict[str, dict[str, float]]:
-    """Return the macro operations that the layers of a model add up to.
+    """Return the macro operations as sums over the layers of a model.
 
-    A prompt token does not go through the head, a decoded token does; so it does in the forward pass of an encoder or
-    a CNN, whose token is a sample. Of an encoder-decoder the costs are those of one token on each side, and of one
-    pair of each attention. Bytes per token are activations in bf16; weights, which a step reads once, stand apart:
-    for a mixture of experts all of them in prefill (a full batch), those of one token in decode. Sliding windows
-    count as full ones.
+    A prompt token does not pass the head; a decoded token, and a token of an encoder or a CNN (a sample), does. Costs
+    of an encoder-decoder are for one token on each side, and one pair of each attention. Bytes per token are
+    activations in bf16. Weights, read once per step, are separate: of a mixture of experts, all in prefill (a full
+    batch), those of one token in decode. Sliding windows count as full attention.
 
     Args:
         model: The model.
@@ -79,7 +78,7 @@ def aggregated_ops(model: Model, *, forward: bool | None = None) -> dict[str, di
 
 
 def stated_ops(model: Model) -> dict[str, dict[str, float]]:
-    """Return the macro operations as an entry of the model DB states them: what the model costs at medium detail."""
+    """Return the macro operations as in an entry of the model DB: the costs of the model at medium detail."""
     derived, scales = aggregated_ops(model), model.scales or Scales()
     return {
         step: {key: amount * getattr(_scale_of(scales, step), STEPS[step][key]) for key, amount in amounts.items()}

@@ -10,7 +10,7 @@ from simsys.model.operators import Pairs
 
 
 class Batch(NamedTuple):
-    """What one pass over a model processes.
+    """The batch of one pass over a model.
 
     Args:
         tokens: Tokens (samples for a CNN) that go through the weights; the encoder's tokens in an encoder-decoder.
@@ -20,12 +20,12 @@ class Batch(NamedTuple):
         prompt_context_tokens: Cached tokens read by prompt attention, summed over prompt chunks.
         decode_context_tokens: Cached tokens read by decode attention, summed over decoding sequences.
         decode_sequences: Sequences that decode in this pass, one token each unless they verify a draft.
-        decoder_pairs: Query-key pairs of a decoder that stands beside an encoder, summed over sequences.
+        decoder_pairs: Query-key pairs of the decoder of an encoder-decoder, summed over sequences.
         cross_pairs: Pairs of a token of that decoder and a token of the encoder, summed over sequences.
-        verified_pairs: Query-key pairs of decode attention beyond one query for each cached token: those of drafted
-            tokens that are verified, whose cache is read once for all of them.
-        unfused_attention: Whether attention scores go through memory, and are kept for the backward pass. The pairs
-            are then those of the full matrix, as a causal mask leaves it as large as it is.
+        verified_pairs: Query-key pairs of decode attention beyond one query per cached token: verified draft tokens,
+            which read the cache once together.
+        unfused_attention: True if attention scores go through memory and are kept for the backward pass. The pairs are
+            then the full matrix, also with a causal mask.
     """
 
     tokens: float = 0.0

@@ -53,7 +53,7 @@ class Layer:
     bytes_per_element: float = 4.0
 
     def __post_init__(self) -> None:
-        """Check the amounts."""
+        """Check the amounts of the layer."""
         amounts = ("parameters", "forward_flop", "activation_bytes", "input_elements", "output_elements")
         for name in amounts:
             value = getattr(self, name)
@@ -78,8 +78,8 @@ def layer_from_mapping(values: Mapping[str, Any], *, index: int = 0, file: str =
 
     Keys are those of `Layer` and, as other names for them, ``num_parameters``, ``forward_flops``, ``backward_flops``,
     ``activation_memory_mb`` and ``gradient_memory_mb`` (1 MB = 10^6 bytes), ``layer_id`` (the name if there is no
-    ``name``), ``layer_type`` (the kind), ``input_shape`` and ``output_shape`` (channels first). The gradient's size is
-    the parameters' and only stands in for a missing parameter count; it must then be one number a weight.
+    ``name``), ``layer_type`` (the kind), ``input_shape`` and ``output_shape`` (channels first). The gradient's size
+    only replaces a missing parameter count, with one number per weight.
 
     Raises:
         ConfigError: A key or value is wrong; the message says which.
@@ -107,7 +107,7 @@ def layer_from_mapping(values: Mapping[str, Any], *, index: int = 0, file: str =
 def build_custom(name: str, layers: Iterable[Layer | Mapping[str, Any]]) -> Model:
     """Return a model of these layers, in order; a token of its batches is a sample.
 
-    A layer whose shapes are unknown moves what it keeps for the backward pass.
+    A layer with unknown shapes moves the bytes that it keeps for the backward pass.
 
     Raises:
         UsageError: There is no layer, or a layer is wrong.
@@ -146,7 +146,7 @@ def _amount(fields: Fields, name: str) -> float | None:
     names = [name, *(alias for alias, target in {**ALIASES, **MEGABYTE_ALIASES}.items() if target == name)]
     given = [key for key in names if key in fields]
     if len(given) > 1:
-        fields.fail(given[1], f"the same as {given[0]}; give one of them")
+        fields.fail(given[1], f"equal to {given[0]}; give one of them")
     if not given:
         return None
     return fields.number(given[0]) * (MEGABYTE if given[0] in MEGABYTE_ALIASES else 1.0)

@@ -19,9 +19,8 @@ from simsys.model.transformer_operators import gemm, norm, score_elements
 def with_decoder(a: TransformerArchitecture, blocks: tuple[Block, ...]) -> tuple[Block, ...]:
     """Add the decoder to an encoder.
 
-    The decoder's embedding stands with the encoder's, whose table it shares; so all layers follow each other and can
-    be divided among pipeline stages as one run. Its result is handed through the encoder's layers, and the encoder's
-    output through the decoder's.
+    The decoder's embedding is next to the encoder's, with a shared table, so all layers are consecutive and can be
+    divided among pipeline stages. Its result passes the encoder layers, and the encoder's output the decoder layers.
 
     Args:
         a: The architecture.
@@ -110,9 +109,9 @@ def _cross_attention(a: TransformerArchitecture) -> tuple[Operator, ...]:
 
 
 def _head(a: TransformerArchitecture, head: Block) -> Block:
-    """The head, on the decoder's tokens.
+    """The head, on decoder tokens.
 
-    The encoder's final norm, if it has one, stands here beside the decoder's, so that all decoder layers are alike.
+    The encoder's final norm, if it has one, is here, too, so that all decoder layers are equal.
     """
     block = _on_decoder_tokens(head)
     if a.post_norm:

@@ -17,14 +17,14 @@ MAX_LAYERS = 10_000
 
 
 class Fields:
-    """A mapping from a file whose values are checked as they are read.
+    """A mapping from a file with values checked on reading.
 
     A key whose value is ``null`` counts as absent. Every method raises ConfigError with the dotted place inside the
     document when a value is missing without a default, has the wrong type, or is out of range; with its line and
     column if the places of the document are known.
 
     Args:
-        values: What the file holds at this place; must be a mapping.
+        values: Contents of the file at this place; must be a mapping.
         path: Dotted place of `values` in the document.
         file: Name of the file, for messages.
         places: Where values stand in the document.
@@ -94,7 +94,7 @@ class Fields:
     @overload
     def text(self, key: str, default: str) -> str: ...
     def text(self, key: str, default: str | None = None) -> str:
-        """Return a string."""
+        """Return a string; raises as described above."""
         value = self._get(key, default)
         if not isinstance(value, str):
             self.fail(key, f"expected a string, got {shown(value)}")

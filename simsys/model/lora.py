@@ -1,8 +1,8 @@
 """Low-rank adapters of the linear layers of a model (LoRA: Hu et al. 2022), many adapters in one batch.
 
-A token goes through its sequence's adapter of each linear layer: down to `rank` features and up again. Kernels that
-serve many adapters at once read those that the batch needs (Punica: Chen et al. 2024, §4; S-LoRA: Sheng et al. 2024,
-§5) and are bound by memory bandwidth. Routed experts have none.
+A token passes its sequence's adapter of each linear layer: down to `rank` features and up again. Kernels for many
+adapters read the adapters of the batch (Punica: Chen et al. 2024, §4; S-LoRA: Sheng et al. 2024, §5) and are bound by
+memory bandwidth. Routed experts have none.
 """
 
 from __future__ import annotations

@@ -12,16 +12,16 @@ from simsys.model.operators import Operator, OperatorKind, Split
 
 @dataclass(frozen=True, slots=True)
 class Macro:
-    """Macro operations, the critical-path factors left out; bytes are in bf16.
+    """Macro operations without critical-path factors; bytes are in bf16.
 
     Args:
         flop_per_token: FLOP of each token.
         nbytes_per_token: Activation bytes of each token.
         weight_nbytes: Weights read by each pass.
         flop_per_pair: FLOP of each query-key pair of a prompt.
-        flop_per_logit: Additional FLOP of a token that goes through the head.
-        nbytes_per_logit: Additional activation bytes of such a token.
-        head_nbytes: Additional weights that are read if there is such a token.
+        flop_per_logit: Additional FLOP of a token that passes the head.
+        nbytes_per_logit: Its additional activation bytes.
+        head_nbytes: Its additional weights read.
         flop_per_context_token: FLOP of a decoded token for each cached one.
         kv_nbytes_per_context_token: KV cache read by decode attention for each cached token.
     """
@@ -40,8 +40,9 @@ class Macro:
 def macro_of(stated: Aggregates) -> Macro:
     """Return the sums that the blocks must have; missing amounts are 0.
 
-    The head gets what a decoded token needs beyond a prompt token. If a decoded token needs less, the blocks have the
-    amounts of the prompt token, and `simsys.model.aggregates.scales_of` gives the ratio for decode steps.
+    The head gets the additional amounts of a decoded token over a prompt token. If a decoded token needs less, the
+    blocks have the amounts of the prompt token, and `simsys.model.aggregates.scales_of` gives the ratio for decode
+    steps.
     """
     if "forward" in stated:
         return Macro(*_amounts(stated["forward"], FORWARD))
@@ -62,12 +63,11 @@ def _amounts(given: Mapping[str, float], keys: Mapping[str, str]) -> list[float]
 
 
 def macro_blocks(macro: Macro, *, kind: OperatorKind, layers: int, hidden_size: int) -> tuple[Block, ...]:
-    """Return `layers` times the block ``macro``, which together do what `macro` says.
+    """Return `layers` copies of the block ``macro`` with the sums of `macro`.
 
-    With one layer it is a single block; with more, each is an equal share, so that pipeline stages can take some of
-    them. A share is two halves whose input features are divided under tensor parallelism, each followed by its
-    all-reduce as in a transformer layer, and its attention. As nothing says what the backward pass needs, each
-    tensor is taken to be written once, read once, and kept.
+    With one layer it is a single block; with more, each is an equal share, which can be assigned to pipeline stages. A
+    share has two halves with row-split weights, each followed by an all-reduce as in a transformer layer, and
+    attention. The entry has no activation sizes, so each tensor is assumed to be written once, read once, and kept.
     """
     share, element_share = 1.0 / layers, 1.0 / layers / BYTES_PER_ELEMENT
     half = Operator(

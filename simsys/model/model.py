@@ -20,15 +20,15 @@ About 15 %: 20 positions in a sequence of 128 tokens and 80 in one of 512, as in
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A run of operators between which nothing else happens, such as one transformer layer.
+    """A sequence of operators, such as one transformer layer.
 
     Args:
         name: Such as ``layer``, ``embedding`` or ``conv3_2``.
         operators: In order of execution.
-        output_elements_per_token: Elements handed to the next block (the hidden size, for a transformer).
+        output_elements_per_token: Elements sent to the next block (the hidden size, for a transformer).
         activation_elements_per_token: Elements kept for the backward pass (with fused attention).
-        replicated_activation_elements_per_token: The part of them that tensor parallelism without sequence
-            parallelism leaves whole on every rank (Korthikanti et al. 2022, §4.2.1: 10 of 34 bytes).
+        replicated_activation_elements_per_token: The part of them that tensor parallelism without sequence parallelism
+            replicates on every rank (Korthikanti et al. 2022, §4.2.1: 10 of 34 bytes).
         output_elements_per_logit: Elements handed on for each token of a decoder that stands beside an encoder.
         activation_elements_per_logit: Elements kept for each such token.
         replicated_activation_elements_per_logit: The part of them that tensor parallelism leaves whole.
@@ -61,7 +61,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A neural network as simsys sees it.
+    """The description of a neural network.
 
     Args:
         name: Name in the model DB.
@@ -69,14 +69,14 @@ class Model:
             layer by layer).
         blocks: In order of execution; equal layers are the same object, so caches by identity work.
         hidden_size: Width of the residual stream (0 for a CNN).
-        num_layers: Transformer layers, those of a decoder beside an encoder included (or convolution blocks).
+        num_layers: Transformer layers of encoder and decoder (or convolution blocks).
         num_attention_heads: Query heads (0 for a CNN).
         num_key_value_heads: Key and value heads.
         vocab_size: Rows of the embedding (0 for a CNN).
         max_context_tokens: Longest sequence it accepts (0: no limit).
         kv_elements_per_token: KV-cache elements each token of context needs, all layers with full attention.
         sequence_length: Default training sequence length (1 for a CNN: a token is a sample).
-        decoder_sequence_length: The same for a decoder that stands beside an encoder (0: there is none).
+        decoder_sequence_length: Default sequence length of the decoder of an encoder-decoder (0: none).
         tied_parameters: Weights counted in two blocks but stored once (tied embeddings).
         source: Where the architecture numbers come from.
         class_name: The class that a published configuration names; empty if there is none.
@@ -110,7 +110,7 @@ class Model:
 
     @property
     def parameters(self) -> float:
-        """Weights stored."""
+        """Number of stored weights."""
         return ordered_sum(block.parameters for block in self.blocks) - self.tied_parameters
 
     @property
@@ -150,7 +150,7 @@ class Model:
 
     @property
     def aggregated(self) -> Model:
-        """The model whose operators carry the ratios of its macro operations, as medium detail costs it."""
+        """A copy of the model with the ratios of its macro operations on its operators, as used at medium detail."""
         if self.scales is None:
             return self
         return self.with_operators(lambda operator: replace(operator, scales=self.scales))
@@ -175,8 +175,8 @@ class Model:
     ) -> Batch:
         """The batch of one forward pass over `sequences` full sequences (samples for a CNN).
 
-        Fused attention (Dao et al. 2022) skips what a causal mask hides and keeps no scores; unfused attention
-        computes and stores the full square.
+        Fused attention (Dao et al. 2022) skips masked pairs and keeps no scores; unfused attention computes and stores
+        the full square.
 
         Args:
             sequences: How many.

@@ -1,4 +1,4 @@
-"""The model DB: ``model_characteristics_db.json`` files, found beside simsys or given by the user.
+"""The model DB: ``model_characteristics_db.json`` files, shipped or given by the user.
 
 Simulations read the entry of the file, so an edited number counts.
 """

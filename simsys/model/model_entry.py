@@ -1,4 +1,4 @@
-"""One entry of the model DB and the model it stands for, in both directions."""
+"""Conversion between an entry of the model DB and its model."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ def entry_from_model(model: Model, *, aliases: tuple[str, ...] = ()) -> dict[str
 
 
 def model_from_entry(name: str, entry: Fields) -> Model:
-    """Return the model that an entry describes.
+    """Return the model described by an entry.
 
-    Its blocks are those of ``layers``, and its scales what ``aggregated_ops`` say over them. Without layers, its
-    blocks add up to ``aggregated_ops``.
+    Its blocks are from ``layers``, and its scales are ``aggregated_ops`` over their sums. Without layers, its blocks
+    add up to ``aggregated_ops``.
 
     Raises:
         ConfigError: A key or value is wrong, there are neither layers nor aggregates, or the layers do not have the
@@ -74,7 +74,7 @@ def model_from_entry(name: str, entry: Fields) -> Model:
     if family not in FAMILIES:
         entry.fail("family", f"unknown family {family!r}; known: {', '.join(FAMILIES)}")
     if entry.text("dtype", DTYPE) != DTYPE:
-        entry.fail("dtype", f"bytes in the model DB are those of {DTYPE}; choose the precision in the experiment")
+        entry.fail("dtype", f"bytes in the model DB are for {DTYPE}; choose the precision in the experiment")
     if not entry.values.get("layers") and "aggregated_ops" in entry:  # an empty list says nothing
         if family == "encoder_decoder":
             entry.fail("", "an encoder-decoder has tokens on two sides, so it needs `layers`")
@@ -97,7 +97,7 @@ def _warned(model: Model) -> Model:
     found = list(differences(model))
     if not found:
         return model
-    text = f"aggregated_ops of {model.name}, which medium costs, differ from its layers, which high costs: "
+    text = f"aggregated_ops of {model.name}, used at medium, differ from its layers, used at high: "
     return replace(model, warnings=(*model.warnings, text + ", ".join(found)))
 
 
@@ -116,10 +116,10 @@ def _model(name: str, family: str, blocks: tuple[Block, ...], entry: Fields) -> 
 
 
 def _macro_model(name: str, family: str, entry: Fields) -> Model:
-    """A model whose blocks reproduce the macro operations.
+    """A model with blocks that reproduce the macro operations.
 
-    `parameters` is what is stored (default: the weights a step reads); the difference to what is read becomes a
-    table that no pass reads, or tied weights.
+    `parameters` are the stored weights (default: the weights read by a step); the difference to weights read becomes
+    an unread table, or tied weights.
     """
     aggregates = entry.child("aggregated_ops")
     stated = read_aggregates(aggregates)

@@ -1,9 +1,9 @@
-"""Operators: what one kernel of a model computes and moves, in counts that know no precision and no batch.
+"""Operators: computation and memory traffic of one kernel of a model, as counts independent of precision and batch.
 
 The amounts are counts (parameters, elements, FLOP); bytes appear when a precision is chosen. All
 amounts of an operator are *per token* (per sample for a CNN), *per attention pair* (one query token
-attending to one key token) or *per context token* (one cached token whose keys and values are read),
-so one evaluation per pass is O(operators), whatever the batch.
+attending to one key token) or *per context token* (one cached token with keys and values read). So one evaluation per
+pass is O(operators) for any batch.
 """
 
 from __future__ import annotations
@@ -63,28 +63,27 @@ class Operator:
         elements_per_token: Activation elements read and written for each token.
         flop_per_pair: FLOP for each query-key pair (attention).
         elements_per_pair: Elements of scores read and written for each query-key pair if attention is not fused.
-        kept_elements_per_pair: Elements of scores kept for the backward pass, likewise.
-        pairs: Which pairs these are.
+        kept_elements_per_pair: Elements of scores kept for the backward pass if attention is not fused.
+        pairs: Kind of pairs.
         elements_per_key_token: Elements of keys and values read for each encoder token (cross-attention).
         elements_per_context_token: KV-cache elements read for each cached token.
-        length_skew: What decode attention over several sequences takes over what it would take if they were equally
-            long: 1 or more.
+        length_skew: Time of decode attention over several sequences, relative to equal lengths: 1 or more.
         kv_elements_per_token: Keys and values that each token contributes to attention over a divided sequence.
-        window: Keys that a query attends to at most, its own included; 0 without a limit. What lies beyond is
-            taken out before a pass is costed (`simsys.model.windows`).
-        elements_per_sequence: 16-bit elements that every running sequence keeps in memory, however long it is.
+        window: Largest number of keys attended by a query, including its own; 0 without a limit. Keys beyond it are
+            removed before a pass is costed (`simsys.model.windows`).
+        elements_per_sequence: 16-bit elements that every running sequence keeps in memory, independent of its length.
         experts: Experts among which the parameters are divided (1: dense).
         experts_per_token: Experts each token is routed to.
-        experts_held: Of the experts, how many are here; 0 for all.
-        expert_load: Tokens of those that are here over the mean of all.
-        expert_ranks: Ranks among which the experts are divided, all of whose tokens come to those of this one.
-        adapters: Adapters of low rank among which the parameters are divided; each token uses one of them.
-        launches: Kernels that the host launches for it, where these are not one: routing and sorting before experts.
-        per_logit: True if "token" means a token that goes through the head, not every token: in the head, and in all
-            of a decoder that stands beside an encoder.
-        lookup: True if the parameters are a table of which a pass reads only the rows it looks up; those rows
-            stand in `elements_per_token`, so the parameters count as stored but never as read.
-        scales: Ratios of its cost to these amounts, from macro operations; what is stored is not scaled.
+        experts_held: Number of experts on this rank; 0 for all.
+        expert_load: Tokens of the experts on this rank over the mean of all ranks.
+        expert_ranks: Ranks that divide the experts and send their tokens here.
+        adapters: LoRA adapters that divide the parameters; each token uses one of them.
+        launches: Number of kernels launched by the host, such as routing and sorting before experts.
+        per_logit: True if "token" means a token that passes the head: in the head, and in the decoder of an
+            encoder-decoder.
+        lookup: True if the parameters are a lookup table. Rows read are in `elements_per_token`, so the parameters
+            count as stored but never as read.
+        scales: Ratios of its costs to these amounts, from macro operations; stored amounts are not scaled.
     """
 
     name: str
@@ -144,7 +143,7 @@ class Operator:
 
     @property
     def stored_only(self) -> bool:
-        """Whether its parameters only take up memory: no pass reads them."""
+        """True if its parameters are only stored: no pass reads them."""
         return self.lookup and not self.elements_per_token
 
     @property
@@ -154,16 +153,16 @@ class Operator:
 
     @property
     def grouped(self) -> bool:
-        """Whether it is many small matrix products at once, those of experts."""
+        """True if it consists of many small matrix products of experts."""
         return self.experts > 1 and self.kind is OperatorKind.GEMM
 
     def parameters_read(self, tokens: float) -> float:
         """Weights that one pass over `tokens` tokens reads.
 
-        Of E experts with top-k routing, E·(1 − (1 − k/E)^tokens) would be touched if tokens were routed independently
-        and evenly. They are not: an expert's share of the tokens varies, here as a beta distribution of mean k/E and
-        shape `POPULARITY`, so that (1 − k/E)^tokens becomes its mean, a quotient of gamma functions. One token touches
-        k experts either way. Adapters are as likely as each other.
+        With E experts and top-k routing, independent and even routing would use E·(1 − (1 − k/E)^tokens) experts. In
+        fact, an expert's share of tokens varies. It is modelled as a beta distribution of mean k/E and shape
+        `POPULARITY`, so (1 − k/E)^tokens becomes its mean, a quotient of gamma functions. One token uses k experts
+        either way. Adapters are equally likely.
         """
         if self.lookup:
             return 0.0
@@ -171,7 +170,7 @@ class Operator:
         return self.parameters if dense else self.parameters * self._touched(tokens)
 
     def rows(self, tokens: float) -> float:
-        """Rows of the matrix product of one pass over `tokens` tokens; of experts, those of each that is touched."""
+        """Rows of the matrix product of one pass over `tokens` tokens; for experts, rows per used expert."""
         rows = tokens * self.rows_per_token
         if self.experts == 1 or not rows:
             return rows

@@ -46,13 +46,13 @@ HALF = ("bf16", "fp16")
 
 
 def half_of(dtypes: Container[str]) -> str:
-    """The 16-bit dtype among those that a GPU computes in; fp32 if there is none."""
+    """The 16-bit compute dtype of a GPU; fp32 if there is none."""
     return next((name for name in HALF if name in dtypes), "fp32")
 
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """Bytes per element of what is stored and moved, and the names of the dtypes.
+    """Bytes per element of stored and moved data, and names of dtypes.
 
     Args:
         compute: Dtype of the matrix products of layers; ``weight_only`` for products in 16 bit with weights that are
@@ -130,14 +130,14 @@ def checkpoint_precision(quantization: Quantization, kv: str, half: str, peaks: 
 def serving_precision(
     weights: str, kv: str, half: str, *, computes: bool = True, experts_only: bool = False
 ) -> Precision:
-    """The precision of an engine that serves a model.
+    """The precision of a serving engine.
 
     Args:
-        weights: Of the linear layers, a key of `WEIGHT_BYTES`.
-        kv: Of the KV cache, a key of `KV_BYTES`.
-        half: The 16-bit dtype that the GPU has; what is quantised is computed in it, or beside it.
-        computes: Whether the GPU computes in the precision of the weights.
-        experts_only: Whether only routed experts are quantised.
+        weights: Precision of linear layers, a key of `WEIGHT_BYTES`.
+        kv: Precision of the KV cache, a key of `KV_BYTES`.
+        half: The 16-bit dtype of the GPU, for operators that are not computed in the precision of the weights.
+        computes: True if the GPU computes in the precision of the weights.
+        experts_only: True if only routed experts are quantised.
     """
     if weights in ("fp32", *HALF):
         size = WEIGHT_BYTES[weights]

@@ -9,20 +9,21 @@ INT8_ARITHMETIC = "int8"
 
 @dataclass(frozen=True, slots=True)
 class Quantization:
-    """How the weights of a published checkpoint are stored.
+    """Storage of the weights of a published checkpoint.
 
     Args:
         method: The name of the method in the file, such as ``awq``.
         text: Its description in messages, such as ``AWQ, 4 bit in groups of 128``.
-        weights: Of the linear layers, a key of `simsys.model.precision.WEIGHT_BYTES`; empty if it is not modelled.
+        weights: Precision of linear layers, a key of `simsys.model.precision.WEIGHT_BYTES`; empty if it is not
+            modelled.
         weight_bytes: Bytes of one such weight, scales included.
-        compute: ``half`` if kernels compute in 16 bit whatever the GPU can do, ``int8`` if in 8-bit integers where
-            these are faster; empty for what goes with `weights`.
-        kv: Precision of the KV cache that the checkpoint asks for; empty for 16 bit.
+        compute: ``half`` if kernels always compute in 16 bit, ``int8`` if in 8-bit integers where these are faster;
+            empty for the default of `weights`.
+        kv: Precision of the KV cache in the checkpoint; empty for 16 bit.
         unquantized: Names of linear operators whose weights stay in 16 bit.
         quantized_head: Whether the head is quantised too.
-        trainable: Whether training starts from such a checkpoint once its weights are converted to 16 bit.
-        problem: Why it cannot be simulated; empty if it can.
+        trainable: True if training can start from it with weights converted to 16 bit.
+        problem: The reason why it cannot be simulated; empty if it can.
     """
 
     method: str

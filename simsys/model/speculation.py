@@ -127,7 +127,7 @@ class Draws:
 
     @property
     def ring(self) -> Sequence[int]:
-        """The numbers."""
+        """The numbers of the ring."""
         return self._after[0]
 
     def steps(self, place: int, tokens: int) -> int:

@@ -2,7 +2,7 @@
 
 FLOP, parameters and elements are those of Korthikanti et al. 2022 ("Reducing Activation Recomputation in Large
 Transformer Models", arXiv 2205.05198), generalised to grouped-query attention, gated MLPs, mixtures of experts and
-multi-head latent attention (DeepSeek-AI 2024, arXiv 2405.04434). Rotary embeddings are taken as fused.
+multi-head latent attention (DeepSeek-AI 2024, arXiv 2405.04434). Rotary embeddings are assumed fused.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def build_transformer(architecture: TransformerArchitecture) -> Model:
     """Return the model: ``embedding``, the layers (equal ones are one object), ``head``.
 
     A model with `dense_layers_first` has two kinds of layer, ``dense_layer`` and ``moe_layer``; one with windows or
-    linear attention has ``window_layer`` or ``linear_layer`` before ``layer``, put together, as a pass takes as long
-    in any order; any other has ``layer``. The head of an encoder is the pooler and the masked-language-model decoder,
-    tied to the embedding; the pooler's weights count but not its FLOP (it works on one token a sequence). An
-    encoder-decoder has ``decoder_layer`` after the encoder's layers.
+    linear attention has ``window_layer`` or ``linear_layer`` before ``layer``, stored together, as the time of a pass
+    is independent of the order; any other has ``layer``. The head of an encoder is the pooler and the
+    masked-language-model decoder, tied to the embedding; the pooler's weights count but not its FLOP (it works on one
+    token a sequence). An encoder-decoder has ``decoder_layer`` after the encoder's layers.
     """
     a = architecture
     dense = a.dense_layers if a.experts > 1 else a.num_layers
@@ -241,8 +241,7 @@ def _moe_operators(a: TransformerArchitecture) -> tuple[Operator, ...]:
 def _activation_elements(a: TransformerArchitecture, *, moe: bool) -> tuple[float, float, float]:
     """Elements of 2 bytes that a layer keeps for its backward pass.
 
-    Returns:
-        What tensor parallelism divides, what it leaves whole, and what of both belongs to routed experts.
+    Returns: Elements divided by tensor parallelism, replicated elements, and the part of both of routed experts.
 
     Korthikanti et al. 2022, §4.1, counted tensor by tensor. Replicated: the inputs of two norms, of the QKV and of
     the MLP projection, and two dropout masks of one byte: 10 bytes × hidden for GPT. Divided: queries, keys, values,

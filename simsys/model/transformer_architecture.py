@@ -51,7 +51,7 @@ class TransformerArchitecture:
         qkv_biases: True if only the query, key and value projections have biases (Qwen2).
         qk_norms: True if queries and keys are normalised per head (Qwen3).
         dropout: True if training uses dropout, whose masks are kept for the backward pass.
-        causal: False for an encoder such as BERT, whose tokens attend to all others; also with a decoder beside it.
+        causal: False for an encoder such as BERT, with attention to all tokens; also for an encoder-decoder.
         post_norm: True if norms follow the sums and the embedding (BERT, BART), False if they come first and last.
         token_types: Rows of the token-type embedding (BERT: 2).
         experts: Routed experts per mixture-of-experts layer (1: dense model).
@@ -65,15 +65,15 @@ class TransformerArchitecture:
         qk_nope_head_size: Head width of queries and keys without position.
         qk_rope_head_size: Head width of queries and keys with rotary position.
         v_head_size: Head width of the values.
-        window_layers: Layers that attend to the last `sliding_window` tokens alone, evenly spread among the others.
-        sliding_window: Tokens that these layers attend to.
-        linear_layers: Layers with linear attention, whose state does not grow, evenly spread among the others.
+        window_layers: Layers that attend only to the last `sliding_window` tokens, evenly spread.
+        sliding_window: Window of these layers.
+        linear_layers: Layers with linear attention and a constant state, evenly spread.
         linear_key_heads: Query and key heads of these layers.
         linear_value_heads: Value heads of these layers.
         linear_head_size: Width of such a head.
         gated_attention: True if attention has an output gate as wide as the queries (Qwen3.5).
         sandwich_norms: True if the outputs of attention and MLP are normalised too (Gemma 2).
-        source: Where the numbers come from.
+        source: Source of the numbers.
 
     Raises:
         UsageError: A size that is not positive, heads that do not divide, more experts per token than experts, or a
@@ -174,7 +174,7 @@ class TransformerArchitecture:
                 raise UsageError(f"model {self.name}: decoder_sequence_length needs decoder_layers")
             return
         if self.causal:
-            raise UsageError(f"model {self.name}: the encoder beside decoder_layers must not be causal")
+            raise UsageError(f"model {self.name}: with decoder_layers, the encoder must not be causal")
         if self.experts > 1 or self.latent:
             what = "a mixture of experts" if self.experts > 1 else "latent attention"
             raise UsageError(f"model {self.name}: {what} cannot be combined with decoder_layers")

@@ -12,12 +12,14 @@ from simsys.model.model import Block, Model
 from simsys.model.operators import Operator, OperatorKind
 
 SEGMENTS = 2.0
-"""Own tokens and as many of the segment before, to whose states keys and values are made again."""
+"""Own tokens and the same number of tokens of the previous segment, with recomputed keys and values."""
 SCORE_PRODUCTS = 1.5
 """Queries are multiplied by keys and by positions, and weights by values: three products in place of two."""
 ADAPTIVE = 0.115
-"""Columns of the head that a token meets on average: the 20,000 most frequent of 267,735 words, and of the rarer ones
-those of its cluster, which one token in eight has."""
+"""Columns of the head that a token meets on average:
+
+the 20,000 most frequent of 267,735 words, and for one token in eight, the rarer words of its cluster.
+"""
 
 
 def with_segment_memory(model: Model) -> Model:

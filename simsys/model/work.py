@@ -18,13 +18,13 @@ ATTENTION, DECODE_ATTENTION = OperatorKind.ATTENTION, OperatorKind.DECODE_ATTENT
 
 
 class Kernel(NamedTuple):
-    """One launch on a device: what it computes and moves.
+    """One kernel on a device: its computation and memory traffic.
 
     Args:
-        kind: Which efficiency curve applies.
+        kind: Name of its efficiency curve.
         flop: Floating-point operations.
         nbytes: Bytes read and written in device memory.
-        rows: GEMM rows m, those of each expert; 0 without a GEMM.
+        rows: GEMM rows m, per expert for experts; 0 without a GEMM.
         columns: GEMM columns n.
         inner: GEMM inner dimension k.
         dtype: Compute data type, such as ``bf16``.
@@ -61,12 +61,12 @@ class Work:
 
     @property
     def flop(self) -> float:
-        """Total floating-point operations."""
+        """Total floating-point operations of the kernels."""
         return ordered_sum(kernel.flop for kernel in self.kernels)
 
     @property
     def nbytes(self) -> float:
-        """Total bytes moved."""
+        """Total bytes moved by the kernels."""
         return ordered_sum(kernel.nbytes for kernel in self.kernels)
 
 
@@ -110,7 +110,7 @@ def amounts(
         elements_bytes += elements * precision.activation_bytes
         context_bytes = operator.elements_per_context_token * batch.prompt_context_tokens * precision.kv_bytes
     elif kind is DECODE_ATTENTION:
-        # Of several sequences, the longest holds up the rest; one alone has none to wait for.
+        # The longest of several sequences delays the rest; a single one has no such delay.
         skew = operator.length_skew if batch.decode_sequences != 1.0 else 1.0
         flop += operator.flop_per_pair * (batch.decode_context_tokens + batch.verified_pairs) * skew
         context_bytes = operator.elements_per_context_token * batch.decode_context_tokens * precision.kv_bytes * skew

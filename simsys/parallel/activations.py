@@ -20,12 +20,14 @@ LOGIT_COPIES = 2
 """The loss keeps the logits and their gradient."""
 
 Gathered = Literal["none", "units", "all"]
-"""Of sharded weights, what is whole for a while: nothing (they are not sharded), two blocks, one that computes and one
-that is gathered meanwhile, or all."""
+"""Temporarily gathered part of sharded weights:
+
+none (not sharded), two blocks (one computes while the next is gathered), or all.
+"""
 
 
 class Recompute(StrEnum):
-    """What the backward pass computes again instead of having kept it (Chen et al. 2016)."""
+    """Parts that the backward pass recomputes instead of keeping (Chen et al. 2016)."""
 
     NONE = "none"
     SELECTIVE = "selective"  # the attention core, from queries, keys and values (Korthikanti et al. 2022, §5)
@@ -35,14 +37,14 @@ class Recompute(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BlockMemory:
-    """What one micro-batch holds in a block, in bytes.
+    """Memory of one micro-batch in a block, in bytes.
 
     Args:
         kept: From its forward until its backward pass.
-        recomputed: More, while the backward pass computes again what was not kept.
-        logits: More, at the end of the forward and during the backward pass, for the loss.
-        weights: More, the block's weights while they are whole, if they are kept in shards.
-        gradients: More, its gradients before they are reduced, likewise.
+        recomputed: In addition, during recomputation in the backward pass.
+        logits: In addition, at the end of the forward and during the backward pass, for the loss.
+        weights: In addition, the block's gathered weights, if they are sharded.
+        gradients: In addition, its unreduced gradients, if they are sharded.
     """
 
     kept: int = 0
@@ -57,7 +59,7 @@ NOTHING = BlockMemory()
 
 @dataclass(frozen=True, slots=True)
 class ChunkMemory:
-    """What one micro-batch holds in a chunk of blocks, in bytes.
+    """Memory of one micro-batch in a chunk of blocks, in bytes.
 
     Args:
         kept: From its forward until its backward pass.
@@ -71,7 +73,7 @@ class ChunkMemory:
 
     @property
     def passing(self) -> int:
-        """What its passes need for a while beyond what is kept."""
+        """Temporary memory of its passes, in addition to kept activations."""
         return max(0, sum(self.peak.values()) - self.kept)
 
 
@@ -85,9 +87,9 @@ def block_memories(
     weight_bytes: float = 0.0,
     gradient_bytes: float = 0.0,
 ) -> tuple[BlockMemory, ...]:
-    """What a micro-batch holds in one block of a stretch, or in its two halves if its experts are divided.
+    """Memory of a micro-batch in one block of a stretch, or in its two halves if its experts are divided.
 
-    What a layer keeps counts with its first half; either half makes again the whole layer. Arguments as for
+    Kept activations of a layer count with its first half; either half recomputes the whole layer. Arguments as for
     `chunk_memory`.
     """
     held = activation_elements(stretch, batch, recompute)
@@ -120,18 +122,18 @@ def chunk_memory(
     gradient_bytes: float = 0.0,
     tied_parameters: float = 0.0,
 ) -> ChunkMemory:
-    """What a micro-batch holds in a chunk.
+    """Memory of a micro-batch in a chunk.
 
     Args:
         chunk: The rank's share of the layers.
         batch: One micro-batch; attention scores are kept if its attention is not fused.
-        precision: What activations are kept in.
+        precision: Precision of kept activations.
         vocab_size: The rank's share of the vocabulary; counted if the chunk has the head.
-        recompute: What is computed again in the backward pass, and so not kept.
-        gathered: What is whole of weights that are sharded.
-        weight_bytes: Bytes per weight while they are whole.
-        gradient_bytes: Bytes per gradient of a block before they are reduced, if they are kept in shards.
-        tied_parameters: Weights of the last block that stand in the first one too and count there.
+        recompute: Parts that the backward pass recomputes.
+        gathered: Gathered part of sharded weights.
+        weight_bytes: Bytes per gathered weight.
+        gradient_bytes: Bytes per unreduced gradient of a block, if gradients are sharded.
+        tied_parameters: Weights of the last block that are also in the first one and count there.
     """
     blocks = [
         block
@@ -160,9 +162,9 @@ def chunk_memory(
 
 
 def _moments(blocks: Sequence[BlockMemory], shared: int, gathered: Gathered) -> Iterator[Mapping[str, int]]:
-    """What is held at every moment of the forward and of the backward pass, which goes through the blocks in reverse.
+    """Memory at every moment of the forward and the backward pass, which goes through the blocks in reverse.
 
-    The backward pass gives back what each block has kept, so a block that is made again finds less of the rest.
+    The backward pass frees the activations of each block, so a block is recomputed when less is held by later blocks.
     """
     kept, weights = shared, [block.weights for block in blocks]
     last = len(blocks) - 1

@@ -81,7 +81,7 @@ class Layout:
 
     @property
     def replicas(self) -> int:
-        """Ranks that hold the same weights."""
+        """Number of ranks with equal weights."""
         return self.context * self.data
 
     @cached_property

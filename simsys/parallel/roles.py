@@ -15,16 +15,17 @@ Roles = tuple[tuple[int, ...], ...]
 
 
 def roles_of(layout: Layout, kinds: Sequence[int] = (), runs: Iterable[int] = (), nodes: Sequence[int] = ()) -> Roles:
-    """Sets of ranks that do the same work at the same time; the first rank of each can stand for it.
+    """Sets of ranks with equal work at equal times; the first rank of each represents it.
 
     Args:
         layout: The arrangement of all ranks.
-        kinds: For each rank, a number that is the same for equal devices; all are equal if empty.
+        kinds: For each rank, a number that is equal for equal devices; empty if all are equal.
         runs: Sizes of runs of ``data`` ranks that communicate among themselves (`Layout.split`).
         nodes: The node of each rank, if groups along one axis lie differently on nodes; none if all lie alike.
 
     Returns:
-        One role per pipeline stage if all devices are equal; every rank alone if stand-ins would not meet each other.
+        One role per pipeline stage if all devices are equal; every rank alone if representatives would not be in each
+        other's groups.
     """
     surroundings = list(zip(kinds or [0] * layout.world_size, _places(layout, nodes), strict=True))
     if len(set(surroundings)) < 2:

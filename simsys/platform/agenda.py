@@ -71,7 +71,7 @@ class Agenda:
         return moved
 
     def _arm(self, time_s: float, priority: int) -> None:
-        """Let the process go on at a moment at the latest."""
+        """Wake the process at a given time at the latest."""
         env = self._env
         self._armed_for = time_s, priority
         self._ticks += 1
@@ -106,7 +106,7 @@ class Agenda:
                     self._ticks -= 1
                     continue
                 self._arm(time_s, priority)
-            elif self._ticks:  # nothing is due, so that the clock must not go on for the sake of an old tick
+            elif self._ticks:  # nothing is due, so an old tick must not advance the clock
                 withdraw(env, tick)
                 self._ticks = 0
             self._asleep = True

@@ -28,7 +28,7 @@ class Batch:
             fire_at(env, env._now + pause_s, self.event, priority=LATE)
 
     def arrive(self, transfers: int, end_s: float) -> None:
-        """So many of them will have arrived at `end_s`."""
+        """Number of them that will have arrived at `end_s`."""
         if end_s > self._end_s:
             self._end_s = end_s
         self._missing -= transfers

@@ -77,7 +77,7 @@ class CalendarLink(TurnServer, Link):
         return self.expected > 0 or any(bundle.expected for bundle in self.bundles)
 
     def _settle(self) -> None:
-        """A collective that has the link for itself goes on step by step, from where it is."""
+        """Materialise an uncontended collective on the link: it continues step by step."""
         if self.holder is not None:
             self.holder.give_way()
 

@@ -18,7 +18,7 @@ class Undisturbed(Protocol):
     end_s: float
 
     def interrupt(self) -> None:
-        """Go on step by step from now on."""
+        """Continue step by step from now on."""
 
 
 class Claim(ABC):
@@ -39,7 +39,7 @@ class Claim(ABC):
         """Whether every other transfer on the links first makes this claim give way."""
         self._calm, self._patience = 0, 1
         self.run: Undisturbed | None = None
-        """What goes on on the links."""
+        """The activity on the links."""
 
     @abstractmethod
     def _acquire(self) -> bool:
@@ -75,8 +75,8 @@ class Claim(ABC):
     def calm(self, undisturbed: bool) -> bool:
         """Whether to claim the links again after a step, `undisturbed` or not.
 
-        Each interruption doubles the number of undisturbed steps that are waited for, so that collectives
-        which go on interrupting each other do not spend their time on claims.
+        Each interruption doubles the number of undisturbed steps that are waited for, so that collectives that
+        interrupt each other repeatedly do not spend their time on claims.
         """
         self._calm = self._calm + 1 if undisturbed else 0
         return self._calm >= self._patience

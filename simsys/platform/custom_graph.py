@@ -59,9 +59,9 @@ def joined(edges: Iterable[Edge]) -> Ends:
 
 
 def edge_problems(edges: Sequence[Edge], n: int) -> list[EdgeProblem]:
-    """Everything that keeps edges from being a network of `n` GPUs or nodes.
+    """All problems of edges as a network of `n` GPUs or nodes.
 
-    It is an edge from a vertex to itself, the same link twice, GPUs beside nodes, a GPU or node that the cluster
+    They are an edge from a vertex to itself, a duplicate link, GPUs mixed with nodes, a GPU or node that the cluster
     does not have, and one that cannot be reached from another.
     """
     ends, found = joined(edges), []
@@ -74,7 +74,7 @@ def edge_problems(edges: Sequence[Edge], n: int) -> list[EdgeProblem]:
                 if _MEANT_AS_END.fullmatch(name):
                     found.append(EdgeProblem(f"write gpu0 or node0 for GPU or node 0, not {name!r}", index, field))
             elif match[1] != ends:
-                text = f"{name} stands beside nodes; a graph joins either GPUs (gpu0, gpu1 …) or nodes (node0 …)"
+                text = f"{name} is mixed with nodes; a graph connects either GPUs (gpu0, gpu1 …) or nodes (node0 …)"
                 found.append(EdgeProblem(text, index, field))
             elif int(match[2]) >= n:
                 text = f"there is no {name}: the cluster has {ends}0 to {ends}{n - 1}"

@@ -36,7 +36,7 @@ class Device(TurnServer):
         self.launched_s = 0.0
         """When its host has launched all that the GPU was to do so far."""
         self.lost_s = 0.0
-        """What its next computation takes longer, because collectives beside it take a share of the GPU."""
+        """Delay of its next computation by overlapped collectives."""
         self.slowness = 1.0
         """By how much computations take longer than the spec says, at present."""
         name = f"GPU {index} ({spec.name})"

@@ -1,8 +1,8 @@
-"""What one device can do, and how long a kernel takes on it: a roofline with efficiencies.
+"""Capabilities of a device, and the duration of kernels: a roofline with efficiencies.
 
-A kernel takes the longer of its compute time and its memory time (Williams et al. 2009, "Roofline"), and a fixed time
-besides, in which it starts, loads its first data and ends. The efficiencies that scale the two peaks depend on the
-kind of kernel, its dtype and, for a GEMM, on the number of rows. All of them are data of the hardware profile.
+The duration of a kernel is the larger of compute time and memory time (Williams et al. 2009, "Roofline") plus a fixed
+time for its start, first loads and end. The efficiencies that scale the two peaks depend on the kind of kernel, its
+dtype and, for a GEMM, on the number of rows. All of them are data of the hardware profile.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from simsys.model.work import Kernel, Work
 from simsys.sums import ordered_sum
 
 ALIGNMENT = 8
-"""Rows of matrices of 16 bit begin at multiples of 16 bytes only if they have a multiple of so many elements."""
+"""Rows of 16-bit matrices are aligned to 16 bytes only with a multiple of this number of elements."""
 UNALIGNED = 0.4
 """Speed of a matrix product whose rows do not, over that of one whose rows do: tensor cores are then fed by narrower
 loads (NVIDIA, "Matrix Multiplication Background User's Guide", on tensor core requirements). Set on the vocabulary of
@@ -176,7 +176,7 @@ class KernelRates:
         return self._peak is not None
 
     def reach(self, rows: float) -> tuple[float, float, float]:
-        """What kernels with so many rows take: fixed seconds, and seconds for each byte and for each FLOP."""
+        """Costs of kernels with a number of rows: fixed seconds, seconds per byte and per FLOP."""
         if self._rows != rows:
             (compute, memory), speed = self._curve.at(rows), self._spec.speed
             flop_s = 1.0 / (self._peak * (compute * self._alignment) * speed) if self._peak is not None else 0.0
@@ -216,7 +216,7 @@ def alignment(columns: int, inner: int) -> float:
 
 
 def _unaligned(elements: int) -> bool:
-    """Whether rows of so many elements are not aligned; the few of a narrow matrix are read, not multiplied."""
+    """True if rows of this number of elements are unaligned; few rows of a narrow matrix are only read."""
     return elements > ALIGNMENT and elements % ALIGNMENT > 0
 
 

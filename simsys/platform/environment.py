@@ -34,7 +34,7 @@ class Environment(Clock):
         super().__init__(initial_time)
         self._agenda: Agenda | None = None
         self.done = processed(self)
-        """A processed event: yield it to go on at once."""
+        """A processed event: yield it to continue immediately."""
 
     def at(self, time_s: float, callback: Callback | None = None) -> At:
         """Return an event that fires at the absolute `time_s`."""

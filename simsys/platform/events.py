@@ -38,13 +38,13 @@ def fire_at(
 
 
 def withdraw(env: simpy.Environment, event: Event) -> None:
-    """Let a scheduled event not happen, so that the clock does not go on for its sake; takes a look at all."""
+    """Cancel a scheduled event, so that it does not advance the clock; scans all events."""
     env._queue[:] = [entry for entry in env._queue if entry[3] is not event]
     heapify(env._queue)
 
 
 def processed(env: simpy.Environment) -> Event:
-    """An event that has happened: whoever yields it goes on at once."""
+    """A processed event: a process that yields it continues immediately."""
     event = Event(env)
     event.callbacks = None  # type: ignore[assignment]
     event._ok, event._value = True, None
@@ -73,13 +73,13 @@ class At(Event):
 
 
 class Recurring(Event):
-    """An event that fires again and again, each time it is armed.
+    """A reusable event that fires each time it is armed.
 
     Args:
         env: The environment.
-        action: What it does.
-        brief: Whether that waits for nothing and never goes on to a later moment. Then whoever does so while it is
-            due may let it happen on the way.
+        action: Its callback.
+        brief: True if the action neither waits nor advances time, so that a stepper running ahead may execute it
+            inline.
     """
 
     def __init__(self, env: simpy.Environment, action: Callback, *, brief: bool = False) -> None:

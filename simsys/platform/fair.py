@@ -90,7 +90,7 @@ class FairNetwork(FluidNetwork):
         return QuietSchedule(self, [self._as_one(step) for step in self._steps(steps)])
 
     def _as_one(self, step: Step[FlowSet]) -> Step[FlowSet]:
-        """Equal steps that follow one another as one (`FlowSet.joint`); the same time alone."""
+        """Join consecutive equal steps into one (`FlowSet.joint`), with equal time if uncontended."""
         if step.repeat == 1 or not step.transfers.count:
             return step
         joint = self._joint.get(step.transfers)
@@ -184,7 +184,7 @@ class FairNetwork(FluidNetwork):
                     self._sent(portion, times * step.nbytes * stretch.seconds, epoch)
 
     def _begun(self, flows: FlowSet, nbytes: float, epoch: int) -> None:
-        """Put down that so many bytes per flow have begun; the links are told later, if they are as they were then."""
+        """Record bytes per flow; the links are updated later, if they are unchanged."""
         if epoch == self._epoch:
             flows.started_bytes += nbytes
         else:

@@ -86,7 +86,7 @@ class Flight:
             onward = self._enter(group, head_s)
 
     def _announce(self, arrivals: list[_Arrival]) -> None:
-        """Tell the links that the transfers will come to."""
+        """Announce the transfers to their next links."""
         for route, _, _ in arrivals:
             if len(route) > 1:
                 for hop in route[1:]:

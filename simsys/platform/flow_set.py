@@ -1,7 +1,7 @@
-"""Sets of flows, transfers of equal size that start together, and what of them is being sent at which rate.
+"""Sets of flows (transfers of equal size that start together), and their rates.
 
-A `FlowSet` knows the links of its flows, a `Portion` is the flows of a set that have the same rate, and a `Stream` is
-what is left to send of such flows.
+A `FlowSet` knows the links of its flows, a `Portion` is the flows of a set with equal rates, and a `Stream` is the
+remaining data of such flows.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ Floats = npt.NDArray[np.float64]
 
 
 class FlowSet:
-    """Flows that have sent equally much at any time.
+    """Flows with equal progress at any time.
 
-    Whole sets are made once for the transfers of a step; where links give some of these more than others, they go on
-    as subsets. The arrays `flow_of`, `link_of` and `share_of` have one entry for each link that a flow uses.
+    Whole sets are created once for the transfers of a step; if rates differ, they continue as subsets. The arrays
+    `flow_of`, `link_of` and `share_of` have one entry for each link that a flow uses.
 
     Args:
-        ways: The way of each flow.
-        whole: The set that this is a subset of; None if it is whole.
-        joint: Whether all keep step with the slowest of them, as one flow over the links of all.
+        ways: The path of each flow.
+        whole: The superset of this subset; None if it is whole.
+        joint: True if all stay in step with the slowest, as one flow over the links of all.
     """
 
     __slots__ = (
@@ -97,7 +97,7 @@ class FlowSet:
             yield from each.subsets
 
     def subset(self, flows: Indexes) -> FlowSet:
-        """Some of its flows; always the same object for the same ones."""
+        """A subset of its flows; equal subsets are the same object."""
         if len(flows) == self.count:
             return self
         key = flows.tobytes()
@@ -125,13 +125,13 @@ class Portion:
 
 
 class Stream:
-    """Flows that are being sent at the same rate.
+    """Flows with equal rates.
 
     Args:
         flows: The flows.
-        left_bytes: What is left of each.
-        batch: What they are part of.
-        since_s: As of when.
+        left_bytes: Remaining bytes of each.
+        batch: Their batch.
+        since_s: Time of this state.
     """
 
     __slots__ = ("batch", "bytes_per_s", "end_s", "flows", "left_bytes", "portion", "since_s")
@@ -155,7 +155,7 @@ class Stream:
         self.since_s = now_s
 
     def go_on(self, portion: Portion) -> bool:
-        """Go on as part of a portion; say whether it ends at another time than before."""
+        """Continue as part of a portion; return True if its end changes."""
         self.portion = portion
         if portion.bytes_per_s == self.bytes_per_s:
             return False

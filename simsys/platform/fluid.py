@@ -242,7 +242,7 @@ class FluidNetwork(Network[FairLink, FlowSet]):
         return self._links
 
     def _settle(self) -> None:
-        """Tell the links what they have carried."""
+        """Record carried bytes on the links."""
         for whole in self._sets:
             for stream in whole.streams:
                 stream.settle(self.env._now)
@@ -261,7 +261,7 @@ class FluidNetwork(Network[FairLink, FlowSet]):
         self._portions = {stream.portion: None for stream in streams if stream.portion is not None}
 
     def _count_losses(self) -> None:
-        """Tell the links for how long flows have been slowed by others."""
+        """Record the delay of flows by contention on the links."""
         for portion in self._portions:
             if portion.elapsed_s:
                 self._lost(portion, portion.elapsed_s, self._epoch)
@@ -284,7 +284,7 @@ class FluidNetwork(Network[FairLink, FlowSet]):
         np.add.at(self._busy_s, flows.link_of, flows.share_of * sent_bytes / rates)
 
     def _tell_links(self) -> None:
-        """Tell the links what has been put down to them."""
+        """Write recorded bytes to the links."""
         figures = self._begun_bytes, self._busy_s, self._queued_s
         for number in np.nonzero(np.any(figures, axis=0))[0].tolist():
             link = self._links[number]

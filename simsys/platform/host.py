@@ -9,12 +9,12 @@ from simsys.platform.server import CalendarServer
 
 
 class HostLane(CalendarServer):
-    """One channel of a GPU to its host, which nobody else uses: one piece of work after another.
+    """One channel of a GPU to its host, not shared: work is executed in order.
 
     Args:
-        latency_s: Of each piece of work.
-        bytes_per_s: Bandwidth; 0 if it is not known.
-        name: For messages.
+        latency_s: Latency of each piece of work.
+        bytes_per_s: Bandwidth; 0 if unknown.
+        name: Name for messages.
     """
 
     __slots__ = ("bytes_per_s", "latency_s", "name", "nbytes")
@@ -28,7 +28,7 @@ class HostLane(CalendarServer):
         """Carried so far."""
 
     def seconds(self, nbytes: float) -> float:
-        """How long so many bytes take.
+        """The duration of a number of bytes.
 
         Raises:
             InfeasibleError: If the bandwidth is not known.

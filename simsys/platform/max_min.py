@@ -1,6 +1,6 @@
 """Max-min fair rates by progressive filling.
 
-All flows get more until a link is full; the flows on it keep what they have, the others go on (Bertsekas & Gallager
+All rates grow until a link is full; the flows on it keep their rate, the others continue to grow (Bertsekas & Gallager
 1992, "Data Networks", §6.5.2). A flow that is spread over parallel links needs its share of its rate on each.
 """
 

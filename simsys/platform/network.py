@@ -108,7 +108,7 @@ class Network(ABC, Generic[LinkT, Prepared]):
         return [figure for link in self.links for figure in (link.nbytes, link.busy_s, link.queued_s)]
 
     def repeat(self, counters: Sequence[float], times: int) -> None:
-        """Count the same again in every link, so many times."""
+        """Count a transfer again on every link, a number of times."""
         for place, link in enumerate(self._links):
             link.nbytes += times * counters[3 * place]
             link.busy_s += times * counters[3 * place + 1]
@@ -288,6 +288,6 @@ class Network(ABC, Generic[LinkT, Prepared]):
         )
 
     def _slowest(self, ways: Sequence[Way], load: Mapping[int, float]) -> float:
-        """Bytes/s of the slowest of some transfers, where each link has to carry so many bytes per byte of each."""
+        """Bytes/s of the slowest of some transfers, with a number of bytes on each link per byte of each transfer."""
         used = dict.fromkeys(link for way in ways for hop in way for link, _ in hop)
         return min([self._links[link].spec.bytes_per_s / load[link] for link in used], default=float("inf"))

@@ -56,8 +56,8 @@ class BuiltInside:
 
     Args:
         links: Its links.
-        names: Names of its vertices beside the GPUs.
-        nic_switches: The PCIe switches that NICs hang on; without them a NIC hangs on its GPUs.
+        names: Names of its vertices other than GPUs.
+        nic_switches: The PCIe switches of NICs; without them, a NIC is connected to its GPUs.
     """
 
     links: Sequence[LinkSpec]

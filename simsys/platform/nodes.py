@@ -117,7 +117,7 @@ def _insides(
 
 
 def _of_each(given: T | Sequence[T] | None, num_nodes: int, what: str) -> Sequence[T | None]:
-    """What each node has, where one may stand for all."""
+    """The hardware of each node; a single one counts for all."""
     if not isinstance(given, Sequence):
         return [given] * num_nodes
     if len(given) != num_nodes:

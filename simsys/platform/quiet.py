@@ -1,10 +1,10 @@
 """Uncontended collectives: one event, however many ranks and steps.
 
-While a collective has its links for itself, nothing has to be simulated: the network knows how long each of its steps
-takes on idle links, and no step leaves a link busy beyond its end, so the times add up. As soon as another transfer
-starts on one of its links, the network establishes the state of that moment exactly (which step, how far its transfers
-are), and the collective goes on step by step until it has its links for itself again. Once held, links stay held
-between collectives, so that the next one on the same links costs the same whatever their number.
+An uncontended collective needs no simulation: the network knows the duration of each step on idle links, and no step
+leaves a link busy beyond its end, so the times add up. When another transfer starts on one of its links, the network
+materialises its exact state (current step, progress of transfers), and the collective continues step by step until it
+is uncontended again. Once held, links stay held between collectives, so that the next one on the same links costs the
+same whatever their number.
 
 Where links change at known times, how long steps take is found for each epoch between changes; a collective that goes
 on at a change is established then, too, and goes on step by step until it claims its links as they are now.
@@ -44,7 +44,7 @@ class QuietNetwork(Protocol[Prepared]):
 
     @abstractmethod
     def claim(self, steps: Sequence[Step[Prepared]]) -> Claim:
-        """The claim on all links of some steps, the same for the same links."""
+        """The claim on all links of some steps; equal links share one claim."""
 
     @abstractmethod
     def resume(self, step: Step[Prepared], started_s: float) -> Event:
@@ -56,7 +56,7 @@ class QuietNetwork(Protocol[Prepared]):
 
     @abstractmethod
     def count(self, step: Step[Prepared], times: int, time_s: float) -> None:
-        """Tell the links of a step that was repeated so often while they were idle, as they are at a time."""
+        """Record a repeated step on idle links, in their state at a given time."""
 
     @abstractmethod
     def remember(self, schedule: QuietSchedule[Prepared]) -> None:
@@ -112,7 +112,7 @@ class QuietSchedule(Schedule[Prepared]):
         super().go_on(run, ended)
 
     def interrupt(self, run: QuietRun[Prepared]) -> None:
-        """Go on step by step with a quiet run, from where it is now."""
+        """Continue an uncontended run step by step, from its current state."""
         run.cancelled = True
         index, taken, started_s = self._position(run)
         self.count_between(run, index, taken)
@@ -123,7 +123,7 @@ class QuietSchedule(Schedule[Prepared]):
         self._network.resume(step, started_s).callbacks.append(stepped.go_on)
 
     def settle(self) -> None:
-        """Tell the links of all complete runs."""
+        """Record all complete runs on the links."""
         for epoch, runs in enumerate(self.complete_runs):
             for step in self.steps:
                 self._network.count(step, runs * step.repeat, self._claim.starts_s[epoch])
@@ -192,7 +192,7 @@ class QuietSchedule(Schedule[Prepared]):
         return index, taken + passed, start_s + passed * seconds
 
     def count_between(self, run: QuietRun[Prepared], index: int, taken: int) -> None:
-        """Tell the links of the steps of a quiet run up to a position."""
+        """Record the steps of an uncontended run up to a position on the links."""
         for place in range(run.index, min(index + 1, len(self.steps))):
             step = self.steps[place]
             first = run.taken if place == run.index else 0
@@ -201,17 +201,17 @@ class QuietSchedule(Schedule[Prepared]):
 
 
 class QuietRun(Generic[Prepared]):
-    """A schedule that has its links for itself.
+    """An uncontended schedule.
 
     Args:
-        schedule: What is carried out.
-        claim: On its links.
+        schedule: The schedule.
+        claim: The claim on its links.
         done: Called at the end.
-        index: The place in ``schedule.steps`` of its first step.
-        taken: How many times that one has been repeated before.
-        started_s: When it starts.
-        seconds: How long it takes if nobody comes in between.
-        epoch: How often the links have changed before.
+        index: Index in ``schedule.steps`` of its first step.
+        taken: Number of earlier repetitions of this step.
+        started_s: Start time.
+        seconds: Duration if uncontended.
+        epoch: Number of earlier changes of the links.
     """
 
     __slots__ = (
@@ -258,7 +258,7 @@ class QuietRun(Generic[Prepared]):
         heappush(env._queue, (self.end_s, LATE, next(env._eid), end))
 
     def interrupt(self) -> None:
-        """Go on step by step from now on."""
+        """Continue step by step from now on."""
         self.schedule.interrupt(self)
 
     def ended(self, event: Event) -> None:

@@ -34,7 +34,7 @@ class Step(Generic[Prepared]):
 
 
 Carry = Callable[[Prepared, float, float], Event]
-"""Starts prepared transfers of so many bytes each; the event fires so many seconds after all have arrived."""
+"""Starts prepared transfers with a number of bytes each; the event fires a delay in seconds after all have arrived."""
 
 
 class Schedule(Generic[Prepared]):
@@ -95,5 +95,5 @@ class SteppedRun(Generic[Prepared]):
         return step
 
     def go_on(self, ended: Event) -> None:
-        """Go on after a step."""
+        """Continue after a step."""
         self._schedule.go_on(self, ended)

@@ -17,7 +17,7 @@ Layers = Sequence[Collection[int]]
 def shortest_layers(
     out: Out, into: Into, src: int, dst: int, allowed: Callable[[int], bool] | None = None
 ) -> Layers | None:
-    """Every path with the fewest links from `src` to `dst`, folded: what is left of them to choose at each step.
+    """All paths with the fewest links from `src` to `dst`, folded into layers of choices at each step.
 
     Both ends take turns, whichever has fewer links to follow. A vertex of a layer is on a shortest path if a vertex
     of the layer before that is on one has a link to it.

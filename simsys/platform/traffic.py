@@ -1,4 +1,4 @@
-"""Who sends how much to whom: the communication graph, kept as a few sums until somebody asks for it."""
+"""The communication graph: bytes by sender and receiver, kept as sums until requested."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Traffic:
         return [account.nbytes for account in self._accounts]
 
     def repeat(self, nbytes: Sequence[float], times: int) -> None:
-        """Count so many further bytes in each of the accounts, so many times."""
+        """Count further bytes in each of the accounts, a number of times."""
         for account, each in zip(self._accounts, nbytes, strict=False):  # later ones had nothing to count then
             account.nbytes += times * each
 

@@ -18,25 +18,25 @@ def poisson(rate_per_s: float, count: int, rng: Generator) -> list[float]:
 
     Args:
         rate_per_s: Mean requests per second, positive.
-        count: How many requests.
-        rng: Where the gaps are drawn from.
+        count: Number of requests.
+        rng: Random generator of the gaps.
     """
     times: list[float] = rng.exponential(1.0 / rate_per_s, count).cumsum().tolist()
     return times
 
 
 def gamma(rate_per_s: float, burstiness: float, count: int, rng: Generator) -> list[float]:
-    """Return the times of a renewal process whose gaps are gamma distributed.
+    """Return the times of a renewal process with gamma distributed gaps.
 
     The gaps have mean 1 / rate and coefficient of variation 1 / sqrt(burstiness), as `burstiness` is the
-    shape of the gamma distribution (the meaning it has in vLLM's ``bench serve``): 1 is Poisson, less is
+    shape of the gamma distribution (as in vLLM's ``bench serve``): 1 is Poisson, less is
     burstier, more is steadier.
 
     Args:
         rate_per_s: Mean requests per second, positive.
         burstiness: Shape of the gamma distribution, positive.
-        count: How many requests.
-        rng: Where the gaps are drawn from.
+        count: Number of requests.
+        rng: Random generator of the gaps.
     """
     times: list[float] = rng.gamma(burstiness, 1.0 / (rate_per_s * burstiness), count).cumsum().tolist()
     return times
@@ -55,16 +55,16 @@ def constant(rate_per_s: float, count: int) -> list[float]:
 def time_varying(
     pieces: Sequence[tuple[float, float]], count: int, rng: Generator, *, repeat: bool = True
 ) -> list[float]:
-    """Return the times of a Poisson process whose rate is constant piece by piece.
+    """Return the times of a Poisson process with a piecewise constant rate.
 
     Exact, by inversion: the times of a Poisson process of rate 1 are mapped through the inverse of the expected
     number of arrivals until then (Çinlar 1975, Introduction to Stochastic Processes, section 4.7).
 
     Args:
         pieces: Duration in seconds, positive, and requests per second, 0 or more and not always 0, of each piece.
-        count: How many requests.
-        rng: Where the gaps are drawn from.
-        repeat: Whether the pieces begin again after the last; otherwise the last one lasts, and its rate is above 0.
+        count: Number of requests.
+        rng: Random generator of the gaps.
+        repeat: True if the pieces repeat; otherwise the last one continues, and its rate is above 0.
     """
     import numpy as np
 

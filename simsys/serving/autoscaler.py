@@ -1,8 +1,8 @@
-"""Replicas that come and go with the load: more while requests queue, fewer while there are few of them.
+"""Autoscaling of replicas with the load: more while requests queue, fewer at low load.
 
-As horizontal autoscalers do, it looks at regular times only. A replica that is started takes requests after a delay,
-in which its GPUs are paid for already. One that is no longer needed drains: it gets no further requests, and is turned
-off when those that it has have ended. A request stays where it was routed.
+Like horizontal autoscalers, it decides at regular times only. A started replica serves after a delay, during which its
+GPUs are already paid for. A replica that is no longer needed drains: it gets no new requests, and stops after its last
+one. Requests stay on their replica.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class ScalingRule:
-    """When to scale.
+    """The rule of scaling.
 
     Args:
-        min_replicas: Take requests from the beginning, and are never turned off.
-        max_replicas: Most that are on at a time.
-        scale_up_queue: One more is started when more requests wait than this times those that are on or starting.
-        scale_down_idle_s: One is turned off that has had no request for so long, seconds, and one drains if there have
-            been few requests for so long; unless so many wait elsewhere that one would be started again.
-        startup_s: Seconds from its start until a replica takes requests.
-        interval_s: Seconds between looks, which are at the multiples of it.
+        min_replicas: Replicas that serve from the beginning and never stop.
+        max_replicas: Largest number of running replicas.
+        scale_up_queue: A replica is started when more requests wait than this times the running and starting ones.
+        scale_down_idle_s: A replica without requests for this time (s) stops, and one drains after this time of low
+            load, unless waiting requests would start it again.
+        startup_s: Seconds from the start of a replica until it serves.
+        interval_s: Seconds between two decisions, at multiples of it.
     """
 
     min_replicas: int
@@ -42,20 +42,20 @@ class ScalingRule:
     startup_s: float
     interval_s: float
     scale_down_requests: float = 0.0
-    """Requests are few if all that wait or run are at most so many for each replica that would be left."""
+    """Low load: waiting and running requests per remaining replica are at most this number."""
 
 
 class Autoscaler:
-    """Stands before a router and decides which replicas it sees.
+    """Decides which replicas a router sees.
 
-    It looks only while requests are under way or more replicas are on than need be.
+    It decides only while requests are in flight or more replicas run than needed.
 
     Args:
         env: The environment.
         engines: The engines of all replicas: those of number i are i, i + `count`, and so on.
-        count: How many replicas there are.
-        rule: When to scale.
-        make_router: Makes the router, given the engines to choose from, a list that changes.
+        count: Number of replicas.
+        rule: The rule of scaling.
+        make_router: Creates the router from the list of selectable engines, which changes.
         probes: Observers.
     """
 
@@ -123,11 +123,11 @@ class Autoscaler:
                 self._idle_since_s.setdefault(number, self._env.now)
 
     def _requests_of(self, number: int) -> int:
-        """How many wait or run on a replica."""
+        """Number of requests waiting or running on a replica."""
         return sum(map(_outstanding, self.replicas[number :: self._count]))
 
     def _too_few(self, replicas: int) -> bool:
-        """Whether more requests wait than so many replicas may have."""
+        """True if more requests wait than this number of replicas may have."""
         waiting = sum(len(engine.scheduler.waiting) for engine in self._seen)
         return waiting > self._rule.scale_up_queue * replicas
 
@@ -135,7 +135,7 @@ class Autoscaler:
         paid = len(self._on) + len(self._starting)
         if not self._too_few(paid):
             return
-        if self._draining:  # it takes requests again, at once
+        if self._draining:  # it serves again, immediately
             self._on = sorted([*self._on, self._draining.pop()])
             self._changed()
         elif paid < self._rule.max_replicas:
@@ -163,7 +163,7 @@ class Autoscaler:
             self._changed()
 
     def _drain(self) -> None:
-        """Let the replica with the fewest requests have no more if those that are left would do."""
+        """Drain the replica with the fewest requests if the other ones suffice."""
         now_s, others = self._env.now, len(self._on) - 1
         requests = sum(map(_outstanding, self._seen))
         if others < self._rule.min_replicas or requests > self._rule.scale_down_requests * others:
@@ -188,7 +188,7 @@ class Autoscaler:
             self._changed()
 
     def _changed(self) -> None:
-        """Let the router see those that are on."""
+        """Update the replicas that the router sees."""
         on = set(self._on)
         self._seen[:] = [engine for engine, number in self._number_of.items() if number in on]
         for hook in self._probes.scaled:

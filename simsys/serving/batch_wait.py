@@ -8,10 +8,10 @@ from simsys.serving.intake import Intake
 
 
 class BatchWait(Intake):
-    """The engine decodes on while prompts wait, until so many steps have passed or there are enough of them.
+    """Decoding continues while prompts wait, up to a number of steps or until there are enough tokens.
 
     Args:
-        steps: Decode steps that the first of them waits at most, after the step in which it comes.
+        steps: Limit of decode steps for which the first prompt waits, after the step of its arrival.
         tokens: Tokens of prompts and decoding sequences that are enough for a step.
     """
 
@@ -40,7 +40,7 @@ class BatchWait(Intake):
         return False
 
     def ran(self, steps: int, *, prompts: bool) -> None:
-        """Count the steps."""
+        """Count the steps of a run."""
         if self.waiting:
             self._passed = 0 if self._passed < 0 else self._passed + steps
             if self._passed >= self._most or self._are_enough():

@@ -12,7 +12,7 @@ from itertools import chain
 from simsys.errors import UsageError
 
 MAX_BLOCKS = 20_000_000
-"""Ids of all prompts together, each of which takes some 40 bytes."""
+"""Limit of ids of all prompts together, which use some 40 bytes each."""
 
 
 def turn_columns(turns: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
@@ -30,13 +30,13 @@ def turn_columns(turns: Sequence[int]) -> tuple[list[int], list[int], list[int]]
 def whole_prompts(
     new_tokens: Sequence[int], output_tokens: Sequence[int], turns: Sequence[int], prefix_tokens: Sequence[int]
 ) -> list[int]:
-    """Return the prompts of conversations: the system prompt, all that was said before, and what is new.
+    """Return the prompts of conversations: system prompt, previous turns, and new tokens.
 
     Args:
-        new_tokens: What the user says in each request.
-        output_tokens: What is answered.
+        new_tokens: New user tokens of each request.
+        output_tokens: Answer tokens.
         turns: Requests of each conversation.
-        prefix_tokens: The system prompt of each conversation.
+        prefix_tokens: System prompt tokens of each conversation.
     """
     prompts: list[int] = []
     for index, (first, count) in enumerate(_spans(turns)):
@@ -54,20 +54,20 @@ def block_ids(
     group_tokens: Sequence[int],
     block_tokens: int,
 ) -> list[tuple[int, ...]]:
-    """Return the ids of the full blocks of each prompt: those of its group's system prompt, then the conversation's.
+    """Return the ids of the full blocks of each prompt: its group's system prompt, then the conversation.
 
-    A block that holds the end of a system prompt belongs to the conversation. Of a conversation with one turn only the
-    shared blocks are named, since nobody has the others too.
+    The block with the end of a system prompt belongs to the conversation. A conversation with one turn has ids of
+    shared blocks only.
 
     Args:
         prompt_tokens: Whole prompts, as `whole_prompts` returns them.
         turns: Requests of each conversation.
-        groups: Whose system prompt each conversation begins with, an index of `group_tokens`.
-        group_tokens: The system prompts.
+        groups: Index in `group_tokens` of the system prompt of each conversation.
+        group_tokens: Lengths of the system prompts.
         block_tokens: Tokens of a block.
 
     Raises:
-        UsageError: If they are more than `MAX_BLOCKS` in all.
+        UsageError: If there are more than `MAX_BLOCKS` ids.
     """
     several = (prompt_tokens[first : first + count] for first, count in _spans(turns) if count > 1)
     blocks = sum(tokens // block_tokens for tokens in chain(group_tokens, *several))

@@ -19,15 +19,15 @@ LAST = EventPriority(AFTERWARDS << 2)
 class Deadline:
     """Ends a run, unless all requests have ended before.
 
-    Steps that have ended by then count, with their tokens; those under way do not.
+    Completed steps count, with their tokens; steps in progress do not.
 
     Args:
         env: The environment.
-        time_s: When.
-        source: Of the requests.
-        engines: Of all replicas.
+        time_s: End of the run.
+        source: The source of requests.
+        engines: Engines of all replicas.
         probes: Observers.
-        stop_hardware: Ends what is under way on GPUs.
+        stop_hardware: Aborts work on GPUs.
     """
 
     def __init__(

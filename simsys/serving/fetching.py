@@ -1,4 +1,4 @@
-"""What the scheduler of a replica is that goes on with requests whose prompts were processed elsewhere."""
+"""The scheduler of a decode replica, which continues requests with prompts processed elsewhere."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class FetchingScheduler(Scheduler):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.elsewhere: Container[int] = ()
-        """Waiting requests whose caches other replicas hold; none unless serving is disaggregated."""
+        """Waiting requests with caches on other replicas; none unless serving is disaggregated."""
         self.start_fetch: Callable[[int], None] | None = None
         """Lets the cache of one of them come."""
 
     def fetch(self, request: int) -> bool:
-        """Take blocks for the cache of a waiting request and let it come; False if that must wait, as in `admit`."""
+        """Allocate blocks for the cache of a waiting request and fetch it; False if it must wait, as in `admit`."""
         tokens = self.sequences.computed_tokens[request]
         if self.start_fetch is None or self.preempted or not self.kv.grow(request, tokens):
             return False
@@ -29,5 +29,5 @@ class FetchingScheduler(Scheduler):
         return True
 
     def victim(self) -> int:
-        """The running request admitted last, but for those whose caches are under way."""
+        """The running request admitted last, except requests with caches in flight."""
         return next(request for request in reversed(self.running) if request not in self.fetching)

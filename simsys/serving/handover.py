@@ -1,8 +1,8 @@
-"""Disaggregated serving: some replicas process prompts, others generate tokens, and KV caches go from those to these.
+"""Disaggregated serving: prefill replicas, decode replicas, and transfers of KV caches.
 
-As in DistServe (Zhong et al. 2024, §3) and Splitwise (Patel et al. 2024, §4). A request has its first token where its
-prompt was processed. Its cache stays there until the replica that is to decode has room for it and has fetched it,
-each rank its part. If it is preempted after that, it is computed again where it decodes, or comes back from its host.
+As in DistServe (Zhong et al. 2024, §3) and Splitwise (Patel et al. 2024, §4). A request gets its first token on the
+prefill replica. Its cache stays there until the decode replica has room and has fetched it, each rank its part. If it
+is preempted afterwards, it is recomputed on the decode replica, or copied back from its host.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ KV_TRANSFER = "kv_transfer"
 
 
 class Handover:
-    """Takes requests from replicas that process prompts to replicas that decode.
+    """Moves requests from prefill replicas to decode replicas.
 
     Args:
-        prefilling: The former.
-        decoding: The latter.
-        router: Chooses among the latter.
+        prefilling: Engines of prefill replicas.
+        decoding: Engines of decode replicas.
+        router: Selects the decode replica.
         env: The environment.
         probes: Observers.
-        token_bytes: By pipeline stage, what each rank of the latter caches for a token.
+        token_bytes: By pipeline stage, KV bytes per token on each rank of a decode replica.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What an engine's host costs."""
+"""Host costs of an engine."""
 
 from __future__ import annotations
 

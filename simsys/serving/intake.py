@@ -24,12 +24,12 @@ class Intake(ABC):
 
     @property
     def longest_run(self) -> int:
-        """How many decode steps a run that begins now may have, so that `ran` comes in time."""
+        """Largest number of decode steps of a run that begins now, so that `ran` is called in time."""
         return maxsize
 
     @property
     def held(self) -> int:
-        """How many requests are held back."""
+        """Number of requests held back."""
         return len(self.waiting)
 
     @abstractmethod
@@ -38,16 +38,16 @@ class Intake(ABC):
 
     @abstractmethod
     def ran(self, steps: int, *, prompts: bool) -> None:
-        """A run of so many steps has ended, with prompts or without; `release` those that the scheduler may see."""
+        """A run of a number of steps has ended, with or without prompts; `release` requests for the scheduler."""
 
     def releases(self) -> bool:
-        """Nothing is left to do but what is held back: release it; False if there is none."""
+        """The engine is idle: release requests held back; False if there are none."""
         found = bool(self.waiting)
         if found:
             self.release()
         return found
 
     def release(self) -> None:
-        """Let all who are held back join the scheduler's queue."""
+        """Move all requests held back to the scheduler's queue."""
         while self.waiting:
             self.engine.scheduler.waiting.append(self.waiting.popleft())

@@ -1,4 +1,4 @@
-"""What the two phases of a request have to provide: prompts become KV cache, and tokens come out one by one."""
+"""The two phases of a request: prefill computes the KV cache, decode generates tokens."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class PrefillPhase(ABC):
 
     @abstractmethod
     def work(self, chunks: Sequence[Chunk]) -> Batch:
-        """What a step with these chunks has to process."""
+        """The batch of a step with these chunks."""
 
     @abstractmethod
     def finish(self, chunks: Sequence[Chunk], steps: int = 1) -> list[int]:
-        """So many steps with chunks of this size are done; return the requests that have an output token now."""
+        """Complete a number of steps with chunks of this size; return the requests with a new output token."""
 
 
 class DecodePhase(ABC):
@@ -52,13 +52,17 @@ class DecodePhase(ABC):
     """
 
     plain: ClassVar[bool] = True
-    """Whether every step has one token of each sequence; if not, `beside` says what it has."""
+    """True if every step has one token per sequence; otherwise `beside` has the batch."""
 
     def __init__(self, sequences: Sequences, kv: PagedKVCache) -> None:
         self.sequences = sequences
         self.kv = kv
         self.growth_log: array[int] | None = None
+<<<<<<< HEAD
         """Where it notes which sequences take blocks in which steps (`EngineLog.growth`), if that is wanted."""
+=======
+        """Records of block allocations by step (`BlockLog.growth`), if requested."""
+>>>>>>> b723c5d (Metrics and serving are described in the words of the field)
         self.queries = 1
         """Tokens of each sequence that a step processes."""
         self.blocks_per_step = 1
@@ -66,7 +70,7 @@ class DecodePhase(ABC):
         self.size = 0
         """Sequences that decode."""
         self.cached_tokens: float = 0
-        """Tokens whose keys and values they have in the cache; each step adds one for every sequence."""
+        """Cached tokens of the sequences; each step adds one per sequence."""
 
     @abstractmethod
     def add(self, request: int) -> None:
@@ -85,7 +89,7 @@ class DecodePhase(ABC):
         """KV blocks that the next steps need, up to `steps_left` of them."""
 
     def beside(self, prompts: Batch) -> Batch:
-        """What a step has to process in which all sequences decode beside prompts.
+        """The batch of a step with all decoding sequences and prompts.
 
         Each sequence's new token attends to its cached tokens and to itself.
         """
@@ -101,4 +105,4 @@ class DecodePhase(ABC):
 
     @abstractmethod
     def finish(self, steps: int = 1) -> list[int]:
-        """So many steps are done; return the requests that have their last token, whose cache is released."""
+        """Complete a number of steps; return the requests with their last token, after release of their cache."""

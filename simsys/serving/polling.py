@@ -6,10 +6,10 @@ from simsys.serving.intake import Intake
 
 
 class Polling(Intake):
-    """Requests are seen so many decode steps after the last look, after prompts, and when the engine rests.
+    """Requests are received every so-many decode steps, after prefills, and when the engine is idle.
 
     Args:
-        interval: Decode steps from look to look.
+        interval: Decode steps between two receptions.
     """
 
     def __init__(self, interval: int) -> None:
@@ -36,6 +36,6 @@ class Polling(Intake):
             self.release()
 
     def release(self) -> None:
-        """See who has come."""
+        """Receive new requests."""
         self._since = 0
         super().release()

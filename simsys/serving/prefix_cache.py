@@ -1,8 +1,8 @@
 """A KV cache that keeps the blocks of prompts and shares them: automatic prefix caching, as in vLLM v1.
 
 A block is found by the ids of `RequestTable.hash_ids`. It is cached as soon as the step that fills it is scheduled,
-and stays so until memory is needed. Unlike in vLLM, a request that computes what somebody else has cached meanwhile
-uses that one and gives its own back (as in SGLang).
+until memory is needed. Unlike in vLLM, a request that computes a block cached by another request meanwhile uses that
+one and frees its own (as in SGLang).
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from simsys.serving.sequences import Sequences
 
 
 def block_chains(requests: RequestTable, block_size: int) -> tuple[list[Chain], int]:
-    """By request, the ids of what it will hold, its prompt and as far as they are known its answer.
+    """By request, the ids of its blocks: its prompt and, where known, its answer.
 
-    An answer is part of the next turn's prompt, so its ids are found there.
+    Ids of an answer are known from the next turn's prompt.
 
     Args:
         requests: All requests.
         block_size: Tokens of a block of the KV cache.
 
     Returns:
-        The ids, and how many tokens each stands for: those of a block at least.
+        The ids, and the tokens per id: at least a block.
     """
     if not requests.hash_ids:
         return [()] * len(requests), block_size
@@ -39,7 +39,7 @@ def block_chains(requests: RequestTable, block_size: int) -> tuple[list[Chain], 
     id_tokens = requests.hash_block_tokens
     if id_tokens >= block_size:
         return chains, id_tokens
-    # A block is told by the id of its last token.
+    # A block is identified by the id of its last token.
     whole = ((chain, range(1, len(chain) * id_tokens // block_size + 1)) for chain in chains)
     return [tuple(chain[(end * block_size - 1) // id_tokens] for end in ends) for chain, ends in whole], block_size
 
@@ -47,14 +47,14 @@ def block_chains(requests: RequestTable, block_size: int) -> tuple[list[Chain], 
 class PrefixCache(PagedKVCache):
     """Blocks by request, of which some are shared.
 
-    `held` counts all blocks of a request; `free_blocks` counts those that nobody uses, be they cached or not.
+    `held` counts all blocks of a request; `free_blocks` counts unused blocks, cached or not.
 
     Args:
         num_blocks: Blocks that fit into memory.
         block_size: Tokens per block.
-        sequences: How far the requests have come.
-        chains: Their ids.
-        id_tokens: Tokens that an id stands for, at least `block_size`.
+        sequences: The sequences.
+        chains: Block ids of the requests.
+        id_tokens: Tokens per id, at least `block_size`.
     """
 
     __slots__ = ("_chains", "_id_tokens", "_longer", "_nodes", "_returning", "_sequences", "tree")
@@ -78,7 +78,7 @@ class PrefixCache(PagedKVCache):
 
     @property
     def cached_blocks(self) -> int:
-        """Blocks that nobody uses, but somebody could find."""
+        """Unused blocks in the cache."""
         return self.tree.cached_blocks
 
     def cached_tokens(self, request: int) -> int:
@@ -129,7 +129,7 @@ class PrefixCache(PagedKVCache):
             self.tree.unused += blocks
 
     def holds(self, request: int, tokens: int) -> bool:
-        """Whether somebody uses the first tokens of a waiting request that are found here, so that they stay."""
+        """True if the cached prefix of a waiting request is pinned by a running one."""
         return not self.tree.idle(self._chain(request), tokens // self.block_size)
 
     def spare_blocks(self, request: int, most: int) -> int:
@@ -153,7 +153,7 @@ class PrefixCache(PagedKVCache):
             self._longer[request] = (*chain, *((request, place) for place in range(len(chain), ids)))
 
     def release_shared(self, request: int, tokens: int) -> None:
-        """Give back the blocks of a request that holds so many tokens; full ones with ids can be found from now on."""
+        """Free the blocks of a request with a number of tokens; full ones with ids are cached from now on."""
         if request == self._returning:
             self._returning = -1
         elif self._longer:

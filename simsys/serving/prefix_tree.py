@@ -1,7 +1,7 @@
-"""Blocks of prompts that can be used again, by what they hold, and the order in which they are given up.
+"""Reusable blocks of prompts by content, and their order of eviction.
 
-Every block has an id, which stands for its tokens and all before them, so prompts that begin alike form a tree. Its
-nodes are stretches of consecutive blocks that have always been used together; one is cut in two where prompts part.
+Every block has an id of its tokens and all tokens before them, so prompts with equal prefixes form a tree. Its nodes
+are stretches of consecutive blocks that have always been used together; a node is split where prompts diverge.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Chain = Sequence[Hashable]
 
 
 class Node:
-    """A stretch of blocks, counted from the beginning of the prompt; without a chain, blocks that nobody will find."""
+    """A stretch of blocks, counted from the beginning of the prompt; without a chain, uncached blocks."""
 
     __slots__ = ("begin", "chain", "children", "end", "parent", "users")
 
@@ -34,15 +34,15 @@ NO_SCRAP = Node((), 0, 0, None, 0)
 
 
 class PrefixTree:
-    """Which blocks are cached, in use or not.
+    """The cached blocks, in use or not.
 
-    Blocks that nobody uses are given up in the order in which they were released, the last of a prompt first, whether
-    or not they hold something worth finding; those never used come before all others (vLLM v1's queue of free blocks).
+    Unused blocks are evicted in the order of release, the last of a prompt first, cached or not; blocks never used
+    come first (vLLM v1's queue of free blocks).
 
     Args:
         num_blocks: Blocks in memory, all unused.
         block_size: Tokens of a block.
-        id_tokens: Tokens that an id of a chain stands for, at least those of a block. A block belongs to the id of its
+        id_tokens: Tokens per id of a chain, at least those of a block. A block belongs to the id of its
             last token.
     """
 
@@ -53,16 +53,16 @@ class PrefixTree:
         self.index: dict[Hashable, Node] = {}
         """By id, the node with the last of its blocks that is cached."""
         self._queue: OrderedDict[Node, None] = OrderedDict()
-        self._scrap = NO_SCRAP  # what was put into the queue last, if it is scrap
+        self._scrap = NO_SCRAP  # the last queue entry, if obsolete
 
     @property
     def free_blocks(self) -> int:
-        """Blocks that nobody uses."""
+        """Number of unused blocks."""
         return self.unused + sum(node.end - node.begin for node in self._queue)
 
     @property
     def cached_blocks(self) -> int:
-        """Blocks that nobody uses, but could find."""
+        """Number of unused blocks in the cache."""
         self.reclaim(0)
         return sum(node.end - node.begin for node in self._queue if node.chain)
 
@@ -90,7 +90,7 @@ class PrefixTree:
         return min(index[chain[ids - 1]].end, ids * id_tokens // block_size, limit)
 
     def idle(self, chain: Chain, blocks: int) -> int:
-        """How many of the first `blocks` blocks, all of which are cached, nobody uses."""
+        """Number of unused blocks among the first `blocks` blocks, all of which are cached."""
         idle, node = 0, self._at(chain, blocks)
         while node is not None and not node.users:
             idle += min(node.end, blocks) - node.begin
@@ -98,7 +98,7 @@ class PrefixTree:
         return idle
 
     def before(self, chain: Chain, blocks: int, most: int) -> int:
-        """How many blocks, `most` at most, are given up before one of the first `blocks`, all of which are cached."""
+        """Number of blocks, at most `most`, evicted before one of the first `blocks`, all of which are cached."""
         first, node = set[Node](), self._at(chain, blocks)
         while node is not None and not node.users:
             first.add(node)
@@ -147,7 +147,7 @@ class PrefixTree:
         return idle
 
     def add(self, chain: Chain, parent: Node | None, end: int) -> Node:
-        """Cache blocks after those of `parent`, up to `end`, for the one who has held `parent` and holds them now."""
+        """Cache blocks after `parent`, up to `end`, for the request that holds `parent` and these blocks."""
         node = Node(chain, 0 if parent is None else parent.end, end, parent, 1)
         if parent is not None:
             parent.children += 1
@@ -155,7 +155,7 @@ class PrefixTree:
         return node
 
     def forget(self, node: Node | None, end: int) -> Node | None:
-        """Cache no longer what was added beyond `end`, unless others have used it; return what to release now."""
+        """Remove cached blocks beyond `end`, unless other requests use them; return the blocks to free."""
         while node is not None and node.end > end and node.users == 1 and not node.children:
             kept = max(node.begin, end)
             self._shorten(node, kept)
@@ -165,7 +165,7 @@ class PrefixTree:
         return node
 
     def scrap(self, blocks: int) -> None:
-        """Blocks are free that nobody will find."""
+        """Blocks are free and not in the cache."""
         if self._scrap.end:
             self._scrap.end += blocks
         elif blocks:
@@ -173,7 +173,7 @@ class PrefixTree:
             self._queue[self._scrap] = None
 
     def reclaim(self, unused: int) -> None:
-        """Give up blocks until so many hold nothing."""
+        """Evict blocks until a number of blocks is empty."""
         while self.unused < unused:
             node = next(iter(self._queue))
             blocks = min(unused - self.unused, node.end - node.begin)
@@ -190,7 +190,7 @@ class PrefixTree:
         return ((block + 1) * self._block_size - 1) // self._id_tokens
 
     def _at(self, chain: Chain, blocks: int) -> Node | None:
-        """The node with the last of so many blocks."""
+        """The node with the last of a number of blocks."""
         node = self.index[chain[self._id_of(blocks - 1)]] if blocks else None
         while node is not None and node.begin >= blocks:
             node = node.parent
@@ -200,13 +200,13 @@ class PrefixTree:
         self.index.update(zip(node.chain[first:end], repeat(node)))
 
     def _cut(self, node: Node, end: int) -> Node:
-        """Cut a node in two; return the first part, whose recency is to be that of whom it is cut for."""
+        """Split a node; the head takes the LRU position of the request that caused the split."""
         head = Node(node.chain, node.begin, end, node.parent, int(node.users > 0))
         head.children = 1
         self._point(head, self._id_of(head.begin), self._id_of(end))
         node.begin, node.parent = end, head
         if not head.users:
-            self._queue[head] = None  # `hold` takes it out again
+            self._queue[head] = None  # `hold` removes it
         return head
 
     def _shorten(self, node: Node, end: int) -> None:

@@ -1,4 +1,4 @@
-"""Where requests wait: first come first served is a `collections.deque`; others have an order of their own."""
+"""Queues of waiting requests: a `collections.deque` for first come, first served; others with their own order."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Queue(Protocol):
         """A request comes back, as it was preempted."""
 
     def popleft(self) -> int:
-        """Take the next one."""
+        """Remove and return the first request."""
 
     def remove(self, request: int, /) -> None:
-        """Take any of them."""
+        """Remove a request at any place."""
 
     def __getitem__(self, place: Any, /) -> int: ...
 
@@ -47,11 +47,11 @@ class OrderedQueue:
     appendleft = append
 
     def popleft(self) -> int:
-        """Take the next one."""
+        """Remove and return the first request."""
         return heappop(self._heap)[1]
 
     def remove(self, request: int) -> None:
-        """Take any of them."""
+        """Remove a request at any place."""
         self._heap = [entry for entry in self._heap if entry[1] != request]
         heapify(self._heap)
 
@@ -66,11 +66,11 @@ class OrderedQueue:
 
 
 class SharedQueue:
-    """One queue of several replicas.
+    """One queue for several replicas.
 
     Args:
-        queue: Keeps the order.
-        tell: Called with every request that comes in.
+        queue: The ordered queue.
+        tell: Called with every added request.
     """
 
     def __init__(self, queue: Queue, tell: Callable[[int], None]) -> None:
@@ -87,11 +87,11 @@ class SharedQueue:
         self._tell(request)
 
     def popleft(self) -> int:
-        """Take the next one."""
+        """Remove and return the first request."""
         return self._queue.popleft()
 
     def remove(self, request: int) -> None:
-        """Take any of them."""
+        """Remove a request at any place."""
         self._queue.remove(request)
 
     def __getitem__(self, place: Any) -> int:

@@ -27,23 +27,22 @@ class RequestTable:
         prompt_tokens: Tokens of each prompt, at least 1.
         output_tokens: Tokens each request generates, at least 1.
         priority: Priority of each request; the lower, the more urgent, as in vLLM.
-        tenant: Whom each request belongs to, an index of `tenant_names` if there are names.
-        session: Which conversation each request belongs to.
+        tenant: Tenant of each request, an index of `tenant_names` if there are names.
+        session: Conversation of each request.
         turn: Place of each request in its session, counted from 0.
         after: Index of the request whose end each one waits for, always a smaller index; -1 for none. Such a request
             arrives `think_s` after that end, and not before its own `arrival_s`.
         think_s: Seconds between that end and the arrival.
         hash_ids: Ids of the full blocks of `hash_block_tokens` tokens that each prompt begins with; blocks with the
-            same id hold the same tokens, and so do all before them. Blocks that no other request has may be left out
-            at the end.
+            same id hold the same tokens, and so do all before them. Unshared blocks at the end may be omitted.
         hash_block_tokens: Tokens of such a block; 0 without `hash_ids`.
         tenant_names: Names of the tenants; empty if they have none.
-        concurrency: If above 0, a closed loop: that many requests are in the system at a time, and the next one
-            arrives when one has ended (nor before its `arrival_s`).
-        notes: How these requests came about where figures rest on it, such as how many rows of a trace were skipped.
+        concurrency: If above 0, a closed loop: this number of requests is in the system at a time, and the next one
+            arrives at the end of another (not before its `arrival_s`).
+        notes: Relevant facts about the origin of the requests, such as skipped rows of a trace.
 
     Raises:
-        UsageError: If the columns differ in length, or hold what the lines above rule out.
+        UsageError: If the columns differ in length, or violate the conditions above.
     """
 
     arrival_s: list[float]
@@ -117,7 +116,7 @@ class RequestTable:
         return len(self.arrival_s)
 
     def tenant_name(self, request: int) -> str:
-        """Whom a request belongs to: a name, or its number where tenants have none; empty without tenants."""
+        """The tenant of a request: a name, or a number for tenants without names; empty without tenants."""
         if not self.tenant:
             return ""
         tenant = self.tenant[request]

@@ -1,4 +1,4 @@
-"""What a router is: it hands every request to one of the replicas when it arrives."""
+"""The base of routers, which assign every arriving request to a replica."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 class Router(Configurable, ABC):
-    """Hands out requests: subclass it and write `route`.
+    """Assigns requests to replicas: subclass it and write `route`.
 
     Args:
-        replicas: To choose from, which change where they are scaled. They tell their `outstanding` requests and
+        replicas: Selectable replicas, which change with autoscaling. They have `outstanding` requests and
             `free_blocks` of KV cache.
-        seed: The scenario's, for random choices.
+        seed: Seed of the scenario, for random choices.
         options: The router's settings; by default, their defaults.
     """
 

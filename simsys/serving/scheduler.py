@@ -1,4 +1,4 @@
-"""What a scheduler policy is: it chooses the prompt chunks of every step of a replica."""
+"""The base of scheduler policies, which select the prompt chunks of every step of a replica."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 class Scheduler(Configurable, ABC):
     """A replica's scheduler: subclass it and write `schedule`.
 
-    It is asked before every step as long as requests wait or prompts are incomplete. Where nothing arrives, ends or
-    runs out of memory, many steps may be simulated at once; then it is asked again when one of these happens. So it
-    must answer the same as long as nothing does, apart from what `repeats` says, and a question that it answers with
-    nothing must leave no trace. `wants` may spare it questions.
+    It is called before every step while requests wait or prompts are incomplete. Without arrivals, ends and lack of
+    memory, many steps may be simulated at once; then it is called again on the next of these events. So its answer
+    must not change without an event, except as declared by `repeats`, and an empty answer must have no side effects.
+    `wants` can avoid calls.
 
     Args:
         options: The policy's settings.
         sequences: The requests.
         kv: The replica's KV cache.
-        prefill: How prompts are processed.
-        decode: How tokens are generated.
-        env: Knows the time.
+        prefill: The prefill phase.
+        decode: The decode phase.
+        env: The environment.
         probes: Observers.
     """
 
@@ -62,9 +62,9 @@ class Scheduler(Configurable, ABC):
         self.running: dict[int, None] = {}
         """Requests that hold cache, in order of admission."""
         self.prefilling: dict[int, None] = {}
-        """Those of them whose prompt is not complete."""
+        """Running requests with an incomplete prompt."""
         self.fetching: dict[int, None] = {}
-        """Requests that run, as they hold blocks, but whose caches are still under way from elsewhere."""
+        """Running requests with allocated blocks and a cache in flight."""
         self.preempted = False
         """Whether a request has been preempted since the last step."""
         self.swap: SwapSpace | None = None
@@ -117,28 +117,28 @@ class Scheduler(Configurable, ABC):
         return deque()
 
     def wants(self, request: int, tokens: int) -> bool:
-        """Whether `schedule` may answer differently now that a request has joined those that wait.
+        """True if `schedule` may answer differently after a request has joined the queue.
 
-        By default it is asked again at the end of the step in which something arrives; a policy that could not admit
-        the request anyway answers False.
+        By default it is called again at the end of the step of an arrival; a policy that cannot admit the request
+        returns False.
 
         Args:
-            request: Which.
-            tokens: How many every step processes now.
+            request: The request.
+            tokens: Tokens of each current step.
         """
         return True
 
     def considers(self) -> Iterable[int]:
-        """The waiting requests that `schedule` would look at, whose beginnings may be lost from the cache meanwhile.
+        """The waiting requests considered by `schedule`, whose cached prefixes may be evicted.
 
-        By default all; the fewer there are, the less it costs to ask no more often than needed.
+        By default all; fewer requests are cheaper to track.
         """
         return self.waiting
 
     def repeats(self, chunks: Sequence[Chunk]) -> int:
-        """For how many steps, this one included, the policy chooses `chunks` if nothing arrives, ends or runs out.
+        """Number of steps, including this one, with the same `chunks` if nothing arrives, ends or runs out.
 
-        By default, as long as none of them would be the last of its prompt.
+        By default, until the last chunk of a prompt.
         """
         fewest = 0
         for request, tokens in chunks:
@@ -153,16 +153,16 @@ class Scheduler(Configurable, ABC):
         return ""
 
     def admit(self, request: int, tokens: int, *, reserve: int = 0) -> Chunk | None:
-        """Let a waiting request start with `tokens` of its prompt; None if that must wait.
+        """Start a waiting request with `tokens` of its prompt; None if it must wait.
 
-        It must if its blocks do not fit, or if this step has preempted a request (as in vLLM v1); with
-        `reserves_prompts`, if those of the whole prompt do not, though only those of `tokens` are taken. What is left
-        of the prompt may be less than `tokens` if its beginning is found in the cache.
+        It must wait if its blocks do not fit, or if this step has preempted a request (as in vLLM v1). With
+        `reserves_prompts`, blocks of the whole prompt must fit, but only those of `tokens` are allocated. With a
+        cached prefix, the rest of the prompt may be less than `tokens`.
 
         Args:
-            request: Which.
-            tokens: How much of its prompt.
-            reserve: Tokens to take blocks for at once, if more.
+            request: The request.
+            tokens: Tokens of its prompt.
+            reserve: Tokens with blocks allocated at once, if more.
         """
         if self.preempted:
             return None
@@ -222,7 +222,7 @@ class Scheduler(Configurable, ABC):
         return self.kv.admission_blocks(request, tokens)
 
     def extend(self, request: int, tokens: int) -> Chunk | None:
-        """Process `tokens` more of a running prompt; preempts others if it must, None if it is one itself."""
+        """Process `tokens` more of a running prompt; preempts others if needed, None if it is preempted."""
         while not self.kv.grow(request, self.sequences.computed_tokens[request] + tokens):
             if self.preempt(self.victim()) == request:
                 return None
@@ -262,7 +262,7 @@ class Scheduler(Configurable, ABC):
         return request
 
     def _swap_in(self, request: int, tokens: int) -> None:
-        """Copy what a request has on the host back; if another replica's host has it, it is of no use."""
+        """Copy the cache of a request back from the host; a cache on another replica's host is discarded."""
         space, held = self.sequences.on_host.pop(request)
         if space is self.swap:
             space.get(self.kv.blocks_for(tokens))

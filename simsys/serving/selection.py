@@ -12,12 +12,12 @@ from simsys.serving.requests import OPTIONAL_COLUMNS, RequestTable
 
 
 def select(table: RequestTable, rows: Sequence[int], arrival_s: list[float] | None = None) -> RequestTable:
-    """Return the requests at some indices; one whose predecessor is left out waits for none.
+    """Return the requests at some indices; one with an omitted predecessor waits for none.
 
     Args:
         table: The requests.
-        rows: The indices, those of a conversation in their order.
-        arrival_s: Their times of arrival; None for those they have.
+        rows: The indices, ordered within a conversation.
+        arrival_s: New times of arrival; None to keep them.
     """
     columns: dict[str, Any] = {}
     for name in ("arrival_s", "prompt_tokens", "output_tokens", *OPTIONAL_COLUMNS):
@@ -32,7 +32,7 @@ def select(table: RequestTable, rows: Sequence[int], arrival_s: list[float] | No
 
 
 def delayed(table: RequestTable, delays_s: Sequence[float]) -> RequestTable:
-    """Return the requests so much later, in their new order; none comes before the one that it waits for."""
+    """Return the requests shifted in time, in their new order; none is before the one that it waits for."""
     times = [time_s + delay_s for time_s, delay_s in zip(table.arrival_s, delays_s, strict=True)]
     for row, before in enumerate(table.after):
         if before >= 0:
@@ -44,13 +44,13 @@ def delayed(table: RequestTable, delays_s: Sequence[float]) -> RequestTable:
 def repeated(
     table: RequestTable, *, count: int | None = None, until_s: float = math.inf, most: int = 10_000_000
 ) -> RequestTable:
-    """Return a table that begins again when it has ended, one mean gap after its last arrival.
+    """Return a repeated table; each round begins one mean gap after the last arrival.
 
-    Sessions and prefix blocks are others in each round, as users would be.
+    Sessions and prefix blocks differ between rounds.
 
     Args:
         table: The requests of one round, at least one.
-        count: How many requests there shall be; None for whole rounds until a time.
+        count: Number of requests; None for whole rounds until a time.
         until_s: That time, counted from the first arrival.
         most: The largest number of requests.
 
@@ -65,7 +65,7 @@ def repeated(
         count = size * math.ceil(until_s / period_s)
     if count > most:
         raise UsageError(f"{count} requests are more than there can be, {most}")
-    where = [divmod(index, size) for index in range(count)]  # which round, and which request of it
+    where = [divmod(index, size) for index in range(count)]  # round, and request within it
     columns: dict[str, Any] = {
         name: [column[row] for _, row in where] if (column := getattr(table, name)) else []
         for name in ("prompt_tokens", "output_tokens", *OPTIONAL_COLUMNS)

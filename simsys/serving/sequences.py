@@ -1,4 +1,4 @@
-"""The sequences of one replica, as columns: what each request asks for and how far it has come."""
+"""The sequences of one replica, as columns: lengths and progress of each request."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Sequences:
         self.priority = requests.priority
         self.tenant = requests.tenant
         self.tenant_name = requests.tenant_name
-        """Tells, by request, the name that the experiment file gives its tenant."""
+        """The tenant name of a request in the experiment file."""
 
         self.computed_tokens = [0] * len(requests)
-        """Tokens whose keys and values are in the cache, while the prompt is being processed."""
+        """Cached tokens during prefill."""
         self.generated_tokens = [0] * len(requests)
         """Output tokens at the last change of phase (a decoding sequence is ahead of it)."""
 

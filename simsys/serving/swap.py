@@ -34,7 +34,7 @@ class SwapSpace:
         return True
 
     def drop(self, blocks: int) -> None:
-        """So many blocks are needed no longer."""
+        """Free a number of blocks."""
         self.free_blocks += blocks
 
     def get(self, blocks: int) -> None:

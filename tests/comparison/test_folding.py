@@ -25,7 +25,7 @@ def on(imperfect: dict[str, Any], **changes: Any) -> Any:
     ("config", "why"),
     [
         (on(JITTER, parallelism=TENSOR), r"vary at random \(hardware.jitter\)"),
-        (on(STRAGGLER, parallelism=TENSOR), "GPUs or links are not alike"),
+        (on(STRAGGLER, parallelism=TENSOR), "GPUs or links differ"),
         (on(STRAGGLER, training=OWN), "frameworks.ddp:DDP does with that is not known"),
     ],
     ids=["jitter", "straggler", "own module"],

@@ -104,7 +104,7 @@ def serve(
         limits: Settings of the engines.
         stages: Of each replica.
         tensor: GPUs of each stage.
-        replicas: How many there are.
+        replicas: Number of replicas.
         level: ``stepping`` is medium with an event for every step, ``one by one`` with an operation for every step.
         policy: Their scheduler.
         router: Chooses the engine of every request.

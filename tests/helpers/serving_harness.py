@@ -191,7 +191,7 @@ def serve(
         host: Their host costs.
         probes: Further observers.
         router: Chooses the replica of every request.
-        replicas: How many there are.
+        replicas: Number of replicas.
         seed: Of random choices.
         details: Whether to keep every step.
         prefix_caching: Whether requests share blocks.

@@ -283,7 +283,7 @@ def test_a_check_warns_where_the_two_disagree(lod: str, database: Database, tmp_
     assert found.exit_code == 0
     (warning,) = json.loads(found.stdout)["warnings"]
     assert warning["message"] == (
-        "aggregated_ops of Llama3-8B, which medium costs, differ from its layers, which high costs: "
+        "aggregated_ops of Llama3-8B, used at medium, differ from its layers, used at high: "
         "decode.total_flops_per_token_in_batch 1.6e+10 (layers: 1.50093e+10), "
         "decode.critical_path_factor 1.2 (layers: 1)"
     )

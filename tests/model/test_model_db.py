@@ -235,7 +235,7 @@ NAN = float("nan")
         (changed("decoder_sequence_length", None, name="T5-Large"), "X: missing decoder_sequence_length"),
         (changed("layers", None, name="T5-Large"), "X: an encoder-decoder has tokens on two sides"),
         (changed("layers.2.operators.2.pairs", "own_pairs", name="T5-Large"), "unknown pairs 'own_pairs'; known: att"),
-        (changed("dtype", "fp8"), "X.dtype: bytes in the model DB are those of bf16"),
+        (changed("dtype", "fp8"), "X.dtype: bytes in the model DB are for bf16"),
         (changed("hidden_size", -1), "X.hidden_size: expected a finite number >= 0, got -1"),
         (changed("hidden_size", 1.5), "X.hidden_size: expected an integer"),
         (changed("parameters", 1e9), r"X.parameters: states 1,000,000,000, but the layers have 124,439,808"),

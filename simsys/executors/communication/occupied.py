@@ -1,4 +1,4 @@
-"""Communication that loads links evenly while it lasts, and goes on more slowly where loads exceed bandwidth."""
+"""Communication that loads links evenly for its duration, and slows down where loads exceed bandwidth."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ for random scenarios of serving held against high detail (`tests/agreement/test_
 
 
 class Loads(QueuedCollectives):
-    """Transfers occupy the links of all ranks that the simulated one stands for; arguments as of `Component`."""
+    """Transfers occupy the links of all ranks that the simulated one represents; arguments as for `Component`."""
 
     contention = "occupied links (max-min rates)"
 

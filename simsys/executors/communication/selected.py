@@ -15,15 +15,14 @@ from simsys.parallel.layout import Group
 
 
 class SelectedSteps(MirroredSteps):
-    """The network of high for some groups and messages; takes the arguments of `Component`.
+    """The network of high for some groups and messages; arguments as for `Component`.
 
-    A collective is one event while its links are uncontended, and else goes on step by step. The transfers of all
-    mirrors are on the links with those of the simulated group. What serving teams exchange within their steps takes
-    the time of idle links.
+    A collective is one event while uncontended, and continues step by step otherwise. The transfers of all mirrors are
+    on the links with those of the simulated group. Communication within serving steps has the time of idle links.
     """
 
     carried: Collection[tuple[int, ...]] | None = None
-    """Whose transfers are on the links: ranks of groups, source and destination of messages; None stands for all."""
+    """Users with transfers on links: ranks of groups, source and destination of messages; None for all."""
 
     def __init__(self, core: Core) -> None:
         super().__init__(core)

@@ -92,7 +92,7 @@ class Steps(QueuedCollectives):
 
 
 class MirroredSteps(Steps):
-    """Transfers of ranks that stand for others, whose own are on the links too."""
+    """Transfers of representative ranks, with those of their mirrors on the links, too."""
 
     joins_steps = True
 

@@ -24,9 +24,9 @@ class Progress:
 
     Args:
         iteration_s: Time of an iteration.
-        interval: A checkpoint follows every so many iterations; 0 for none.
-        stop_s: How long all ranks stop for one.
-        background_s: How long it is written after that; before its end it is of no use.
+        interval: Iterations between checkpoints; 0 for none.
+        stop_s: Stop of all ranks for one.
+        background_s: Duration of its write afterwards; it is unusable before the end.
     """
 
     iteration_s: float
@@ -36,7 +36,7 @@ class Progress:
 
     @property
     def period_s(self) -> float:
-        """Time from one checkpoint to the next; the write of one holds up the next."""
+        """Time from one checkpoint to the next; the write of one delays the next."""
         return max(self.interval * self.iteration_s, self.background_s) + self.stop_s
 
     def after(self, elapsed_s: float) -> tuple[int, int]:

@@ -6,13 +6,13 @@ from __future__ import annotations
 class Checkpoints:
     """A checkpoint after every `interval`-th iteration; none begins before the one before is written.
 
-    With a write in the background, training goes on after the copy to the host: "snapshot" and "persist" of Mohan et
+    With a background write, training continues after the copy to the host: "snapshot" and "persist" of Mohan et
     al. 2021 (CheckFreq).
 
     Args:
-        interval: Iterations from one to the next.
-        stop_s: How long all ranks stop for one.
-        background_s: How long it is written after that, while training goes on.
+        interval: Iterations between checkpoints.
+        stop_s: Stop of all ranks for one.
+        background_s: Duration of its write afterwards, during training.
     """
 
     def __init__(self, interval: int, stop_s: float, background_s: float = 0.0) -> None:
@@ -22,7 +22,7 @@ class Checkpoints:
         self._written_s = 0.0
 
     def save(self, now_s: float) -> float:
-        """Take a checkpoint of what the ranks hold at `now_s`; return when they go on."""
+        """Start a checkpoint at `now_s`; return the time at which the ranks continue."""
         end_s = max(now_s, self._written_s) + self.stop_s
         self.saved(end_s)
         return end_s

@@ -22,13 +22,13 @@ class Kind(NamedTuple):
 
 
 def runs(count: int, starts: Sequence[int], interval: int, *, linked: bool = False) -> Iterator[tuple[Kind, int]]:
-    """Iterations of one kind that follow one another, and how many they are.
+    """Runs of consecutive iterations of one kind.
 
     Args:
-        count: Iterations in all.
+        count: Total iterations.
         starts: The first iteration of every phase, from 0 on.
-        interval: Every so many iterations there is a checkpoint; 0 for never.
-        linked: Whether an iteration depends on the kind of the one before.
+        interval: Iterations between checkpoints; 0 for none.
+        linked: True if an iteration depends on the kind of the previous one.
 
     Example:
         >>> [(kind.checkpoint, length) for kind, length in runs(8, [0], 3)]

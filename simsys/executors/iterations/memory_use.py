@@ -37,7 +37,7 @@ def _bytes(changes: Iterable[Allocate | Release]) -> float:
 
 
 def _held(passes: Sequence[Pass], more: Iterable[Allocate] = ()) -> dict[str, float]:
-    """What is left of these passes, and `more`, by name."""
+    """The rest of these passes, and `more`, by name."""
     held: dict[str, float] = {}
     for each, count in Counter(passes).items():
         for sign, changes in ((count, each.takes), (-count, each.gives)):

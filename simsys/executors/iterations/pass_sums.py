@@ -48,7 +48,7 @@ class PassSums(Component):
     def report(self, rank: int, name: str, times: PassTimes, start_s: float) -> float:
         """Report computation, and communication along each axis, to the probes, one after another; return the end (s).
 
-        What of the communication is hidden ends with the computation.
+        Overlapped communication ends with the computation.
         """
         now_s = computed_s = start_s + times.compute_s
         compute = self._computes.get((rank, name))

@@ -1,4 +1,4 @@
-"""How long passes take: computation, and communication alone and beside it."""
+"""Durations of passes: computation, exposed and overlapped communication."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Exchange:
 
     Args:
         op: One of them, for all.
-        alone_s: How long they take while nothing is computed.
-        beside_s: How long they take beside computations.
-        exposed_s: How much longer all would take if each of them took twice as long.
+        alone_s: Their time without computation.
+        beside_s: Their time overlapped with computation.
+        exposed_s: Additional time if each of them took twice as long.
     """
 
     op: Collective
@@ -57,7 +57,7 @@ class PassTimes:
         return seconds
 
     def exchange(self, op: Collective, seconds: float, compute_s: float = 0.0) -> None:
-        """Count a collective beside a computation of `compute_s`; one that takes no time is none."""
+        """Count a collective overlapped with a computation of `compute_s`, unless its time is zero."""
         if seconds:
             alone_s, beside_s = max(0.0, seconds - compute_s), min(compute_s, seconds)
             exposed_s = min(seconds, max(0.0, 2.0 * seconds - compute_s))

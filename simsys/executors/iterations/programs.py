@@ -70,7 +70,7 @@ class Messages:
         self.held = self.held or other.held
 
     def exposed_s(self) -> float:
-        """How much longer receivers would wait if each message took twice as long, one message apart from the others.
+        """Additional waiting of receivers if each message alone took twice as long.
 
         Messages that none of the programs receives count as waited for.
         """
@@ -85,7 +85,7 @@ class Messages:
 
 @dataclass(slots=True)
 class Outcome:
-    """How every rank goes through its program.
+    """Times of all programs.
 
     Args:
         courses: By rank.
@@ -149,7 +149,7 @@ def longest_paths(
     pass_times: Callable[[Pass], PassTimes],
     hop_seconds: Callable[[Send], float],
 ) -> Outcome:
-    """Follow every rank as far as its messages have arrived, until all are through.
+    """Follow every rank until it waits for a message, until all have ended.
 
     Args:
         programs: One for each rank.

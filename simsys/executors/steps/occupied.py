@@ -1,4 +1,4 @@
-"""Runs of steps on shared links, in closed form at a rate that changes when somebody there does something else."""
+"""Multi-step runs on shared links, in closed form at a rate that changes with the load of other users."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class OccupiedRuns(ClosedFormRuns):
         self._booked = self._last = 0  # steps since the anchor: those that are booked, the last that keeps its load
 
     def slow_down(self, rate: float) -> None:
-        """Go on at another rate from now on."""
+        """Continue at another rate."""
         now_s, under_way = self._env._now, self._from < self._to
         if now_s > self._since_s:
             if under_way:
@@ -99,7 +99,7 @@ class OccupiedRuns(ClosedFormRuns):
         self._end_at(self._boundary_s(self._to))
 
     def _occupy(self, seconds: float) -> None:
-        """Let others on the links know what is done there now, in steps of so many seconds on idle links."""
+        """Update the load on the links, in steps of a duration on idle links."""
         batch = self._after(0)
         key = batch.tokens, batch.logits
         found = self._loads.get(key)
@@ -134,7 +134,7 @@ class OccupiedRuns(ClosedFormRuns):
             return self._booked
         worked_s = self._worked_s + (now_s - self._since_s) * self._rate
         steps = self._times.boundary(0.0, worked_s, first, last)
-        # Rounding may have left it beside the first boundary that is not before now.
+        # Correct rounding errors at the first boundary that is not before now.
         while steps > first and self._boundary_s(steps - 1) >= now_s:
             steps -= 1
         while steps < last and self._boundary_s(steps) < now_s:

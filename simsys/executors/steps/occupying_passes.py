@@ -73,7 +73,7 @@ class OccupyingPasses(TeamRuns):
         return PipelineRun(self, op).event
 
     def stage_pass(self, op: Forward, ready_s: float | None = None) -> Event:
-        """After the one before on the stage; the host works beside the passes of other batches."""
+        """After the previous pass on the stage; the host overlaps with passes of other batches."""
         if ready_s is None or ready_s <= self.env._now:
             return Event(self.env) if self._stopped else self.forward(replace(op, host_s=0.0))
         ended = Event(self.env)

@@ -17,11 +17,11 @@ NAME = "step"
 
 
 PassOn = Callable[[Batch, float], Event]
-"""Passes a batch through a model, after so many seconds of host work; the event fires at the end."""
+"""Passes a batch through a model after host work (s); the event fires at the end."""
 
 
 class Passes:
-    """Every step is a forward pass of its own, after which the team is asked again.
+    """Every step is a separate forward pass, after which the engine is called again.
 
     Args:
         executor: Carries out the passes.
@@ -46,7 +46,7 @@ class Passes:
         self.run(Batch(sequences, sequences, 0.0, 0, context_tokens, sequences), steps, host_s)
 
     def run(self, batch: Batch, steps: int, host_s: float, more: Batch = NOTHING) -> None:
-        """Start the first of at most so many steps."""
+        """Start the first of at most this number of steps."""
         self._batch, self._started_s = batch, self._env._now
         self._host_ends_s = self._started_s + host_s if self._overlapped else 0.0
         event = self._forward(batch, 0.0 if self._overlapped else host_s)

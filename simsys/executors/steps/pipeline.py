@@ -1,9 +1,9 @@
-"""Consecutive steps of the engines that share a pipeline: runs of them as one event, foreseen by a recurrence.
+"""Consecutive steps of engines that share a pipeline: runs as one event, precomputed by a recurrence.
 
-A step enters a stage, or the channel to the next one, when it has come there and the step before it has left. So steps
-leave in the order in which they have entered, and an engine whose run goes on enters again at that moment. As long as
-no run begins or ends, when steps leave is a recurrence over floats, which a loop computes ahead of time, without any
-event. How far it goes changes no bit of what it finds, so it may be forgotten and computed again.
+A step enters a stage, or the channel to the next one, when it has arrived and the previous step has left. So steps
+leave in the order of entry, and an engine with a continuing run enters again at that time. While no run begins or
+ends, the times are a recurrence over floats, computed ahead of time in a loop without events. Its length does not
+change results, so it may be discarded and computed again.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class Pipeline:
         return place + turns * engines, turns
 
     def _settle(self, left: int) -> None:
-        """So many steps have left, and others have entered in turn; what has been foreseen beyond is forgotten."""
+        """Record steps that have left and entered; discard precomputed times beyond."""
         order, engines = self._order, len(self._order)
         if self._probes.operation:
             for step in range(left):

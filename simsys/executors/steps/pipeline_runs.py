@@ -43,7 +43,7 @@ class PipelineRuns:
         """When those have ended of which it has noted it."""
 
     def decode(self, sequences: int, context_tokens: float, steps: int, host_s: float) -> None:
-        """Start a run of at most so many steps without prompts."""
+        """Start a run of at most this number of steps without prompts."""
         found = self._stages.costs.decoding(sequences)
         self._batch = Batch(sequences, sequences, 0.0, 0, context_tokens, sequences)
         self._more = Batch(decode_context_tokens=sequences)
@@ -52,7 +52,7 @@ class PipelineRuns:
         self._begin(steps, host_s)
 
     def run(self, batch: Batch, steps: int, host_s: float, more: Batch = NOTHING) -> None:
-        """Start a run of at most so many steps."""
+        """Start a run of at most this number of steps."""
         self._batch, self._more = batch, more
         self._first, self.growth = 0, 1
         self.lines_at, self._known = self._exactly, -1
@@ -128,7 +128,7 @@ class PipelineRuns:
         return total_s
 
     def _compute_s(self, first: int, count: int) -> list[float]:
-        """For how long so many steps with the same lines keep each stage and channel busy."""
+        """Busy time of each stage and channel in a number of steps with equal lines."""
         number = self.number(first)
         numbers = count * number + self.growth * (count * (count - 1) // 2)
         return [

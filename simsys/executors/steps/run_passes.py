@@ -28,7 +28,7 @@ class TeamRuns(SummedPasses):
     def __init__(self, core: Core, communication: Communication) -> None:
         super().__init__(core, communication)
         self.longest = 1 if core.model.stepping else sys.maxsize
-        """Most steps of a run: 1 to step through all of them, with the same times."""
+        """Largest number of steps of a run; 1 for single steps, with equal times."""
 
     def runs_of(self, team: Group) -> type[ClosedFormRuns]:
         """What carries out a team's runs of steps."""

@@ -70,7 +70,7 @@ class Stages:
         self._known_hops: dict[float, Hops] = {}
 
     def _hops(self, tokens: float) -> Hops:
-        """What stages hand on in a step with so many tokens."""
+        """Bytes between stages in a step by its tokens."""
         found = self._known_hops.get(tokens)
         if found is None:
             batch = Batch(tokens)
@@ -79,7 +79,7 @@ class Stages:
         return found
 
     def count(self, batch: Batch, steps: int) -> None:
-        """Count what so many steps of a batch send."""
+        """Count the traffic of a number of steps of a batch."""
         for op in self.passes:
             if op.team.size > 1:
                 self._tally.passed(op, batch, steps)

@@ -1,4 +1,4 @@
-"""What the probes are told of the steps of a serving team."""
+"""Reports of the steps of a serving team to the probes."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ if TYPE_CHECKING:
     from simsys.executors.core import Core
 
 NUMBERS = 6 * 512
-"""How many numbers are noted before the probes are told."""
+"""Number of recorded values before a report."""
 
 Run = tuple[float, float, float, float, float, float]
-"""What `Probe.steps` tells of a run of steps."""
+"""Record of a run for `Probe.steps`."""
 
 
 class StepLog:
-    """What the probes are told of steps: many runs at once, since there are so many.
+    """Reports steps to the probes, many runs at once.
 
     Args:
-        executor: Knows the probes.
+        executor: The executor with the probes.
         rank: The first rank of the team.
     """
 
     def __init__(self, executor: Core, rank: int) -> None:
         self._executor, self._rank = executor, rank
         self.runs: list[float] = []
-        """What has been noted and not been told."""
+        """Recorded and unreported values."""
         executor.at_result(self.tell)
 
     def add(self, tokens: float, decoding: float, started_s: float, first: int, steps: int, times: StepTimes) -> None:
-        """Note so many steps of a batch, from `first` on, which began at `started_s`."""
+        """Record a number of steps of a batch from `first` on, which began at `started_s`."""
         runs = self.runs
         for run in stretches(tokens, decoding, started_s, first, steps, times):
             runs += run
@@ -52,7 +52,7 @@ class StepLog:
             self.tell()
 
     def tell(self) -> None:
-        """Tell what has been noted."""
+        """Report the recorded steps."""
         runs = array("d", pack(f"{len(self.runs)}d", *self.runs))  # faster than from a list
         self.runs.clear()
         if runs:
@@ -76,7 +76,7 @@ def tell_each(
 def stretches(
     tokens: float, decoding: float, started_s: float, first: int, steps: int, times: StepTimes
 ) -> Iterator[Run]:
-    """One entry for each stretch in which durations grow evenly, of so many steps from `first` on."""
+    """One entry per stretch with constant growth of durations, for a number of steps from `first` on."""
     end, prompts = first + steps, tokens - decoding
     if not times.kinks:
         yield started_s, steps, decoding, prompts, times.first_s + times.growth_s * first, times.growth_s

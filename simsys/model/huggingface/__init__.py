@@ -1,8 +1,7 @@
 """Models from the ``config.json`` that Hugging Face checkpoints carry; nothing is downloaded.
 
-Every key of a file is used, known to change no cost, or named in a warning. What a model is made of is modelled or
-refused by name; what is left out on purpose (vision towers, layers that predict further tokens) is named with its
-size.
+Every key of a file is used, known to change no cost, or named in a warning. Parts of a model are modelled or refused
+by name; omitted parts (vision towers, layers for multi-token prediction) are listed with their size.
 """
 
 from simsys.model.huggingface.checkpoint import Checkpoint, model_of, read_checkpoint

@@ -33,7 +33,7 @@ GATED_ACTIVATIONS = {"silu", "swish", "swiglu", "geglu"}
 QKV_BIASES = ("attention_bias", "qkv_bias", "use_qkv_bias", "bias", "use_bias")
 QK_NORMS = ("use_qk_norm", "qk_layernorm")
 KEEPS_CONTEXT = ("su", "longrope", "llama3", "mrope", "default")
-"""Scalings of rotary positions whose factor the file's longest context contains."""
+"""Scalings of rotary positions with a factor included in the file's longest context."""
 DEFAULT_CONTEXT = 2048
 
 
@@ -129,7 +129,7 @@ def _flags(fields: Fields, family: Family, root: Fields) -> dict[str, bool]:
 
 
 def _latent(fields: Fields) -> dict[str, int]:
-    """Multi-head latent attention."""
+    """Sizes of multi-head latent attention."""
     if "kv_lora_rank" not in fields:
         return {}
     fields.require("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
@@ -143,7 +143,7 @@ def _latent(fields: Fields) -> dict[str, int]:
 
 
 def _decoder(fields: Fields, family: Family) -> dict[str, int]:
-    """The decoder beside an encoder; its layers must be as wide as the encoder's."""
+    """The decoder of an encoder-decoder; its layers must be as wide as the encoder's."""
     if not family.decoder:
         return {}
     fields.used.add("is_encoder_decoder")

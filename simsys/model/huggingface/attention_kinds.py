@@ -1,4 +1,4 @@
-"""Which layers attend to everything before, which to a window, and which have linear attention instead."""
+"""Kinds of attention by layer: full, window or linear."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _window(fields: Fields) -> int | None:
 
 
 def _linear_heads(fields: Fields) -> dict[str, int]:
-    """Heads of linear attention; those of attention in lightning attention (MiniMax)."""
+    """Heads of linear attention; for lightning attention (MiniMax), the heads of attention."""
     heads = size(fields, HEADS)
     width = fields.integer("head_dim", 0, maximum=MAX_SIZE) or fields.integer("hidden_size", minimum=1) // heads
     found = {

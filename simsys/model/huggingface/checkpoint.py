@@ -32,13 +32,13 @@ HEADLESS = re.compile(r".*(?<!LMHead)Model|.*For(SequenceClassification|TokenCla
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A published model as its configuration describes it.
+    """A published model as described by its configuration.
 
     Args:
         architecture: The language model.
         class_name: The class that the file names, such as ``Qwen3ForCausalLM``; its model type if there is none.
-        tower: The vision tower beside it.
-        quantization: How its weights are stored, and which are not quantised; None for 16 bit.
+        tower: Its vision tower.
+        quantization: Storage of its weights, and the excluded ones; None for 16 bit.
         next_token_layers: Layers that predict further tokens.
         notes: Parts without cost in a text workload that were left out, as phrases.
         warnings: Reasons to doubt the figures, as phrases.
@@ -108,7 +108,7 @@ def _renamed(fields: Fields, name: str) -> bool:
 
 
 def _name(root: Fields) -> str:
-    """The model's name: that of its repository, or of its folder or file."""
+    """The model's name: the name of its repository, folder or file."""
     if "_name_or_path" in root and root.text("_name_or_path"):
         return root.text("_name_or_path").rstrip("/").rsplit("/", 1)[-1]
     if root.file:
@@ -143,8 +143,7 @@ def model_of(checkpoint: Checkpoint) -> Model:
     if checkpoint.tower is not None:
         model = _with_tower(model, checkpoint.tower)
         warnings.append(
-            f"the vision tower ({checkpoint.tower.parameters / 1e9:.3g} B parameters) takes up memory, but images are "
-            "not simulated: each would take a pass of it and further tokens of the prompt"
+            f"the vision tower ({checkpoint.tower.parameters / 1e9:.3g} B parameters) uses memory, but images are not simulated: each would need a pass of it and further prompt tokens"
         )
     quantization = None
     if checkpoint.quantization is not None:

@@ -1,4 +1,4 @@
-"""A ``config.json`` as it is read, with the file that may say beside it how weights are quantised."""
+"""Reading of a ``config.json``, with the optional file next to it about quantisation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from simsys.model.fields import Fields
 
 CONFIG_NAME = "config.json"
 QUANTIZATION_NAME = "hf_quant_config.json"
-"""Where NVIDIA's ModelOpt writes what it has done, in older releases there alone."""
+"""File of NVIDIA's ModelOpt about quantisation, the only place in older releases."""
 MAX_BYTES = 16 * 2**20
 
 
@@ -55,7 +55,7 @@ def read_config(config: Mapping[str, Any] | Path | str) -> ConfigFile:
 
 
 def _own_quantization(fields: Fields) -> Fields | None:
-    """What the configuration itself says: at its root, or below that of the language model."""
+    """A value of the configuration: at its root, or in the part of the language model."""
     key = next((key for key in ("quantization_config", "compression_config") if key in fields), None)
     if key is not None:
         return fields.child(key)

@@ -1,7 +1,7 @@
-"""Keys of configurations that change no cost, so that the others can be named.
+"""Keys of configurations without influence on costs; other unused keys are listed.
 
-The keys are those of the configuration classes of Hugging Face's transformers (5.23, and 4.56 for what it has dropped)
-for the types in `simsys.model.huggingface.families`, and of files published with code of their own.
+The keys are from the configuration classes of Hugging Face's transformers (5.23, and 4.56 for what it has dropped)
+for the types in `simsys.model.huggingface.families`, and from files published with their own code.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ CONSTANTS = """
     scale_decoder_outputs relative_attention_num_buckets relative_attention_max_distance offset_alibi alibi
     use_dynamic_ntk use_logn_attn
 """
-"""Numbers in kernels whose time does not depend on them."""
+"""Numbers that do not change the time of kernels."""
 
 ROUTING = """
     routed_scaling_factor scoring_func topk_method n_group topk_group norm_topk_prob moe_norm_min shared_moe_mode

@@ -1,8 +1,8 @@
-"""The model types that are known, with what each implies without saying so in its file.
+"""The known model types, with their implicit properties.
 
-What a type implies is taken from its configuration and modelling code in Hugging Face's transformers 5.23 (its class
-defaults and the weights of a model built from them), or, for types that come with code of their own, from the config
-files and model cards of the repositories that use them.
+Implicit properties are from its configuration and modelling code in Hugging Face's transformers 5.23 (its class
+defaults and the weights of a model built from them), or, for types with their own code, from the config files and
+model cards of the repositories that use them.
 """
 
 from __future__ import annotations
@@ -19,27 +19,26 @@ ALL_LAYERS = 1
 
 @dataclass(frozen=True)
 class Family:
-    """What a model type implies.
+    """Implicit properties of a model type.
 
     Args:
-        gated: Whether the MLP is gated; None: it is if the activation says so.
-        tied: Default of ``tie_word_embeddings``.
+        gated: True if the MLP is gated; None: depends on the activation. tied: Default of ``tie_word_embeddings``.
         biases: Whether linear layers and norms have biases.
         learned_positions: Whether positions are a table.
         qkv_biases: Whether queries, keys and values have biases.
         qk_norms: Whether queries and keys are normalised.
-        causal: False for an encoder, with or without a decoder beside it.
+        causal: False for an encoder, also in an encoder-decoder.
         post_norm: True if norms follow the sums.
-        decoder: True for an encoder-decoder, whose decoder has as many layers unless the file says otherwise.
-        decoder_sequence_length: Default length of its training sequences (0: as long as the encoder's).
+        decoder: True for an encoder-decoder, by default with as many decoder layers.
+        decoder_sequence_length: Default length of decoder training sequences (0: as for the encoder).
         implied_intermediate: True if the MLP width is 4 × hidden when the file does not give it.
         sandwich_norms: Whether the outputs of attention and MLP are normalised too.
         gated_attention: Whether attention has an output gate.
-        window_period: Where the file does not list layers: the last layer of so many attends to everything, the others
-            to a window (`ALL_LAYERS`: all do; 0: there are no windows).
-        linear_period: Likewise with linear attention.
-        shared_experts: Shared experts where the file does not say.
-        defaults: Values that a nested configuration leaves out where they are these.
+        window_period: Default pattern of layers: the last of this number of layers has full attention, the others a
+            window (`ALL_LAYERS`: all have windows; 0: none).
+        linear_period: Default pattern of layers with linear attention.
+        shared_experts: Default number of shared experts.
+        defaults: Default values of a nested configuration.
     """
 
     gated: bool | None = None
@@ -233,11 +232,11 @@ MULTIMODAL: Mapping[str, str] = {
 """Types with a vision tower, and the type of the language model where the file does not say."""
 
 _STATE_SPACE = "layers of state-space models (Mamba) are not modelled"
-_HYBRID = "attention beside state-space layers (Mamba) is not modelled"
+_HYBRID = "attention combined with state-space layers (Mamba) is not modelled"
 _RECURRENT = "recurrent layers are not modelled"
 NOT_MODELLED: Mapping[str, str] = {
     "bamba": _HYBRID,
-    "chatglm": "its file names sizes in a way of its own; take the config.json of the same model as type glm",
+    "chatglm": "its file has its own names of sizes; use the config.json of this model as type glm",
     "clip": "it is no language model",
     "dbrx": "its file names sizes in a way of its own",
     "deepseek_v4": "attention to compressed contexts and hyper-connections are not modelled",
@@ -248,7 +247,7 @@ NOT_MODELLED: Mapping[str, str] = {
     "gpt_neo": "its file names windows in a way of its own",
     "granitemoehybrid": _HYBRID,
     "jamba": _HYBRID,
-    "kimi_linear": "linear attention beside latent attention is not modelled",
+    "kimi_linear": "linear attention combined with latent attention is not modelled",
     "lfm2": "convolutions in place of attention are not modelled",
     "lfm2_moe": "convolutions in place of attention are not modelled",
     "longcat_flash": "experts that do nothing are not modelled",
@@ -274,11 +273,11 @@ NOT_MODELLED: Mapping[str, str] = {
 
 
 def language_type(fields: Fields, assume: str | None) -> str:
-    """The model type whose language model a configuration describes.
+    """The model type of the language model in a configuration.
 
     Args:
         fields: The root of the configuration.
-        assume: A known type to read it as, whatever it says.
+        assume: A known type that overrides the type in the file.
 
     Raises:
         ConfigError: The type is missing, not modelled or not known.
@@ -290,6 +289,6 @@ def language_type(fields: Fields, assume: str | None) -> str:
         fields.fail("model_type", f"{outer!r} cannot be simulated: {NOT_MODELLED[outer]}")
     known = {*FAMILIES, *MULTIMODAL}
     if outer not in known:
-        hint = "to simulate it as a Llama-like decoder, write assume: llama beside huggingface"
+        hint = "to simulate it as a Llama-like decoder, write assume: llama next to huggingface"
         fields.fail("model_type", f"unknown model_type {outer!r}{did_you_mean(outer, known)}; {hint}")
     return outer

@@ -35,7 +35,7 @@ MODULES: Mapping[str, list[str]] = {
     "experts_gate_up": _each(_EXPERTS, "0.gate_proj", "0.up_proj", "gate_up_proj", "0.w1", "0.w3"),
     "experts_down": _each(_EXPERTS, "0.down_proj", "down_proj", "0.w2"),
 }
-"""What the modules that an operator stands for are called in checkpoints."""
+"""Names of the modules of an operator in checkpoints."""
 
 ROUTER = "router"
 """Never quantised: engines keep the scores of experts in 16 or 32 bit (vLLM: ``ReplicatedLinear`` without a
@@ -49,10 +49,10 @@ _LAYER = re.compile(r"layers\\?\.(\d+)(?!\d)")
 class Patterns:
     """Patterns of module names, as configurations write them.
 
-    ``re:`` begins a regular expression and ``*`` stands for anything; other patterns are whole parts of a name.
+    ``re:`` begins a regular expression and ``*`` matches anything; other patterns are whole parts of a name.
 
     Args:
-        ignored: Modules that are left alone.
+        ignored: Excluded modules.
         targets: Modules that are quantised; none for all linear layers.
     """
 
@@ -66,11 +66,11 @@ class Patterns:
         self._targets = [_compiled(pattern) for pattern in targets]
 
     def unquantized(self, model: Model) -> tuple[frozenset[str], dict[str, tuple[int, int]]]:
-        """The operators whose weights stay in 16 bit.
+        """Names of operators with weights in 16 bit.
 
         Returns:
-            Names of operators that stay so in at least half of the layers that have them; of others, in how many
-            layers they do and how many have them.
+            Operators in 16 bit in at least half of their layers; for others, the number of such layers and of all
+            their layers.
         """
         layers = Counter(op.name for block in model.blocks for op in block.operators if is_linear(op))
         found, partly = {ROUTER} & layers.keys(), dict[str, tuple[int, int]]()
@@ -97,7 +97,7 @@ class Patterns:
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """A pattern as a regular expression; one that is none is taken word for word."""
+    """A pattern as a regular expression; an invalid one is matched literally."""
     for prefix in PREFIXES:
         pattern = pattern.replace(prefix, "model.")
     if pattern.startswith("re:"):

@@ -60,7 +60,7 @@ def _routed_layers(fields: Fields, layers: int) -> list[bool]:
     first = _one(fields, "first_k_dense_replace", _one(fields, "moe_layer_start_index", 0))
     last = _one(fields, "moe_layer_end_index", layers - 1)
     every = max(1, _one(fields, "moe_layer_freq", 1))
-    step = 1  # of so many layers the last has experts
+    step = 1  # the last of this number of layers has experts
     for key in ("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval"):
         step = max(step, _one(fields, key, 1))
     return [
@@ -70,7 +70,7 @@ def _routed_layers(fields: Fields, layers: int) -> list[bool]:
 
 
 def _one(fields: Fields, key: str, default: int) -> int:
-    """An index; where there is one for each of several groups of experts, the first."""
+    """An index; with one index per group of experts, the first."""
     if isinstance(fields.values.get(key), list):
         return (fields.integers(key) or [default])[0]
     if fields.values.get(key) == -1:

@@ -1,7 +1,7 @@
-"""What ``quantization_config`` says: how weights, activations and the KV cache are stored, and which layers are not.
+"""The ``quantization_config``: storage of weights, activations and KV cache, and excluded layers.
 
-Methods and their keys are those of transformers 5.23 (utils/quantization_config.py), compressed-tensors and ModelOpt;
-what engines make of them is as in vLLM (model_executor/layers/quantization).
+Methods and keys are as in transformers 5.23 (utils/quantization_config.py), compressed-tensors and ModelOpt; their
+interpretation is as in vLLM (model_executor/layers/quantization).
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ MODELOPT = {
     "INT8_SQ": ("int8", INT8_ARITHMETIC),
     "MXFP4": ("mxfp4", HALF),
 }
-"""Algorithms of ModelOpt: the precision of weights, and what is computed in."""
+"""Algorithms of ModelOpt: precision of weights, and compute precision."""
 NAMES = {"awq": "AWQ", "gptq": "GPTQ", "auto-round": "AutoRound", "mxfp4": "MXFP4", "modelopt": "ModelOpt"}
 
 
 def quantization_of(fields: Fields) -> tuple[Quantization, Patterns]:
-    """What a configuration says, and which modules are left alone; for a method that is not modelled, why not.
+    """The contents of a configuration, and excluded modules; for a method that is not modelled, the reason.
 
     Args:
         fields: The contents of ``quantization_config``.
@@ -172,7 +172,7 @@ def _problem(method: str, why: str, text: str = "") -> Quantization:
 
 
 def _cache(fields: Fields) -> str:
-    """Precision of the KV cache that engines take by default (vLLM: ``resolve_kv_cache_dtype_string``)."""
+    """Default precision of the KV cache in engines (vLLM: ``resolve_kv_cache_dtype_string``)."""
     if isinstance(fields.values.get("kv_cache_scheme"), Mapping):
         scheme = fields.child("kv_cache_scheme")
         bits, kind = scheme.integer("num_bits", 8), scheme.text("type", "float")

@@ -36,7 +36,7 @@ MAX_SIZE = 100_000_000
 
 
 class Reader(NamedTuple):
-    """A configuration with what was noticed while it was read.
+    """A configuration with notes and warnings of its reading.
 
     Args:
         fields: The language model's part of it.
@@ -50,7 +50,7 @@ class Reader(NamedTuple):
 
 
 def given(fields: Fields, names: tuple[str, ...]) -> str | None:
-    """The first of the names that is present; others that say the same count as used too."""
+    """The value of the first name that is present; equal values under other names count as used, too."""
     used = set(fields.used)
     found = [name for name in names if name in fields]
     fields.used = used | {name for name in found if fields.values[name] == fields.values[found[0]]}

@@ -1,8 +1,7 @@
-"""Vision towers: how many weights they have, which take up memory beside those of the language model.
+"""Vision towers: number of weights, which use memory in addition to the language model.
 
-The counts are those of the models that Hugging Face's transformers 5.23 builds from the same configurations, within
-2 %: patch embedding, positions, layers of four attention projections and an MLP, and what joins them to the language
-model.
+The counts equal the models built by Hugging Face's transformers 5.23 within 2 %: patch embedding, positions, layers of
+four attention projections and an MLP, and the projection to the language model.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ WIDTH = ("embed_dim", "vt_hidden_size", "hidden_size")
 MLP = ("intermediate_size", "vt_intermediate_size")
 CHANNELS = ("num_channels", "in_channels", "in_chans")
 GATED = ("glm4v", "glm4v_moe", "mistral3", "pixtral", "qwen2_5_vl")
-"""Types whose towers have gated MLPs."""
+"""Types of towers with gated MLPs."""
 
 
 class Tower(NamedTuple):
-    """What stands beside a language model.
+    """The vision tower of a language model.
 
     Args:
         kind: Its type.
-        parameters: Weights, those of the projection to the language model included.
+        parameters: Weights, including the projection to the language model.
     """
 
     kind: str

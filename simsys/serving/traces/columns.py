@@ -1,7 +1,7 @@
-"""Rows of a CSV file read column by column, many at once, which takes less time than one after another.
+"""Fast reading of CSV rows column by column, many at once.
 
-Only rows that are as plain as can be; of others, any of these functions raises a `ValueError`, and each is to be read
-on its own. What is read is the same either way.
+Only for plain rows; for other rows, these functions raise a `ValueError`, and rows are read one by one. Results are
+the same either way.
 """
 
 from __future__ import annotations

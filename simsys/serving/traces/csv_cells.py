@@ -53,7 +53,7 @@ def whole_cell(lowest: int) -> Callable[[str], Reader]:
 
 
 def label_cell(name: str) -> Reader:
-    """Make the function that numbers texts as they come; each empty one stands for itself."""
+    """Create the function that numbers texts in order of appearance; each empty text gets its own number."""
     known: dict[str | int, int] = {}
     return lambda text: known.setdefault(text or len(known), len(known))
 

@@ -22,18 +22,17 @@ _BLOCK = 4096  # rows that are read at once
 
 @dataclass(frozen=True)
 class CsvFormat:
-    """How to read one format: what its columns are called.
+    """A format: the names of its columns.
 
     Args:
-        name: What the format is called.
-        time: Column of the arrivals; empty if the format has none.
+        name: Name of the format. time: Column of the arrivals; empty if the format has none.
         prompt: Column of the prompt tokens.
         output: Column of the output tokens.
-        read_time: Makes, of the name of that column, the function that reads a time in ticks.
-        read_times: Reads many plain ones at once.
+        read_time: Creates the function that reads a time in ticks, from the name of the column.
+        read_times: Reads many plain times at once.
         ticks_per_s: Unit of the times.
-        extra: Optional columns of a `RequestTable`, by column of the file, and what makes their reader of its name.
-        others: Columns that the format may have and that say nothing about requests here.
+        extra: Optional columns of a `RequestTable`, by column of the file, with the factory of their reader.
+        others: Further columns of the format, which are not used.
     """
 
     name: str
@@ -60,7 +59,7 @@ class CsvFormat:
 _VIDUR_OTHERS = ("num_total_tokens", "pd_ratio")
 
 CSV_FORMATS = (
-    # What `import-trace --out` writes; the names are those of `RequestTable`.
+    # The format of `import-trace --out`; names as in `RequestTable`.
     CsvFormat(
         "simsys",
         "arrival_s",
@@ -88,7 +87,7 @@ CSV_FORMATS = (
         extra={"Session ID": ("session", label_cell)},
         others=("Elapsed time", "Model", "Total tokens", "Log Type"),
     ),
-    # The simulator Vidur (Agrawal et al. 2024), whose traces of lengths have no arrivals.
+    # The simulator Vidur (Agrawal et al. 2024); its traces of lengths have no arrivals.
     CsvFormat("vidur", "arrived_at", "num_prefill_tokens", "num_decode_tokens", others=_VIDUR_OTHERS),
     CsvFormat("vidur-lengths", "", "num_prefill_tokens", "num_decode_tokens", others=_VIDUR_OTHERS),
     # The simulator splitwise-sim (Patel et al. 2024).
@@ -107,15 +106,15 @@ def read_csv(path: str, lines: Iterator[Line], limit: int | None) -> tuple[str, 
     """Read a trace with a header.
 
     Args:
-        path: For messages.
-        lines: The lines that are not blank, with their numbers; at least one.
-        limit: Stop after that many requests; None reads all.
+        path: Path for messages.
+        lines: The nonblank lines, with their numbers; at least one.
+        limit: Largest number of requests; None reads all.
 
     Returns:
         The name of the format, and the requests.
 
     Raises:
-        TraceError: If the header is that of no format.
+        TraceError: If no format has this header.
     """
     number, line = next(lines)
     known, header = _recognise(f"{path}:{number}", line.strip())

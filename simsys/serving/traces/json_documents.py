@@ -1,4 +1,4 @@
-"""Traces as one JSON document. A format is an entry of `DOCUMENT_FORMATS`: how to tell it, and how to read it."""
+"""Traces as one JSON document. A format is an entry of `DOCUMENT_FORMATS`: its recognition and its reader."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ def _is_sharegpt(found: object) -> bool:
 
 
 def _read_sharegpt(_: str, found: Sequence[object], limit: int | None, multi_turn: bool) -> Rows:
-    """ShareGPT conversations, which hold texts: tokens are estimated, and there are no times.
+    """ShareGPT conversations with texts: tokens are estimated, and there are no times.
 
-    By default the first two messages are a request, as in vLLM's benchmarks; with `multi_turn` every message and its
-    answer are a turn of a session, whose prompt is all that was said before.
+    By default the first two messages are a request, as in vLLM's benchmarks; with `multi_turn`, every message and its
+    answer are a turn of a session, with all previous messages in the prompt.
     """
     rows = Rows(timed=False)
     rows.notes.append(f"tokens are estimated: one for {CHARACTERS_PER_TOKEN} characters")
@@ -94,7 +94,7 @@ def _read_sharegpt(_: str, found: Sequence[object], limit: int | None, multi_tur
 
 
 def _turns(entry: object) -> list[tuple[int, int]]:
-    """Estimated tokens of what is said and answered in turn; what comes before the first question belongs to it."""
+    """Estimated tokens of alternating questions and answers; text before the first question belongs to it."""
     messages = entry.get("conversations") if isinstance(entry, dict) else None
     if not isinstance(messages, list):
         raise BadRow("no list of conversations", brief(entry))

@@ -17,11 +17,10 @@ _value_at_start = json.JSONDecoder().raw_decode
 
 @dataclass(frozen=True)
 class LineFormat:
-    """How to read one format: what its keys are called. Other keys are ignored.
+    """A format: the names of its keys. Other keys are ignored.
 
     Args:
-        name: What the format is called.
-        time: Key of the arrivals.
+        name: Name of the format. time: Key of the arrivals.
         prompt: Key of the prompt tokens.
         output: Key of the output tokens.
         ticks_per_s: Unit of the times.
@@ -47,7 +46,7 @@ LINE_FORMATS = (
 
 
 def recognise(found: object) -> LineFormat | None:
-    """The format whose keys an object has, if it is one."""
+    """The format with the keys of an object, or None."""
     if not isinstance(found, dict):
         return None
     return next((known for known in LINE_FORMATS if {known.prompt, known.output} <= found.keys()), None)
@@ -63,9 +62,9 @@ def read_lines(known: LineFormat, first: Line, lines: Iterator[Line], limit: int
 
     Args:
         known: Its format.
-        first: The first line that is not blank, with its number.
-        lines: The others.
-        limit: Stop after that many requests; None reads all.
+        first: The first nonblank line, with its number.
+        lines: The other lines.
+        limit: Largest number of requests; None reads all.
     """
     rows = Rows(known.ticks_per_s)
     columns: list[tuple[int, ...]] = []
@@ -91,7 +90,7 @@ def read_lines(known: LineFormat, first: Line, lines: Iterator[Line], limit: int
 def _object(line: str) -> dict[str, object]:
     text = line.strip()
     try:
-        found, end = _value_at_start(text)  # json.loads takes half as long again
+        found, end = _value_at_start(text)  # json.loads is 50 % slower
     except (ValueError, RecursionError):
         raise BadRow("text that is not JSON", text) from None
     if end != len(text):

@@ -1,4 +1,4 @@
-"""Opens a trace, tells its format, and makes a table of requests of it."""
+"""Opens a trace, recognises its format, and creates a table of requests."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _MOST_REASONS = 10
 
 @dataclass(frozen=True)
 class Trace:
-    """A trace as it was read.
+    """A trace that was read.
 
     Args:
         format: Name of the recognised format.
         table: The requests, with times in seconds from the first one.
-        timed: Whether the format says when requests arrived.
-        unsorted: Rows that were earlier than the row before; all were sorted by time.
+        timed: True if the format has arrival times.
+        unsorted: Rows that were earlier than the previous row; all were sorted by time.
         skipped: Rows that hold no request, by reason.
-        remarks: What a reader of figures should know of the format or the order of rows.
+        remarks: Notes on the format or the order of rows, for readers of results.
     """
 
     format: str
@@ -133,7 +133,7 @@ def read_lengths(path: Path, column: str) -> list[int]:
 
 
 def _read(path: Path, limit: int | None, *, multi_turn: bool) -> tuple[str, Rows]:
-    """Tell a CSV file, JSON lines and a JSON document apart by the first line."""
+    """Distinguish a CSV file, JSON lines and a JSON document by the first line."""
     with _open(path) as file:
         try:
             lines = _lines(path, file)
@@ -157,7 +157,7 @@ def _read(path: Path, limit: int | None, *, multi_turn: bool) -> tuple[str, Rows
 
 
 def _parsed(line: str) -> object:
-    """The JSON value of a line; None if it is none, as where a document goes on."""
+    """The JSON value of a line; None if the line is not a complete value."""
     try:
         return json.loads(line)
     except (ValueError, RecursionError):
@@ -213,7 +213,7 @@ def _kept(rows: Rows, start_s: float, duration_s: float, most: int | None) -> li
 
 
 def _table(rows: Rows, kept: list[int], rate_scale: float, notes: tuple[str, ...]) -> RequestTable:
-    """The requests at some rows, in this order; those whose predecessor is not among them wait for none."""
+    """The requests at some rows, in this order; those with an omitted predecessor wait for none."""
     first, ticks_per_s = rows.times[kept[0]], rows.ticks_per_s * rate_scale
     prompts = [rows.prompt_tokens[row] for row in kept]
     extra: dict[str, Any] = {name: [column[row] for row in kept] for name, column in rows.extra.items()}

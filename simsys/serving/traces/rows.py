@@ -1,4 +1,4 @@
-"""What the readers of all formats have in common: the rows of a trace, and those that had to be skipped."""
+"""Common parts of all readers: the rows of a trace, and skipped rows."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ MOST_TICKS = 1e30  # in any unit far beyond the age of the universe
 
 
 class BadRow(Exception):  # noqa: N818  # a row that is skipped is no error
-    """A row that holds no request.
+    """A row without a request.
 
     Args:
-        reason: What is wrong, in words that are the same for all rows of its kind.
-        found: What stands there.
+        reason: The problem, in equal words for all rows of its kind.
+        found: The offending text.
     """
 
     def __init__(self, reason: str, found: str = "") -> None:
@@ -26,13 +26,13 @@ class BadRow(Exception):  # noqa: N818  # a row that is skipped is no error
 
 @dataclass(slots=True)
 class Skipped:
-    """Rows that were skipped for the same reason.
+    """Rows skipped for the same reason.
 
     Args:
-        reason: What is wrong with them.
-        first_row: The first of them: a line as editors count or, in a JSON document, an entry counted from 1.
-        example: What stands there; empty if that says nothing.
-        rows: How many they are.
+        reason: The problem.
+        first_row: The first row: a line number or, in a JSON document, an entry counted from 1.
+        example: The offending text, or empty.
+        rows: Number of rows.
     """
 
     reason: str
@@ -53,13 +53,13 @@ class Rows:
         ticks_per_s: Unit of the times.
         timed: Whether the format has times at all.
         block_tokens: Tokens of a block of `hash_ids`.
-        times: When each request arrived, in ticks from any start.
+        times: Arrival time of each request, in ticks from any start.
         prompt_tokens: Tokens of the prompts.
         output_tokens: Tokens of the outputs.
         extra: Optional columns of a `RequestTable`, by name. `after` holds places in the file, as in `places`.
         places: Place of each request among all rows of the file, skipped ones included, counted from 0.
         skipped: Rows that hold no request, by reason.
-        notes: What a reader of the figures should know of the format.
+        notes: Notes on the format, for readers of results.
     """
 
     ticks_per_s: float = 1.0
@@ -74,7 +74,7 @@ class Rows:
     notes: list[str] = field(default_factory=list)
 
     def add(self, place: int, time: float, prompt_tokens: int, output_tokens: int) -> None:
-        """Keep one request."""
+        """Add a request."""
         self.places.append(place)
         self.times.append(time)
         self.prompt_tokens.append(prompt_tokens)
@@ -145,7 +145,7 @@ def time_value(name: str, value: object) -> float:
 
 
 def brief(value: object) -> str:
-    """What stands for a JSON value in a message: texts and numbers as they are, the rest by its kind."""
+    """A JSON value in a message: texts and numbers as they are, other values by their kind."""
     if isinstance(value, str | float) or value is None or (isinstance(value, int) and abs(value) < MOST_TICKS):
         return str(value)
     return f"a {type(value).__name__}"

@@ -52,7 +52,7 @@ def test_a_tower_takes_up_memory_and_is_named(config: Config, billions: float) -
     assert model.parameters - alone.parameters == pytest.approx(billions * 1e9, rel=0.02)
     assert model.active_parameters == alone.active_parameters
     (warning,) = model.warnings
-    assert warning.startswith(f"the vision tower ({billions:.3g} B parameters) takes up memory")
+    assert warning.startswith(f"the vision tower ({billions:.3g} B parameters) uses memory")
     assert alone.warnings == ()
 
 

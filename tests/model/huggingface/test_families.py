@@ -22,9 +22,9 @@ def test_types_are_known_or_refused_not_both() -> None:
         ("mamba", "state-space models"),
         ("mamba2", "state-space models"),
         ("falcon_mamba", "state-space models"),
-        ("jamba", "attention beside state-space layers"),
-        ("nemotron_h", "attention beside state-space layers"),
-        ("kimi_linear", "linear attention beside latent attention"),
+        ("jamba", "attention combined with state-space layers"),
+        ("nemotron_h", "attention combined with state-space layers"),
+        ("kimi_linear", "linear attention combined with latent attention"),
         ("mllama", "cross-attention of the language model to images"),
         ("whisper", "audio"),
     ],
@@ -38,7 +38,7 @@ def test_what_is_not_modelled_is_refused_by_name(model_type: str, why: str) -> N
 
 
 def test_an_unknown_type_is_refused_with_those_that_are_known() -> None:
-    with pytest.raises(ConfigError, match=r"unknown model_type 'xyz9'; known: arcee, .* write assume: llama beside"):
+    with pytest.raises(ConfigError, match=r"unknown model_type 'xyz9'; known: arcee, .* write assume: llama next to"):
         read_checkpoint(LLAMA_3_1_8B | {"model_type": "xyz9"})
     with pytest.raises(ConfigError, match=r"unknown model_type 'lama', did you mean 'llama'\?"):
         read_checkpoint(LLAMA_3_1_8B | {"model_type": "lama"})
