@@ -23,13 +23,8 @@ CELLS = 1 << 20
 """Runs times remainders that are looked at together."""
 
 
-<<<<<<< HEAD
 def blocks_in_use(log: EngineLog, steps: StepLog, rank: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """When an engine made notes, and from each note to the next, the mean; some notes at a time.
-=======
-def blocks_in_use(log: BlockLog, steps: StepLog, rank: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Times of the records of an engine, and the mean from each record to the next; in batches.
->>>>>>> b723c5d (Metrics and serving are described in the words of the field)
 
     Args:
         log: Records of its cache.
@@ -89,13 +84,8 @@ class Growth:
         return due.T
 
 
-<<<<<<< HEAD
 def _not_yet_taken(times_s: np.ndarray, log: EngineLog, steps: StepLog, rank: int) -> np.ndarray:
-    """By note, blocks that decoding takes in its run times the seconds from the run's begin until it takes them."""
-=======
-def _not_yet_taken(times_s: np.ndarray, log: BlockLog, steps: StepLog, rank: int) -> np.ndarray:
     """By record, blocks allocated by decoding in its run, times the seconds from the start of the run until then."""
->>>>>>> b723c5d (Metrics and serving are described in the words of the field)
     import numpy as np
 
     if not log.growth:
@@ -122,13 +112,8 @@ def _not_yet_taken(times_s: np.ndarray, log: BlockLog, steps: StepLog, rank: int
     return block_s
 
 
-<<<<<<< HEAD
 def _not_yet_grown(times_s: np.ndarray, log: EngineLog, steps: StepLog, rank: int) -> np.ndarray:
-    """As `_not_yet_taken`, where every step of a run takes as many blocks, on average, as with drafts."""
-=======
-def _not_yet_grown(times_s: np.ndarray, log: BlockLog, steps: StepLog, rank: int) -> np.ndarray:
     """As `_not_yet_taken`, with equal mean allocations in every step of a run, as with drafts."""
->>>>>>> b723c5d (Metrics and serving are described in the words of the field)
     import numpy as np
 
     count, all_taken = np.zeros(times_s.size), np.asarray(log.notes[2])
@@ -175,13 +160,8 @@ def _waits(
     return by_run
 
 
-<<<<<<< HEAD
 def _taken_by_prompts(times_s: np.ndarray, log: EngineLog, steps: StepLog, rank: int) -> np.ndarray:
-    """By note, blocks that chunks take after the first step of its run times the seconds that they are held in it."""
-=======
-def _taken_by_prompts(times_s: np.ndarray, log: BlockLog, steps: StepLog, rank: int) -> np.ndarray:
     """By record, blocks allocated by chunks after the first step of its run, times the seconds until its end."""
->>>>>>> b723c5d (Metrics and serving are described in the words of the field)
     import numpy as np
 
     block_s = np.zeros(times_s.size)

@@ -12,11 +12,7 @@ if TYPE_CHECKING:
 
 
 class EngineNotes:
-<<<<<<< HEAD
-    """Notes of one engine (`EngineLog`); an array is made when it is asked for.
-=======
-    """Records of one engine (`BlockLog`) as arrays, created on access.
->>>>>>> b723c5d (Metrics and serving are described in the words of the field)
+    """Records of one engine (`EngineLog`) as arrays, created on access.
 
     Args:
         log: The records of the engine.
@@ -41,17 +37,6 @@ class EngineNotes:
         """Blocks allocated by decoding sequences so far, including freed ones."""
         return self._column(2)
 
-<<<<<<< HEAD
-=======
-    @cached_property
-    def sequences(self) -> np.ndarray:
-        """Number of decoding sequences in the run; negative if this number waits while it processes only prompts.
-
-        Or while it waits for copies.
-        """
-        return self._column(3)
-
->>>>>>> b723c5d (Metrics and serving are described in the words of the field)
     def _column(self, number: int) -> np.ndarray:
         import numpy as np
 

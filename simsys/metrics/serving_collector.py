@@ -42,15 +42,9 @@ class ServingMetrics(MetricsCollector):
         self.replica_log = ReplicaLog(gpus_per_replica)
         self.slo = slo
 
-<<<<<<< HEAD
     def replica_started(self, rank: int, log: EngineLog) -> None:
-        """A cache whose use over time is to be noted."""
-        self.log.engine_logs[rank] = log
-=======
-    def replica_started(self, rank: int, log: BlockLog) -> None:
         """Record the use of a cache over time."""
-        self.log.block_logs[rank] = log
->>>>>>> b723c5d (Metrics and serving are described in the words of the field)
+        self.log.engine_logs[rank] = log
         log.keep()
 
     def hears(self, hook: str) -> bool:

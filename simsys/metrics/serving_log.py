@@ -132,13 +132,8 @@ class ServingLog:
         """Requests with a transferred cache, the first rank of the target, and the start of decoding there."""
         self._losing: dict[int, tuple[float, float]] = {}  # time of their last reported token, and of the loss
         self._token_s: dict[int, float] = {}  # that token, if it is not the first one
-<<<<<<< HEAD
         self.engine_logs: dict[int, EngineLog] = {}
-        """What each engine has noted of its KV cache, by its first rank."""
-=======
-        self.block_logs: dict[int, BlockLog] = {}
         """Records of the KV cache of each engine, by its first rank."""
->>>>>>> b723c5d (Metrics and serving are described in the words of the field)
         self.stopped_s: float | None = None
         """When the run ended, if it did before all requests had."""
         self.generated_tokens: list[int] = []

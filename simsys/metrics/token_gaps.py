@@ -39,91 +39,12 @@ class Lost(NamedTuple):
     again_s: float
 
 
-<<<<<<< HEAD
-=======
-@dataclass(frozen=True)
-class Pauses:
-    """Waits of sequences with tokens during steps with prompts only, on one engine.
-
-    Args:
-        times_s: Start of each multi-step run, or of idle time; empty if no sequences ever wait.
-        group: By run, the first of consecutive runs in which sequences wait, or -1 without waits.
-        since_s: By wait, time of the last token before it.
-        until_s: Start of the step with the next token.
-        weight: Number of sequences with this wait.
-    """
-
-    times_s: np.ndarray
-    group: np.ndarray
-    since_s: np.ndarray
-    until_s: np.ndarray
-    weight: np.ndarray
-
-    @classmethod
-    def of(cls, notes: EngineNotes) -> Pauses:
-        """Derive the waits from the records of an engine.
-
-        Of the waiting sequences, the last to join are assumed to be preempted first, as in schedulers.
-        """
-        import numpy as np
-
-        sequences = notes.sequences
-        places = np.flatnonzero(sequences[:-1] < 0)
-        if not places.size:
-            whole = np.empty(0, dtype=np.int64)
-            return cls(np.empty(0), whole, np.empty(0), np.empty(0), whole)
-        times_s = notes.times_s
-        group = np.full(times_s.size, -1)
-        first = np.concatenate([[True], np.diff(places) > 1])
-        starts = np.flatnonzero(first)
-        number = np.cumsum(first) - 1
-        sizes = np.diff(starts, append=places.size)
-        group[places] = places[starts][number]
-        then = (places[starts + sizes - 1] + 1)[number]  # the run that follows
-        left = _least_from_here_on(-sequences[places], (sizes[number] - 1) - (np.arange(places.size) - starts[number]))
-        left = np.minimum(left, np.maximum(sequences[then], 0))
-        joined = left - np.where(first, 0, np.concatenate([[0], left[:-1]]))
-        until_s = times_s[then]
-        told = joined > 0
-        return cls(times_s, group, times_s[places[told]], until_s[told], joined[told])
-
-    def last_token_s(self, known_s: np.ndarray, lost_s: np.ndarray) -> np.ndarray:
-        """Times of the last token of sequences that lose their cache, if reported or delayed by this engine."""
-        import numpy as np
-
-        if not self.times_s.size:  # no waits
-            return lost_s
-        place = np.searchsorted(self.times_s, lost_s)
-        here = (place > 0) & (self.times_s[np.minimum(place, self.times_s.size - 1)] == lost_s)
-        group = np.where(here, self.group[place - 1], -1)
-        last_s: np.ndarray = np.where(group >= 0, np.maximum(known_s, self.times_s[group]), lost_s)
-        return last_s
-
-
-def _least_from_here_on(waiting: np.ndarray, left: np.ndarray) -> np.ndarray:
-    """The least of each number and those after it in its group, of which `left` are left."""
-    import numpy as np
-
-    least = waiting.copy()
-    order = np.argsort(left, kind="stable")
-    bounds = np.cumsum(np.bincount(left))
-    for start, stop in pairwise(bounds.tolist()):
-        here = order[start:stop]
-        least[here] = np.minimum(least[here], least[here + 1])
-    return least
-
-
->>>>>>> b723c5d (Metrics and serving are described in the words of the field)
 class TokenGaps:
     """Gaps that are longer than the step that ends them.
 
     Args:
         steps: All steps.
-<<<<<<< HEAD
         engines: What each engine has noted of sequences that waited, by its first rank.
-=======
-        notes: Records of each engine, by its first rank.
->>>>>>> b723c5d (Metrics and serving are described in the words of the field)
         lost: Requests that lost their cache and had a token again.
         moved: For each request with a transferred cache, the first rank of the target, time of its first token, and
             start of decoding.
@@ -147,20 +68,12 @@ class TokenGaps:
         for rank, _, joined_s in moved:
             joined.setdefault(rank, Counter())[joined_s] += 1
         waits = []
-<<<<<<< HEAD
         for rank, log in engines.items():
             since_s, until_s, count = np.array(log.waits).reshape(-1, 3).T
             weight, new = count.astype(np.int64), joined.get(rank)
             if new:  # those that joined as a pause began have waited for longer
                 weight -= np.array([new[time_s] for time_s in since_s.tolist()], dtype=np.int64)
             waits.append((rank, since_s, until_s, weight, False))
-=======
-        for rank, each in self._pauses.items():
-            weight, new = each.weight, joined.get(rank)
-            if new:  # sequences that joined at the start of a pause have waited for longer
-                weight = weight - np.array([new[since_s] for since_s in each.since_s.tolist()], dtype=np.int64)
-            waits.append((rank, each.since_s, each.until_s, weight, False))
->>>>>>> b723c5d (Metrics and serving are described in the words of the field)
         for rank in joined:
             first_s, joined_s = np.array([times_s for where, *times_s in moved if where == rank]).T
             waits.append((rank, first_s, joined_s, np.ones(first_s.size, dtype=np.int64), True))

@@ -58,11 +58,7 @@ class DecodePhase(ABC):
         self.sequences = sequences
         self.kv = kv
         self.growth_log: array[int] | None = None
-<<<<<<< HEAD
-        """Where it notes which sequences take blocks in which steps (`EngineLog.growth`), if that is wanted."""
-=======
-        """Records of block allocations by step (`BlockLog.growth`), if requested."""
->>>>>>> b723c5d (Metrics and serving are described in the words of the field)
+        """Records of block allocations by step (`EngineLog.growth`), if requested."""
         self.queries = 1
         """Tokens of each sequence that a step processes."""
         self.blocks_per_step = 1

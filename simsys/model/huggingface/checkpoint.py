@@ -143,7 +143,8 @@ def model_of(checkpoint: Checkpoint) -> Model:
     if checkpoint.tower is not None:
         model = _with_tower(model, checkpoint.tower)
         warnings.append(
-            f"the vision tower ({checkpoint.tower.parameters / 1e9:.3g} B parameters) uses memory, but images are not simulated: each would need a pass of it and further prompt tokens"
+            f"the vision tower ({checkpoint.tower.parameters / 1e9:.3g} B parameters) uses memory, "
+            "but images are not simulated: each would need a pass of it and further prompt tokens"
         )
     quantization = None
     if checkpoint.quantization is not None:
