@@ -1,16 +1,15 @@
-"""Uncontended collectives: one event, however many ranks and steps.
+"""Uncontended collectives: one event for any number of ranks and steps.
 
 An uncontended collective needs no simulation: the network knows the duration of each step on idle links, and no step
 leaves a link busy beyond its end, so the times add up. When another transfer starts on one of its links, the network
 materialises its exact state (current step, progress of transfers), and the collective continues step by step until it
-is uncontended again. Once held, links stay held between collectives, so that the next one on the same links costs the
-same whatever their number.
+is uncontended again. Links stay claimed between collectives, so that the next one on these links has a constant cost.
 
-Where links change at known times, how long steps take is found for each epoch between changes; a collective that goes
-on at a change is established then, too, and goes on step by step until it claims its links as they are now.
+If links change at known times, step durations are computed for each epoch between changes. A collective in progress at
+a change is materialised, too, and continues step by step until it claims its links in their new state.
 
-Times equal those of the steps but for the rounding of sums (t0 + k·d instead of d added k times). At equal times, the
-steps of whoever holds the links come before transfers that start at that moment.
+Times equal those of the steps except for rounding of sums (t0 + k·d instead of d added k times). At equal times, steps
+of the collective with the claim come before transfers that start then.
 """
 
 from __future__ import annotations

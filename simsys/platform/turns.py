@@ -1,6 +1,6 @@
 """Servers that any SimPy process can request: a turn in the same queue as the work that simsys schedules.
 
-Work whose duration is known goes on a calendar (`CalendarServer`). A request has no known duration: it is held until
+Work of known duration is put on a calendar (`CalendarServer`). A request has no known duration: it is held until
 its release. So a request waits for the work on the calendar, and later work queues until the release. Times
 equal those of a `simpy.Resource` of capacity 1 on which everything queues.
 """
