@@ -15,14 +15,14 @@ Entered = Callable[[float, float], None]
 
 
 class Holder(Protocol):
-    """Holds links as long as no other transfer comes."""
+    """Holds links until another transfer comes."""
 
     def give_way(self) -> None:
         """Let go of them, and leave them as they are at this moment."""
 
 
 class Hop(Protocol):
-    """What a transfer passes at once: a link, or parallel links among which it is divided."""
+    """A hop of a transfer: a link, or parallel links that divide it."""
 
     expected: int
     """Transfers that are on their way to it."""
@@ -30,7 +30,7 @@ class Hop(Protocol):
     @property
     @abstractmethod
     def members(self) -> Sequence[CalendarLink]:
-        """Its links."""
+        """The links of the hop."""
 
     @property
     @abstractmethod
@@ -43,15 +43,15 @@ class Hop(Protocol):
 
     @abstractmethod
     def enter(self, head_s: float, tail_s: float, nbytes: float) -> tuple[float, float]:
-        """Reserve it for a transfer whose head is here at `head_s` and whose tail comes in at `tail_s`.
+        """Reserve it for a transfer with its head here at `head_s` and its tail at `tail_s`.
 
         Returns:
-            When the next hop may have it, and when its tail reaches the far end.
+            Time at which the next hop may start, and time at which the tail reaches the far end.
         """
 
     @abstractmethod
     def of(self, copies: Mapping[CalendarLink, CalendarLink]) -> Hop:
-        """The same hop made of copies of its links."""
+        """A copy of the hop with copies of its links."""
 
 
 class CalendarLink(TurnServer, Link):
@@ -68,7 +68,7 @@ class CalendarLink(TurnServer, Link):
 
     @property
     def members(self) -> Sequence[CalendarLink]:
-        """Itself."""
+        """The link itself, as its only one."""
         return (self,)
 
     @property
@@ -82,16 +82,16 @@ class CalendarLink(TurnServer, Link):
             self.holder.give_way()
 
     def enter_in_turn(self, head_s: float, tail_s: float, nbytes: float, entered: Entered) -> None:
-        """As `Hop.enter_in_turn`."""
+        """Reserve the link in turn, as `Hop.enter_in_turn`."""
         self.queue(lambda: entered(*self.enter(head_s, tail_s, nbytes)))
 
     def of(self, copies: Mapping[CalendarLink, CalendarLink]) -> Hop:
-        """Its copy."""
+        """A copy of the link as a hop."""
         return copies[self]
 
     @abstractmethod
     def enter(self, head_s: float, tail_s: float, nbytes: float) -> tuple[float, float]:
-        """As `Hop.enter`."""
+        """Reserve the link, as `Hop.enter`."""
 
 
 class CutThroughLink(CalendarLink):
@@ -109,7 +109,7 @@ class CutThroughLink(CalendarLink):
         serialised_s = nbytes / self.bytes_per_s
         self.free_at_s = finish = start + serialised_s
         self.busy_s += serialised_s
-        if finish < tail_s:  # a slower link upstream starves this transfer; the link serves others meanwhile
+        if finish < tail_s:  # a slower link upstream starves this transfer; the link serves other transfers meanwhile
             finish = tail_s
         self.nbytes += nbytes
         return start + self.latency_s, finish + self.latency_s
@@ -156,7 +156,7 @@ class Parallel:
 
     @property
     def turns(self) -> bool:
-        """As `Hop.turns`."""
+        """The turns of the links, as `Hop.turns`."""
         return any(link.turns for link in self.members)
 
     def enter_in_turn(self, head_s: float, tail_s: float, nbytes: float, entered: Entered) -> None:
@@ -172,7 +172,7 @@ class Parallel:
             link.enter_in_turn(head_s, tail_s, nbytes * share, one_entered)
 
     def of(self, copies: Mapping[CalendarLink, CalendarLink]) -> Parallel:
-        """The same shares of copies."""
+        """A copy of the hop with equal shares."""
         return Parallel([(copies[link], share) for link, share in self._parts])
 
 

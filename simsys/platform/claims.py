@@ -1,4 +1,4 @@
-"""Who holds which links: sets of links that a schedule has for itself until another transfer comes."""
+"""Claims: sets of links held exclusively by a schedule until another transfer comes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Claim(ABC):
     def __init__(self, env: simpy.Environment, changes_s: Sequence[float]) -> None:
         self._env = env
         self.starts_s = sorted({0.0, *changes_s})
-        """When the links become what they are in each epoch."""
+        """Start of each epoch of constant links."""
         self.held = False
         """Whether every other transfer on the links first makes this claim give way."""
         self._calm, self._patience = 0, 1

@@ -38,13 +38,13 @@ class Device(TurnServer):
         self.lost_s = 0.0
         """Delay of its next computation by overlapped collectives."""
         self.slowness = 1.0
-        """By how much computations take longer than the spec says, at present."""
+        """Current slow-down of computations relative to the specification."""
         name = f"GPU {index} ({spec.name})"
         self.memory = DeviceMemory(spec.memory_bytes, name)
         self.host = host_lanes(spec, name)
 
     def spec_at(self, time_s: float) -> DeviceSpec:
-        """What it can do for an operation that begins at a time."""
+        """Its specification for an operation that begins at a time."""
         return self.spec if self.timeline is None else self.timeline.at(time_s)
 
     def compute(self, now_s: float, seconds: Seconds, begun: Begun | None = None) -> float:

@@ -1,4 +1,4 @@
-"""Device memory: named allocations, what is in use, the peak, and running out."""
+"""Device memory: named allocations, use, peak, and out-of-memory errors."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class DeviceMemory:
 
     @property
     def held(self) -> dict[str, int]:
-        """Bytes by what they are for, in order of allocation."""
+        """Bytes by name, in order of allocation."""
         return dict(self._held)
 
     @property
     def held_at_peak(self) -> dict[str, int]:
-        """The same when most was in use for the first time."""
+        """Bytes by name at the first peak."""
         return dict(self._held_at_peak)
 
     def allocate(self, name: str, nbytes: float) -> None:
-        """Take memory; further bytes of the same name come on top. Parts of a byte are rounded up.
+        """Allocate memory; bytes of equal names add up. Fractions of a byte are rounded up.
 
         Raises:
             OutOfMemoryError: If they do not fit; the message lists the largest allocations.
@@ -62,10 +62,10 @@ class DeviceMemory:
         self._held, self._held_at_peak = {}, {}
 
     def free(self, name: str, nbytes: float | None = None) -> int:
-        """Give back `nbytes`, or all, of what a name holds; return how many.
+        """Free `nbytes`, or all, of the memory of a name; return the number of bytes.
 
         Raises:
-            InternalError: If it does not hold so much.
+            InternalError: If the name has less memory.
         """
         held = self._held.get(name)
         if held is None:

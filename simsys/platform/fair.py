@@ -22,12 +22,12 @@ from simsys.platform.topology import Topology
 
 
 class _Stretch(NamedTuple):
-    """A part of the time in which a set of flows is sent alone, per byte of each of its flows.
+    """A phase of a set of flows that is sent alone, per byte of each of its flows.
 
     Args:
         start: Seconds per byte from the beginning of the set.
-        seconds: Seconds per byte that it lasts.
-        portions: What is being sent, with what each of its flows has left at the beginning, as a share.
+        seconds: Its duration in seconds per byte.
+        portions: Active portions, with the remaining share of each of their flows at the beginning.
     """
 
     start: float
@@ -63,7 +63,7 @@ class FairNetwork(FluidNetwork):
         return self._known_to_others(FlowSet(ways))
 
     def _known_to_others(self, made: FlowSet) -> FlowSet:
-        """A set of flows whose links others may use."""
+        """A set of flows on links that others may use."""
         self._sets.append(made)
         links = made.links
         near: dict[FlowSet, None] = {}
@@ -101,7 +101,7 @@ class FairNetwork(FluidNetwork):
         return Step(joint, nbytes, 1, max(0.0, alone_s - self.step_seconds(joint, nbytes)))
 
     def claim(self, steps: Sequence[Step[FlowSet]]) -> FairClaim:
-        """As `QuietNetwork.claim`."""
+        """Claim links, as `QuietNetwork.claim`."""
         links = frozenset(link for step in steps for link in step.transfers.links)
         found = self._claims.get(links)
         if found is None:
@@ -119,7 +119,7 @@ class FairNetwork(FluidNetwork):
         return found
 
     def step_seconds(self, transfers: FlowSet, nbytes: float, time_s: float = 0.0) -> float:
-        """As `Network.step_seconds`."""
+        """Durations of steps, as `Network.step_seconds`."""
         latest_s = 0.0
         for stretch in self._sent_alone(transfers, self.epoch(time_s)):
             end_s = (stretch.start + stretch.seconds) * nbytes
@@ -150,7 +150,7 @@ class FairNetwork(FluidNetwork):
         return found
 
     def resume(self, step: Step[FlowSet], started_s: float) -> Event:
-        """As `QuietNetwork.resume`."""
+        """Materialise a step, as `QuietNetwork.resume`."""
         now, nbytes, epoch = self.env._now, step.nbytes, self.epoch(started_s)
         if self._next_change_s <= now:
             self._renew_links(now)
@@ -175,7 +175,7 @@ class FairNetwork(FluidNetwork):
         return batch.event
 
     def count(self, step: Step[FlowSet], times: int, time_s: float) -> None:
-        """As `QuietNetwork.count`."""
+        """Count traffic, as `QuietNetwork.count`."""
         epoch = self.epoch(time_s)
         if times:
             self._begun(step.transfers, times * step.nbytes, epoch)
@@ -191,7 +191,7 @@ class FairNetwork(FluidNetwork):
             self._carried(flows, nbytes, 0.0, epoch)
 
     def _sent(self, portion: Portion, seconds: float, epoch: int) -> None:
-        """Put down that a portion has been sent for so long; as `_begun`."""
+        """Record the time for which a portion has been sent; as `_begun`."""
         if epoch == self._epoch:
             portion.flows.sent_bytes += seconds * portion.bytes_per_s
             portion.elapsed_s += seconds
@@ -201,7 +201,7 @@ class FairNetwork(FluidNetwork):
             self._lost(portion, seconds, epoch)
 
     def remember(self, schedule: QuietSchedule[FlowSet]) -> None:
-        """As `QuietNetwork.remember`."""
+        """Record steps, as `QuietNetwork.remember`."""
         self._quiet.append(schedule)
 
 

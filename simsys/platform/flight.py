@@ -16,15 +16,15 @@ _Arrival = tuple[Route, int, float]
 
 
 class Flight:
-    """Transfers that start together and count as done when the last one has arrived.
+    """Transfers that start together and are done when the last one has arrived.
 
-    Those that reach their next link at the same moment share one event, so a step of a collective over
-    equal links costs one event per hop, whatever the number of ranks.
+    Transfers that reach their next link at equal times share one event, so a step of a collective over equal links
+    costs one event per hop for any number of ranks.
 
     Args:
         env: The environment.
         nbytes: Size of each transfer.
-        pause_s: How long after the last arrival they count as done.
+        pause_s: Delay of their end after the last arrival.
     """
 
     __slots__ = ("_end_s", "_env", "_in_flight", "_nbytes", "_pause_s", "event")

@@ -1,12 +1,12 @@
-"""Transfers as flows that share links max-min fairly: none can get more without another that has no more getting less.
+"""Transfers as flows that share links max-min fairly: no flow can get more unless a flow with no more gets less.
 
-A transfer takes all links of its way at once, at one rate; its last byte arrives the latency of the way after it has
-been sent. Whenever flows start or end, rates are found anew, as in SimGrid (Casanova et al. 2014, "Versatile,
-scalable, and accurate simulation of distributed applications and platforms", J. Parallel Distrib. Comput. 74(10)). All
-that starts and ends at one moment is one change. Between changes nothing happens, so the next end is one event.
+A transfer uses all links of its path at one rate; its last byte arrives one path latency after it has been sent. When
+flows start or end, rates are recomputed, as in SimGrid (Casanova et al. 2014, "Versatile, scalable, and accurate
+simulation of distributed applications and platforms", J. Parallel Distrib. Comput. 74(10)). Simultaneous starts and
+ends are one change.
 
-The transfers of a collective's step are one set of flows. When links change, the flows under way get new rates too;
-the latency of a way is that of the moment when the last byte is sent.
+Nothing happens between changes, so the next end is one event. The transfers of a collective's step are one set of
+flows. When links change, active flows get new rates, too; the latency of a path is that at the time of the last byte.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SETTLING = EventPriority(LATE + 1)  # after all that starts at a moment
 
 
 class FairLink(Link):
-    """A link whose counters are brought up to date by the network."""
+    """A link with counters updated by the network."""
 
     sharing: Sharing | None = None
 
@@ -56,7 +56,7 @@ class FairLink(Link):
 
 
 class FluidNetwork(Network[FairLink, FlowSet]):
-    """Links whose bandwidth is divided among the flows on them."""
+    """Links with bandwidth divided among their flows."""
 
     contention = "fair (max-min)"
     in_turn = False
@@ -67,14 +67,14 @@ class FluidNetwork(Network[FairLink, FlowSet]):
         super().__init__(env, topology, timelines)
         self._due_s = deque(self.changes_s)  # when links change that are still as they were before
         self._next_change_s = self._due_s[0] if self._due_s else float("inf")
-        self._epoch = 0  # that of the rates found and of what links have not counted yet
+        self._epoch = 0  # time of the current rates and of uncounted traffic
         self._changed: dict[FlowSet, None] = {}
         self._ends: list[tuple[float, int, Stream]] = []  # a heap; an entry counts if it is its stream's present end
         self._serial = self._active = 0
         self._wake_s = float("inf")
         self._sets: list[FlowSet] = []
         self._known = Combinations(lambda sets: self._solve(sets, self._epoch), self._forget)
-        self._portions: dict[Portion, None] = {}  # those whose time may not have been counted
+        self._portions: dict[Portion, None] = {}  # links with possibly uncounted time
         self._bandwidths: dict[int, Floats] = {}
         self._begun_bytes, self._busy_s, self._queued_s = (np.zeros(len(self._links)) for _ in range(3))
 
@@ -83,7 +83,7 @@ class FluidNetwork(Network[FairLink, FlowSet]):
         return FairLink(spec)
 
     def begin(self, transfers: FlowSet, nbytes: float, pause_s: float = 0.0) -> Event:
-        """As `Network.begin`."""
+        """Begin transfers, as `Network.begin`."""
         now = self.env._now
         if self._next_change_s <= now:
             self._renew_links(now)
@@ -123,7 +123,7 @@ class FluidNetwork(Network[FairLink, FlowSet]):
 
     @staticmethod
     def _together(whole: FlowSet, seen: set[FlowSet]) -> Iterator[Stream]:
-        """All streams that share links with those of a set, directly or through others."""
+        """All streams in the connected component of a set."""
         seen.add(whole)
         pending = [whole]
         for one in pending:  # which grows meanwhile
@@ -186,7 +186,7 @@ class FluidNetwork(Network[FairLink, FlowSet]):
             At(self.env, next_s, self._wake)
 
     def _wake(self, _: Event) -> None:
-        """Let streams end whose time has come; if the next end has moved since this was scheduled, there are none."""
+        """End streams that are due; none if the next end has moved since scheduling."""
         now = self.env._now
         if now != self._wake_s:
             return
@@ -220,7 +220,7 @@ class FluidNetwork(Network[FairLink, FlowSet]):
         return flows.latency[1]
 
     def _renew_links(self, now: float) -> None:
-        """Let links be what they are now, and find the rates of all streams anew."""
+        """Update links to their current state, and recompute the rates of all streams."""
         while self._due_s and self._due_s[0] <= now:
             self._due_s.popleft()
         self._next_change_s = self._due_s[0] if self._due_s else float("inf")
@@ -236,7 +236,7 @@ class FluidNetwork(Network[FairLink, FlowSet]):
 
     @property
     def links(self) -> Sequence[FairLink]:
-        """All links, with what they have carried up to this moment."""
+        """All links with their traffic up to now."""
         self._settle()
         self._tell_links()
         return self._links
@@ -273,12 +273,12 @@ class FluidNetwork(Network[FairLink, FlowSet]):
         if flows.alone is None or flows.alone[0] != epoch:
             flows.alone = epoch, alone_bytes_per_s(flows, self._bytes_per_s(epoch))
         lost_s = seconds * (1.0 - portion.bytes_per_s / flows.alone[1])
-        if flows.joint:  # the limiting link is that of some of its transfers
+        if flows.joint:  # the limiting link belongs to some of its transfers
             lost_s *= flows.share_of[flows.link_of == portion.limits]
         np.add.at(self._queued_s, portion.limits, lost_s)
 
     def _carried(self, flows: FlowSet, started_bytes: float, sent_bytes: float, epoch: int) -> None:
-        """Put down to the links what has been begun and sent by each flow of a set."""
+        """Record the bytes begun and sent by each flow of a set on its links."""
         np.add.at(self._begun_bytes, flows.link_of, flows.share_of * started_bytes)
         rates = self._bytes_per_s(epoch)[flows.link_of]
         np.add.at(self._busy_s, flows.link_of, flows.share_of * sent_bytes / rates)

@@ -1,4 +1,4 @@
-"""What a GPU's host does for it: copies over PCIe in both directions, and updates in its own memory."""
+"""Work of a GPU's host: copies over PCIe in both directions, and updates in host memory."""
 
 from __future__ import annotations
 

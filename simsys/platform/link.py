@@ -1,4 +1,4 @@
-"""What every link has, whatever shares it: its data, and counters of what it carried."""
+"""Common parts of links in all contention models: data, and counters of traffic."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Link(ABC):
         self.busy_s = 0.0
         """Service time handed out so far; with fair sharing, the time at full rate of the bytes sent so far."""
         self.queued_s = 0.0
-        """Time that transfers have lost here to others, added up over the transfers."""
+        """Total time that transfers have lost here to contention."""
 
     sharing: Sharing | None
-    """That of its platform."""
+    """Sharing of its platform."""
 
     @abstractmethod
     def request(self) -> Request:
@@ -42,10 +42,10 @@ class Link(ABC):
 
     @abstractmethod
     def busy_before(self, now_s: float) -> float:
-        """Seconds up to `now_s` that the link, at its full rate, needed for what it carried."""
+        """Busy seconds of the link up to `now_s`, at its full rate."""
 
     def spec_at(self, time_s: float) -> LinkSpec:
-        """What it can do at a time."""
+        """Its specification at a time."""
         return self.spec if self.timeline is None else self.timeline.at(time_s)
 
     def renew(self, time_s: float) -> None:

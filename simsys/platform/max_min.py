@@ -1,7 +1,7 @@
 """Max-min fair rates by progressive filling.
 
 All rates grow until a link is full; the flows on it keep their rate, the others continue to grow (Bertsekas & Gallager
-1992, "Data Networks", §6.5.2). A flow that is spread over parallel links needs its share of its rate on each.
+1992, "Data Networks", §6.5.2). A flow spread over parallel links needs a share of its rate on each.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def portions(sets: Sequence[FlowSet], bytes_per_s: Floats) -> list[list[Portion]
     """Fill the links with flows.
 
     Args:
-        sets: All flows that share links, directly or through others.
+        sets: All flows of a connected component.
         bytes_per_s: The bandwidth of every link of the network.
 
     Returns:
@@ -37,7 +37,7 @@ def portions(sets: Sequence[FlowSet], bytes_per_s: Floats) -> list[list[Portion]
 
 
 def alone_bytes_per_s(flows: FlowSet, bytes_per_s: Floats) -> Floats:
-    """The rate of each flow if it were the only one; of a joint set, that of its slowest transfer."""
+    """The rate of each flow alone; of a joint set, the rate of its slowest transfer."""
     if flows.joint:
         alone = [bytes_per_s[link] / share for way in flows.ways for hop in way for link, share in hop]
         return np.array([min(alone)])

@@ -34,13 +34,13 @@ class PcieTree:
 
 @dataclass(frozen=True, slots=True)
 class NodeInside:
-    """How the GPUs of one node are joined.
+    """The network inside one node.
 
     Args:
         kind: ``nvswitch`` or ``pcie_switch`` (one link from each GPU to a switch), ``nvlink_mesh`` (one link for each
             pair of GPUs), ``hybrid_cube_mesh`` (the NVLinks of a DGX-1V) or ``pcie_tree``.
         bytes_per_s: Bandwidth of each link and direction; of one NVLink of the cube, and of a GPU's PCIe link.
-        latency_s: Latency of each link; through a switch a transfer takes two.
+        latency_s: Latency of each link; a path through a switch has two.
         tree: The shape of a ``pcie_tree``.
     """
 

@@ -33,15 +33,15 @@ class NetworkPart:
 
     @property
     def changes_s(self) -> Sequence[float]:
-        """As `Network.changes_s`."""
+        """Times of changes of links, as `Network.changes_s`."""
         return self._whole.changes_s
 
     def epoch(self, time_s: float) -> int:
-        """As `Network.epoch`."""
+        """Number of changes by a time, as `Network.epoch`."""
         return self._whole.epoch(time_s)
 
     def steady(self, time_s: float) -> NetworkPart:
-        """As `Network.steady`."""
+        """A network with constant links, as `Network.steady`."""
         found = self._whole.steady(time_s)
         return self if found is self._whole else NetworkPart(found, self._gpus)
 
@@ -50,83 +50,83 @@ class NetworkPart:
         return self._whole.node_of(self._gpus[gpu])
 
     def way(self, src: int, dst: int) -> Way:
-        """As `Network.way`."""
+        """The path of a transfer, as `Network.way`."""
         return self._whole.way(self._gpus[src], self._gpus[dst])
 
     def prepare(self, pairs: Pairs) -> Any:
-        """As `Network.prepare`."""
+        """Prepare transfers, as `Network.prepare`."""
         return self._whole.prepare(self._placed(pairs))
 
     def step_seconds(self, transfers: Any, nbytes: float, time_s: float = 0.0) -> float:
-        """As `Network.step_seconds`."""
+        """Durations of steps, as `Network.step_seconds`."""
         return self._whole.step_seconds(transfers, nbytes, time_s)
 
     def ends_together(self, groups: Sequence[Pairs], nbytes: float, time_s: float = 0.0) -> list[float]:
-        """As `Network.ends_together`."""
+        """Durations of groups of transfers, as `Network.ends_together`."""
         return self._whole.ends_together([self._placed(pairs) for pairs in groups], nbytes, time_s)
 
     def seconds_together(self, collectives: Sequence[Sequence[LockStep]], time_s: float = 0.0) -> float:
-        """As `Network.seconds_together`."""
+        """Durations of simultaneous groups, as `Network.seconds_together`."""
         return self._whole.seconds_together([self._placed_steps(steps) for steps in collectives], time_s)
 
     def bytes_per_s(self, link: int) -> float:
-        """As `Network.bytes_per_s`."""
+        """Bandwidth of a link, as `Network.bytes_per_s`."""
         return self._whole.bytes_per_s(link)
 
     def link_name(self, link: int) -> str:
-        """As `Network.link_name`."""
+        """Name of a link, as `Network.link_name`."""
         return self._whole.link_name(link)
 
     def collision(self, pairs: Pairs) -> Collision | None:
-        """As `Network.collision`."""
+        """Collisions of hashes, as `Network.collision`."""
         return self._whole.collision(self._placed(pairs))
 
     def figures(self, link: int) -> tuple[object, ...]:
-        """As `Network.figures`."""
+        """Properties of a link, as `Network.figures`."""
         return self._whole.figures(link)
 
     def signature(self, gpus: Sequence[int]) -> tuple[object, ...]:
-        """As `Network.signature`."""
+        """Signature of a group of GPUs, as `Network.signature`."""
         return self._whole.signature([self._gpus[gpu] for gpu in gpus])
 
     def idle_path(self, pairs: Iterable[tuple[int, int]]) -> tuple[float, float]:
-        """As `Network.idle_path`."""
+        """Idle path of transfers, as `Network.idle_path`."""
         return self._whole.idle_path(self._placed(pairs))
 
     def idle_shares(self, pairs: Pairs) -> tuple[float, dict[int, float]]:
-        """As `Network.idle_shares`."""
+        """Idle paths by transfer, as `Network.idle_shares`."""
         return self._whole.idle_shares(self._placed(pairs))
 
     def idle_paths(self, pairs: Iterable[tuple[int, int]]) -> set[tuple[float, float]]:
-        """As `Network.idle_paths`."""
+        """Idle paths of phases, as `Network.idle_paths`."""
         return self._whole.idle_paths(self._placed(pairs))
 
     def transfer(self, src: int, dst: int, nbytes: float) -> Event:
-        """As `Network.transfer`."""
+        """Send bytes from GPU to GPU, as `Network.transfer`."""
         self.traffic.between(src, dst).nbytes += nbytes
         return self.carry([(src, dst)], nbytes)
 
     def begin(self, transfers: Any, nbytes: float) -> Event:
-        """As `Network.begin`."""
+        """Begin transfers, as `Network.begin`."""
         return self._whole.begin(transfers, nbytes)
 
     def carry(self, pairs: Pairs, nbytes: float) -> Event:
-        """As `Network.carry`."""
+        """Start prepared transfers, as `Network.carry`."""
         return self._whole.carry(self._placed(pairs), nbytes)
 
     def schedule(self, steps: Iterable[LockStep], *, joined: bool = False) -> Schedule[Any]:
-        """As `Network.schedule`."""
+        """Schedule steps, as `Network.schedule`."""
         return self._whole.schedule(self._placed_steps(steps), joined=joined)
 
     def _placed_steps(self, steps: Iterable[LockStep]) -> list[LockStep]:
         return [(self._placed(pairs), nbytes, repeat, pause_s) for pairs, nbytes, repeat, pause_s in steps]
 
     def counters(self) -> list[float]:
-        """None: the links are those of all jobs."""
+        """None, since links belong to all jobs."""
         return []
 
     def repeat(self, counters: Sequence[float], times: int) -> None:
-        """Nothing to count."""
+        """Do nothing: the platform counts."""
 
     def _placed(self, pairs: Iterable[tuple[int, int]]) -> Pairs:
         return [(self._gpus[src], self._gpus[dst]) for src, dst in pairs]

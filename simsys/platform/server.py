@@ -1,4 +1,4 @@
-"""A FIFO server whose service times are known when they are asked for: a calendar instead of a queue."""
+"""A FIFO server with service times known on request: a calendar instead of a queue."""
 
 from __future__ import annotations
 

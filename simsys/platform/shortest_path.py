@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 Out = Mapping[int, Mapping[int, int]]
-"""For each vertex those that its links lead to, in the order of preference, with the links' numbers."""
+"""For each vertex its successors, in the order of preference, with the numbers of links."""
 
 Into = Mapping[int, Collection[int]]
-"""For each vertex those that have a link to it."""
+"""For each vertex its predecessors."""
 
 Layers = Sequence[Collection[int]]
 """The vertices that a shortest path may pass after 0, 1, 2 … links; the first and the last layer are its ends."""
@@ -19,15 +19,15 @@ def shortest_layers(
 ) -> Layers | None:
     """All paths with the fewest links from `src` to `dst`, folded into layers of choices at each step.
 
-    Both ends take turns, whichever has fewer links to follow. A vertex of a layer is on a shortest path if a vertex
-    of the layer before that is on one has a link to it.
+    The search proceeds from both ends, from the one with fewer links. A vertex of a layer is on a shortest path if it
+    has a link from such a vertex of the previous layer.
 
     Args:
         out: Links away from each vertex.
         into: Links towards each vertex.
-        src: Where the paths begin.
-        dst: Where they end.
-        allowed: Says of a vertex whether paths may pass it; all if left out.
+        src: Source vertex.
+        dst: Destination vertex.
+        allowed: Returns whether paths may pass a vertex; by default all.
 
     Returns:
         The layers, or None if there is no path.
@@ -50,13 +50,13 @@ def shortest_layers(
 
 
 def follow(out: Out, layers: Layers, flow: int = 0) -> list[int]:
-    """One of the shortest paths: at each step the digits of `flow` choose among the ways on.
+    """One of the shortest paths: at each step the digits of `flow` select the next vertex.
 
     Args:
         out: Links away from each vertex.
         layers: From `shortest_layers`.
-        flow: Any number; 0 takes the first way everywhere, which is the path that plain breadth-first search from
-            the source comes upon first.
+        flow: Any number; 0 selects the first choice everywhere, the path found first by breadth-first search from the
+            source.
 
     Returns:
         The vertices of the path.

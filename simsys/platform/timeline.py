@@ -1,4 +1,4 @@
-"""Values that change at known times, such as what a GPU that throttles can do."""
+"""Values that change at known times, such as the speed of a throttling GPU."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 EARLY = 1e-9
-"""How much earlier a change takes effect, as a share of its time.
+"""Lead of a change, as a share of its time.
 
-Sums of durations are rounded differently at different levels of detail; so whatever begins at the moment of a change,
-by any of these sums, begins after it.
+Sums of durations are rounded differently at different levels of detail; with the lead, an operation that begins at the
+time of a change begins after it at all levels.
 """
 
 

@@ -1,8 +1,8 @@
-"""Which GPU is linked to which, and the way from one to another.
+"""Topology: vertices, links, and paths between GPUs.
 
 A topology is a directed graph. Vertices 0 … num_gpus-1 are the GPUs, in order of rank; further vertices are
-switches, NICs and routers. A transfer takes a shortest path, pays the latency of every link on it and, being
-cut-through, its serialisation once, at the slowest link: Σ latency + nbytes / min bandwidth.
+switches, NICs and routers. A transfer uses a shortest path. Its time is the latency of every link plus, being
+cut-through, one serialisation at the slowest link: Σ latency + nbytes / min bandwidth.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ class TopologyError(UsageError):
 class Topology:
     """GPUs, switches and the links between them.
 
-    Routes are found when they are asked for, and cached.
+    Routes are computed on request, and cached.
 
     Args:
         num_gpus: GPUs; they are the first vertices.
         num_vertices: GPUs, switches, NICs and routers together.
-        links: Directed links; their place in this tuple is their index.
-        name: For messages and reports.
-        node_size: GPUs per node, numbered node by node; 1 if there are no nodes of several GPUs.
+        links: Directed links; their position is their index.
+        name: Name for messages and reports.
+        node_size: GPUs per node, numbered node by node; 1 for nodes with one GPU.
         names: Names of the vertices after the GPUs, for reports; empty if they have none.
-        routing: How transfers use several shortest paths.
-        groups: For each vertex its group, if routes may only pass the groups of their ends; empty if there are none.
-        nodes: What is inside nodes and what is the fabric; None if it is all one graph.
+        routing: Use of several shortest paths.
+        groups: For each vertex its group, if routes may only pass the groups of their ends; else empty.
+        nodes: Insides of nodes and the fabric; None for a single graph.
 
     Raises:
-        UsageError: A link has an end that is not a vertex, equal ends, no bandwidth or a negative latency.
+        UsageError: If a link has an end that is not a vertex, equal ends, no bandwidth or a negative latency.
     """
 
     num_gpus: int
@@ -116,7 +116,7 @@ class Topology:
         return [src, *(self.links[index].dst for index in self.route(src, dst))]
 
     def check_gpu(self, gpu: int) -> None:
-        """Raise UsageError unless there is such a GPU."""
+        """Raise UsageError if there is no such GPU."""
         if not 0 <= gpu < self.num_gpus:
             raise UsageError(f"{self.name} has GPUs 0 to {self.num_gpus - 1}, not {gpu!r}")
 

@@ -12,7 +12,7 @@ Shares = Callable[[], Iterable[tuple[int, int, float]]]
 
 
 class Account:
-    """Transfers that go together, such as those of a collective.
+    """Simultaneous transfers, such as those of a collective.
 
     Args:
         shares: The transfers, each with its share of the bytes counted here.

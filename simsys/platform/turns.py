@@ -69,7 +69,7 @@ class Request(Event):
 
 
 _NO_TURNS: deque[Request | Work] = deque()
-"""The turns of every server that was never requested, since a deque takes more memory than all else of a server."""
+"""The turns of every unrequested server, since a deque uses more memory than the rest of a server."""
 
 
 class TurnServer(CalendarServer):
@@ -80,19 +80,19 @@ class TurnServer(CalendarServer):
     def __init__(self) -> None:
         super().__init__()
         self.sharing: Sharing | None = None
-        """That of its platform; a server without one, such as a copy, cannot be requested."""
+        """Sharing of its platform; a server without one, such as a copy, cannot be requested."""
         self.turns = _NO_TURNS
-        """The request whose turn it is or comes next, and what has come since, in order."""
+        """The current or next request, and later arrivals, in order."""
 
     def request(self) -> Request:
-        """Queue for the server, behind all work that has come before.
+        """Queue for the server, after all earlier work.
 
         Returns:
-            An event that fires when the turn comes. The server is taken until the `release`, or until the end of a
+            An event that fires when the turn comes. The server is occupied until the `release`, or until the end of a
             ``with`` block: ``with server.request() as turn: yield turn; yield env.timeout(2.0)``.
 
         Raises:
-            UsageError: If what uses the server runs ahead of the clock.
+            UsageError: If the user of the server runs ahead of the clock.
         """
         sharing = self.sharing
         if sharing is None:
