@@ -110,15 +110,23 @@ class Core(Clocks):
         """Those of all groups that have communicated."""
         return list(self._communicators.values())
 
-    def pass_cost(self, op: Forward) -> PassCost:
-        """The cost model of a forward pass that begins now, made on first use; on equal links teams share it."""
-        start_s, network = self.now(op.rank), self.platform.network
+    def pass_cost(self, op: Forward, start_s: float | None = None) -> PassCost:
+        """The cost model of a forward pass, made on first use; on equal links teams share it.
+
+        Args:
+            op: The pass.
+            start_s: When it begins; by default, when its first rank is ready.
+        """
+        network = self.platform.network
+        if start_s is None:
+            start_s = self.now(op.rank)
         spec = self.conditions.team_spec(op.team, start_s)
         key = op.plan, id(spec), self._links_of(op.team), network.epoch(start_s)
         found = self._pass_costs.get(key)
         if found is None:
+            model, collective_s = self.model, self.communicator(op.team).seconds_from(start_s)
             found = self._pass_costs[key] = PassCost(
-                op.plan, spec, self.model.precision, self.model.per_layer_s, self.model.launches
+                op.plan, spec, model.precision, model.per_layer_s, collective_s, model.launches
             )
         return found
 

@@ -42,7 +42,6 @@ class ClosedFormRuns:
         "_anchor_s",
         "_batch",
         "_beside",
-        "_collective_s",
         "_context",
         "_cost",
         "_decode_costs",
@@ -91,7 +90,6 @@ class ClosedFormRuns:
         self._op = Forward(team, plan, Batch(), 0.0, NAME)
         self._cost = executor.pass_cost(self._op)
         self._device = executor.platform.devices[team.ranks[0]]
-        self._collective_s = executor.communicator(team).seconds
         self._batch: Batch | None = None
         self._more, self._host_s = NOTHING, 0.0
         self._tokens: float = 0  # of each step
@@ -131,8 +129,8 @@ class ClosedFormRuns:
     def _durations(self, batch: Batch, steps: int, before_s: float) -> StepTimes:
         """How long steps take that begin with a batch."""
         if steps > 1:
-            return self._cost.times(batch, self._more, before_s, self._collective_s)
-        compute_s, exchange_s = self._cost.seconds(batch, self._collective_s)
+            return self._cost.times(batch, self._more, before_s)
+        compute_s, exchange_s = self._cost.seconds(batch)
         times = self._even
         times.idle_s = idle_s = exchange_s + before_s
         times.first_s, times.growth_s = compute_s + idle_s, 0.0
@@ -163,13 +161,13 @@ class ClosedFormRuns:
             times.growth_s, times.idle_s = per_token_s * sequences, exchange_s + before_s
         else:
             more = Batch(decode_context_tokens=sequences)
-            times = self._cost.times(self._after(0), more, before_s, self._collective_s)
+            times = self._cost.times(self._after(0), more, before_s)
             first_s = times.first_s
         self._begin(times if first_s >= least_s else times.at_least(least_s), steps)
 
     def _costs_of(self, sequences: int) -> tuple[float, float, float, float]:
         """What steps of so many sequences cost from a context on: that, a constant, per token, and for collectives."""
-        found = self._cost.costs(sequences, sequences, False, self._collective_s, alone=sequences == 1)
+        found = self._cost.costs(sequences, sequences, False, alone=sequences == 1)
         fixed_s = found.compute_s + found.exchange_s + found.steepest_s
         costs = found.steepest_from, fixed_s, found.per_token_s, found.exchange_s
         self._decode_costs[sequences] = costs

@@ -45,18 +45,18 @@ class DraftingRuns(ClosedFormRuns):
 
     def _durations(self, batch: Batch, steps: int, before_s: float) -> StepTimes:
         """The passes of a step, one after another."""
-        more, collective_s = self._more, self._collective_s
-        times = self._cost.times(batch, more, before_s + self._drafting.host_s(batch), collective_s)
+        more = self._more
+        times = self._cost.times(batch, more, before_s + self._drafting.host_s(batch))
         for each in self._drafting.drafts(batch):
-            times.follow(self._draft_cost.times(each, more, 0.0, collective_s))
+            times.follow(self._draft_cost.times(each, more, 0.0))
         return times
 
     def _passes(self, batch: Batch) -> Iterator[tuple[Forward, float]]:
         """The passes of a step, and how long each takes without host time."""
         for each in self._drafting.drafts(batch):
-            compute_s, exchange_s = self._draft_cost.seconds(each, self._collective_s)
+            compute_s, exchange_s = self._draft_cost.seconds(each)
             yield replace(self._draft, batch=each), compute_s + exchange_s
-        compute_s, exchange_s = self._cost.seconds(batch, self._collective_s)
+        compute_s, exchange_s = self._cost.seconds(batch)
         yield replace(self._op, batch=batch), compute_s + exchange_s
 
     def _count(self, tally: Tally, steps: int) -> None:

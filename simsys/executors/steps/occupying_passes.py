@@ -45,10 +45,11 @@ class OccupyingPasses(TeamRuns):
     def _pass_on(self, op: Forward, ended: Event) -> None:
         """Begin a pass, the one before of the team having ended."""
         self.idle.tally.passed(op, op.batch)
-        communicator, cost = self.communicator(op.team), self.pass_cost(op)
+        communicator = self.communicator(op.team)
         device = self.platform.devices[op.rank]
         start_s = max(self.env._now, device.free_at_s)
-        compute_s, exchange_s = cost.seconds(op.batch, communicator.seconds_from(start_s))
+        cost = self.pass_cost(op, start_s)
+        compute_s, exchange_s = cost.seconds(op.batch)
         compute_s *= self.conditions.begin_step(op.team)
         device.busy_s += compute_s
         self._passing[op.team] = device, compute_s

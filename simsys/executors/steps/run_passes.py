@@ -79,7 +79,7 @@ class MultiStepRuns(TeamRuns):
         """What serves the steps of a pipeline, and what they cost."""
         passes = [Forward(group, plan, Batch(), 0.0, NAME) for group, plan in stages]
         devices = [self.platform.devices[op.rank] for op in passes]
-        costs = [(self.pass_cost(op), self.communicator(op.team).seconds) for op in passes]
+        costs = [self.pass_cost(op) for op in passes]
         return Stages(passes, parts, devices, self.idle.channels, costs, self._hops, self.idle.tally)
 
     def _hops(self, op: Pipelined) -> Hops:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
-from simsys.costs.pass_cost import CollectiveSeconds, PassCost
+from simsys.costs.pass_cost import PassCost
 from simsys.costs.stage_costs import StageCosts, woven
 from simsys.executors.steps.channels import Channel, Channels
 from simsys.model.batch import Batch
@@ -44,7 +44,7 @@ class Stages:
         parts: Into how many parts hidden states are divided.
         devices: The device of the first rank of each stage.
         channels: Those of all pipelines.
-        costs: For each stage, what its passes cost and how long its collectives take.
+        costs: For each stage, what its passes cost.
         hops: What the stages hand on of a batch on its way.
         tally: Counts what is sent.
     """
@@ -55,7 +55,7 @@ class Stages:
         parts: int,
         devices: Sequence[Device],
         channels: Channels,
-        costs: Sequence[tuple[PassCost, CollectiveSeconds]],
+        costs: Sequence[PassCost],
         hops: Callable[[Pipelined], Hops],
         tally: Counts,
     ) -> None:

@@ -51,8 +51,7 @@ class SummedPasses(ServingPasses):
         if op.team.size > 1:
             self.idle.tally.passed(op, op.batch)
         start_s = max(ready_s, device.free_at_s)
-        collective_s = self.communicator(op.team).seconds_from(start_s)
-        compute_s, exchange_s = self.pass_cost(op).seconds(op.batch, collective_s)
+        compute_s, exchange_s = self.pass_cost(op, start_s).seconds(op.batch)
         compute_s *= self.conditions.begin_step(op.team)
         device.free_at_s = end_s = start_s + (host_s + compute_s + exchange_s)
         device.busy_s += compute_s
