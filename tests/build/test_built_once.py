@@ -26,7 +26,7 @@ STEPS = {
     ("simsys.build.training", "training_job"),
     ("simsys.build.workload", "build_requests"),
     ("simsys.config.hardware", "load_engine"),
-    ("simsys.executors", "costed_model"),
+    ("simsys.executors.levels", "costed_model"),
     ("simsys.parallel.replica", "replica_stages"),
     ("simsys.parallel.serving_memory", "serving_memory"),
 }
