@@ -40,10 +40,7 @@ class Exceptions:
 
 
 KNOWN = Exceptions(
-    files={
-        "simsys/config/cluster.py",
-        "simsys/config/validation.py",
-    },
+    files={},
     functions={},
     circles=[],
 )

@@ -18,8 +18,9 @@ from simsys.build.profiles import DEFAULT_FABRIC, hardware_profiles, origins
 from simsys.build.sizes import size_problem
 from simsys.build.unequal_gpus import device_specs, device_speeds
 from simsys.collectives.nccl import NcclTuning
-from simsys.config.cluster import HardwareConfig, NetworkConfig
+from simsys.config.cluster import HardwareConfig
 from simsys.config.hardware import FabricProfile, GpuProfile, load_fabric, load_gpu, no_profiles, own_folders
+from simsys.config.network import NetworkConfig
 from simsys.errors import ConfigError, InfeasibleError, Problem
 from simsys.platform.contention import NETWORKS
 from simsys.platform.device_spec import DeviceSpec

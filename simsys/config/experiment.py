@@ -15,9 +15,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, PrivateAttr, model_validator
 
 from simsys.config.base import FrozenModel, invalid, invalid_at
-from simsys.config.cluster import HardwareConfig, NetworkConfig
+from simsys.config.cluster import HardwareConfig
 from simsys.config.hardware import own_folders
 from simsys.config.loader import read_sources, validate_all
+from simsys.config.network import NetworkConfig
 from simsys.config.parallelism import ParallelismConfig
 from simsys.config.serving import ServingConfig
 from simsys.config.training import TrainingConfig

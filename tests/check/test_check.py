@@ -7,9 +7,10 @@ from click.testing import CliRunner
 
 from simsys.check import check_config, check_file
 from simsys.cli import cli
-from simsys.config.cluster import HardwareConfig, NetworkConfig
+from simsys.config.cluster import HardwareConfig
 from simsys.config.document import MAX_BYTES
 from simsys.config.experiment import ModelConfig, SimulationConfig
+from simsys.config.network import NetworkConfig
 from simsys.config.training import TrainingConfig
 from simsys.errors import ConfigError, InfeasibleConfigError, UsageError
 from simsys.serving import conversations
