@@ -28,7 +28,6 @@ from simsys.model.model import Model
 
 Job: TypeAlias = TrainingJob | ServingJob
 MakeCluster: TypeAlias = Callable[[SimulationConfig], Cluster]
-DRAFT = ("serving", "speculative", "draft_model")
 STEP = ("max_num_seqs", "max_num_batched_tokens")
 
 
@@ -207,7 +206,7 @@ def _settle_serving(parts: Parts, model: Model | None, found: Findings) -> None:
         return
     if model is not None:
         for each in variants_of(settings):
-            parts.draft = parts.draft or found.attempt(DRAFT, partial(each.draft_model, parts.config, model))
+            parts.draft = parts.draft or found.attempt(each.place, partial(each.draft_model, parts.config, model))
     if engine is not None and cluster is not None and model is not None:
         name = next((name for name in ("engine_release", *STEP) if getattr(settings, name) is not None), "engine")
         parts.serving = found.attempt(("serving", name), lambda: resolved_serving(settings, engine, cluster, model))

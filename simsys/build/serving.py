@@ -61,7 +61,7 @@ class ServingJob(ServingMemory):
             jitter=build_jitter(self.config),
             launches=self.launches,
             stepping=self.settings.stepping,
-            async_scheduling=self.settings.async_scheduling,
+            async_scheduling=bool(self.settings.async_scheduling),
         )
 
     def _collectives(self) -> Choose:

@@ -144,7 +144,7 @@ def combining(job: ServingJob, tokens: int) -> Combining[ServingJob]:
 def _checked(job: ServingJob, lever: Lever) -> ServingJob | None:
     """The job with a lever's settings; None if they do not fit together."""
     found, (config, cluster) = Findings(unlocated({})), changed_setup(job, lever)
-    apply_rules(Parts(config, cluster.spec, job.model, job.engine, cluster), found, ("parallelism",))
+    apply_rules(Parts(config, cluster.spec, job.model, job.engine, cluster), found, ("parallelism", "serving"))
     if found.errors:
         return None
     try:
@@ -210,7 +210,7 @@ def _tensor_levers(job: ServingJob, degrees: Iterable[int]) -> Iterator[Lever]:
 def _pipeline_levers(job: ServingJob, num_nodes: int) -> Iterator[Lever]:
     """Pipelines on so many nodes, the shortest first: each stage has the GPUs of a node, as far as heads allow."""
     per_node, given = job.cluster.gpus_per_node, job.config.parallelism
-    if given.stage_layers is not None or given.ep_degree > 1 or job.settings.speculative is not None:
+    if given.stage_layers is not None or given.ep_degree > 1:
         return
     if job.settings.disaggregated is not None:
         return

@@ -41,10 +41,6 @@ def serving_modules(parts: Parts, found: Findings) -> None:
             ("serving", "router_options"),
             lambda: module_options(settings.router, Router, given, "serving.router_options"),
         )
-    split = settings.disaggregated
-    if split is not None:
-        known_module(split.decode_router, Router, ("serving", "disaggregated", "decode_router"), found)
-        known_module(split.decode_scheduler, Scheduler, ("serving", "disaggregated", "decode_scheduler"), found)
     scheduler = settings.scheduler if parts.serving is None else parts.serving.scheduler
     if scheduler is not None and known_module(scheduler, Scheduler, ("serving", "scheduler"), found):
         _check_scheduler_options(scheduler, settings, found)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from simsys.build.modules import module_options
 from simsys.build.rules.findings import Findings, Suggestion
+from simsys.build.rules.modules import known_module
 from simsys.build.rules.parallelism import replicas_of, split_problem
 from simsys.build.rules.registry import Parts, rule
 from simsys.build.serving_memory import ServingMemory
@@ -62,6 +63,15 @@ class Disaggregated(Variant):
         Handover(prefilling, decoding, decode_router, env, probes, token_bytes)
         router = module(prefilling, seed, options)
         return Source(env, setup.requests, router, probes, late_s=setup.api_s, elsewhere=decoding)
+
+
+@rule("serving.disaggregated")
+def modules_of_decoding(parts: Parts, found: Findings) -> None:
+    """The router and the scheduler of the replicas for tokens exist."""
+    split = parts.config.serving.disaggregated if parts.config.serving is not None else None
+    if split is not None:
+        known_module(split.decode_router, Router, (*DISAGGREGATED, "decode_router"), found)
+        known_module(split.decode_scheduler, Scheduler, (*DISAGGREGATED, "decode_scheduler"), found)
 
 
 @rule("serving.disaggregated", when_sound=True)

@@ -31,6 +31,7 @@ DRAFT_LAYERS = ("serving", "speculative", "draft_layers")
 class Speculative(Variant):
     """A team that drafts, and a decode phase that draws how many tokens are accepted."""
 
+    place = DRAFT
     regime = "speculative decoding"
 
     def on(self, settings: ServingConfig) -> bool:

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 
 from simsys.build.serving_memory import ServingMemory
+from simsys.config.document import KeyPath
 from simsys.config.experiment import SimulationConfig
 from simsys.config.serving import ServingConfig
 from simsys.executors.executor import Executor
@@ -27,6 +28,9 @@ class Variant(ABC):
     The hooks are called for the variants that are on. One that makes a part of an engine returns None where the
     variant leaves that part as it is; of several variants, the first that makes the part decides.
     """
+
+    place: KeyPath = ("serving",)
+    """The setting at which a problem of building it stands."""
 
     regime = ""
     """What measurements of it are filed under; empty if they are filed with those of plain engines."""
