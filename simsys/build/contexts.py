@@ -58,11 +58,17 @@ def _pairs(tokens: NDArray[np.float64], window: int) -> NDArray[np.float64]:
     return pairs
 
 
-def requests_of(config: SimulationConfig, starts_s: float = 0.0) -> RequestTable:
-    """The requests of a serving scenario, as clients send them from its start on."""
+def requests_of(config: SimulationConfig, starts_s: float = 0.0, drawn: RequestTable | None = None) -> RequestTable:
+    """The requests of a serving scenario, as clients send them from its start on.
+
+    Args:
+        config: The scenario.
+        starts_s: When it starts.
+        drawn: The requests, as they arrive if it starts at zero; None if they have not been drawn yet.
+    """
     workload = config.timed_workload
     assert workload is not None
-    table = build_requests(workload, config.simulation.seed, config.folder)
+    table = drawn if drawn is not None else build_requests(workload, config.simulation.seed, config.folder)
     if not starts_s:
         return table
     return replace(table, arrival_s=[starts_s + time_s for time_s in table.arrival_s])

@@ -10,7 +10,7 @@ from typing import Any
 from simsys.build.device import build_device_spec, host_update_rate
 from simsys.build.nics import described_nics, limited_nics, port_limit, simulated_nics
 from simsys.collectives.nccl import NcclTuning
-from simsys.config.cluster import HardwareConfig, NetworkConfig
+from simsys.config.cluster import HardwareConfig
 from simsys.config.hardware import (
     FabricProfile,
     Given,
@@ -21,6 +21,7 @@ from simsys.config.hardware import (
     missing_settings,
 )
 from simsys.config.hardware_schema import Interconnect
+from simsys.config.network import NetworkConfig
 from simsys.errors import ConfigError, Problem
 from simsys.platform.device_spec import DeviceSpec
 from simsys.platform.nodes import Nics, NodeInside, PcieTree

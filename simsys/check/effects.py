@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+from simsys.build.rules.findings import Lever
 from simsys.build.training import TrainingJob
 from simsys.check.effort import block_events, cluster_s
-from simsys.check.findings import Lever
 from simsys.check.levers import lever_text, memory_problem, pulled
 from simsys.check.training_levers import Variant, lever_combinations, lever_pairs, single_levers
 from simsys.errors import SimsysError

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 
+from simsys.build.rules.findings import Findings
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
-from simsys.check.findings import Findings
 from simsys.config.document import KeyPath
 from simsys.config.experiment import JobConfig
 from simsys.sums import ordered_sum

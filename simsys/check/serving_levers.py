@@ -6,14 +6,17 @@ A kind yields its variants, the mildest first. To add one, write such a function
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeAlias
+from contextlib import suppress
+from typing import Any, TypeAlias, cast
 
+from simsys.build.job import job_of
+from simsys.build.rules import Parts, apply_rules
+from simsys.build.rules.findings import Findings, Lever, unlocated
+from simsys.build.rules.parallelism import split_problem
 from simsys.build.serving import ServingJob
 from simsys.build.serving_precision import kv_precision, weights_of
 from simsys.check.combining import Combining
-from simsys.check.findings import Findings, Lever, unlocated
-from simsys.check.levers import MAX_TENSOR_DEGREE, memory_problem, pulled
-from simsys.check.parallelism import check_parallelism, split_problem
+from simsys.check.levers import MAX_TENSOR_DEGREE, changed_setup, memory_problem
 from simsys.config.hardware import load_node
 from simsys.errors import InfeasibleError, SimsysError
 from simsys.model.precision import WEIGHT_ONLY, half_of
@@ -140,16 +143,17 @@ def combining(job: ServingJob, tokens: int) -> Combining[ServingJob]:
 
 def _checked(job: ServingJob, lever: Lever) -> ServingJob | None:
     """The job with a lever's settings; None if they do not fit together."""
-    found = Findings(unlocated({}))
+    found, (config, cluster) = Findings(unlocated({})), changed_setup(job, lever)
+    apply_rules(Parts(config, cluster.spec, job.model, job.engine, cluster), found, ("parallelism", "serving"))
+    if found.errors:
+        return None
     try:
-        changed = pulled(job, lever)
-        check_parallelism(changed.config, changed.cluster, changed.model, found)
-        _ = [pool.fixed_by_stage for pool in changed.pools]
-    except InfeasibleError:
-        return changed
+        made = cast(ServingJob, job_of(config, cluster, job.model))
     except SimsysError:
         return None
-    return None if found.errors else changed
+    with suppress(InfeasibleError):
+        _ = [pool.fixed_by_stage for pool in made.pools]
+    return made
 
 
 def _room(job: ServingJob) -> float:
@@ -206,7 +210,7 @@ def _tensor_levers(job: ServingJob, degrees: Iterable[int]) -> Iterator[Lever]:
 def _pipeline_levers(job: ServingJob, num_nodes: int) -> Iterator[Lever]:
     """Pipelines on so many nodes, the shortest first: each stage has the GPUs of a node, as far as heads allow."""
     per_node, given = job.cluster.gpus_per_node, job.config.parallelism
-    if given.stage_layers is not None or given.ep_degree > 1 or job.settings.speculative is not None:
+    if given.stage_layers is not None or given.ep_degree > 1:
         return
     if job.settings.disaggregated is not None:
         return

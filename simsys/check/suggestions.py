@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from simsys.check.findings import FITS, VALID, Findings, Lever, Suggestion
+from simsys.build.rules.findings import FITS, VALID, Findings, Lever, Suggestion
 from simsys.check.levers import lever_text
 from simsys.check.trials import Trials
 from simsys.config.places import key_path

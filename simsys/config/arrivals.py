@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 from pydantic import BeforeValidator, Field, model_validator
 
 from simsys.config.base import invalid
-from simsys.config.kinds import Part, PositiveFloat, known_kind
+from simsys.config.discriminators import Part, PositiveFloat, known_kind
 from simsys.units import Dimension, Quantity, RequestsPerSecond, Seconds
 
 _RateOrNone = Annotated[float, Quantity(Dimension.REQUESTS_PER_SECOND, zero=True)]

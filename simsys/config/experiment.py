@@ -15,12 +15,15 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, PrivateAttr, model_validator
 
 from simsys.config.base import FrozenModel, invalid, invalid_at
-from simsys.config.cluster import HardwareConfig, NetworkConfig
+from simsys.config.cluster import HardwareConfig
 from simsys.config.hardware import own_folders
+from simsys.config.loader import read_sources, validate_all
+from simsys.config.network import NetworkConfig
 from simsys.config.parallelism import ParallelismConfig
 from simsys.config.serving import ServingConfig
 from simsys.config.training import TrainingConfig
 from simsys.config.workload import WorkloadConfig
+from simsys.errors import UsageError
 from simsys.units import LONGEST_S, NonNegativeSeconds, Seconds
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
@@ -273,6 +276,8 @@ class SimulationConfig(FrozenModel):
             ConfigError: With all problems of the file.
             UsageError: If the file has several scenarios and none is named.
         """
-        from simsys.config.scenarios import only, read_scenarios
-
-        return only(read_scenarios(Path(path), names=() if scenario is None else (scenario,)))
+        found = validate_all(read_sources(Path(path), names=() if scenario is None else (scenario,)), cls)
+        if len(found) > 1:
+            names = ", ".join(each.name for each in found)
+            raise UsageError(f"the file holds {len(found)} scenarios; name one of: {names}")
+        return found[0].located_in(Path(path).resolve().parent)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 from simsys.config.document import Document, KeyPath, Mark, parse_document, parse_value, read_document
 from simsys.config.validation import Locate, problem_at, validate, validate_all
-from simsys.errors import ConfigError, Problem, UsageError
+from simsys.errors import ConfigError, Problem, UnknownNameError, UsageError
 
 PROFILES = (("hardware", "gpu"), ("hardware", "gpu_model"), ("hardware", "profile"), ("hardware", "fabric"))
 """Settings that name a profile or hold one, which may extend a profile by name."""
@@ -31,6 +31,7 @@ __all__ = [
     "parse_document",
     "problem_at",
     "read_document",
+    "read_sources",
     "scenario_sources",
     "validate",
     "validate_all",
@@ -252,3 +253,22 @@ def _has(data: Mapping[str, Any], path: Sequence[str]) -> bool:
             return False
         inner = inner[key]
     return True
+
+
+def read_sources(path: Path, assignments: Sequence[str] = (), names: Sequence[str] = ()) -> list[ScenarioSource]:
+    """The scenarios of a file before validation, with ``--set`` assignments applied to each.
+
+    Args:
+        path: The experiment file.
+        assignments: Settings from the command line.
+        names: Which scenarios; all if empty.
+
+    Raises:
+        UnknownNameError: If there is no scenario of such a name.
+    """
+    sources = scenario_sources(read_document(path))
+    known = [source.name for source in sources]
+    for name in names:
+        if name not in known:
+            raise UnknownNameError("scenario", name, known)
+    return [override(source, assignments) for source in sources if not names or source.name in names]

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from simsys.config.arrivals import Arrivals
 from simsys.config.base import invalid
-from simsys.config.kinds import Part, PositiveFloat
+from simsys.config.discriminators import Part, PositiveFloat
 from simsys.config.lengths import FixedTime, Length, Time
 from simsys.units import NonNegativeSeconds, Seconds
 

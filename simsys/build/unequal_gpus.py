@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import inf, prod
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from simsys.build.device import build_device_spec
 from simsys.config.cluster import HardwareConfig
@@ -16,31 +15,28 @@ from simsys.errors import ConfigError, Problem, SimsysError
 from simsys.platform.device_spec import DeviceSpec
 from simsys.platform.timeline import Period, Timeline, timeline
 
-if TYPE_CHECKING:
-    from simsys.build.cluster import Cluster
-
 
 def device_specs(
-    hardware: HardwareConfig, cluster: Cluster, nodes: Sequence[DeviceSpec], paths: Sequence[Path] = ()
+    hardware: HardwareConfig, gpus_per_node: int, nodes: Sequence[DeviceSpec], paths: Sequence[Path] = ()
 ) -> list[DeviceSpec]:
     """What each GPU can do at the beginning; equal ones are the same object.
 
     Args:
         hardware: Which GPUs differ.
-        cluster: How many there are.
+        gpus_per_node: GPUs in each node.
         nodes: The GPU of each node, if it does not differ.
         paths: Folders with the user's own profiles.
 
     Raises:
         ConfigError: If there is no such GPU, node or profile.
     """
-    specs = [spec for spec in nodes for _ in range(cluster.gpus_per_node)]
+    specs = [spec for spec in nodes for _ in range(gpus_per_node)]
     made: dict[tuple[str | int, float], DeviceSpec] = {}
     for index, each in enumerate(hardware.exceptions):
         path = f"hardware.exceptions[{index}]"
         other = None if each.gpu is None else _gpu(each.gpu, f"{path}.gpu", paths)
-        for gpu in _named_gpus(each, cluster, path):
-            base = nodes[gpu // cluster.gpus_per_node] if other is None else other
+        for gpu in _named_gpus(each, gpus_per_node, len(nodes), path):
+            base = nodes[gpu // gpus_per_node] if other is None else other
             key = id(base) if each.gpu is None else repr(each.gpu), each.speed
             if key not in made:
                 made[key] = replace(base, speed=each.speed)
@@ -49,7 +45,7 @@ def device_specs(
 
 
 def device_speeds(
-    hardware: HardwareConfig, cluster: Cluster, specs: Sequence[DeviceSpec]
+    hardware: HardwareConfig, gpus_per_node: int, specs: Sequence[DeviceSpec]
 ) -> dict[int, Timeline[DeviceSpec]]:
     """What GPUs can do that are slow for some time, by number; what changes alike is the same object.
 
@@ -58,7 +54,8 @@ def device_speeds(
     """
     slow: dict[int, list[int]] = {}
     for index, each in enumerate(hardware.slowdowns):
-        for gpu in sorted({*_named_gpus(each, cluster, f"hardware.slowdowns[{index}]")}):
+        path = f"hardware.slowdowns[{index}]"
+        for gpu in sorted({*_named_gpus(each, gpus_per_node, len(specs) // gpus_per_node, path)}):
             slow.setdefault(gpu, []).append(index)
     made: dict[tuple[int, tuple[int, ...]], Timeline[DeviceSpec]] = {}
     found = {}
@@ -94,14 +91,14 @@ def _below(path: str, problem: Problem) -> Problem:
     return replace(problem, path=f"{path}.{problem.path}" if problem.path else path)
 
 
-def _named_gpus(each: SomeGpus, cluster: Cluster, path: str) -> list[int]:
+def _named_gpus(each: SomeGpus, gpus_per_node: int, num_nodes: int, path: str) -> list[int]:
     """The GPUs that something is said of, whose place in the experiment is `path`."""
-    for key, names, count in (("gpus", each.gpus, cluster.num_gpus), ("nodes", each.nodes, cluster.num_nodes)):
+    for key, names, count in (("gpus", each.gpus, num_nodes * gpus_per_node), ("nodes", each.nodes, num_nodes)):
         for index, number in enumerate(names):
             if number >= count:
                 what = "GPU" if key == "gpus" else "node"
                 last = f"s 0 to {count - 1}" if count > 1 else " 0 only"
                 message = f"there is no {what} {number}; the cluster has {what}{last}"
                 raise ConfigError([Problem(message, f"{path}.{key}[{index}]")])
-    size = cluster.gpus_per_node
-    return [*each.gpus, *(node * size + gpu for node in each.nodes for gpu in range(size))]
+    own = range(gpus_per_node)
+    return [*each.gpus, *(node * gpus_per_node + gpu for node in each.nodes for gpu in own)]

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from math import gcd
 
 from simsys.build.cluster import Cluster
-from simsys.check.degrees import degree, degrees
-from simsys.check.findings import Findings, Lever, Suggestion
-from simsys.check.nearest import nearest_divisors, nearest_multiples
+from simsys.build.rules.degrees import degree, degrees
+from simsys.build.rules.findings import Findings, Lever, Suggestion
+from simsys.build.rules.nearest import nearest_divisors, nearest_multiples
+from simsys.build.rules.registry import Parts, rule
 from simsys.config.experiment import SimulationConfig
 from simsys.model.model import Model
 from simsys.model.operators import OperatorKind
@@ -23,16 +24,10 @@ NAMES = {
 }
 
 
-def check_sequences(config: SimulationConfig, cluster: Cluster | None, model: Model | None, found: Findings) -> None:
-    """Book what is wrong.
-
-    Args:
-        config: The scenario.
-        cluster: What it runs on; None if that is unknown.
-        model: The model; if it is unknown (None), lengths are not checked.
-        found: Where problems are booked.
-    """
-    given = config.parallelism
+@rule("parallelism.sequence_parallel")
+def divided_sequences(parts: Parts, found: Findings) -> None:
+    """Ranks that divide a sequence have equal parts of it."""
+    config, cluster, model, given = parts.config, parts.cluster, parts.model, parts.config.parallelism
     if config.training is None:
         if given.sequence_parallel and given.tp_degree == 1:
             found.error(SEQUENCE, "sequence_parallel has no effect with tp_degree 1; remove it")

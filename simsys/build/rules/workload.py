@@ -5,8 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 
 from simsys.build.resolved_serving import ResolvedServing
+from simsys.build.rules.findings import Findings, Suggestion
+from simsys.build.rules.registry import Parts, rule
 from simsys.build.workload import build_requests
-from simsys.check.findings import Findings, Suggestion
 from simsys.config.document import KeyPath
 from simsys.config.experiment import SimulationConfig
 from simsys.config.lengths import EmpiricalLength, FixedLength, Length, TraceLength, UniformLength
@@ -18,37 +19,24 @@ from simsys.serving.requests import RequestTable
 from simsys.units import LONGEST_S
 
 
-def check_workload(
-    config: SimulationConfig, model: Model | None, settled: ResolvedServing | None, found: Findings
-) -> int:
-    """Read the files of a workload, if there are any, and compare the shortest request with the model's context.
-
-    Args:
-        config: The scenario.
-        model: Its model; None if it is not known.
-        settled: Its settings of serving with the defaults of its engine, likewise.
-        found: Where problems are booked.
-
-    Returns:
-        Tokens (prompt and output) of the shortest request that the workload can hold.
-    """
-    workload = config.timed_workload
-    if workload is None:
-        return 1
+@rule("workload")
+def requests_can_be_served(parts: Parts, found: Findings) -> None:
+    """The files of a workload can be read, and not every request is longer than the model's context."""
+    config, workload = parts.config, parts.config.timed_workload
+    assert workload is not None
     if workload.missing:
         found.error(("workload",), workload.missing)
-        return 1
+        return
     if _takes_ages(workload, found):
-        return 1
+        return
     shared = workload.sessions is not None or workload.prefixes is not None  # whose blocks may be too many
     uncertain = workload.trace is not None or workload.duration is not None or shared or _lasts_long(workload)
-    requests = _build(config, workload, found) if uncertain or _files(workload) else None
-    shortest = _shortest_request(workload, requests)
-    if settled is not None:
-        _check_step(settled, _shortest_prompt(workload, requests), found)
-    if model is not None:
-        _check_context(config, model, shortest, found)
-    return shortest
+    parts.requests = _build(config, workload, found) if uncertain or _files(workload) else None
+    parts.shortest_request_tokens = _shortest_request(workload, parts.requests)
+    if parts.serving is not None:
+        _check_step(parts.serving, _shortest_prompt(workload, parts.requests), found)
+    if parts.model is not None:
+        _check_context(config, parts.model, parts.shortest_request_tokens, found)
 
 
 def _lasts_long(workload: WorkloadConfig) -> bool:

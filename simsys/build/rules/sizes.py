@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
+from simsys.build.rules.findings import Findings
 from simsys.build.sizes import size_problem
-from simsys.check.findings import Findings
 from simsys.config.document import KeyPath
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import SimsysError
@@ -24,7 +24,7 @@ MAX_COUNTS: Mapping[str, int] = {
 SECTIONS = ("hardware", "model", "parallelism", "training", "serving")
 
 
-def check_sizes(config: SimulationConfig, found: Findings) -> bool:
+def sizes_can_be_built(config: SimulationConfig, found: Findings) -> bool:
     """Book every count that is too large; True if there is none."""
     before = len(found.errors)
     for section in SECTIONS:

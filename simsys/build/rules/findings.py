@@ -11,7 +11,7 @@ from simsys.config.document import KeyPath, Mark
 from simsys.config.loader import ScenarioSource
 from simsys.config.places import key_path
 from simsys.config.validation import dotted, problem_at
-from simsys.errors import ConfigError, Fix, Problem, SimsysError
+from simsys.errors import ConfigError, Fix, InfeasibleConfigError, Problem, SimsysError
 
 T = TypeVar("T")
 
@@ -149,6 +149,18 @@ class Findings:
         except SimsysError as error:
             self.error(error_at or path, str(error))
         return None
+
+    def require(self) -> None:
+        """Raise what was booked, if anything was.
+
+        Raises:
+            ConfigError: With every problem, if something is wrong.
+            InfeasibleConfigError: If all that is wrong is that the scenario does not fit its hardware.
+        """
+        if self.errors:
+            raise ConfigError([*self.errors, *self.infeasible])
+        if self.infeasible:
+            raise InfeasibleConfigError(self.infeasible)
 
     def _adopt(self, path: KeyPath, problem: Problem) -> None:
         if problem.file:

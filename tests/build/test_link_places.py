@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from simsys.build.job import build_job
-from simsys.build.surroundings import links_around
+from simsys.build.link_places import links_around
 from simsys.check import check_config
 from simsys.config.experiment import SimulationConfig
 from simsys.platform.topology import LinkSpec, Topology, full_mesh, ring, single_switch

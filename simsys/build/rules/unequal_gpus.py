@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from simsys.build.cluster import Cluster
+from simsys.build.rules.findings import Findings
+from simsys.build.rules.registry import Parts, rule
 from simsys.build.serving_precision import DEFAULT, followed, precision_of
 from simsys.build.training import training_precision
-from simsys.check.findings import Findings
 from simsys.config.document import KeyPath
 from simsys.config.experiment import SimulationConfig
 from simsys.model.model import Model
@@ -13,8 +14,12 @@ from simsys.model.model import Model
 EXCEPTIONS, NODES = ("hardware", "exceptions"), ("hardware", "nodes")
 
 
-def check_exceptions(config: SimulationConfig, cluster: Cluster, model: Model | None, found: Findings) -> None:
-    """Book what is wrong with them."""
+@rule("hardware.exceptions")
+def unequal_gpus(parts: Parts, found: Findings) -> None:
+    """All GPUs compute in the precision of the scenario, and a serving replica has GPUs of one model."""
+    config, cluster, model = parts.config, parts.cluster, parts.model
+    if cluster is None or not cluster.exceptions:
+        return
     place = EXCEPTIONS if config.hardware.exceptions else NODES
     if config.training is not None:
         dtype = training_precision(config.training, cluster.spec).compute

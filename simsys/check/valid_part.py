@@ -10,7 +10,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from simsys.check.model import SIZES
+from simsys.build.rules.model import SIZES
 from simsys.config.document import KeyPath
 from simsys.config.experiment import SimulationConfig
 from simsys.config.places import key_path

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from simsys.check import check_file
-from simsys.check.salvage import salvage
+from simsys.check.valid_part import salvage
 from simsys.errors import ConfigError
 
 SCENARIO = """\

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from simsys.build.cluster import Cluster
-from simsys.check.findings import Lever, Suggestion
+from simsys.build.rules.findings import Lever, Suggestion
 from simsys.config.experiment import SimulationConfig
 from simsys.config.parallelism import DATA_STRATEGIES, STRATEGY_PARTS
 

@@ -1,16 +1,15 @@
-"""Whether the model can be built, and used for what the scenario does with it."""
+"""Whether the model can be used for what the scenario does with it."""
 
 from __future__ import annotations
 
 from functools import partial
 
 from simsys.build.model import build_model
-from simsys.build.training import not_trainable
-from simsys.check.findings import Findings, Suggestion
+from simsys.build.rules.findings import Findings
+from simsys.build.rules.registry import Parts, rule
 from simsys.config.document import KeyPath
 from simsys.config.experiment import ModelConfig, SimulationConfig
 from simsys.errors import ConfigError, UsageError
-from simsys.executors import costed_model
 from simsys.model.custom import build_custom, layer_from_mapping
 from simsys.model.model import Model
 
@@ -28,37 +27,16 @@ WITHOUT_CACHE = {"encoder": "is an encoder", "encoder_decoder": "is an encoder-d
 """Why a model of a family has no KV cache."""
 
 
-def check_model(config: SimulationConfig, found: Findings) -> Model | None:
-    """Build the model and check its use; None if it cannot be built."""
-    _check_unused_sizes(config.model, found)
-    model = _build(config, found)
-    if model is None:
-        return None
-    try:
-        costed_model(model, config.simulation.lod)
-    except UsageError as error:
-        suggestion = Suggestion([[{"simulation.lod": "medium"}]], "write {}")
-        found.error(("simulation", "lod"), str(error), suggestion=suggestion)
-    if config.serving is not None:
-        _check_serving(config, model, found)
-    else:
-        problem = not_trainable(model)
-        if problem:
-            found.error(source_path(config.model), problem)
-        _check_sequence_length(config, model, found)
-        _check_decoder_sequence_length(config, model, found)
-    return model
-
-
 def source_path(config: ModelConfig) -> KeyPath:
     """The setting that says which model it is."""
     return ("model", next(key for key in SOURCES if getattr(config, key) is not None))
 
 
-def _build(config: SimulationConfig, found: Findings) -> Model | None:
+def found_model(config: SimulationConfig, found: Findings) -> Model | None:
+    """The model of a scenario; None, with the problem booked, if it cannot be built."""
     settings = config.model
     if settings.layers is not None:
-        return _build_layers(settings, found)
+        return _built_of_layers(settings, found)
     try:
         return build_model(settings, config.folder)
     except ConfigError:
@@ -68,7 +46,7 @@ def _build(config: SimulationConfig, found: Findings) -> Model | None:
         return None
 
 
-def _build_layers(settings: ModelConfig, found: Findings) -> Model | None:
+def _built_of_layers(settings: ModelConfig, found: Findings) -> Model | None:
     """Try every layer alone, so that the problems of all of them are found."""
     before, layers = len(found.errors), settings.layers or []
     name = settings.name or settings.model_type or "custom"
@@ -84,8 +62,10 @@ def _named_in(message: str, settings: ModelConfig) -> KeyPath:
     return ("model", max(given, key=message.rfind)) if given else source_path(settings)
 
 
-def _check_unused_sizes(settings: ModelConfig, found: Findings) -> None:
+@rule("model.num_layers")
+def sizes_count(parts: Parts, found: Findings) -> None:
     """Sizes describe a model by themselves; beside a name they would be ignored in silence."""
+    settings = parts.config.model
     _, source = source_path(settings)
     if source == "model_type" and (settings.num_layers is not None or settings.hidden_size is not None):
         return
@@ -95,9 +75,13 @@ def _check_unused_sizes(settings: ModelConfig, found: Findings) -> None:
             found.error(("model", key), message, key=True)
 
 
-def _check_serving(config: SimulationConfig, model: Model, found: Findings) -> None:
-    settings, place = config.serving, source_path(config.model)
+@rule("serving.max_model_len")
+def can_be_served(parts: Parts, found: Findings) -> None:
+    """The model has a KV cache, and a context of ``max_model_len`` tokens."""
+    settings, model, place = parts.config.serving, parts.model, source_path(parts.config.model)
     assert settings is not None
+    if model is None:
+        return
     if not model.caches and not model.layered and model.family == "decoder":
         message = f"the model DB says nothing about the KV cache of {model.name}"
         found.error(place, f"{message}; add decode.kv_bytes_per_context_token to its aggregated_ops")
@@ -114,9 +98,21 @@ def _check_serving(config: SimulationConfig, model: Model, found: Findings) -> N
         found.error(("serving", "max_model_len"), f"{message}, not {settings.max_model_len}")
 
 
-def _check_sequence_length(config: SimulationConfig, model: Model, found: Findings) -> None:
-    given = config.model.sequence_length
-    if given is None:
+@rule("training")
+def can_be_trained(parts: Parts, found: Findings) -> None:
+    """Training starts from weights in floating point."""
+    model = parts.model
+    published = model.quantization if model is not None else None
+    if published is not None and not published.trainable:
+        message = f"weights quantised by {published.method} cannot be trained; use the config.json of the model"
+        found.error(source_path(parts.config.model), f"{message} before that, or remove its quantization_config")
+
+
+@rule("training")
+def sequences_fit_the_context(parts: Parts, found: Findings) -> None:
+    """Sequences are no longer than the context of the model, and there are none without it."""
+    given, model = parts.config.model.sequence_length, parts.model
+    if given is None or model is None:
         return
     path = ("model", "sequence_length")
     if model.family == "cnn":
@@ -127,11 +123,13 @@ def _check_sequence_length(config: SimulationConfig, model: Model, found: Findin
         found.error(path, f"{model.name} has a context of {longest} tokens, sequence_length {given} exceeds it")
 
 
-def _check_decoder_sequence_length(config: SimulationConfig, model: Model, found: Findings) -> None:
-    given, longest = config.model.decoder_sequence_length, model.max_context_tokens
-    if given is None:
+@rule("training")
+def answers_fit_the_context(parts: Parts, found: Findings) -> None:
+    """The sequences of a decoder beside an encoder are no longer than its context."""
+    given, model = parts.config.model.decoder_sequence_length, parts.model
+    if given is None or model is None:
         return
-    path = ("model", "decoder_sequence_length")
+    path, longest = ("model", "decoder_sequence_length"), model.max_context_tokens
     if not model.decoder_sequence_length:
         message = f"{model.name} has no decoder beside an encoder; remove decoder_sequence_length"
         found.error(path, f"{message} or use a model that has one, such as T5-Large", key=True)
