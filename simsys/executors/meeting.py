@@ -34,17 +34,19 @@ class Turn:
     """A collective of a group that all members have joined.
 
     Args:
-        meeting: The collective.
+        op: The collective.
+        ready_s: When the last member is ready.
+        ended: Called at its end.
     """
 
-    __slots__ = ("left", "meeting", "started_s", "waiting")
+    __slots__ = ("ended", "left", "op", "ready_s", "started_s", "waiting")
 
-    def __init__(self, meeting: Meeting) -> None:
-        self.meeting = meeting
+    def __init__(self, op: Collective, ready_s: float, ended: Callable[[], object]) -> None:
+        self.op, self.ready_s, self.ended = op, ready_s, ended
         self.waiting: list[Part] | None = None
         """Parts that have not started; none before the turn has begun."""
-        self.left: set[int] = set()
-        """Mirrors that have not ended it, by their shifts."""
+        self.left: list[Part] = []
+        """Parts that have not ended."""
         self.started_s = 0.0
         """When its first part started."""
 
