@@ -42,8 +42,6 @@ class Exceptions:
 KNOWN = Exceptions(
     files={
         "simsys/build/serving_setup.py",
-        "simsys/config/cluster.py",
-        "simsys/config/validation.py",
     },
     functions={},
     circles=[

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import Field, PositiveInt, model_validator
 
+from simsys.config.aliases import changed_gpu, quantity, take
 from simsys.config.base import FrozenModel, invalid, invalid_at
 from simsys.config.edges import Edges
 from simsys.config.imperfections import Degradation, DeviceException, Jitter, Slowdown
@@ -46,19 +47,8 @@ SETTINGS_OF: dict[str, tuple[str, ...]] = {
 """Settings that only some topologies have."""
 
 
-def _take(data: dict[str, Any], alias: str, key: str) -> Any:
-    """Remove and return an alias' value; refuse it beside the key that it stands for."""
-    value = data.pop(alias)
-    if data.get(key) is not None:
-        raise invalid(f"{alias} is another name of {key}; give one of them")
-    return value
-
-
-def _quantity(value: Any, unit: str) -> str:
-    """A bare number of an alias with the unit that the alias implies."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise invalid(f"a number is expected here (in {unit}), not {value!r}")
-    return f"{value} {unit}"
+ProfileGiven: TypeAlias = str | dict[str, Any]
+"""A profile's name, or its settings, which may extend a profile by name."""
 
 
 def _count_of(group: object) -> Any:
@@ -66,22 +56,6 @@ def _count_of(group: object) -> Any:
     if isinstance(group, dict):
         return group.get("count", 1)
     return getattr(group, "count", None)
-
-
-ProfileGiven: TypeAlias = str | dict[str, Any]
-"""A profile's name, or its settings, which may extend a profile by name."""
-
-
-def _changed_gpu(base: Any, changes: dict[str, Any]) -> dict[str, Any]:
-    """A GPU with what the aliases ``compute_tflops`` and ``memory_gb`` say of it."""
-    own = {"extends": base} if isinstance(base, str) else base
-    if not isinstance(own, dict):
-        raise invalid("compute_tflops and memory_gb change a named GPU; add gpu_model, e.g. gpu_model: H100")
-    twice = next((key for key in changes if key in own), None)
-    if twice is not None:
-        alias = {"peak": "compute_tflops", "memory": "memory_gb"}[twice]
-        raise invalid(f"{alias} is another name of gpu.{twice}; give one of them")
-    return {**own, **changes}
 
 
 class NodeGroup(FrozenModel):
@@ -163,18 +137,18 @@ class HardwareConfig(FrozenModel):
         data = dict(data)
         for alias, key in (("gpu_model", "gpu"), ("num_gpus_per_node", "gpus_per_node")):
             if alias in data:
-                data[key] = _take(data, alias, key)
+                data[key] = take(data, alias, key)
         if "network_bandwidth_gbps" in data:
-            value = _take(data, "network_bandwidth_gbps", "network_bandwidth")
-            data["network_bandwidth"] = _quantity(value, "GB/s")
+            value = take(data, "network_bandwidth_gbps", "network_bandwidth")
+            data["network_bandwidth"] = quantity(value, "GB/s")
         changes: dict[str, Any] = {}
         if "compute_tflops" in data:
-            peak = {"dense": _quantity(data.pop("compute_tflops"), "TFLOP/s"), "sparse": None}
+            peak = {"dense": quantity(data.pop("compute_tflops"), "TFLOP/s"), "sparse": None}
             changes["peak"] = {"fp16": peak, "bf16": peak}
         if "memory_gb" in data:
-            changes["memory"] = _quantity(data.pop("memory_gb"), "GB")
+            changes["memory"] = quantity(data.pop("memory_gb"), "GB")
         if changes:
-            data["gpu"] = _changed_gpu(data.get("gpu"), changes)
+            data["gpu"] = changed_gpu(data.get("gpu"), changes)
         return data
 
     @model_validator(mode="before")
@@ -286,7 +260,7 @@ class NetworkConfig(FrozenModel):
     def _aliases(cls, data: Any) -> Any:
         if isinstance(data, dict) and "base_latency_us" in data:
             data = dict(data)
-            data["base_latency"] = _quantity(_take(data, "base_latency_us", "base_latency"), "us")
+            data["base_latency"] = quantity(take(data, "base_latency_us", "base_latency"), "us")
         return data
 
     @model_validator(mode="after")
