@@ -1,4 +1,4 @@
-"""A part of a cluster as the job on it sees it: its GPUs are numbered from 0, its links are shared with other jobs."""
+"""The part of a cluster that a job has: GPUs numbered from 0, on links shared with other jobs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from simsys.platform.traffic import Traffic
 
 
 class NetworkPart:
-    """The network between some GPUs; offers what executors use of a `Network`.
+    """The network between some GPUs, with the methods of `Network` that executors use.
 
     Args:
         whole: The network of the cluster.
@@ -122,7 +122,7 @@ class NetworkPart:
         return [(self._placed(pairs), nbytes, repeat, pause_s) for pairs, nbytes, repeat, pause_s in steps]
 
     def counters(self) -> list[float]:
-        """None: the links are those of all jobs."""
+        """None: the links belong to all jobs."""
         return []
 
     def repeat(self, counters: Sequence[float], times: int) -> None:
@@ -133,7 +133,7 @@ class NetworkPart:
 
 
 class PlatformPart:
-    """Some GPUs of a platform, and the network between them; offers what executors use of the whole.
+    """Some GPUs of a platform and the network between them, with the methods of `Platform` that executors use.
 
     Args:
         whole: The platform of the cluster.
@@ -160,4 +160,4 @@ class PlatformPart:
 
 
 Hardware = Platform | PlatformPart
-"""What executors drive."""
+"""The hardware of an executor."""

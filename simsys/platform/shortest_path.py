@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 Out = Mapping[int, Mapping[int, int]]
-"""For each vertex those that its links lead to, in the order of preference, with the links' numbers."""
+"""For each vertex its successors in order of preference, with the numbers of the links."""
 
 Into = Mapping[int, Collection[int]]
-"""For each vertex those that have a link to it."""
+"""For each vertex its predecessors."""
 
 Layers = Sequence[Collection[int]]
 """The vertices that a shortest path may pass after 0, 1, 2 … links; the first and the last layer are its ends."""
@@ -19,8 +19,8 @@ def shortest_layers(
 ) -> Layers | None:
     """All paths with the fewest links from `src` to `dst`, folded into layers of choices at each step.
 
-    Both ends take turns, whichever has fewer links to follow. A vertex of a layer is on a shortest path if a vertex
-    of the layer before that is on one has a link to it.
+    The search grows from the end with fewer links to follow. A vertex of a layer is on a shortest path if it has a
+    link from a vertex of the previous layer that is on one.
 
     Args:
         out: Links away from each vertex.

@@ -1,4 +1,4 @@
-"""Values that change at known times, such as what a GPU that throttles can do."""
+"""Values that change at known times, such as the speed of a GPU that throttles."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ T = TypeVar("T")
 EARLY = 1e-9
 """How much earlier a change takes effect, as a share of its time.
 
-Sums of durations are rounded differently at different levels of detail; so whatever begins at the moment of a change,
-by any of these sums, begins after it.
+Sums of durations are rounded differently at different levels of detail. With this margin, an operation that begins at
+the moment of a change begins after it at every level.
 """
 
 
@@ -48,7 +48,7 @@ class Period:
 
 
 def timeline(periods: Iterable[Period], value: Callable[[tuple[int, ...]], T]) -> Timeline[T]:
-    """A value that depends on which of some periods it is.
+    """A value that depends on the periods that contain a time.
 
     Args:
         periods: The periods; they may overlap.
