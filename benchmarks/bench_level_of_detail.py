@@ -25,7 +25,7 @@ from simsys.executors import MIXTURES
 from tests.helpers import reference_executor
 from tests.helpers.level_of_detail_suite import FILE, QUICK, SHARED, counted, quick
 
-WHOLE = [config for config in check_file(FILE) if not config.name.startswith("peer-")]
+WHOLE = [built.config for built in check_file(FILE) if not built.config.name.startswith("peer-")]
 HERE = Settings(repeats=1, call=lambda function, _, *args: function(*args))
 """Measured in this process."""
 QUIET_SERVING = ("a-", "b-", "c-")

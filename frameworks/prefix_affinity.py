@@ -18,6 +18,8 @@ from simsys.framework import Engine, Router, register
 class PrefixAffinity(Router):
     """The replica with the longest cached prefix; on a tie, the one with the fewest requests."""
 
+    needs_prefix_caching = True
+
     class Options(Router.Options):
         """Allowed imbalance of load.
 

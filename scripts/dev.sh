@@ -94,6 +94,9 @@ case $verb in
 run | test | test-all | lint | bench | bench-quick | venv) make_venv ;;
 esac
 case $verb in
+test | test-all) unset PYTHONDONTWRITEBYTECODE ;; # pytest caches the tests as it rewrites them: collecting takes half as long
+esac
+case $verb in
 run) exec "$bin/simsys" run experiments/experiment_config.yaml "$@" ;;
 test) exec "$bin/python" -m pytest -n auto --maxprocesses 8 "$@" ;;
 test-all) SIMSYS_THOROUGH=1 exec "$bin/python" -m pytest -n auto --maxprocesses 8 -m "slow or not slow" "$@" ;;

@@ -49,7 +49,7 @@ def measured() -> dict[str, Any]:
     def told(text: str) -> None:
         print(f"{time.monotonic() - started:6.0f} s  {text}", file=sys.stderr, flush=True)
 
-    configs = check_file(ROOT / "experiments" / "level_of_detail.yaml")
+    configs = [built.config for built in check_file(ROOT / "experiments" / "level_of_detail.yaml")]
     closer = [config.name for config in configs if not config.name.startswith("peer-") and not _timed(config)]
     data = study(configs, Settings(part=True, limit_s=LIMIT_S), attribution=closer, profile=closer, told=told)
     if data["interrupted"]:

@@ -7,7 +7,8 @@ from typing import Any, Self
 import simpy
 
 from simsys.build.cluster import build_cluster
-from simsys.config.cluster import HardwareConfig, NetworkConfig
+from simsys.config.cluster import HardwareConfig
+from simsys.config.network import NetworkConfig
 from simsys.config.validation import validate
 from simsys.platform.platform import Platform
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from simpy.events import Event
 
-from simsys.build.cluster import Cluster, build_cluster
-from simsys.build.job import Job, gpus_of, resolve
+from simsys.build.cluster import Cluster
+from simsys.build.job import Built, Job, job_on
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
 from simsys.config.experiment import JobConfig, SchedulingConfig, SimulationConfig
-from simsys.errors import DeadlockError, InfeasibleError, UsageError
+from simsys.errors import DeadlockError, UsageError
 from simsys.executors import Links
 from simsys.job_run import NONE_MET, JobRun, hardware_columns, warned
 from simsys.jobs.manager import JobManager, Stay
@@ -30,41 +30,40 @@ from simsys.sums import ordered_sum
 from simsys.units import LONGEST_S
 
 
-def simulate_jobs(config: SimulationConfig, probes: Iterable[Probe] = ()) -> RunResult:
+def simulate_jobs(built: Built, probes: Iterable[Probe] = ()) -> RunResult:
     """Simulate the jobs of a scenario on its cluster.
 
     Args:
-        config: A scenario with jobs.
+        built: A scenario with jobs.
         probes: Further observers, of all jobs; each job numbers its ranks from 0.
 
     Returns:
         One row per job, and in `RunResult.jobs` the result of each.
 
     Raises:
-        InfeasibleError: If a job needs more GPUs than there are.
         SimsysError: If a job cannot be built or cannot be carried out.
     """
-    probes, settings = list(probes), config.simulation
-    if (settings.lod, settings.occupy_links) != ("medium", "auto") or _any_serves(config):
-        return _run(config, probes).result()
-    idle = _run(config, (), {})
+    probes, settings = list(probes), built.config.simulation
+    if (settings.lod, settings.occupy_links) != ("medium", "auto") or _any_serves(built.config):
+        return _run(built, probes).result()
+    idle = _run(built, (), {})
     sharing = idle.sharing()
     if not sharing:
-        return (_run(config, probes, {}, idle) if probes else idle).result()
-    shared = _run(config, probes, sharing, idle)
+        return (_run(built, probes, {}, idle) if probes else idle).result()
+    shared = _run(built, probes, sharing, idle)
     if not shared.together() <= idle.together():  # jobs have contended that did not run concurrently before
-        shared = _run(config, probes, idle.sharing(at_any_time=True), idle)
+        shared = _run(built, probes, idle.sharing(at_any_time=True), idle)
     return shared.result()
 
 
 def _run(
-    config: SimulationConfig,
+    built: Built,
     probes: Sequence[Probe],
     sharing: Mapping[int, SharedTransfers] | None = None,
     before: SharedCluster | None = None,
 ) -> SharedCluster:
     """Let all jobs run."""
-    cluster = SharedCluster(config, probes, sharing, before)
+    cluster = SharedCluster(built, probes, sharing, before)
     cluster.platform.env.run()
     return cluster
 
@@ -77,7 +76,7 @@ class SharedCluster:
     """A run of several jobs on one cluster.
 
     Args:
-        config: A scenario with jobs.
+        built: A scenario with jobs.
         probes: Further observers.
         sharing: By number, jobs with transfers on shared links; other jobs use idle links. If it is empty, the
             settings decide for all jobs.
@@ -86,17 +85,20 @@ class SharedCluster:
 
     def __init__(
         self,
-        config: SimulationConfig,
+        built: Built,
         probes: Sequence[Probe],
         sharing: Mapping[int, SharedTransfers] | None = None,
         before: SharedCluster | None = None,
     ) -> None:
-        self.config, self._probes, self._sharing = config, probes, sharing
+        config = self.config = built.config
+        self._probes, self._sharing, self._alone = probes, sharing, built.jobs
         self._given: Sequence[JobConfig] = config.jobs or ()
-        self._cluster: Cluster = (
-            before._cluster if before else build_cluster(config.hardware, config.network, config.folder)
+        self._cluster: Cluster = built.cluster
+        self._resolved: dict[tuple[int, tuple[int, ...]], Job] = (
+            {(index, tuple(range(job.cluster.num_gpus))): job for index, job in enumerate(built.jobs)}
+            if before is None
+            else before._resolved
         )
-        self._resolved: dict[tuple[int, tuple[int, ...]], Job] = before._resolved if before else {}
         self.platform = self._cluster.platform()
         self._left_out = (config.simulation.lod, config.simulation.occupy_links) == ("medium", False)
         self._links = Links.LOADS if _any_serves(config) else Links.STEPS  # of all jobs, so that their transfers meet
@@ -117,12 +119,10 @@ class SharedCluster:
 
     def _waiting(self, index: int, *, walltimes: bool) -> Waiting:
         job = self._given[index]
-        gpus = gpus_of(self.config, job, self._cluster.num_gpus)
-        if gpus > self._cluster.num_gpus:
-            raise InfeasibleError(f"job {job.name} needs {gpus} GPUs, the cluster has {self._cluster.num_gpus}")
+        gpus = self._alone[index].cluster.num_gpus
         walltime_s = job.walltime or 0.0
         if walltimes and job.walltime is None:
-            walltime_s = _seconds_alone(self.config, job, self._cluster, gpus)
+            walltime_s = _seconds_alone(self._alone[index], self.config.job(job), self._cluster, gpus)
         return Waiting(index, gpus, job.arrival, job.priority, walltime_s)
 
     def _start(self, index: int, gpus: tuple[int, ...]) -> Event:
@@ -131,7 +131,9 @@ class SharedCluster:
             raise UsageError(f"{begins}; at most {LONGEST_S:g} s (300 years) are simulated")
         job = self._resolved.get((index, gpus))
         if job is None:
-            job = self._resolved[index, gpus] = resolve(self.config, self._given[index], self._cluster, gpus)
+            job = self._resolved[index, gpus] = job_on(
+                self._alone[index], self.config.job(self._given[index]), self._cluster, gpus
+            )
         if isinstance(job, ServingJob):
             job = replace(job, starts_s=self.platform.env.now)
         links, sharing = self._links_of(index)
@@ -288,11 +290,11 @@ class SharedCluster:
         return [f"queue: {scheduling.queue}, placement: {scheduling.placement}; a job keeps its GPUs to its end", *own]
 
 
-def _seconds_alone(config: SimulationConfig, job: JobConfig, cluster: Cluster, gpus: int) -> float:
+def _seconds_alone(job: Job, config: SimulationConfig, cluster: Cluster, gpus: int) -> float:
     """Duration of a job alone on the cluster, on the first GPUs."""
     settings = config.simulation.model_copy(update={"lod": "medium", "collect_events": False})
     alone = config.model_copy(update={"simulation": settings})
     hardware = PlatformPart(cluster.platform(), range(gpus))
-    run = JobRun(resolve(alone, job, cluster, range(gpus)), hardware)
+    run = JobRun(job_on(job, alone, cluster, range(gpus)), hardware)
     hardware.env.run()
     return run.result().simulated_s

@@ -10,7 +10,7 @@ from typing import Any
 
 from simpy.events import Event
 
-from simsys.build.job import Job, build_job
+from simsys.build.job import Built, Job, build
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
 from simsys.config.experiment import SimulationConfig
@@ -44,6 +44,7 @@ def simulate(
     probes: Iterable[Probe] = (),
     processes: Processes | None = None,
     made_of: Combination | None = None,
+    built: Built | None = None,
 ) -> RunResult:
     """Simulate a scenario, or several jobs on one cluster.
 
@@ -53,25 +54,28 @@ def simulate(
         processes: Creates SimPy processes that run during the scenario on its platform; not with several jobs.
         made_of: The components of the executor, for comparisons; by default those of the scenario's level of detail.
             Not with several jobs.
+        built: The scenario as the check has built it; by default it is built here.
 
     Raises:
-        SimsysError: If it cannot be built or cannot be carried out.
+        ConfigError: With every rule that it breaks.
+        SimsysError: If it cannot be carried out.
     """
     started, started_cpu = time.perf_counter(), time.process_time()
     if made_of is not None and config.jobs is not None:
         raise UsageError("executors of other components carry out one scenario, not jobs that share a cluster")
+    if processes is not None and config.jobs is not None:
+        raise UsageError("processes need a single scenario, not jobs that share a cluster")
     with profiles_read() as read:
+        built = built or build(config)
         if processes is not None:
-            if config.jobs is not None:
-                raise UsageError("processes need a single scenario, not jobs that share a cluster")
-            result = _beside_processes(build_job(config), list(probes), processes)
+            result = _beside_processes(built.jobs[0], list(probes), processes)
         elif config.jobs is None:
-            result = simulate_job(build_job(config), probes, made_of)
+            result = simulate_job(built.jobs[0], probes, made_of)
         else:
-            result = simulate_jobs(config, probes)
+            result = simulate_jobs(built, probes)
     return replace(
         result,
-        profiles={" ".join(named): profile_digest(layers) for named, layers in sorted(read.items())},
+        profiles={" ".join(named): profile_digest(each) for named, each in sorted({**built.profiles, **read}.items())},
         wall_s=time.perf_counter() - started,
         cpu_s=time.process_time() - started_cpu,
     )

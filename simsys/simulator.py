@@ -7,7 +7,7 @@ from pathlib import Path
 
 from simsys.analysis.bottlenecks import Bottleneck, find_bottlenecks
 from simsys.analysis.losses import Loss, largest_losses
-from simsys.check import require_sound
+from simsys.check import sound
 from simsys.config.experiment import SimulationConfig
 from simsys.metrics.history import EventHistory
 from simsys.metrics.result import RunResult
@@ -53,10 +53,10 @@ class DistributedAISimulator:
             InfeasibleError: If it does not fit its hardware.
             SimsysError: If it cannot be carried out.
         """
-        require_sound(self.config)
+        built = sound(self.config)
         self.engine = EventHistory()
         history = [self.engine] if self.config.simulation.collect_events else []
-        self.result = simulate(self.config, [*history, *self.probes], self.processes)
+        self.result = simulate(self.config, [*history, *self.probes], self.processes, built=built)
         return self.result
 
     def get_summary(self) -> str:

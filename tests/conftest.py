@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests.helpers.quick import mark_quick
+
 ROOT = Path(__file__).resolve().parents[1]
 OURS = tuple(str(ROOT / name) + os.sep for name in ("simsys", "frameworks"))
 
@@ -34,6 +36,12 @@ def floats_are_added_in_order() -> Iterator[None]:
     builtins.sum = checked
     yield
     builtins.sum = built_in
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` selects
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark quick tests."""
+    mark_quick(items)
 
 
 def pytest_collection_finish() -> None:

@@ -15,6 +15,7 @@ from simsys.collectives import ALGORITHMS
 from simsys.errors import UnknownNameError, UsageError
 from simsys.framework import FRAMEWORKS, DataParallel, TrainingFramework
 from simsys.registry import Registry
+from tests.helpers.places import ROOT
 
 GROUP = "simsys.frameworks"
 
@@ -195,5 +196,5 @@ def test_another_package_of_the_same_name_does_not_hide_the_shipped_one(
 
 @pytest.mark.parametrize("registry", [ALGORITHMS, FRAMEWORKS], ids=["collectives", "frameworks"])
 def test_helpers_are_files_of_the_package(registry: Registry) -> None:
-    folder = Path(__file__).resolve().parents[1] / registry.package.replace(".", "/")
+    folder = ROOT / registry.package.replace(".", "/")
     assert [name for name in sorted(registry.helpers) if not (folder / f"{name}.py").is_file()] == []

@@ -101,7 +101,7 @@ def test_mirrors_of_which_only_some_meet_another_job_are_simulated_each_for_itse
 def test_so_are_those_on_links_that_are_shared_evenly() -> None:
     hardware = {"gpu": "A100-SXM-80GB", "num_nodes": 4, "gpus_per_node": 8}
     hardware["nic"] = {"bandwidth": "400 GB/s", "count": 1}
-    tensor = {"strategy": "TP_ZERO1", "tp_degree": 4, "tp_overlap": True, "order": "pp-tp-dp"}
+    tensor = {"strategy": "TP_ZERO1", "tp_degree": 4, "order": "pp-tp-dp"}
     jobs = (
         {"name": "a", "gpus": 8, "parallelism": tensor, "arrival": "10 ms"},
         {"name": "b", "gpus": 8, "parallelism": {"strategy": "PP_FSDP", "pp_stages": 2}},

@@ -23,14 +23,14 @@ def training(
     strategy: dict[str, Any],
     hardware: dict[str, Any] = ONE_CARD,
     *,
-    model: str = "GPT2-Medium",
+    model: dict[str, Any] | None = None,
     micro_batches: int = 1,
     iterations: int = 1,
     **simulation: Any,
 ) -> RunResult:
     given: dict[str, Any] = {
         "hardware": hardware,
-        "model": {"name": model},
+        "model": model or {"name": "GPT2-Medium"},
         "training": {
             "batch_size_per_gpu": 1,
             "num_iterations": iterations,
@@ -96,8 +96,19 @@ PIPELINES = [
 """Tensor parallelism stays inside nodes, while hidden states and gradients share their network cards."""
 
 
+LIKE_GPT2_XL = {
+    "model_type": "gpt",
+    "num_layers": 48,
+    "hidden_size": 1600,
+    "num_attention_heads": 32,
+    "vocab_size": 50257,
+    "sequence_length": 1024,
+}
+"""With a number of heads that degrees of tensor parallelism divide."""
+
+
 def pipeline(strategy: dict[str, Any], **changes: Any) -> RunResult:
-    return training(strategy, model="GPT2-XL", micro_batches=8, **changes)
+    return training(strategy, model=LIKE_GPT2_XL, micro_batches=8, **changes)
 
 
 @pytest.mark.parametrize("strategy", PIPELINES, ids=str)

@@ -8,6 +8,7 @@ import pytest
 
 import simsys.sharing
 from simsys import shared_cluster
+from simsys.build.job import build
 from simsys.sharing import SharedTransfers
 from simsys.simulation import NONE_MET, simulate
 from tests.test_shared_cluster import cluster, iterations
@@ -18,7 +19,7 @@ SHARDED = {"name": "sharded", "gpus": 16, "parallelism": {"strategy": "FSDP"}}
 
 
 def sharing(*jobs: dict[str, Any], **settings: Any) -> dict[int, SharedTransfers]:
-    return shared_cluster._run(cluster(*jobs, hardware=ONE_CARD, **settings), (), {}).sharing()
+    return shared_cluster._run(build(cluster(*jobs, hardware=ONE_CARD, **settings)), (), {}).sharing()
 
 
 def roles(found: SharedTransfers) -> int:

@@ -10,7 +10,7 @@ from simsys.analysis.scaling_result import Mode, ScalingPoint, ScalingResult
 from simsys.build.cluster import build_cluster
 from simsys.build.job import build_job
 from simsys.build.training import TrainingJob
-from simsys.check import require_sound
+from simsys.check import sound
 from simsys.check.levers import changed
 from simsys.config.experiment import SimulationConfig
 from simsys.config.parallelism import DATA_STRATEGIES
@@ -138,8 +138,7 @@ def _point(config: SimulationConfig, gpus_per_node: int) -> ScalingPoint:
     assert config.training is not None
     nodes, batch = config.hardware.num_nodes, config.training.batch_size_per_gpu
     try:
-        require_sound(config)
-        metrics = simulate(config).metrics
+        metrics = simulate(config, built=sound(config)).metrics
     except (InfeasibleError, UsageError) as error:
         return ScalingPoint(nodes, nodes * gpus_per_node, batch, problem=str(error))
     iteration_s = cast(float, metrics["mean_iteration_s"])

@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from simsys.build.degradations import WeakLinks, weak_links
-from simsys.build.exceptions import device_specs, device_speeds
+from simsys.build.link_places import links_around
 from simsys.build.network import build_topology
 from simsys.build.network_text import network_text
 from simsys.build.nics import check_nic, nic_warnings
 from simsys.build.nodes import NodeKind, node_kinds, tuning_of, widest
 from simsys.build.profiles import DEFAULT_FABRIC, hardware_profiles, origins
 from simsys.build.sizes import size_problem
-from simsys.build.surroundings import links_around
+from simsys.build.unequal_gpus import device_specs, device_speeds
 from simsys.collectives.nccl import NcclTuning
-from simsys.config.cluster import HardwareConfig, NetworkConfig
+from simsys.config.cluster import HardwareConfig
 from simsys.config.hardware import FabricProfile, GpuProfile, load_fabric, load_gpu, no_profiles, own_folders
+from simsys.config.network import NetworkConfig
 from simsys.errors import ConfigError, InfeasibleError, Problem
 from simsys.platform.contention import NETWORKS
 from simsys.platform.device_spec import DeviceSpec
@@ -167,14 +168,15 @@ def build_cluster(hardware: HardwareConfig, network: NetworkConfig, folder: Path
     fabric = load_fabric(hardware.fabric or DEFAULT_FABRIC, own)
     kinds = node_kinds(hardware, fabric, own)
     cluster = _even_cluster(hardware, network, fabric, kinds, folder or Path())
-    specs = device_specs(hardware, cluster, [kind.spec for kind in kinds for _ in range(kind.count)], own)
+    per_node = [kind.spec for kind in kinds for _ in range(kind.count)]
+    specs = device_specs(hardware, cluster.gpus_per_node, per_node, own)
     weak = weak_links(network.degradations, cluster.topology)
     profiles = list(hardware_profiles(hardware, own))
     return replace(
         cluster,
         topology=weak.topology,
         exceptions={gpu: spec for gpu, spec in enumerate(specs) if spec is not cluster.spec},
-        speeds=device_speeds(hardware, cluster, specs),
+        speeds=device_speeds(hardware, cluster.gpus_per_node, specs),
         links=weak.timelines,
         surroundings=_surroundings(kinds, network.topology_type, weak, cluster),
         gpu_profiles=tuple(load_gpu(given, own) for kind, given in profiles if kind == "gpu"),
@@ -255,7 +257,7 @@ def _warnings(
 def _surroundings(
     kinds: Sequence[NodeKind], topology_type: str, weak: WeakLinks, cluster: Cluster
 ) -> Sequence[Hashable]:
-    """What tells GPUs apart by their links: the kind of their node, their place in a user's own graph, weak links."""
+    """Distinction of GPUs by their links: kind of node, place in a user's graph, weak links."""
     found: list[Sequence[Hashable]] = [weak.places]
     if topology_type == "custom":
         found.append(links_around(cluster.topology))

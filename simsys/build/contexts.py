@@ -43,7 +43,7 @@ class Contexts:
         return float(((self._prompts + self._outputs / 2) * self._outputs).sum() / self._outputs.sum())
 
     def in_window(self, window: int) -> WindowUse | None:
-        """What queries find in a window of so many tokens; None if no sequence is longer."""
+        """Mean use of a window of a number of tokens; None if no sequence is longer."""
         if self.longest <= window:
             return None
         of_all, of_prompts = _pairs(self._lengths, window), _pairs(self._prompts, window)
@@ -58,11 +58,17 @@ def _pairs(tokens: NDArray[np.float64], window: int) -> NDArray[np.float64]:
     return pairs
 
 
-def requests_of(config: SimulationConfig, starts_s: float = 0.0) -> RequestTable:
-    """The requests of a serving scenario, as clients send them from its start on."""
+def requests_of(config: SimulationConfig, starts_s: float = 0.0, drawn: RequestTable | None = None) -> RequestTable:
+    """The requests of a serving scenario, as clients send them from its start on.
+
+    Args:
+        config: The scenario.
+        starts_s: When it starts.
+        drawn: The requests, as they arrive if it starts at zero; None if they have not been drawn yet.
+    """
     workload = config.timed_workload
     assert workload is not None
-    table = build_requests(workload, config.simulation.seed, config.folder)
+    table = drawn if drawn is not None else build_requests(workload, config.simulation.seed, config.folder)
     if not starts_s:
         return table
     return replace(table, arrival_s=[starts_s + time_s for time_s in table.arrival_s])
@@ -71,13 +77,13 @@ def requests_of(config: SimulationConfig, starts_s: float = 0.0) -> RequestTable
 def at_lengths(
     model: Model, precision: Precision, tensor_degree: int, use: Callable[[int], WindowUse | None]
 ) -> Model:
-    """The model whose windows hold what a workload leaves in them.
+    """The model with windows resolved for a workload.
 
     Args:
         model: The model.
         precision: What its cache is in.
         tensor_degree: Ranks that share each layer; those beyond one for each key and value head hold a head each.
-        use: What the workload finds in a window of so many tokens.
+        use: Mean use of a window by its size.
     """
     if not has_windows(model):
         return model

@@ -1,55 +1,108 @@
-"""From a scenario to what can be simulated, whatever it is."""
+"""From a scenario to what can be simulated: its parts are made once, all rules are applied, a job is built of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeAlias
 
 from simsys.build.cluster import Cluster, build_cluster
-from simsys.build.model import build_model
+from simsys.build.resolved_serving import resolved_serving
+from simsys.build.rules import Parts, apply_rules
+from simsys.build.rules.findings import Findings, Suggestion, unlocated
+from simsys.build.rules.hardware import found_device
+from simsys.build.rules.model import found_model
+from simsys.build.rules.shards import can_shard
+from simsys.build.rules.sizes import sizes_can_be_built
 from simsys.build.serving import ServingJob, serving_job
 from simsys.build.training import TrainingJob, training_job
+from simsys.build.variants.variant import variants_of
+from simsys.config.engine_schema import EngineProfile
 from simsys.config.experiment import JobConfig, SimulationConfig
+from simsys.config.hardware import Named, load_engine, profiles_read
+from simsys.config.profile_layers import Layer
+from simsys.errors import UsageError
 from simsys.executors import costed_model
 from simsys.model.model import Model
 
 Job: TypeAlias = TrainingJob | ServingJob
+MakeCluster: TypeAlias = Callable[[SimulationConfig], Cluster]
+STEP = ("max_num_seqs", "max_num_batched_tokens")
 
 
-def job_of(config: SimulationConfig, cluster: Cluster, model: Model) -> Job:
-    """The scenario on a cluster and model that are built already.
+@dataclass(frozen=True)
+class Built:
+    """A scenario that breaks no rule, built once for check and run.
+
+    Args:
+        config: The scenario.
+        cluster: Its GPUs and links.
+        jobs: The scenario as a job; or each of its jobs, as if it had the first GPUs of the cluster.
+        profiles: The profiles that were read for it by name, with their layers.
+    """
+
+    config: SimulationConfig
+    cluster: Cluster
+    jobs: tuple[Job, ...]
+    profiles: Mapping[Named, Sequence[Layer]]
+
+    @property
+    def num_requests(self) -> int:
+        """Requests that its jobs hold, or will hold once they are drawn."""
+        return sum(job.num_requests for job in self.jobs if isinstance(job, ServingJob))
+
+    def without_requests(self) -> Built:
+        """The same, whose requests are drawn when they are needed, so that many scenarios need little memory."""
+        jobs = [replace(job, drawn_requests=None) if isinstance(job, ServingJob) else job for job in self.jobs]
+        return replace(self, jobs=tuple(jobs))
+
+
+def cluster_of(config: SimulationConfig) -> Cluster:
+    """The cluster of a scenario; errors as `build_cluster`."""
+    return build_cluster(config.hardware, config.network, config.folder)
+
+
+def build(config: SimulationConfig) -> Built:
+    """Build a scenario.
 
     Raises:
-        SimsysError: If they do not fit together.
+        ConfigError: With every problem, if it breaks a rule.
+        InfeasibleConfigError: If all that is wrong is that a job needs more GPUs than there are.
     """
-    model = costed_model(model, config.simulation.lod)
-    return (training_job if config.training is not None else serving_job)(config, cluster, model)
+    cluster: list[Cluster] = []
+
+    def once(scenario: SimulationConfig) -> Cluster:
+        if not cluster:
+            cluster.append(cluster_of(scenario))
+        return cluster[0]
+
+    with profiles_read() as read:
+        jobs = [_sound(config.job(given), given, once) for given in config.jobs or ()] or [_sound(config, None, once)]
+    return Built(config, cluster[0], tuple(jobs), read)
+
+
+def together(config: SimulationConfig, jobs: Sequence[Built]) -> Built:
+    """A scenario of several jobs, each of which has been built on the same cluster."""
+    read = {named: layers for each in jobs for named, layers in each.profiles.items()}
+    return Built(config, jobs[0].cluster, tuple(job for each in jobs for job in each.jobs), read)
 
 
 def build_job(config: SimulationConfig) -> Job:
-    """Resolve a scenario into what can be started.
+    """Build a scenario that is one job; raises as `build`."""
+    return build(config).jobs[0]
 
-    Raises:
-        SimsysError: If it names something unknown or does not fit together.
+
+def job_on(job: Job, config: SimulationConfig, cluster: Cluster, gpus: Sequence[int]) -> Job:
+    """A job of several on other GPUs.
+
+    Args:
+        job: The job on any of the GPUs of the cluster.
+        config: Its scenario, with settings of the run that may differ.
+        cluster: The whole cluster.
+        gpus: The GPUs that it gets.
     """
-    cluster = build_cluster(config.hardware, config.network, config.folder)
-    return job_of(config, cluster, build_model(config.model, config.folder))
-
-
-def build_jobs(config: SimulationConfig) -> list[Job]:
-    """Resolve each of the jobs of a scenario, as if it had the first GPUs of the cluster.
-
-    Raises:
-        SimsysError: If one names something unknown or does not fit together.
-    """
-    cluster = build_cluster(config.hardware, config.network, config.folder)
-    return [resolve(config, job, cluster, range(gpus_of(config, job, cluster.num_gpus))) for job in config.jobs or ()]
-
-
-def resolve(config: SimulationConfig, job: JobConfig, cluster: Cluster, gpus: Sequence[int]) -> Job:
-    """Resolve one of the jobs of a scenario on some of the GPUs of its cluster; raises as `build_jobs`."""
-    own = config.job(job)
-    return job_of(own, cluster.part(gpus), build_model(own.model, own.folder))
+    return job_of(config, cluster.part(gpus), job.model)
 
 
 def gpus_of(config: SimulationConfig, job: JobConfig, num_gpus: int) -> int:
@@ -58,3 +111,102 @@ def gpus_of(config: SimulationConfig, job: JobConfig, num_gpus: int) -> int:
         return job.gpus
     given = job.parallelism or config.parallelism
     return given.shards * given.dp_degree if given.dp_degree is not None else num_gpus
+
+
+def assemble(
+    config: SimulationConfig, found: Findings, job: JobConfig | None = None, make_cluster: MakeCluster = cluster_of
+) -> tuple[Job, Parts] | None:
+    """Build a scenario, and book every rule that it breaks.
+
+    Args:
+        config: The scenario, which is one job.
+        found: Where problems are booked.
+        job: Which of several jobs it is; None if it has the cluster for itself.
+        make_cluster: Builds the cluster.
+
+    Returns:
+        The job and what it was built from; None if a problem was booked.
+    """
+    if not sizes_can_be_built(config, found):
+        return None
+    parts, costed = Parts(config, found_device(config, found), found_model(config, found)), None
+    if parts.model is not None:
+        costed = _costed(parts.model, config, found)
+    parts.engine = _engine(config, found)
+    if parts.spec is not None:
+        parts.cluster = found.attempt((), lambda: make_cluster(config), error_at=("hardware",))
+    if parts.cluster is not None and job is not None:
+        gpus = gpus_of(config, job, parts.cluster.num_gpus)
+        if gpus > parts.cluster.num_gpus:
+            found.does_not_fit(("gpus",), f"{gpus} GPUs are needed, the cluster has {parts.cluster.num_gpus}")
+            return None
+        parts.cluster = parts.cluster.part(range(gpus))
+    _settle_serving(parts, costed or parts.model, found)
+    apply_rules(parts, found)
+    if found.errors or costed is None:
+        return None
+    made = _of_parts(parts, costed)
+    if isinstance(made, TrainingJob) and not can_shard(made, found):
+        return None
+    return made, parts
+
+
+def job_of(config: SimulationConfig, cluster: Cluster, model: Model) -> Job:
+    """A scenario that breaks no rule, on a cluster and a model that are built already.
+
+    Raises:
+        SimsysError: If its engine, the settings of that or the model that drafts cannot be read.
+    """
+    parts, found = Parts(config, cluster.spec, model, cluster=cluster), Findings(unlocated({}))
+    parts.engine = _engine(config, found)
+    costed = costed_model(model, config.simulation.lod)
+    _settle_serving(parts, costed, found)
+    found.require()
+    return _of_parts(parts, costed)
+
+
+def _sound(config: SimulationConfig, job: JobConfig | None, make_cluster: MakeCluster) -> Job:
+    found = Findings(unlocated(config.model_dump(exclude_unset=True)))
+    made = assemble(config, found, job, make_cluster)
+    found.require()
+    assert made is not None  # else a problem was booked
+    return made[0]
+
+
+def _of_parts(parts: Parts, model: Model) -> Job:
+    """The job that the parts make; `model` has the amounts that the level of detail costs."""
+    assert parts.cluster is not None
+    assert parts.engine is not None
+    if parts.config.training is not None:
+        return training_job(parts.config, parts.cluster, model, parts.engine)
+    assert parts.serving is not None
+    return serving_job(parts.config, parts.serving, parts.cluster, model, parts.engine, parts.draft, parts.requests)
+
+
+def _costed(model: Model, config: SimulationConfig, found: Findings) -> Model | None:
+    """The model with the amounts that the level of detail costs."""
+    try:
+        return costed_model(model, config.simulation.lod)
+    except UsageError as error:
+        suggestion = Suggestion([[{"simulation.lod": "medium"}]], "write {}")
+        found.error(("simulation", "lod"), str(error), suggestion=suggestion)
+        return None
+
+
+def _engine(config: SimulationConfig, found: Findings) -> EngineProfile | None:
+    settings = config.training or config.serving
+    assert settings is not None
+    return found.attempt((config.kind, "engine"), lambda: load_engine(settings.engine, config.profile_folders))
+
+
+def _settle_serving(parts: Parts, model: Model | None, found: Findings) -> None:
+    """The settings of serving with the defaults of the engine, and the draft model."""
+    settings, engine, cluster = parts.config.serving, parts.engine, parts.cluster
+    if settings is None:
+        return
+    if model is not None:
+        for each in variants_of(settings):
+            parts.draft = parts.draft or found.attempt(each.place, partial(each.draft_model, parts.config, model))
+    if engine is not None and cluster is not None and model is not None:
+        name = next((name for name in ("engine_release", *STEP) if getattr(settings, name) is not None), "engine")
+        parts.serving = found.attempt(("serving", name), lambda: resolved_serving(settings, engine, cluster, model))

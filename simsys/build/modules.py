@@ -11,6 +11,8 @@ from simsys.errors import ConfigError, Problem
 from simsys.framework import FRAMEWORKS
 
 Module = TypeVar("Module", bound=Configurable)
+SCHEDULER_LIMITS = ("max_num_seqs", "max_num_batched_tokens")
+"""Engine settings that schedulers take as options."""
 
 
 def module_options(name: str, base: type[Module], given: Mapping[str, Any], place: str) -> tuple[type[Module], Any]:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from simsys.config.cluster import SETTINGS_OF, NetworkConfig, RoutingConfig
 from simsys.config.document import Document, KeyPath
 from simsys.config.edges import EdgeConfig, EdgeTable, read_edges
 from simsys.config.hardware import FabricProfile
+from simsys.config.network import SETTINGS_OF, NetworkConfig, RoutingConfig
 from simsys.config.validation import dotted, problem_at
 from simsys.errors import ConfigError, Problem
 from simsys.input_files import path_from

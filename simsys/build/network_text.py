@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from simsys.config.cluster import SETTINGS_OF, HardwareConfig, NetworkConfig
+from simsys.config.cluster import HardwareConfig
 from simsys.config.hardware import FabricProfile
+from simsys.config.network import SETTINGS_OF, NetworkConfig
 from simsys.platform.fabrics import PORT_PER_NIC
 from simsys.platform.fat_tree import DEFAULT_RADIX
 from simsys.platform.nodes import Nics

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from simsys.config.cluster import HardwareConfig, NetworkConfig
+from simsys.config.cluster import HardwareConfig
 from simsys.config.hardware import FabricProfile, NodeProfile
+from simsys.config.network import NetworkConfig
 from simsys.errors import ConfigError, Problem
 from simsys.platform.nodes import Nics
 from simsys.units import Dimension, format_quantity, pretty

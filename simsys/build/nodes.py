@@ -10,7 +10,7 @@ from typing import Any
 from simsys.build.device import build_device_spec, host_update_rate
 from simsys.build.nics import described_nics, limited_nics, port_limit, simulated_nics
 from simsys.collectives.nccl import NcclTuning
-from simsys.config.cluster import HardwareConfig, NetworkConfig
+from simsys.config.cluster import HardwareConfig
 from simsys.config.hardware import (
     FabricProfile,
     Given,
@@ -21,6 +21,7 @@ from simsys.config.hardware import (
     missing_settings,
 )
 from simsys.config.hardware_schema import Interconnect
+from simsys.config.network import NetworkConfig
 from simsys.errors import ConfigError, Problem
 from simsys.platform.device_spec import DeviceSpec
 from simsys.platform.nodes import Nics, NodeInside, PcieTree
@@ -135,7 +136,7 @@ def gpu_given(hardware: HardwareConfig, node: NodeProfile | None) -> Given:
 
 
 def _check_decided_by_gpu(own: Mapping[str, Any], node: NodeProfile) -> None:
-    """Refuse changes of a GPU that do not count beside a node, which has its own interconnect and host."""
+    """Refuse changes of a GPU without effect with a node, which has its own interconnect and host."""
     link = own.get("link")
     if isinstance(link, Mapping) and ("bandwidth" in link or "latency" in link):
         message = f"the interconnect of {node.name} joins its GPUs; write profile: {{extends: …, interconnect: …}}"

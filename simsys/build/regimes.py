@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from simsys.build.job import Job
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
+from simsys.build.variants.variant import variants_of
 
 WEIGHTS = {
     "fp8": "weights in fp8",
@@ -21,13 +22,13 @@ WEIGHTS = {
     "fp4": "weights in fp4",
     "fp32": "weights in fp32",
 }
-"""Of serving, beside weights in 16 bit."""
+"""Regimes of serving other than weights in 16 bit."""
 FAMILIES = {
     "cnn": "CNNs and models written layer by layer",
     "encoder": "encoders",
     "encoder_decoder": "encoder-decoders",
 }
-"""Of models, beside decoders."""
+"""Regimes of models other than decoders."""
 DATA_PARALLEL = {"zero1": "ZeRO-1", "zero2": "ZeRO-2", "fsdp": "FSDP", "none": "", "ddp": ""}
 """Data-parallel modules, the plain ones of which are no regime."""
 
@@ -81,16 +82,10 @@ def _serving(job: ServingJob) -> Iterator[str]:
     settings, workload = job.settings, job.config.workload
     if settings.precision in WEIGHTS:
         yield WEIGHTS[settings.precision]
-    if settings.disaggregated is not None:
-        yield "disaggregated prefill and decode"
-    elif job.layout.data > 1:
+    if len(job.pools) == 1 and job.layout.data > 1:
         yield "several replicas"
+    yield from (each.regime for each in variants_of(settings) if each.in_regime(job))
     conditions = {
-        "speculative decoding": settings.speculative is not None,
-        "adapters": settings.lora is not None,
-        "prefix caching": settings.prefix_caching and any(job.requests.hash_ids),
-        "swapping": settings.preemption == "swap",
-        "autoscaling": settings.autoscaling is not None,
         "conversations": workload is not None and workload.sessions is not None,
         "replicas on several nodes": job.layout.tensor * job.layout.pipeline > job.cluster.gpus_per_node,
     }

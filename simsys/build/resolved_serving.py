@@ -65,7 +65,6 @@ class ResolvedServing(ServingConfig):
     block_size: int
     prefix_caching: bool
     scheduler_reserve_full_isl: bool
-    async_scheduling: bool
     gpu_memory_utilization: float
     free_gpu_memory_fraction: float
     defaults: dict[str, Default]
@@ -75,7 +74,7 @@ class ResolvedServing(ServingConfig):
 def resolved_serving(
     settings: ServingConfig, engine: EngineProfile, cluster: Cluster, model: Model
 ) -> ResolvedServing:
-    """The settings with what the engine sets besides; what is written always counts.
+    """The settings with the defaults of the engine; written settings override them.
 
     Args:
         settings: What is written.
@@ -132,8 +131,8 @@ def _defaults(
         )
         raise UsageError(f"{engine.name} is of releases {span}, not of {release}; name another engine or release")
     who = f"default of {engine.name} {release}" if own is not None else f"assumed for {engine.name}, which states none"
-    yield "async_scheduling", Default(bool(engine.async_scheduling), who)
-    yield "gpu_memory_utilization", Default(engine.gpu_memory_utilization, who)
+    for name in (name for name in ServingDefaults.model_fields if name in type(engine).model_fields):
+        yield name, Default(getattr(engine, name) or False, who)
     yield "free_gpu_memory_fraction", Default(1.0, "")
     stated = own or ASSUMED
     for name in ServingDefaults.model_fields:

@@ -2,66 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, TypeVar
 
 from simpy.events import Event
 
 from simsys.build.cluster import Cluster
 from simsys.build.engine_support import engine_warnings
 from simsys.build.imperfections import build_jitter, imperfections
-from simsys.build.model import build_model, model_warnings
-from simsys.build.modules import module_options
-from simsys.build.resolved_serving import resolved_serving
-from simsys.build.serving_cache import kv_cache, swap_space
+from simsys.build.model import model_warnings
+from simsys.build.modules import SCHEDULER_LIMITS, module_options
+from simsys.build.resolved_serving import ResolvedServing
+from simsys.build.serving_memory import ServingMemory
 from simsys.build.serving_precision import precision_of, precision_warnings
-from simsys.build.serving_replicas import replicas_problem, start_source
-from simsys.build.serving_setup import ServingSetup
 from simsys.build.serving_text import serving_assumptions
+from simsys.build.variants.variant import Variant, variants_of
 from simsys.collectives.choose import OWN_KERNELS, Choose, named, with_own_all_reduce
-from simsys.config.experiment import ModelConfig, SimulationConfig
-from simsys.config.hardware import load_engine
-from simsys.errors import Problem, UsageError
-from simsys.executors import costed_model
+from simsys.config.engine_schema import EngineProfile
+from simsys.config.experiment import SimulationConfig
+from simsys.errors import Problem
 from simsys.executors.execution_model import ExecutionModel
 from simsys.executors.executor import Executor
-from simsys.framework import FRAMEWORKS, DecodePhase, PrefillPhase, Scheduler
+from simsys.framework import FRAMEWORKS, DecodePhase, PrefillPhase, Router, Scheduler
 from simsys.metrics.economics import IDLE_SHARE, cost, energy
 from simsys.metrics.serving_collector import ServingMetrics
 from simsys.model.description import described
 from simsys.model.model import Model
-from simsys.model.speculation import Speculation, own_layers
 from simsys.parallel.layout import Layout
-from simsys.serving.batch_wait import BatchWait
 from simsys.serving.deadline import Deadline
 from simsys.serving.engine import Engine
 from simsys.serving.engine_log import EngineLog
 from simsys.serving.host_costs import HostCosts
-from simsys.serving.intake import Intake
 from simsys.serving.kv_cache import PagedKVCache
-from simsys.serving.polling import Polling
-from simsys.serving.prefix_cache import block_chains
-from simsys.serving.prefix_tree import Chain
+from simsys.serving.requests import RequestTable
 from simsys.serving.sequences import Sequences
+from simsys.serving.source import Source
 from simsys.sums import ordered_sum
-from simsys.teams import DraftingTeam, PipelineTeam, Team
+from simsys.teams import PipelineTeam, Team
 
-SCHEDULER_LIMITS = ("max_num_seqs", "max_num_batched_tokens")
-"""Engine settings that schedulers take as options."""
+Part = TypeVar("Part")
+
 RANK_ORDER = ("tensor", "context", "pipeline", "data")
 """Neighbours share layers, then follow one another in a pipeline: a replica's ranks are consecutive, as in vLLM."""
 
 
 @dataclass(frozen=True)
-class ServingJob(ServingSetup):
+class ServingJob(ServingMemory):
     """A serving scenario, resolved and ready to start."""
-
-    @cached_property
-    def chains(self) -> tuple[list[Chain], int]:
-        """What prefix caching knows the blocks of each request by."""
-        return block_chains(self.requests, self.settings.block_size)
 
     def execution_model(self) -> ExecutionModel:
         """Overheads and algorithms for the executor."""
@@ -72,7 +61,7 @@ class ServingJob(ServingSetup):
             jitter=build_jitter(self.config),
             launches=self.launches,
             stepping=self.settings.stepping,
-            async_scheduling=self.async_scheduling,
+            async_scheduling=bool(self.settings.async_scheduling),
         )
 
     def _collectives(self) -> Choose:
@@ -154,44 +143,49 @@ class ServingJob(ServingSetup):
             for stage in self.stage_numbers
             for pool, groups, team in replicas
         ]
-        source, run_s = start_source(self, executor, engines), self.config.simulation.duration
+        source = self._first(each.source(self, executor, engines) for each in self.variants)
+        source, run_s = source or self._source(executor, engines), self.config.simulation.duration
         if run_s is not None:
             Deadline(executor.env, self.starts_s + run_s, source, engines, executor.probes, executor.stop)
         return source.ended
 
-    def _team(self, pool: ServingSetup, replica: int, executor: Executor) -> Team:
+    def _source(self, executor: Executor, engines: Sequence[Engine]) -> Source:
+        """Requests come to all engines."""
+        settings, seed = self.settings, self.config.simulation.seed
+        module, options = module_options(settings.router, Router, settings.router_options, "serving.router_options")
+        return Source(executor.env, self.requests, module(engines, seed, options), executor.probes, late_s=self.api_s)
+
+    def _team(self, pool: ServingMemory, replica: int, executor: Executor) -> Team:
         """The ranks of a replica, with what they hold."""
         groups, given = pool.teams(replica), self.config.parallelism
         for group, held in zip(groups, pool.memory_by_stage, strict=True):
             for rank in group.ranks:
                 for name, nbytes in held.items():
                     executor.platform.devices[rank].memory.allocate(name, nbytes)
+        own = self._first(each.team(self, pool, groups, executor) for each in self.variants)
+        if own is not None:
+            return own
         if len(groups) > 1:
             parts = pool.layout.tensor if given.scatter_gather or given.sequence_parallel else 1
             return PipelineTeam(groups, pool.stages, executor, parts=parts)
-        drafted = self.settings.speculative
-        if drafted is None:
-            return Team(groups[0], pool.plan, executor)
-        return DraftingTeam(
-            groups[0],
-            pool.plan,
-            executor,
-            speculation=self.speculation,
-            draft=pool.draft,
-            draft_s=drafted.draft_cost or 0.0,
-        )
+        return Team(groups[0], pool.plan, executor)
 
-    @property
-    def speculation(self) -> Speculation:
-        """What is drafted; nothing by default."""
-        given = self.settings.speculative
-        return Speculation() if given is None else Speculation(given.draft_tokens, given.acceptance_rate)
+    @cached_property
+    def variants(self) -> list[Variant]:
+        """The variants of an engine that the settings turn on."""
+        return variants_of(self.settings)
 
-    def _engine(self, executor: Executor, sequences: Sequences, pool: ServingSetup, team: Team, rank: int) -> Engine:
+    @staticmethod
+    def _first(made: Iterable[Part | None]) -> Part | None:
+        """What the first variant makes that makes anything."""
+        return next((part for part in made if part is not None), None)
+
+    def _engine(self, executor: Executor, sequences: Sequences, pool: ServingMemory, team: Team, rank: int) -> Engine:
         """One engine of a replica; of what happens at one moment, that with the lowest `rank` is first."""
-        decodes = pool.first_rank > 0
-        scheduler = self._scheduler(executor, sequences, kv_cache(self, pool, sequences, decodes=decodes), decodes)
-        scheduler.swap = swap_space(pool, team)
+        kv = self._first(each.kv_cache(self, pool, sequences) for each in self.variants)
+        kv = kv or PagedKVCache(pool.engine_blocks, self.settings.block_size)
+        scheduler = self._scheduler(executor, sequences, pool, kv)
+        scheduler.swap = self._first(each.swap_space(pool, team) for each in self.variants)
         scheduler.reserves_prompts = self.settings.scheduler_reserve_full_isl
         host_speed = self.cluster.spec.host_speed
         log = EngineLog(scheduler.kv)
@@ -206,78 +200,49 @@ class ServingJob(ServingSetup):
             rank=rank,
             max_context_tokens=self.max_context_tokens,
             decode_tokens=self.pools[-1].engine_blocks * self.settings.block_size,
-            intake=None if decodes else self._intake(),
+            intake=None if pool.only_decodes else self._first(each.intake(self) for each in self.variants),
             log=log,
         )
         executor.at_end(made.check_finished)
         return made
 
-    def _intake(self) -> Intake | None:
-        """What requests pass before the scheduler sees them."""
+    def _scheduler(self, executor: Executor, sequences: Sequences, pool: ServingMemory, kv: PagedKVCache) -> Scheduler:
         settings = self.settings
-        if settings.batch_wait_timeout_iters:
-            enough = (settings.batch_wait_max_tokens_ratio or 1.0) * settings.max_num_batched_tokens
-            return BatchWait(settings.batch_wait_timeout_iters, enough)
-        if settings.scheduler_recv_interval > 1:
-            return Polling(settings.scheduler_recv_interval)
-        return None
-
-    def _scheduler(
-        self,
-        executor: Executor,
-        sequences: Sequences,
-        kv: PagedKVCache,
-        decodes: bool,
-    ) -> Scheduler:
-        settings = self.settings
-        name, own = settings.scheduler, settings.options
-        if decodes and settings.disaggregated is not None:
-            name, own = settings.disaggregated.decode_scheduler, {}
+        special = next(filter(None, (each.scheduler(pool) for each in self.variants)), "")
+        name, own = (special, {}) if special else (settings.scheduler, settings.options)
         module = FRAMEWORKS.get(name, Scheduler)
         limits = {key: getattr(settings, key) for key in SCHEDULER_LIMITS if key in module.Options.model_fields}
         _, options = module_options(name, Scheduler, {**limits, **own}, "serving.options")
         prefill: type[PrefillPhase] = FRAMEWORKS.get(settings.prefill, PrefillPhase)
-        decode = self._decode(sequences, kv)
+        decode = self._first(each.decode_phase(self, sequences, kv) for each in self.variants)
+        decode = decode or FRAMEWORKS.get(settings.decode, DecodePhase)(sequences, kv)
         return module(options, sequences, kv, prefill(sequences), decode, executor.env, executor.probes)
 
-    def _decode(self, sequences: Sequences, kv: PagedKVCache) -> DecodePhase:
-        if self.settings.speculative is not None:
-            module: Any = FRAMEWORKS.get("speculative_decode", DecodePhase)
-            return cast(DecodePhase, module(sequences, kv, self.speculation, self.config.simulation.seed))
-        decode: type[DecodePhase] = FRAMEWORKS.get(self.settings.decode, DecodePhase)
-        return decode(sequences, kv)
 
+def serving_job(
+    config: SimulationConfig,
+    settings: ResolvedServing,
+    cluster: Cluster,
+    model: Model,
+    engine: EngineProfile,
+    draft: Model | None = None,
+    requests: RequestTable | None = None,
+) -> ServingJob:
+    """A serving scenario that breaks no rule, built of its parts.
 
-def serving_job(config: SimulationConfig, cluster: Cluster, model: Model) -> ServingJob:
-    """Resolve a serving scenario whose cluster and model are built already.
-
-    Raises:
-        SimsysError: If it names something unknown or does not fit together.
+    Args:
+        config: The scenario.
+        settings: Its serving section, with the defaults of the engine.
+        cluster: GPUs and links.
+        model: The model, with the amounts that the level of detail costs.
+        engine: The engine profile.
+        draft: The model that drafts tokens, if one does.
+        requests: The requests, if they have been drawn or read already.
     """
-    assert config.serving is not None
-    given, engine = config.parallelism, load_engine(config.serving.engine, config.profile_folders)
-    settings = resolved_serving(config.serving, engine, cluster, model)
-    size = given.tp_degree * given.pp_stages
-    data = given.dp_degree or max(1, cluster.num_gpus // size)
+    given = config.parallelism
+    data = given.dp_degree or max(1, cluster.num_gpus // (given.tp_degree * given.pp_stages))
     layout = Layout(tensor=given.tp_degree, pipeline=given.pp_stages, data=data, order=RANK_ORDER)
-    if layout.world_size > cluster.num_gpus:
-        raise UsageError(f"the degrees need {layout.world_size} GPUs, the cluster has {cluster.num_gpus}")
-    problem = replicas_problem(config, data, cluster.num_gpus)
-    if problem is not None:
-        raise UsageError(problem.reason)
-    drafted = settings.speculative
-    draft: Model | None = None
-    if drafted is not None and drafted.draft_model:
-        draft = costed_model(build_model(ModelConfig(name=drafted.draft_model), config.folder), config.simulation.lod)
-    elif drafted is not None and drafted.draft_layers:
-        draft = own_layers(model, drafted.draft_layers)
+    precision = precision_of(settings, cluster.spec, model)
     return ServingJob(
-        config,
-        settings,
-        cluster,
-        model,
-        engine,
-        layout,
-        precision_of(settings, cluster.spec, model),
-        draft_model=draft,
+        config, settings, cluster, model, engine, layout, precision, draft_model=draft, drawn_requests=requests
     )

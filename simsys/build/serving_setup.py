@@ -1,4 +1,4 @@
-"""A serving scenario, resolved: how the model is divided among GPUs and what these hold."""
+"""A serving scenario, resolved: how the model is divided among GPUs, and how passes reach these."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from simsys.build.resolved_serving import ResolvedServing
 from simsys.config.engine_schema import CudaGraphs, EngineProfile
 from simsys.config.experiment import SimulationConfig
 from simsys.costs.launches import Launches
-from simsys.errors import InfeasibleError, UsageError
 from simsys.model.lora import with_adapters
 from simsys.model.model import Model
 from simsys.model.work import Precision
@@ -20,10 +19,9 @@ from simsys.parallel.layout import Group, Layout
 from simsys.parallel.passes import ForwardPass
 from simsys.parallel.replica import replica_stages
 from simsys.parallel.segments import Experts
-from simsys.parallel.serving_memory import kv_bytes_per_token, sequence_bytes, serving_memory, weight_bytes
+from simsys.serving.prefix_cache import block_chains
+from simsys.serving.prefix_tree import Chain
 from simsys.serving.requests import RequestTable
-from simsys.sums import ordered_sum
-from simsys.units import pretty_memory
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,7 @@ class ServingSetup:
 
     Args:
         config: The scenario.
-        settings: Its serving section, with what the engine sets besides.
+        settings: Its serving section, with the defaults of the engine.
         cluster: GPUs and links.
         model: The model, without adapters.
         engine: What the software adds to the kernels.
@@ -41,6 +39,7 @@ class ServingSetup:
         draft_model: The model that drafts tokens, if one does.
         first_rank: The first of its ranks.
         starts_s: When it starts; requests arrive from then on.
+        drawn_requests: The requests, as they arrive if it starts at zero; None if they have not been drawn yet.
     """
 
     config: SimulationConfig
@@ -53,11 +52,18 @@ class ServingSetup:
     draft_model: Model | None = None
     first_rank: int = 0
     starts_s: float = 0.0
+    drawn_requests: RequestTable | None = None
 
     @cached_property
     def requests(self) -> RequestTable:
         """The requests of the run, as clients send them."""
-        return requests_of(self.config, self.starts_s)
+        return requests_of(self.config, self.starts_s, self.drawn_requests)
+
+    @property
+    def num_requests(self) -> int:
+        """Number of requests, if known before they are drawn."""
+        assert self.config.workload is not None
+        return len(self.drawn_requests or ()) or self.config.workload.num_requests or 0
 
     @cached_property
     def contexts(self) -> Contexts:
@@ -79,6 +85,11 @@ class ServingSetup:
     def num_gpus(self) -> int:
         """GPUs of all replicas."""
         return sum(pool.layout.world_size for pool in self.pools)
+
+    @property
+    def only_decodes(self) -> bool:
+        """Whether its replicas are sent the caches of prompts that others have processed."""
+        return self.first_rank > 0
 
     @property
     def plan(self) -> ForwardPass:
@@ -142,137 +153,15 @@ class ServingSetup:
         """The stages of a pipeline."""
         return range(self.layout.pipeline)
 
-    def token_bytes(self, stage: int) -> float:
-        """What a rank of a stage caches for each token of a mean context: of the token itself, and of its sequence."""
-        plans = [self.stages[stage], *([] if self.draft is None else [self.draft])]
-        each = ordered_sum(kv_bytes_per_token(plan, self.precision) for plan in plans)
-        of_sequences = ordered_sum(map(sequence_bytes, plans))
-        return each + of_sequences / self.contexts.mean_tokens if of_sequences else each
-
     @cached_property
-    def fixed_by_stage(self) -> list[dict[str, float]]:
-        """What a GPU of each stage holds besides the KV cache, by component."""
-        tied = self.model.tied_parameters > 0.0
-        plain = self.stages if self.settings.lora is None else self._stages(self._at_lengths(self.model))
-        held = []
-        for stage, without in zip(self.stages, plain, strict=True):
-            parts = serving_memory(
-                stage,
-                self.precision,
-                max_batched_tokens=self.settings.max_num_batched_tokens,
-                max_num_seqs=self.settings.max_num_seqs,
-                context_bytes=self.engine.memory_context,
-                tied=tied,
-            )
-            adapters = parts["weights"] - weight_bytes(without, self.precision, tied=tied)
-            if adapters:
-                parts = {"weights": parts["weights"] - adapters, "adapters": adapters, **_without_weights(parts)}
-            held.append(parts)
-        if self.draft is not None and self.draft_model is not None:
-            tied = self.draft_model.tied_parameters > 0.0
-            held[0]["draft"] = weight_bytes(self.draft, self.precision, tied=tied)
-        return held
-
-    @property
-    def fixed_bytes(self) -> dict[str, float]:
-        """What a GPU of the stage with the least room for the KV cache holds besides it, by component."""
-        return self.fixed_by_stage[self.fullest_stage]
-
-    @cached_property
-    def fullest_stage(self) -> int:
-        """The stage with the least room for the KV cache."""
-        room = [self._blocks(stage) for stage in range(len(self.stages))]
-        return room.index(min(room))
-
-    def block_bytes(self, stage: int) -> float:
-        """Bytes of one block of the KV cache on a GPU of this stage.
-
-        Raises:
-            UsageError: If the model has no KV cache.
-        """
-        each = self.token_bytes(stage)
-        if not each:
-            raise UsageError(f"model {self.model.name} has no KV cache and cannot be served as a language model")
-        return each * self.settings.block_size
-
-    def _blocks(self, stage: int) -> int:
-        """Blocks for which a stage has room, negative if not even all else has."""
-        settings, free = self.settings, self.usable_bytes - ordered_sum(self.fixed_by_stage[stage].values())
-        _, wanted = self.written_cache(stage)
-        if wanted is None:
-            return int(free * settings.free_gpu_memory_fraction // self.block_bytes(stage))
-        if wanted > free:
-            return -1
-        return settings.num_gpu_blocks_override or int(wanted // self.block_bytes(stage))
-
-    def written_cache(self, stage: int) -> tuple[str, float | None]:
-        """The setting that says how large the KV cache is, and its bytes on a GPU of a stage; None if none does."""
-        settings = self.settings
-        if settings.num_gpu_blocks_override is not None:
-            return "num_gpu_blocks_override", settings.num_gpu_blocks_override * self.block_bytes(stage)
-        return "kv_cache_memory_bytes", settings.kv_cache_memory_bytes
-
-    @property
-    def usable_bytes(self) -> float:
-        """Memory of a GPU that the engine may use."""
-        return self.cluster.smallest.memory_bytes * self.settings.gpu_memory_utilization
-
-    @cached_property
-    def num_blocks(self) -> int:
-        """KV-cache blocks of a replica: what memory is left on its fullest GPU, in whole blocks, or what is written.
-
-        Each stage of a pipeline holds its layers' part of every block.
-
-        Raises:
-            InfeasibleError: If not even one block is left for each batch in flight.
-        """
-        blocks = self._blocks(self.fullest_stage)
-        if blocks < self.layout.pipeline:
-            raise InfeasibleError(self.shortage())
-        return blocks
-
-    @property
-    def engine_blocks(self) -> int:
-        """KV-cache blocks of each engine of a replica: it has one for each pipeline stage."""
-        return self.num_blocks // self.layout.pipeline
-
-    @property
-    def memory_by_stage(self) -> list[dict[str, float]]:
-        """What a GPU of each stage holds, by component."""
-        return [
-            {**fixed, "kv_cache": self.num_blocks * self.block_bytes(stage)}
-            for stage, fixed in enumerate(self.fixed_by_stage)
-        ]
-
-    @property
-    def memory_bytes(self) -> dict[str, float]:
-        """What a GPU of the fullest stage holds, by component."""
-        return self.memory_by_stage[self.fullest_stage]
+    def chains(self) -> tuple[list[Chain], int]:
+        """What prefix caching knows the blocks of each request by."""
+        return block_chains(self.requests, self.settings.block_size)
 
     @property
     def max_context_tokens(self) -> int:
         """Longest prompt plus output; 0 for no limit."""
         return self.settings.max_model_len or self.model.max_context_tokens
-
-    def shortage(self) -> str:
-        """Why the model does not fit, or no cache as large as is written, for people."""
-        parts = ", ".join(f"{name} {pretty_memory(size)}" for name, size in self.fixed_bytes.items())
-        needed = pretty_memory(ordered_sum(self.fixed_bytes.values()))
-        usable = pretty_memory(self.usable_bytes)
-        return (
-            f"{self.model.name} does not fit: {needed} are needed before any KV cache ({parts}), {usable} are usable"
-            f"{self.cache_shortage()}"
-        )
-
-    def cache_shortage(self) -> str:
-        """What is written of the KV cache where it does not fit, as the end of a sentence; empty if nothing is."""
-        name, wanted = self.written_cache(self.fullest_stage)
-        return "" if wanted is None else f", but {name} asks for {pretty_memory(wanted)} besides"
-
-    @property
-    def async_scheduling(self) -> bool:
-        """Whether the host works beside a step, and not before it."""
-        return self.settings.async_scheduling
 
     @property
     def launches(self) -> Launches:
@@ -293,7 +182,7 @@ class ServingSetup:
 
     @property
     def hand_over_s(self) -> float:
-        """What handing one token of a long pass to all ranks besides the first takes."""
+        """Time of sending one token of a long pass to all ranks except the first."""
         hand_over, ranks = self.engine.prompt_hand_over, self.layout.tensor * self.layout.pipeline
         return 0.0 if hand_over is None else hand_over.per_token * (ranks - 1) / self.cluster.spec.host_speed
 
@@ -312,7 +201,3 @@ class ServingSetup:
         """How long a request takes to reach the scheduler."""
         given = self.settings.api_overhead
         return self.engine.per_request if given is None else given
-
-
-def _without_weights(parts: dict[str, float]) -> dict[str, float]:
-    return {name: size for name, size in parts.items() if name != "weights"}

@@ -3,39 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from simsys.build.resolved_serving import defaults_text
-from simsys.build.serving_cache import cache_assumptions
+from simsys.build.serving_memory import ServingMemory
 from simsys.build.serving_precision import followed, weights_of
+from simsys.build.variants.variant import variants_of
 from simsys.model.precision import SCALE_GROUP
 from simsys.parallel.serving_memory import sequence_bytes
 
-if TYPE_CHECKING:
-    from simsys.build.serving import ServingJob
 
-
-def serving_assumptions(job: ServingJob) -> list[str]:
+def serving_assumptions(job: ServingMemory) -> list[str]:
     """Engine, precision, memory, parallelism and options of a job, a line each."""
     return [
         *_engine(job),
         *defaults_text(job.settings),
         *_precision(job),
         *_memory(job),
-        *cache_assumptions(job),
+        *(line for each in variants_of(job.settings) for line in each.assumptions(job)),
         *_parallelism(job),
-        *_replicas(job),
-        *_options(job),
+        *_duration(job),
     ]
 
 
-def _engine(job: ServingJob) -> Iterator[str]:
+def _engine(job: ServingMemory) -> Iterator[str]:
     engine = job.engine
     spec, speed = job.cluster.spec, job.cluster.spec.host_speed
     yield (
         f"engine profile {engine.name}: {_us(engine.per_layer * spec.kernel_gap)} per layer, "
         f"{_us(engine.per_step / speed)} per step, {_us(engine.per_sequence / speed)} per sequence per step"
-        f"{', overlapped with the previous step' if job.async_scheduling else ''}"
+        f"{', overlapped with the previous step' if job.settings.async_scheduling else ''}"
     )
     launch = f"{_us(job.launches.per_layer_s)} of launch time per dense layer, hidden behind longer kernels"
     graphs = job.graphs
@@ -55,7 +51,7 @@ def _engine(job: ServingJob) -> Iterator[str]:
     yield f"decode attention over sequences of unequal length: {skew:g} x the time of equal lengths"
 
 
-def _precision(job: ServingJob) -> Iterator[str]:
+def _precision(job: ServingMemory) -> Iterator[str]:
     weights, published, precision = (
         weights_of(job.settings, job.model),
         followed(job.settings, job.model),
@@ -76,7 +72,7 @@ def _precision(job: ServingJob) -> Iterator[str]:
     yield f"weights in {weights}, {how}{other}; KV cache {precision.kv_bytes:.3g} bytes per element"
 
 
-def _memory(job: ServingJob) -> Iterator[str]:
+def _memory(job: ServingMemory) -> Iterator[str]:
     alike = len({pool.layout.tensor for pool in job.pools}) == 1
     for pool, which in zip(job.pools, ("", "") if alike else (" for prompts", " for tokens"), strict=False):
         if alike and pool.first_rank:
@@ -94,7 +90,7 @@ def _memory(job: ServingJob) -> Iterator[str]:
         )
 
 
-def _cache_share(job: ServingJob) -> str:
+def _cache_share(job: ServingMemory) -> str:
     """What determines the size of the KV cache."""
     settings, all_of_it = job.settings, f"{job.cluster.smallest.memory_bytes / 2**30:.4g} GiB of usable device memory"
     if settings.num_gpu_blocks_override is not None:
@@ -106,7 +102,7 @@ def _cache_share(job: ServingJob) -> str:
     return f"from {settings.gpu_memory_utilization:.0%} of {all_of_it}"
 
 
-def _parallelism(job: ServingJob) -> Iterator[str]:
+def _parallelism(job: ServingMemory) -> Iterator[str]:
     given = job.config.parallelism
     yield f"collectives: {job.settings.communication_pattern}"
     if job.layout.pipeline > 1:
@@ -120,45 +116,13 @@ def _parallelism(job: ServingJob) -> Iterator[str]:
         yield "experts: tokens are routed independently and evenly"
 
 
-def _replicas(job: ServingJob) -> Iterator[str]:
-    split, scaled = job.settings.disaggregated, job.settings.autoscaling
-    if split is not None:
-        yield (
-            f"disaggregated: prefill on {split.prefill_replicas}, decode on {split.decode_replicas} replicas, with "
-            f"{' and '.join(str(pool.layout.tensor) for pool in job.pools)} GPUs per stage; a KV cache is sent whole "
-            "once the receiver has room; requests preempted afterwards are recomputed or swapped where they decode"
-        )
-    if scaled is not None:
-        yield (
-            f"autoscaling: {scaled.min_replicas} to {scaled.max_replicas or job.layout.data} replicas, adjusted "
-            f"every {scaled.interval:g} s; a replica starts in {scaled.startup:g} s, which is paid for; "
-            "one that is not needed drains first; requests stay on their replica"
-        )
-
-
-def _options(job: ServingJob) -> Iterator[str]:
-    drafted, lora = job.settings.speculative, job.settings.lora
+def _duration(job: ServingMemory) -> Iterator[str]:
     run_s = job.config.simulation.duration
     if run_s is not None:
         yield (
             f"the run ends after {run_s:g} s at the latest; steps in progress then are not counted; "
             "latencies are those of completed requests; tokens and steps are all up to then"
         )
-    if drafted is not None:
-        by = f"by {job.draft_model.name}" if job.draft_model else f"at {_us(drafted.draft_cost or 0.0)} each"
-        yield (
-            f"speculative decoding: {drafted.draft_tokens} tokens drafted {by}, acceptance rate "
-            f"{drafted.acceptance_rate:g}: {job.speculation.tokens_per_step:.4g} tokens per step on average, drawn "
-            "at random for each sequence and step"
-        )
-    looks = job.settings.scheduler_recv_interval
-    if looks > 1:
-        yield f"new requests are received every {looks} decode steps, after prefills, and when idle"
-    waits = job.settings.batch_wait_timeout_iters
-    if waits:
-        yield f"prompts wait up to {waits} decode steps for a larger batch while sequences decode"
-    if lora is not None:
-        yield f"adapters: {lora.adapters} of rank {lora.rank}, equally popular, all on the GPU"
 
 
 def _us(seconds: float) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from simsys.config.cluster import HardwareConfig, NetworkConfig
+from simsys.config.cluster import HardwareConfig
 from simsys.config.document import KeyPath
 from simsys.config.hardware import NodeProfile, load_node
+from simsys.config.network import NetworkConfig
 
 MAX_GPUS = 131_072
 MAX_MESH_LINKS = 1_100_000

@@ -18,11 +18,11 @@ from simsys.build.model import model_warnings
 from simsys.build.training_memory import host_bytes, memory_by_stage
 from simsys.build.training_setup import TrainingSetup
 from simsys.collectives.choose import named
+from simsys.config.engine_schema import EngineProfile
 from simsys.config.experiment import SimulationConfig
-from simsys.config.hardware import load_engine
 from simsys.config.training import TrainingConfig
 from simsys.costs.launches import Launches
-from simsys.errors import Problem, UsageError
+from simsys.errors import Problem
 from simsys.executors.execution_model import ExecutionModel
 from simsys.executors.executor import Executor
 from simsys.executors.iterations.checkpoints import Checkpoints
@@ -51,8 +51,8 @@ class TrainingJob(TrainingSetup):
     """A training scenario that can be measured and started.
 
     Args:
-        told_apart: For each rank a number; ranks with different ones have processes of their own, also where they work
-            alike. None are told apart for that if it is empty.
+        told_apart: For each rank a number; ranks with different numbers have separate processes, even with equal work.
+            Empty for no distinction.
     """
 
     told_apart: tuple[int, ...] = ()
@@ -138,8 +138,11 @@ class TrainingJob(TrainingSetup):
 
     def campaign(self, iteration_s: float) -> dict[str, float]:
         """What failures leave of weeks of training, if an iteration takes so long; nothing if none are described."""
-        failures = self.settings.failures
-        return {} if failures is None else run_campaign(self, failures, iteration_s)
+        failures, saved, seed = self.settings.failures, self.settings.checkpoint, self.config.simulation.seed
+        if failures is None:
+            return {}
+        reading_s = 0.0 if saved is None else self.checkpoint_bytes / saved.storage_bandwidth
+        return run_campaign(failures, self.cluster, iteration_s, self.checkpoints(), reading_s, seed)
 
     def roles(self) -> Roles:
         """Ranks that work alike; where hardware differs, of a module of the user's own every rank works for itself."""
@@ -158,7 +161,7 @@ class TrainingJob(TrainingSetup):
         return roles_of(self.layout, kinds, runs, cluster.nodes)
 
     def _observed(self) -> list[int]:
-        """One rank of every role, however many ranks of a role are told apart."""
+        """One rank of every role, also with distinguished ranks."""
         leaders = [role[0] for role in self.roles()]
         if not self.told_apart:
             return leaders
@@ -239,11 +242,14 @@ class TrainingJob(TrainingSetup):
         ]
 
 
-def training_job(config: SimulationConfig, cluster: Cluster, model: Model) -> TrainingJob:
-    """Resolve a training scenario whose cluster and model are built already.
+def training_job(config: SimulationConfig, cluster: Cluster, model: Model, engine: EngineProfile) -> TrainingJob:
+    """A training scenario that breaks no rule, built of its parts.
 
-    Raises:
-        SimsysError: If it names something unknown or does not fit together.
+    Args:
+        config: The scenario.
+        cluster: GPUs and links.
+        model: The model, with the amounts that the level of detail costs.
+        engine: The engine profile.
     """
     assert config.training is not None
     settings, parallelism = config.training, config.parallelism
@@ -255,29 +261,12 @@ def training_job(config: SimulationConfig, cluster: Cluster, model: Model) -> Tr
         expert=parallelism.ep_degree,
         order=parallelism.axes,
     )
-    if layout.world_size != cluster.num_gpus:
-        raise UsageError(f"the degrees need {layout.world_size} GPUs, the cluster has {cluster.num_gpus}")
-    problem = not_trainable(model)
-    if problem:
-        raise UsageError(problem)
     precision = training_precision(settings, cluster.spec)
-    engine = load_engine(settings.engine, config.profile_folders)
     return TrainingJob(config, settings, cluster, model, engine, layout, precision)
 
 
-def not_trainable(model: Model) -> str:
-    """Why training cannot start from a checkpoint as it is stored; empty if it can."""
-    published = model.quantization
-    if published is None or published.trainable:
-        return ""
-    return (
-        f"weights quantised by {published.method} cannot be trained; use the config.json of the model before that, or "
-        "remove its quantization_config"
-    )
-
-
 def training_precision(settings: TrainingConfig, spec: DeviceSpec) -> Precision:
-    """Mixed precision computes in bf16 where the GPU has it, else in fp16; weights are kept in fp32 besides."""
+    """Mixed precision computes in bf16 where the GPU has it, else in fp16; weights are also kept in fp32."""
     peaks = spec.peak_flop_per_s
     compute: str | None = settings.precision
     if compute is None:

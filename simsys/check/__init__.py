@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from simsys.check.scenario import check_config, check_file, check_scenario, require_sound
+from simsys.check.scenario import check_config, check_file, check_scenario, sound
 
-__all__ = ["check_config", "check_file", "check_scenario", "require_sound"]
+__all__ = ["check_config", "check_file", "check_scenario", "sound"]

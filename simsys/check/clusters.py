@@ -1,8 +1,9 @@
-"""The clusters of scenarios that are checked: what is tried beside an error mostly has the same large one."""
+"""Cache of the clusters of checked scenarios: settings tried for an error mostly have the same large cluster."""
 
 from __future__ import annotations
 
-from simsys.build.cluster import Cluster, build_cluster
+from simsys.build.cluster import Cluster
+from simsys.build.job import cluster_of
 from simsys.config.experiment import SimulationConfig
 
 
@@ -14,10 +15,10 @@ class Clusters:
         self._built: Cluster | None = None
 
     def of(self, config: SimulationConfig) -> Cluster:
-        """The cluster of a scenario; errors as `build_cluster`."""
+        """The cluster of a scenario; errors as `cluster_of`."""
         sections = (config.hardware, config.network)
         written = "\n".join([str(config.folder), *(each.model_dump_json(exclude_unset=True) for each in sections)])
         if self._built is None or written != self._written:
-            self._built = build_cluster(config.hardware, config.network, config.folder)
+            self._built = cluster_of(config)
             self._written = written
         return self._built

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic
 
-from simsys.check.findings import Lever
+from simsys.build.rules.findings import Lever
 from simsys.check.levers import Job
 
 

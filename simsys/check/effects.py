@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+from simsys.build.rules.findings import Lever
 from simsys.build.training import TrainingJob
 from simsys.check.effort import block_events, cluster_s
-from simsys.check.findings import Lever
 from simsys.check.levers import lever_text, memory_problem, pulled
 from simsys.check.training_levers import Variant, lever_combinations, lever_pairs, single_levers
 from simsys.errors import SimsysError
@@ -118,9 +118,9 @@ class Stopwatch:
 
 
 def simulation_work(job: TrainingJob) -> float:
-    """Events that `iteration_seconds` simulates, about: those of passes through blocks, and buckets of gradients.
+    """Estimated events of `iteration_seconds`: passes through blocks, and gradient buckets.
 
-    What a large cluster costs counts as so many events.
+    The cost of a large cluster is converted to events.
     """
     micro_batches = job.settings.gradient_accumulation_steps
     few = max(4, 2 * job.layout.pipeline)

@@ -1,16 +1,16 @@
-"""How much processor time a simulation takes, about, before it begins: so that nobody waits for hours unawares.
+"""Estimate of the processor time of a simulation before it begins, to avoid unexpected waits.
 
-The times of a rank's part of a block, of a step and so on were measured on a core of a shared x86 machine, and so an
-estimate may be off by a factor of two or three. It is the same on every machine.
+The unit times (a rank's part of a block, a step …) were measured on a core of a shared x86 machine, so an estimate may
+be wrong by a factor of two or three. It is equal on every machine.
 """
 
 from __future__ import annotations
 
 import math
 
+from simsys.build.rules.findings import Findings
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
-from simsys.check.findings import Findings
 from simsys.config.document import KeyPath
 from simsys.config.experiment import JobConfig
 from simsys.sums import ordered_sum
@@ -59,8 +59,12 @@ def check_effort(job: TrainingJob | ServingJob, found: Findings, given: JobConfi
     total_s = ordered_sum(parts.values())
     if total_s > found.limit_s:
         dearest = max(parts, key=lambda path: parts[path])
-        what = "a simulation of so many GPUs" if dearest == GPUS else f"at {job.config.simulation.lod} detail, this"
-        more = f"takes some {_about(total_s)} of processor time, more than --limit allows ({found.limit_s:.3g} s)"
+        what = (
+            "a simulation of this number of GPUs"
+            if dearest == GPUS
+            else f"at {job.config.simulation.lod} detail, this"
+        )
+        more = f"needs some {_about(total_s)} of processor time, more than --limit allows ({found.limit_s:.3g} s)"
         found.error(dearest, f"{what} {more}; --yes simulates it anyway")
 
 

@@ -1,8 +1,8 @@
-"""Whether a scenario fits into device memory, and levers: settings that would change that.
+"""Check of device memory, and remedies (levers): settings that make a scenario fit.
 
-A lever is a set of settings that can be written into the experiment file. Which there are is said by
-`training_levers` and `serving_levers`; one is named only after the scenario with these settings has been built and
-has passed the same memory rule.
+A lever is a set of settings that can be written into the experiment file. Candidates are in `training_levers` and
+`serving_levers`. A lever is printed only after the scenario with these settings has been built and passes the memory
+check.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import json
 from collections.abc import Mapping
 from typing import Any, TypeVar, cast
 
-from simsys.build.cluster import build_cluster
-from simsys.build.job import job_of
+from simsys.build.cluster import Cluster
+from simsys.build.job import cluster_of, job_of
+from simsys.build.rules.findings import Lever
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
-from simsys.check.findings import Lever
 from simsys.config.document import KeyPath
 from simsys.config.experiment import SimulationConfig
 from simsys.config.places import key_path
@@ -90,12 +90,17 @@ def _with(part: Any, path: KeyPath, value: Any) -> Any:
     return part.model_copy(update={str(key): _with(getattr(part, str(key)), rest, value)})
 
 
-def pulled(job: Job, lever: Lever) -> Job:
-    """The job with a lever's settings; it is not checked."""
+def changed_setup(job: TrainingJob | ServingJob, lever: Lever) -> tuple[SimulationConfig, Cluster]:
+    """The scenario of a job with a lever's settings, and the cluster that it describes then."""
     config = changed(job.config, lever)
     if not any(path.startswith("hardware.") for path in lever):
-        return cast(Job, job_of(config, job.cluster, job.model))
-    return cast(Job, job_of(config, build_cluster(config.hardware, config.network, config.folder), job.model))
+        return config, job.cluster
+    return config, cluster_of(config)
+
+
+def pulled(job: Job, lever: Lever) -> Job:
+    """The job with a lever's settings; it is not checked."""
+    return cast(Job, job_of(*changed_setup(job, lever), job.model))
 
 
 def _does_not_fit(job: TrainingJob | ServingJob, components: Mapping[str, float]) -> str:

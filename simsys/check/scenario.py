@@ -6,40 +6,37 @@ The schema says what a file may hold; this says what fits together, at the line 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from simsys.build.job import gpus_of, job_of
-from simsys.build.serving import ServingJob
-from simsys.build.training import TrainingJob
+from simsys.build.job import Built, Job, assemble, together
+from simsys.build.rules.findings import (
+    Findings,
+    Lever,
+    as_written_text,
+    unlocated,
+    with_aliases,
+)
+from simsys.build.rules.model import source_path
 from simsys.check.advice import advice, memory_fixes
 from simsys.check.clusters import Clusters
 from simsys.check.effort import check_effort
-from simsys.check.engines import check_engine, check_support
-from simsys.check.exceptions import check_exceptions
-from simsys.check.failures import check_failures
-from simsys.check.findings import Findings, Lever, Suggestion, as_written_text, unlocated, with_aliases
 from simsys.check.jobs import jobs_of
 from simsys.check.levers import changed, memory_problem
-from simsys.check.model import check_model, source_path
-from simsys.check.names import check_hardware, check_modules, check_pattern, check_precision
-from simsys.check.nearest import nearest_divisors
-from simsys.check.parallelism import check_parallelism
-from simsys.check.replicas import check_replicas
-from simsys.check.salvage import salvage, still_true
-from simsys.check.serving import check_defaults, check_serving_options
-from simsys.check.sizes import check_sizes
 from simsys.check.suggestions import settle
 from simsys.check.trials import Trials
-from simsys.check.workload import check_workload
+from simsys.check.valid_part import salvage, still_true
 from simsys.config.experiment import JOB_SECTIONS, JobConfig, SimulationConfig
-from simsys.config.loader import ScenarioSource
+from simsys.config.hardware import profiles_read
+from simsys.config.loader import ScenarioSource, read_sources
 from simsys.config.places import key_path
-from simsys.config.scenarios import read_sources
 from simsys.config.validation import validate
-from simsys.errors import ConfigError, Fix, InfeasibleConfigError, Problem, UsageError
+from simsys.errors import ConfigError, Fix, InfeasibleConfigError, Problem
+
+HELD_REQUESTS = 1_000_000
+"""Of all scenarios of a file between check and run, about 100 MB; those of further scenarios are drawn again."""
 
 
 class Verdict(NamedTuple):
@@ -49,11 +46,28 @@ class Verdict(NamedTuple):
         errors: What is wrong with it.
         infeasible: What does not fit although nothing is wrong.
         warnings: What may have been meant otherwise than it was understood.
+        built: The scenario as it was built; None if anything is wrong with it.
     """
 
     errors: list[Problem]
     infeasible: list[Problem]
     warnings: list[Problem]
+    built: Built | None = None
+
+
+class _Collected:
+    """What is wrong with several scenarios or jobs; what all of them have in common is met once each, said once."""
+
+    def __init__(self) -> None:
+        self.errors: dict[Problem, None] = {}  # ordered sets
+        self.infeasible: dict[Problem, None] = {}
+        self.warnings: dict[Problem, None] = {}
+
+    def add(self, verdict: Verdict, placed: Callable[[list[Problem]], Iterable[Problem]] = iter) -> None:
+        """Add what a check has found, `placed` where it stands in the file."""
+        self.errors |= dict.fromkeys(placed(verdict.errors))
+        self.infeasible |= dict.fromkeys(placed(verdict.infeasible))
+        self.warnings |= dict.fromkeys(placed(verdict.warnings))
 
 
 def check_file(
@@ -64,8 +78,8 @@ def check_file(
     memory: bool = True,
     limit_s: float = math.inf,
     warn: Callable[[Problem], None] = lambda _: None,
-) -> list[SimulationConfig]:
-    """Read, validate and check all scenarios of a file.
+) -> list[Built]:
+    """Read, validate, build and check all scenarios of a file.
 
     Args:
         path: The experiment file.
@@ -76,35 +90,32 @@ def check_file(
         warn: Called with what is doubtful about them, each problem once.
 
     Returns:
-        The scenarios, all of which can be simulated.
+        The scenarios, all of which can be simulated, as they were built.
 
     Raises:
         ConfigError: With every problem of every scenario, in file order.
         InfeasibleConfigError: If all that is wrong is that scenarios do not fit their hardware.
         UsageError: If an assignment is malformed.
     """
-    scenarios: list[SimulationConfig] = []
-    errors: dict[Problem, None] = {}  # ordered sets: a problem in the defaults is met once per scenario
-    infeasible: dict[Problem, None] = {}
-    doubtful: dict[Problem, None] = {}
+    held, scenarios, of_all = 0, list[Built](), _Collected()
     for source in map(with_aliases, read_sources(path, assignments, names)):
         try:
             config = validate(source, SimulationConfig).located_in(path.resolve().parent)
         except ConfigError as error:
-            errors |= dict.fromkeys(as_written_text(problem, source.data) for problem in error.problems)
-            errors |= dict.fromkeys(_check_the_rest(source, path.resolve().parent))
+            of_all.errors |= dict.fromkeys(as_written_text(problem, source.data) for problem in error.problems)
+            of_all.errors |= dict.fromkeys(_check_the_rest(source, path.resolve().parent))
             continue
-        scenarios.append(config)
         verdict = check_scenario(source, config, memory=memory, limit_s=limit_s)
-        errors |= dict.fromkeys(verdict.errors)
-        infeasible |= dict.fromkeys(verdict.infeasible)
-        doubtful |= dict.fromkeys(verdict.warnings)
-    for problem in doubtful:
+        if verdict.built is not None:
+            held += verdict.built.num_requests
+            scenarios.append(verdict.built if held <= HELD_REQUESTS else verdict.built.without_requests())
+        of_all.add(verdict)
+    for problem in of_all.warnings:
         warn(problem)
-    if errors:
-        raise ConfigError([*errors, *infeasible])
-    if infeasible:
-        raise InfeasibleConfigError(list(infeasible))
+    if of_all.errors:
+        raise ConfigError([*of_all.errors, *of_all.infeasible])
+    if of_all.infeasible:
+        raise InfeasibleConfigError(list(of_all.infeasible))
     return scenarios
 
 
@@ -114,8 +125,8 @@ def check_config(config: SimulationConfig) -> list[Problem]:
     return [*verdict.errors, *verdict.infeasible]
 
 
-def require_sound(config: SimulationConfig) -> None:
-    """Refuse a scenario that was made in Python exactly where `check_file` refuses it in a file.
+def sound(config: SimulationConfig) -> Built:
+    """Build a scenario that was made in Python; refuse it exactly where `check_file` refuses it in a file.
 
     Raises:
         ConfigError: With every problem, if something is wrong.
@@ -124,8 +135,9 @@ def require_sound(config: SimulationConfig) -> None:
     verdict = _verdict(config)
     if verdict.errors:
         raise ConfigError([*verdict.errors, *verdict.infeasible])
-    if verdict.infeasible:
+    if verdict.built is None:
         raise InfeasibleConfigError(verdict.infeasible)
+    return verdict.built
 
 
 def _verdict(config: SimulationConfig) -> Verdict:
@@ -143,40 +155,47 @@ def check_scenario(
         memory: Whether it has to fit into device memory too.
         limit_s: Processor time that its simulation may take, as estimated.
     """
+    clusters = Clusters()
     if config.jobs is None:
-        return _check_one(source, config, memory=memory, limit_s=limit_s)
-    errors: dict[Problem, None] = {}  # what is wrong with the cluster is met once per job
-    infeasible: dict[Problem, None] = {}
-    warnings: dict[Problem, None] = {}
+        return _check_one(source, config, clusters, memory=memory, limit_s=limit_s)
+    of_all, built = _Collected(), list[Built]()
     for each in jobs_of(source, config):
-        verdict = _check_one(each.source, each.config, each.job, memory=memory, limit_s=limit_s / len(config.jobs))
-        errors |= dict.fromkeys(each.in_the_file(verdict.errors))
-        infeasible |= dict.fromkeys(each.in_the_file(verdict.infeasible))
-        warnings |= dict.fromkeys(each.in_the_file(verdict.warnings))
-    return Verdict(list(errors), list(infeasible), list(warnings))
+        limit = limit_s / len(config.jobs)
+        verdict = _check_one(each.source, each.config, clusters, each.job, memory=memory, limit_s=limit)
+        of_all.add(verdict, each.in_the_file)
+        built += [] if verdict.built is None else [verdict.built]
+    whole = together(config, built) if len(built) == len(config.jobs) else None
+    return Verdict(list(of_all.errors), list(of_all.infeasible), list(of_all.warnings), whole)
 
 
 def _check_one(
-    source: ScenarioSource, config: SimulationConfig, job: JobConfig | None = None, *, memory: bool, limit_s: float
+    source: ScenarioSource,
+    config: SimulationConfig,
+    clusters: Clusters,
+    job: JobConfig | None = None,
+    *,
+    memory: bool,
+    limit_s: float,
 ) -> Verdict:
     """Check a scenario that is one job: `job` of several, or all."""
-    found, clusters = Findings(with_aliases(source), limit_s=limit_s), Clusters()
-    unfit = _look_into(config, job, found, clusters, memory=memory)
+    found = Findings(with_aliases(source), limit_s=limit_s)
+    made = _look_into(config, job, found, clusters, memory=memory)
     trials = trials_of(config, job, source, clusters, memory=memory)
-    if unfit is not None:
-        _say_what_would_fit(unfit, trials, found)
+    if isinstance(made, _Unfit):
+        _say_what_would_fit(made, trials, found)
     elif found.suggestions:
         settle(found, trials, lambda lever: _furthered(trials, job, lever, clusters), memory=memory)
-    return Verdict(found.errors, found.infeasible, found.warnings)
+    built = made if isinstance(made, Built) and not found.errors and not found.infeasible else None
+    return Verdict(found.errors, found.infeasible, found.warnings, built)
 
 
 def _furthered(trials: Trials, job: JobConfig | None, lever: Lever, clusters: Clusters) -> list[Fix] | None:
     """A lever with what makes the scenario fit; None if with the lever it is not sound, or fits."""
     config = changed(trials.config, lever)
-    unfit = _look_into(config, job, Findings(unlocated({})), clusters, memory=True)
-    if unfit is None:
+    made = _look_into(config, job, Findings(unlocated({})), clusters, memory=True)
+    if not isinstance(made, _Unfit):
         return None
-    fixes = memory_fixes(unfit.job, trials_of(config, job, clusters=clusters), unfit.shortest, measured=False)
+    fixes = memory_fixes(made.job, trials_of(config, job, clusters=clusters), made.shortest, measured=False)
     return trials.passing(replace(fix, edits={**lever, **fix.edits}) for fix in fixes)
 
 
@@ -202,9 +221,9 @@ def trials_of(
 
     def check(other: SimulationConfig) -> list[Problem]:
         found = Findings(with_aliases(place))
-        unfit = _look_into(other, job, found, clusters, memory=memory)
-        if unfit is not None:
-            found.does_not_fit((), unfit.problem)
+        made = _look_into(other, job, found, clusters, memory=memory)
+        if isinstance(made, _Unfit):
+            found.does_not_fit((), made.problem)
         return [*found.errors, *found.infeasible]
 
     own = None if job is None else [name for name in JOB_SECTIONS if getattr(job, name) is not None]
@@ -214,55 +233,26 @@ def trials_of(
 class _Unfit(NamedTuple):
     """A job that is sound but does not fit into memory, why, and the shortest request that it should have room for."""
 
-    job: TrainingJob | ServingJob
+    job: Job
     problem: str
     shortest: int
 
 
 def _look_into(
     config: SimulationConfig, job: JobConfig | None, found: Findings, clusters: Clusters, *, memory: bool
-) -> _Unfit | None:
-    """Book what is wrong with a scenario; return the job if all that is wrong is that it does not fit into memory."""
-    if not check_sizes(config, found):
+) -> Built | _Unfit | None:
+    """Build a scenario and book what is wrong with it; None if something is, apart from memory."""
+    with profiles_read() as read:
+        made = assemble(config, found, job, clusters.of)
+    if made is None:
         return None
-    spec = check_hardware(config, found)
-    model = check_model(config, found)
-    if spec is not None:
-        check_precision(config, spec, model, found)
-    engine = check_engine(config, found)
-    cluster = None
-    if spec is not None:
-        cluster = found.attempt((), lambda: clusters.of(config), error_at=("hardware",))
-    if cluster is not None and job is not None:
-        gpus = gpus_of(config, job, cluster.num_gpus)
-        if gpus > cluster.num_gpus:
-            found.does_not_fit(("gpus",), f"{gpus} GPUs are needed, the cluster has {cluster.num_gpus}")
-            return None
-        cluster = cluster.part(range(gpus))
-    settled = check_defaults(config, engine, cluster, model, found)
-    check_modules(config, settled, found)
-    check_pattern(config, cluster, found)
-    if cluster is not None and cluster.exceptions:
-        check_exceptions(config, cluster, model, found)
-    if cluster is not None:
-        check_failures(config, cluster, found)
-    if cluster is not None and engine is not None:
-        check_support(config, cluster, engine, found)
-    check_parallelism(config, cluster, model, found)
-    check_serving_options(config, spec, engine, model, settled, found)
-    if cluster is not None and not found.errors:
-        check_replicas(config, cluster, model, found)
-    shortest = check_workload(config, model, settled, found)
-    if not found.errors and cluster is not None and model is not None and engine is not None:
-        resolved = job_of(config, cluster, model)
-        for problem in resolved.warnings():
-            found.warn(problem)
-        sound = isinstance(resolved, ServingJob) or _can_shard(resolved, found)
-        if sound and memory and (lack := memory_problem(resolved, shortest)):
-            return _Unfit(resolved, lack, shortest)
-        if sound:
-            check_effort(resolved, found, job)
-    return None
+    resolved, parts = made
+    for problem in resolved.warnings():
+        found.warn(problem)
+    if memory and (lack := memory_problem(resolved, parts.shortest_request_tokens)):
+        return _Unfit(resolved, lack, parts.shortest_request_tokens)
+    check_effort(resolved, found, job)
+    return Built(config, clusters.of(config), (resolved,), read)
 
 
 def _check_the_rest(source: ScenarioSource, folder: Path) -> list[Problem]:
@@ -272,24 +262,6 @@ def _check_the_rest(source: ScenarioSource, folder: Path) -> list[Problem]:
         return []
     config, touched = rest
     return still_true(check_scenario(source, config.located_in(folder), memory=False).errors, touched)
-
-
-def _can_shard(job: TrainingJob, found: Findings) -> bool:
-    """Whether model states can be divided as the options of data parallelism say; books the option if not."""
-    options = job.settings.options
-    try:
-        _ = job.shards
-    except UsageError as error:
-        key = next((key for key in options if key in str(error)), None)
-        path = ("training", "options") if key is None else ("training", "options", key)
-        value = options.get(key or "")
-        suggestion = None
-        if key is not None and isinstance(value, int):
-            near = nearest_divisors(job.layout.replicas, value)
-            suggestion = Suggestion([[{f"training.options.{key}": each}] for each in near])
-        found.error(path, str(error), suggestion=suggestion)
-        return False
-    return True
 
 
 def _say_what_would_fit(unfit: _Unfit, trials: Trials, found: Findings) -> None:

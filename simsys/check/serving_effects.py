@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+from simsys.build.rules.findings import Lever
 from simsys.build.serving import ServingJob
-from simsys.check.findings import Lever
 from simsys.check.levers import memory_problem, pulled
 from simsys.check.serving_levers import combining
 from simsys.errors import SimsysError

@@ -6,14 +6,17 @@ A kind yields its variants, the mildest first. To add one, write such a function
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeAlias
+from contextlib import suppress
+from typing import Any, TypeAlias, cast
 
+from simsys.build.job import job_of
+from simsys.build.rules import Parts, apply_rules
+from simsys.build.rules.findings import Findings, Lever, unlocated
+from simsys.build.rules.parallelism import split_problem
 from simsys.build.serving import ServingJob
 from simsys.build.serving_precision import kv_precision, weights_of
 from simsys.check.combining import Combining
-from simsys.check.findings import Findings, Lever, unlocated
-from simsys.check.levers import MAX_TENSOR_DEGREE, memory_problem, pulled
-from simsys.check.parallelism import check_parallelism, split_problem
+from simsys.check.levers import MAX_TENSOR_DEGREE, changed_setup, memory_problem
 from simsys.config.hardware import load_node
 from simsys.errors import InfeasibleError, SimsysError
 from simsys.model.precision import WEIGHT_ONLY, half_of
@@ -26,7 +29,7 @@ Variant: TypeAlias = tuple[Lever, ServingJob]
 """A lever, and the job with its settings."""
 
 MAX_NODES = 16
-"""Beyond as many nodes for one replica, nobody is helped."""
+"""Largest number of nodes proposed for one replica."""
 MOST_OF_MEMORY = 0.95
 """Share of device memory that an engine may be given; the rest is for what it does not count."""
 POOLS = ("prefill", "decode")
@@ -130,7 +133,7 @@ KINDS: tuple[Kind, ...] = (
 
 
 def combining(job: ServingJob, tokens: int) -> Combining[ServingJob]:
-    """The levers of a job that must have room for a request of so many tokens."""
+    """The levers of a job that must have room for a request of a number of tokens."""
 
     def fits(changed: ServingJob) -> bool:
         return not memory_problem(changed, tokens)
@@ -140,20 +143,21 @@ def combining(job: ServingJob, tokens: int) -> Combining[ServingJob]:
 
 def _checked(job: ServingJob, lever: Lever) -> ServingJob | None:
     """The job with a lever's settings; None if they do not fit together."""
-    found = Findings(unlocated({}))
+    found, (config, cluster) = Findings(unlocated({})), changed_setup(job, lever)
+    apply_rules(Parts(config, cluster.spec, job.model, job.engine, cluster), found, ("parallelism", "serving"))
+    if found.errors:
+        return None
     try:
-        changed = pulled(job, lever)
-        check_parallelism(changed.config, changed.cluster, changed.model, found)
-        _ = [pool.fixed_by_stage for pool in changed.pools]
-    except InfeasibleError:
-        return changed
+        made = cast(ServingJob, job_of(config, cluster, job.model))
     except SimsysError:
         return None
-    return None if found.errors else changed
+    with suppress(InfeasibleError):
+        _ = [pool.fixed_by_stage for pool in made.pools]
+    return made
 
 
 def _room(job: ServingJob) -> float:
-    """Tokens for which the fullest GPU has room beside all else; negative if there is none."""
+    """Tokens of KV cache that fit the fullest GPU; negative if none fit."""
     return min(
         (pool.usable_bytes - ordered_sum(held.values())) / max(1.0, pool.token_bytes(stage))
         for pool in job.pools
@@ -204,9 +208,9 @@ def _tensor_levers(job: ServingJob, degrees: Iterable[int]) -> Iterator[Lever]:
 
 
 def _pipeline_levers(job: ServingJob, num_nodes: int) -> Iterator[Lever]:
-    """Pipelines on so many nodes, the shortest first: each stage has the GPUs of a node, as far as heads allow."""
+    """Pipelines on several nodes, the shortest first: each stage has the GPUs of a node, if heads allow it."""
     per_node, given = job.cluster.gpus_per_node, job.config.parallelism
-    if given.stage_layers is not None or given.ep_degree > 1 or job.settings.speculative is not None:
+    if given.stage_layers is not None or given.ep_degree > 1:
         return
     if job.settings.disaggregated is not None:
         return

@@ -1,4 +1,4 @@
-"""Suggestions beside errors: proposed settings with which the scenario passes the check."""
+"""Suggestions for errors: proposed settings with which the scenario passes the check."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from simsys.check.findings import FITS, VALID, Findings, Lever, Suggestion
+from simsys.build.rules.findings import FITS, VALID, Findings, Lever, Suggestion
 from simsys.check.levers import lever_text
 from simsys.check.trials import Trials
 from simsys.config.places import key_path
@@ -19,10 +19,10 @@ MOST_FURTHERED = 2
 def settle(
     found: Findings, trials: Trials, furthered: Callable[[Lever], Sequence[Fix] | None], *, memory: bool = True
 ) -> None:
-    """Put what helps behind each error for which settings were proposed.
+    """Append settings that help to each error with proposals.
 
-    A setting helps if nothing is wrong with it. Where none does and there are other errors, one helps that takes the
-    error away and brings no other; since memory is checked only where nothing else is wrong, it is not said to fit.
+    A setting helps if the scenario with it has no errors. If none does and there are other errors, a setting helps if
+    it removes the error and adds none. Since memory is checked only without other errors, it is then not said to fit.
 
     Args:
         found: The errors and the proposals, of which those that help become fixes.

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from simsys.build.modules import module_options
+from simsys.build.rules import Parts, apply_rules
+from simsys.build.rules.findings import Findings, Lever, unlocated
+from simsys.build.rules.shards import can_shard
 from simsys.build.training import TrainingJob
 from simsys.build.training_setup import DATA_PARALLEL
 from simsys.check.combining import Combining
-from simsys.check.findings import Findings, Lever, unlocated
-from simsys.check.levers import MAX_TENSOR_DEGREE, memory_problem, pulled
-from simsys.check.names import check_modules
-from simsys.check.parallelism import check_parallelism
+from simsys.check.levers import MAX_TENSOR_DEGREE, changed, memory_problem, pulled
 from simsys.config.parallelism import DATA_STRATEGIES, STRATEGY_PARTS
 from simsys.errors import SimsysError
 from simsys.framework import DataParallel
@@ -185,14 +185,12 @@ def _combining(job: TrainingJob) -> Combining[TrainingJob]:
 def _checked(job: TrainingJob, lever: Lever) -> TrainingJob | None:
     """The job with a lever's settings; None if they do not fit together."""
     found = Findings(unlocated({}))
-    try:
-        changed = pulled(job, lever)
-        check_parallelism(changed.config, changed.cluster, changed.model, found)
-        check_modules(changed.config, None, found)
-        _ = changed.shards  # options may not fit so many ranks
-    except SimsysError:
+    parts = Parts(changed(job.config, lever), job.cluster.spec, job.model, job.engine, job.cluster)
+    apply_rules(parts, found, ("parallelism", "training"))
+    if found.errors:
         return None
-    return None if found.errors else changed
+    made = pulled(job, lever)
+    return made if can_shard(made, found) else None
 
 
 def _more_sharding(job: TrainingJob, data: str) -> Iterator[Lever]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from itertools import islice
 
-from simsys.check.findings import Lever
+from simsys.build.rules.findings import Lever
 from simsys.check.levers import changed, lever_text
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import Fix, Problem, SimsysError

@@ -28,7 +28,7 @@ def check(file: Path, assignments: Sequence[str], as_json: bool) -> int:
 
     warnings: list[Problem] = []
     try:
-        names = [config.name for config in check_file(file, assignments, warn=warnings.append)]
+        names = [built.config.name for built in check_file(file, assignments, warn=warnings.append)]
     except (ConfigError, InfeasibleConfigError) as error:
         if not as_json:
             raise

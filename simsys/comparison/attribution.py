@@ -9,7 +9,7 @@ from simsys.comparison.amounts import amount, unit, with_amount
 from simsys.comparison.compare import Settings
 from simsys.comparison.estimate import Estimate, estimate
 from simsys.comparison.measurement import Measurement, differences, measure
-from simsys.comparison.variants import JUMPS, OCCUPIED, attribution_variants
+from simsys.comparison.variants import OCCUPIED, RUNS, attribution_variants
 from simsys.config.experiment import SimulationConfig
 from simsys.job_run import NONE_MET
 
@@ -40,7 +40,7 @@ def attribute(
     """
     part = part_of(config, settings, seconds)
     found: dict[str, Measurement] = {
-        variant: settings.call(measure, None, part, variant, 3 if variant == JUMPS else 1)
+        variant: settings.call(measure, None, part, variant, 3 if variant == RUNS else 1)
         for variant in variants or attribution_variants(config)
     }
     if OCCUPIED in found and not variants and found[OCCUPIED].contention.endswith(NONE_MET):
@@ -65,7 +65,7 @@ def part_of(config: SimulationConfig, settings: Settings, seconds: float) -> Sim
     """The first part of a scenario with a given CPU time (s) at high; all of it if it needs less."""
     count = amount(config)
     few = with_amount(config, min(count, LEAST))
-    medium: Measurement = settings.call(measure, None, few, JUMPS)
+    medium: Measurement = settings.call(measure, None, few, RUNS)
     cost: Estimate = settings.call(estimate, None, few, medium.simulated_s, 0.5)
     fits = int(amount(few) * seconds / max(cost.run_s, 1e-9))
     return with_amount(config, max(min(count, LEAST), min(count, fits)))

@@ -80,7 +80,7 @@ def _abstractions(attributions: Sequence[Row]) -> Iterator[str]:
     wrong = max(errors, key=lambda name: errors[name])
     if errors[wrong] > EXACT:
         guilty = [f"{name} {_share(error)}" for name, error in errors.items() if error > EXACT]
-        yield f"Errors come with: {'; '.join(guilty)}. Jumps add none: they are sums of what is computed anyway."
+        yield f"Errors come with: {'; '.join(guilty)}. Multi-step runs add none: they are sums of the same durations."
 
 
 def _shift(breakdowns: Sequence[Row]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any, NamedTuple
 
-from simsys.build.job import build_job
+from simsys.build.job import build, build_job
 from simsys.comparison.variants import HIGH, as_variant
 from simsys.config.experiment import SimulationConfig
 from simsys.job_run import JobRun
@@ -68,7 +68,7 @@ def _begin(config: SimulationConfig) -> tuple[Any, object]:
     if config.jobs is not None:
         from simsys.shared_cluster import SharedCluster
 
-        shared = SharedCluster(config, [])
+        shared = SharedCluster(build(config), [])
         return shared.platform.env, shared
     job = build_job(config)
     platform = job.cluster.platform()

@@ -44,7 +44,7 @@ class Measurement:
         peak_bytes: By how much memory grew; None where the system does not say.
         simulated_s: Simulated time.
         contention: How links are shared.
-        stand_ins: Ranks that are simulated.
+        simulated_ranks: Ranks that are simulated.
         ranks: Ranks of the scenario.
         steps: Steps of serving replicas.
         figures: What it answers, by name.
@@ -57,7 +57,7 @@ class Measurement:
     peak_bytes: float | None
     simulated_s: float
     contention: str
-    stand_ins: int
+    simulated_ranks: int
     ranks: int
     steps: int
     figures: Mapping[str, float]

@@ -52,7 +52,7 @@ def _speed(row: Row) -> Iterator[str]:
 
 def _folding(row: Row) -> Iterator[str]:
     medium = row["levels"]["medium"]
-    if row["kind"] == "training" and medium["stand_ins"] == medium["ranks"] > 1:
+    if row["kind"] == "training" and medium["simulated_ranks"] == medium["ranks"] > 1:
         yield f"no ranks are folded: each of the {medium['ranks']} has work of its own"
 
 

@@ -11,9 +11,9 @@ from simsys.metrics.result import RunResult
 from simsys.simulation import simulate
 
 HIGH, MEDIUM = "high", "medium"
-MACRO, ANALYTICAL, BOTH, JUMPS = "macro operations", "analytical collectives", "both", "both and jumps"
+MACRO, ANALYTICAL, BOTH, RUNS = "macro operations", "analytical collectives", "both", "both and runs of steps"
 OCCUPIED = "medium, occupied links"
-ATTRIBUTION = (HIGH, MACRO, ANALYTICAL, BOTH, JUMPS)
+ATTRIBUTION = (HIGH, MACRO, ANALYTICAL, BOTH, RUNS)
 """In this order each says what one abstraction is worth."""
 
 
@@ -36,12 +36,12 @@ class Variant(NamedTuple):
 def as_variant(config: SimulationConfig, variant: str) -> Variant:
     """The variant of a scenario that has a name.
 
-    `JUMPS` is medium on idle links; `OCCUPIED` and `MEDIUM` are medium as the scenario asks for it. All others are
+    `RUNS` is medium on idle links; `OCCUPIED` and `MEDIUM` are medium as the scenario asks for it. All others are
     `HIGH`, mixtures or `BOTH`, which is medium with single steps in serving and a mixture in training.
     """
     if variant in (HIGH, MEDIUM, OCCUPIED):
         return Variant(_with(config, lod=HIGH if variant == HIGH else MEDIUM))
-    if variant == JUMPS:
+    if variant == RUNS:
         return Variant(_with(config, lod=MEDIUM, occupy_links=False))
     if variant == BOTH and config.serving is not None:
         stepping = config.serving.model_copy(update={"stepping": True})

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 from pydantic import BeforeValidator, Field, model_validator
 
 from simsys.config.base import invalid
-from simsys.config.kinds import Part, PositiveFloat, known_kind
+from simsys.config.discriminators import Part, PositiveFloat, known_kind
 from simsys.units import Dimension, Quantity, RequestsPerSecond, Seconds
 
 _RateOrNone = Annotated[float, Quantity(Dimension.REQUESTS_PER_SECOND, zero=True)]
@@ -56,7 +56,7 @@ class RatePiece(Part):
 
 
 class TimeVaryingArrivals(Part):
-    """Independent arrivals whose mean rate changes over time; after the last piece, they `repeat` or it goes on."""
+    """Independent arrivals whose mean rate changes over time; then the pieces `repeat` or the last one continues."""
 
     kind: Literal["time_varying"] = "time_varying"
     rates: Annotated[list[RatePiece], Field(min_length=1)]
@@ -67,7 +67,7 @@ class TimeVaryingArrivals(Part):
         if not any(piece.rate for piece in self.rates):
             raise invalid("all rates are zero, so that no request ever arrives")
         if not self.repeat and not self.rates[-1].rate:
-            raise invalid("without repeat the last rate goes on, so it must be above zero")
+            raise invalid("without repeat the last rate continues, so it must be above zero")
         return self
 
 

@@ -1,68 +1,20 @@
-"""The experiment file's description of the cluster: hardware and network, with the aliases of the first designs."""
+"""The experiment file's description of GPUs and nodes, with the aliases of the first designs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Self, TypeAlias
 
 from pydantic import Field, PositiveInt, model_validator
 
+from simsys.config.aliases import quantity, taken
 from simsys.config.base import FrozenModel, invalid, invalid_at
-from simsys.config.edges import Edges
-from simsys.config.imperfections import Degradation, DeviceException, Jitter, Slowdown
+from simsys.config.imperfections import DeviceException, Jitter, Slowdown
 from simsys.units import BytesPerSecond, NonNegativeSeconds
-
-Contention = Literal["fifo", "fair"]
-Switching = Literal["cut_through", "store_and_forward"]
-TopologyType = Literal[
-    "switch",
-    "full_mesh",
-    "ring",
-    "tree",
-    "torus_2d",
-    "torus_3d",
-    "fat_tree",
-    "rail_optimized",
-    "dragonfly",
-    "custom",
-]
-
-Ports = Annotated[int, Field(strict=True, ge=1, le=1024)]
-"""Of a switch, or switches that each of them is joined with; far more than there are."""
-
-_CLOS = ("fat_tree", "rail_optimized")
-SETTINGS_OF: dict[str, tuple[str, ...]] = {
-    "dims": ("torus_2d", "torus_3d"),
-    "leaf_size": _CLOS,
-    "oversubscription": _CLOS,
-    "radix": _CLOS,
-    "pxn": ("rail_optimized",),
-    "nodes_per_router": ("dragonfly",),
-    "routers_per_group": ("dragonfly",),
-    "global_links_per_router": ("dragonfly",),
-    "edges": ("custom",),
-    "edges_file": ("custom",),
-}
-"""Settings that only some topologies have."""
-
-
-def _take(data: dict[str, Any], alias: str, key: str) -> Any:
-    """Remove and return an alias' value; refuse it beside the key that it stands for."""
-    value = data.pop(alias)
-    if data.get(key) is not None:
-        raise invalid(f"{alias} is another name of {key}; give one of them")
-    return value
-
-
-def _quantity(value: Any, unit: str) -> str:
-    """A bare number of an alias with the unit that the alias implies."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise invalid(f"a number is expected here (in {unit}), not {value!r}")
-    return f"{value} {unit}"
 
 
 def _count_of(group: object) -> Any:
-    """How many nodes an entry of `nodes` stands for, as written; None if it is no entry."""
+    """The number of nodes of an entry of `nodes`, as written; None if it is not an entry."""
     if isinstance(group, dict):
         return group.get("count", 1)
     return getattr(group, "count", None)
@@ -121,8 +73,8 @@ class HardwareConfig(FrozenModel):
     """The cluster: a node profile, or a GPU and how many of them a node has.
 
     A profile (`profile`, `gpu`, `fabric`) is a name, or settings of which ``extends`` names the profile that they
-    change. Beside a node profile, settings of `gpu` without ``extends`` change the GPU of the node. Names are looked
-    up beside the experiment first, or in `profile_folder`: in the folders ``gpus``, ``nodes``, ``fabrics`` and
+    change. With a node profile, settings of `gpu` without ``extends`` change the GPU of the node. Names are looked up
+    next to the experiment first, or in `profile_folder`: in the folders ``gpus``, ``nodes``, ``fabrics`` and
     ``engines`` there, or below ``hardware_profiles`` there.
 
     Of a cluster with several kinds of nodes, `nodes` are these, in the order of their numbers, in place of `profile`,
@@ -163,16 +115,16 @@ class HardwareConfig(FrozenModel):
         data = dict(data)
         for alias, key in (("gpu_model", "gpu"), ("num_gpus_per_node", "gpus_per_node")):
             if alias in data:
-                data[key] = _take(data, alias, key)
+                data[key] = taken(data, alias, key)
         if "network_bandwidth_gbps" in data:
-            value = _take(data, "network_bandwidth_gbps", "network_bandwidth")
-            data["network_bandwidth"] = _quantity(value, "GB/s")
+            value = taken(data, "network_bandwidth_gbps", "network_bandwidth")
+            data["network_bandwidth"] = quantity(value, "GB/s")
         changes: dict[str, Any] = {}
         if "compute_tflops" in data:
-            peak = {"dense": _quantity(data.pop("compute_tflops"), "TFLOP/s"), "sparse": None}
+            peak = {"dense": quantity(data.pop("compute_tflops"), "TFLOP/s"), "sparse": None}
             changes["peak"] = {"fp16": peak, "bf16": peak}
         if "memory_gb" in data:
-            changes["memory"] = _quantity(data.pop("memory_gb"), "GB")
+            changes["memory"] = quantity(data.pop("memory_gb"), "GB")
         if changes:
             data["gpu"] = _changed_gpu(data.get("gpu"), changes)
         return data
@@ -212,106 +164,4 @@ class HardwareConfig(FrozenModel):
             return self
         if self.profile is None and self.gpu is None:
             raise invalid("name a node profile (profile: dgx-h100) or a GPU (gpu: H100-SXM)")
-        return self
-
-
-class RoutingConfig(FrozenModel):
-    """How transfers use several shortest paths; a name alone, such as ``ecmp``, stands for its `kind`.
-
-    ``adaptive`` and ``per_packet`` use all of them, the former in proportion to what they can carry. ``ecmp`` hashes
-    `qps` queue pairs of every transfer onto paths, and another `seed` hashes them otherwise. ``shortest`` uses the
-    first path; in a torus that is dimension order.
-    """
-
-    kind: Literal["adaptive", "per_packet", "ecmp", "shortest"]
-    seed: Annotated[int, Field(strict=True, ge=0, le=2**31)] | None = None
-    qps: Annotated[int, Field(strict=True, ge=1, le=1024)] | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _kind_alone(cls, data: Any) -> Any:
-        return {"kind": data} if isinstance(data, str) else data
-
-    @model_validator(mode="after")
-    def _hashes_of_ecmp(self) -> Self:
-        for name in ("seed", "qps"):
-            if getattr(self, name) is not None and self.kind != "ecmp":
-                raise invalid_at((name,), f"{name} belongs to kind ecmp, not to {self.kind}", getattr(self, name))
-        return self
-
-
-class NetworkConfig(FrozenModel):
-    """How the nodes (or, in nodes of one GPU, the GPUs) are joined, and how transfers share links.
-
-    Alias: ``base_latency_us``.
-
-    `routing` says how transfers use several shortest paths: by default ``adaptive`` in fat_tree, rail_optimized,
-    dragonfly and custom, and ``shortest`` in the others.
-
-    Of a torus, `dims` are its sides, in nodes. Of a fat tree and of rails, `leaf_size` are the nodes below a leaf
-    switch, `oversubscription` is the bandwidth of a leaf's downlinks over that of its uplinks, and `radix` are the
-    ports of a switch; with `pxn`, traffic for another rail first goes to the GPU of its own node that is on that rail
-    (as in NCCL), without it over a spine. A dragonfly has `nodes_per_router`, `routers_per_group` and
-    `global_links_per_router`. A custom graph has `edges`, or an `edges_file` beside the experiment: between GPUs
-    (``gpu0`` …; insides of nodes and NICs are then drawn too) or between nodes (``node0`` …).
-
-    `tuning` says what collectives cost besides the links: ``nccl`` adds its protocols where their constants for the
-    GPU are known, with ``none`` they take what the links say. `degradations` are links that are weak for some time.
-
-    `contention` says how transfers share links: ``fair`` (max-min, as the packets of several transfers interleave; the
-    default), or ``fifo``, which serves whole messages in turn, as ``switching: store_and_forward`` always does.
-    """
-
-    topology_type: TopologyType = "switch"
-    tuning: Literal["nccl", "none"] = "nccl"
-    base_latency: NonNegativeSeconds | None = None
-    link_bandwidth: BytesPerSecond | None = None
-    routing: RoutingConfig | None = None
-    dims: tuple[PositiveInt, ...] | None = None
-    leaf_size: PositiveInt | None = None
-    oversubscription: Annotated[float, Field(strict=True, ge=0.1, le=1000)] | None = None
-    radix: Ports | None = None
-    pxn: bool | None = None
-    nodes_per_router: PositiveInt | None = None
-    routers_per_group: Ports | None = None
-    global_links_per_router: Ports | None = None
-    edges: Edges | None = None
-    edges_file: Annotated[str, Field(min_length=1)] | None = None
-    contention: Contention | None = None
-    switching: Switching = "cut_through"
-    degradations: list[Degradation] = Field(default_factory=list)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _aliases(cls, data: Any) -> Any:
-        if isinstance(data, dict) and "base_latency_us" in data:
-            data = dict(data)
-            data["base_latency"] = _quantity(_take(data, "base_latency_us", "base_latency"), "us")
-        return data
-
-    @model_validator(mode="after")
-    def _settings_of_its_own(self) -> Self:
-        for name, types in SETTINGS_OF.items():
-            value = getattr(self, name)
-            if value is not None and self.topology_type not in types:
-                message = f"{name} belongs to topology_type {' or '.join(types)}, not to {self.topology_type}"
-                raise invalid_at((name,), message, value)
-        sides = {"torus_2d": 2, "torus_3d": 3}.get(self.topology_type)
-        if self.dims is not None and len(self.dims) != sides:
-            raise invalid_at(("dims",), f"a {self.topology_type} has {sides} sides, not {len(self.dims)}", self.dims)
-        if self.topology_type == "custom" and (self.edges is None) == (self.edges_file is None):
-            raise invalid("a custom topology needs edges, a list such as [{from: gpu0, to: sw0}], or an edges_file")
-        return self
-
-    @property
-    def sharing(self) -> Contention:
-        """How transfers share links, if nothing is said as the switching needs it."""
-        return self.contention or ("fair" if self.switching == "cut_through" else "fifo")
-
-    @model_validator(mode="after")
-    def _switching_of_the_model(self) -> Self:
-        if self.contention == "fair" and self.switching != "cut_through":
-            raise invalid(
-                "contention: fair knows no queues of transfers; for switching: store_and_forward, set contention: fifo"
-            )
         return self

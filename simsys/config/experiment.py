@@ -2,7 +2,7 @@
 
 The keys of the first design documents (``gpu_model``, ``compute_tflops``, ``memory_gb``,
 ``network_bandwidth_gbps`` in GB/s, ``base_latency_us``, ``training.num_nodes`` …) are accepted as aliases;
-they are the only places where a bare number may stand for a quantity.
+only these accept numbers without a unit.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, PrivateAttr, model_validator
 
 from simsys.config.base import FrozenModel, invalid, invalid_at
-from simsys.config.cluster import HardwareConfig, NetworkConfig
+from simsys.config.cluster import HardwareConfig
 from simsys.config.hardware import own_folders
+from simsys.config.loader import read_sources, validate_all
+from simsys.config.network import NetworkConfig
 from simsys.config.parallelism import ParallelismConfig
 from simsys.config.serving import ServingConfig
 from simsys.config.training import TrainingConfig
 from simsys.config.workload import WorkloadConfig
+from simsys.errors import UsageError
 from simsys.units import LONGEST_S, NonNegativeSeconds, Seconds
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
@@ -128,10 +131,10 @@ class JobConfig(FrozenModel):
 
 
 class SchedulingConfig(FrozenModel):
-    """The batch system: who is next in the `queue`, and which GPUs a job gets.
+    """The batch system: order of the `queue`, and placement of jobs on GPUs.
 
-    ``fifo`` lets nobody overtake; ``backfill`` lets short jobs overtake that delay nobody; ``priority`` serves the
-    highest priority first. ``packed`` takes as few nodes as possible, ``spread`` as many, ``random`` any GPUs.
+    ``fifo`` allows no overtaking; ``backfill`` lets short jobs overtake if they delay no other job; ``priority``
+    serves the highest priority first. ``packed`` uses the fewest nodes, ``spread`` the most, ``random`` any GPUs.
     """
 
     queue: Literal["fifo", "backfill", "priority"] = "fifo"
@@ -238,7 +241,7 @@ class SimulationConfig(FrozenModel):
 
     @property
     def timed_workload(self) -> WorkloadConfig | None:
-        """The workload, as far as it is within the duration of the run."""
+        """The part of the workload within the duration of the run."""
         workload, run_s = self.workload, self.simulation.duration
         if workload is None or run_s is None or not workload.limited_by_time:
             return workload
@@ -273,6 +276,8 @@ class SimulationConfig(FrozenModel):
             ConfigError: With all problems of the file.
             UsageError: If the file has several scenarios and none is named.
         """
-        from simsys.config.scenarios import only, read_scenarios
-
-        return only(read_scenarios(Path(path), names=() if scenario is None else (scenario,)))
+        found = validate_all(read_sources(Path(path), names=() if scenario is None else (scenario,)), cls)
+        if len(found) > 1:
+            names = ", ".join(each.name for each in found)
+            raise UsageError(f"the file holds {len(found)} scenarios; name one of: {names}")
+        return found[0].located_in(Path(path).resolve().parent)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 from pydantic import BeforeValidator, Field, model_validator
 
 from simsys.config.base import invalid
-from simsys.config.kinds import Part, PositiveFloat, known_kind
+from simsys.config.discriminators import Part, PositiveFloat, known_kind
 from simsys.units import NonNegativeSeconds, Seconds
 
 # The upper bounds are far beyond any real workload: they turn a slip of the keyboard into a message.

@@ -1,7 +1,7 @@
 """Scenarios of an experiment file: defaults merged in, settings overridden, every value with its place.
 
-A file holds one scenario, or ``defaults`` and a list of ``scenarios``. `read_document` and `validate` are offered
-from here too, so that one import serves whoever loads a file.
+A file holds one scenario, or ``defaults`` and a list of ``scenarios``. `read_document` and `validate` are exported
+here, too, so that one import suffices to load a file.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 from simsys.config.document import Document, KeyPath, Mark, parse_document, parse_value, read_document
 from simsys.config.validation import Locate, problem_at, validate, validate_all
-from simsys.errors import ConfigError, Problem, UsageError
+from simsys.errors import ConfigError, Problem, UnknownNameError, UsageError
 
 PROFILES = (("hardware", "gpu"), ("hardware", "gpu_model"), ("hardware", "profile"), ("hardware", "fabric"))
 """Settings that name a profile or hold one, which may extend a profile by name."""
@@ -31,6 +31,7 @@ __all__ = [
     "parse_document",
     "problem_at",
     "read_document",
+    "read_sources",
     "scenario_sources",
     "validate",
     "validate_all",
@@ -91,16 +92,14 @@ def _root_problems(document: Document) -> list[Problem]:
     """Check the keys and types at the root of a file with several scenarios."""
     data = document.data
     problems = [
-        problem_at(
-            document, (key,), f"{key!r} stands beside 'scenarios'; put it into 'defaults' or a scenario", key=True
-        )
+        problem_at(document, (key,), f"{key!r} is next to 'scenarios'; put it into 'defaults' or a scenario", key=True)
         for key in data
         if key not in ("defaults", "scenarios")
     ]
     if not isinstance(data.get("defaults"), dict | None):
         problems.append(problem_at(document, ("defaults",), "the defaults are a mapping ('key: value' lines)"))
     if not isinstance(data.get("scenarios"), list) or not data["scenarios"]:
-        message = "a list of at least one scenario ('- name: ...') is needed beside 'defaults'"
+        message = "a list of at least one scenario ('- name: ...') is needed with 'defaults'"
         problems.append(problem_at(document, ("scenarios",), message, key=True))
     return problems
 
@@ -252,3 +251,22 @@ def _has(data: Mapping[str, Any], path: Sequence[str]) -> bool:
             return False
         inner = inner[key]
     return True
+
+
+def read_sources(path: Path, assignments: Sequence[str] = (), names: Sequence[str] = ()) -> list[ScenarioSource]:
+    """The scenarios of a file before validation, with ``--set`` assignments applied to each.
+
+    Args:
+        path: The experiment file.
+        assignments: Settings from the command line.
+        names: Which scenarios; all if empty.
+
+    Raises:
+        UnknownNameError: If there is no scenario of such a name.
+    """
+    sources = scenario_sources(read_document(path))
+    known = [source.name for source in sources]
+    for name in names:
+        if name not in known:
+            raise UnknownNameError("scenario", name, known)
+    return [override(source, assignments) for source in sources if not names or source.name in names]

@@ -49,34 +49,29 @@ def step_problem(tokens: int | None, sequences: int | None, drafted: int) -> str
 
 
 class ServingConfig(FrozenModel):
-    """An inference engine and its settings, named as in vLLM; those left out are as the engine sets them.
+    """An inference engine and its settings, named as in vLLM; missing settings have the defaults of the engine.
 
-    Which values these are depends on the engine, its release (`engine_release`, such as ``"0.11"``; by default that of
-    the engine profile), the GPU and the longest context; every answer says them.
-    `precision` is that of the weights of linear layers: by default as a Hugging Face configuration says, else
-    ``bf16``. Those in ``int8``, ``int4`` or ``mxfp4`` are computed with in 16 bit, as are those in ``fp4`` on GPUs
-    without such arithmetic. ``fp8`` has a scale for each tensor or channel, ``fp8_block`` one for each block of
-    128 × 128, as in DeepSeek-V3 and Qwen3. Of a mixture of experts, 4 bit are those of the routed experts alone,
-    unless a configuration says otherwise.
-    `kv_precision` is that of the KV cache: by default as such a configuration says (16 bit if it says nothing of it),
-    else 16 bit, or that of weights in ``fp8`` or ``fp32``, or ``fp8`` beside weights in ``fp8_block`` or ``fp4``.
-    `cuda_graphs` says whether steps are replayed as graphs (``decode_only``: only those without prompts), and
-    `max_cudagraph_capture_size` of how many tokens at most; by default as the engine does.
-    With a `scheduler_recv_interval` above 1, the engine looks for new requests only so many decode steps after it last
-    did, after prompts, and when it has nothing to do (as in SGLang). With `batch_wait_timeout_iters`, prompts wait so
-    many decode steps for others, or until they and the decoding sequences have the share
-    `batch_wait_max_tokens_ratio` of `max_num_batched_tokens` (as in TensorRT-LLM).
-    With `async_scheduling`, the host prepares a step while the GPUs work on the one before, so that of its time only
-    what is longer shows; by default as the engine does.
-    `api_overhead` is what a request needs to the scheduler; by default as the engine does.
-    With `prefix_caching`, prompts that begin alike share KV blocks, as far as the workload says which do: by its
-    sessions and prefixes, or by the hash ids of a trace. `preemption` is what happens to the cache of a request that
-    has to make room: it is computed again, or swapped to the host, where each GPU has `swap_space`, by default 4 GiB.
-    With `scheduler_reserve_full_isl`, a prompt is admitted only if all its blocks are free, not those of its first
-    chunk alone.
-    The KV cache has what weights, activations and context leave of the share `gpu_memory_utilization` of a GPU; or the
-    share `free_gpu_memory_fraction` of what they leave of it all; or `kv_cache_memory_bytes` of each GPU; or
-    `num_gpu_blocks_override` blocks for each replica.
+    Defaults depend on the engine, its release (`engine_release`, such as ``"0.11"``; default: that of the engine
+    profile), the GPU and the longest context; every answer lists them. `precision` is the precision of the weights of
+    linear layers; default: that of a Hugging Face configuration, else ``bf16``. ``int8``, ``int4`` and ``mxfp4`` are
+    computed in 16 bit, and ``fp4`` on GPUs without such arithmetic. ``fp8`` has a scale per tensor or channel,
+    ``fp8_block`` one per block of 128 × 128, as in DeepSeek-V3 and Qwen3. In a mixture of experts, 4 bit applies to
+    routed experts only, unless a configuration says otherwise. `kv_precision` is the precision of the KV cache;
+    default: that of such a configuration (16 bit if it has none), else 16 bit, or that of weights in ``fp8`` or
+    ``fp32``, or ``fp8`` with weights in ``fp8_block`` or ``fp4``. `cuda_graphs` selects CUDA graphs (``decode_only``:
+    only for steps without prompts), up to `max_cudagraph_capture_size` tokens; default: as the engine. With a
+    `scheduler_recv_interval` above 1, the engine receives new requests only after this number of decode steps, after
+    prefills, and when idle (as in SGLang). With `batch_wait_timeout_iters`, prompts wait up to this number of decode
+    steps, or until they and the decoding sequences have the share `batch_wait_max_tokens_ratio` of
+    `max_num_batched_tokens` (as in TensorRT-LLM). With `async_scheduling`, the host prepares a step during the
+    previous one, so a step is as long as the longer of both; default: as the engine. `api_overhead` is the time of a
+    request before the scheduler; default: as the engine. With `prefix_caching`, prompts with equal prefixes share KV
+    blocks, if the workload defines shared prefixes: by its sessions and prefixes, or by the hash ids of a trace.
+    `preemption` selects recomputation of the cache of a preempted request, or swapping to the host, where each GPU has
+    `swap_space`, by default 4 GiB. With `scheduler_reserve_full_isl`, a prompt is admitted only if all its blocks are
+    free, not only those of its first chunk. The KV cache has the rest of the share `gpu_memory_utilization` of a GPU
+    without weights, activations and context; or the share `free_gpu_memory_fraction` of the remaining memory; or
+    `kv_cache_memory_bytes` of each GPU; or `num_gpu_blocks_override` blocks per replica.
     """
 
     other_names: ClassVar[Mapping[str, str]] = {
@@ -149,7 +144,7 @@ class ServingConfig(FrozenModel):
 
     @model_validator(mode="after")
     def _budget_holds_the_batch(self) -> Self:
-        """What is written of a step; what the engine sets besides is looked at when that is known."""
+        """Written limits of a step; defaults of the engine are checked when they are known."""
         problem = step_problem(self.max_num_batched_tokens, self.max_num_seqs, self.drafted)
         if problem:
             raise invalid(problem)

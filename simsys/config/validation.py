@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, TypeVar, cast
 
 from pydantic import AliasChoices, BaseModel, ValidationError
 
 from simsys.config.document import KeyPath, Mark
+from simsys.config.error_text import Error, any_of, joined, not_one_of, quoted, sentence
 from simsys.errors import ConfigError, Problem, did_you_mean
 
 M = TypeVar("M", bound=BaseModel)
 _Schema = Mapping[str, Any]
-_Error = Mapping[str, Any]
-_Located = tuple[KeyPath, _Error]
-"""What is left of an error's location below the schema at hand, and the error."""
+_Located = tuple[KeyPath, Error]
+"""The rest of an error's location below the current schema, and the error."""
 
 
 class Locate(Protocol):
@@ -80,7 +79,7 @@ def validate(source: Source | Mapping[str, Any], model_class: type[M], *, at: Ke
         return model_class.model_validate(data)
     except ValidationError as error:
         translator = _Translator(source)
-        errors: list[_Located] = [(found["loc"], cast(_Error, found)) for found in error.errors(include_url=False)]
+        errors: list[_Located] = [(found["loc"], cast(Error, found)) for found in error.errors(include_url=False)]
         translator.collect(model_class.__pydantic_core_schema__, errors, at)
         raise ConfigError(list(dict.fromkeys(translator.problems))) from None
 
@@ -102,7 +101,8 @@ def validate_all(sources: Iterable[Source], model_class: type[M]) -> list[M]:
 class _Translator:
     """Walks a core schema and the errors' locations together, because a location names union branches as well.
 
-    The schema tells keys from branches, which keys a model knows, and where a union's noise can be reduced.
+    The schema distinguishes keys from branches, and shows the keys of a model and where errors of a union can be
+    reduced.
     """
 
     def __init__(self, source: Source | Mapping[str, Any]) -> None:
@@ -131,14 +131,14 @@ class _Translator:
                 self.collect(schema["choices"].get(part, {}), inner, path)
             elif part == "[key]":
                 for _, error in inner:
-                    self._say(path, _message(error), key=True)
+                    self._say(path, sentence(error), key=True)
             else:
                 self.collect(_child(schema, part), inner, (*path, part))
 
     def _say(self, path: KeyPath, message: str, *, key: bool = False) -> None:
         self.problems.append(problem_at(self.source, path, message, key=key))
 
-    def _add(self, path: KeyPath, error: _Error, schema: _Schema) -> None:
+    def _add(self, path: KeyPath, error: Error, schema: _Schema) -> None:
         """Add a problem of the value at a path itself."""
         context = error.get("ctx", {})
         if error["type"] == "union_tag_not_found":
@@ -147,10 +147,10 @@ class _Translator:
             )
             self._say(path, message, key=True)
         elif error["type"] == "union_tag_invalid":
-            message = _not_one_of(context["tag"], _quoted(context["expected_tags"]))
+            message = not_one_of(context["tag"], quoted(context["expected_tags"]))
             self._say((*path, context["discriminator"].strip("'")), message)
         else:
-            self._say(path, _message(error))
+            self._say(path, sentence(error))
 
     def _unwrap(self, schema: _Schema) -> tuple[_Schema, type[BaseModel] | None]:
         """Go through the layers that add nothing to a location; also return the innermost model class."""
@@ -174,11 +174,11 @@ class _Translator:
         """Report the branch that fits best: one that took the value's type, with the fewest errors."""
         entered = {label: errors for label, errors in branches.items() if all(loc for loc, _ in errors)}
         if not entered:
-            self._say(path, _any_of([error for errors in branches.values() for _, error in errors]))
+            self._say(path, any_of([error for errors in branches.values() for _, error in errors]))
             return
         kinds = _disputed_kind(list(entered.values()))
         if kinds:
-            self._say((*path, *kinds[0][0]), _message(_joined([error for _, error in kinds])))
+            self._say((*path, *kinds[0][0]), sentence(joined([error for _, error in kinds])))
             return
         best = min(entered, key=lambda label: (_disputed_kind([entered[label]]) != [], len(entered[label])))
         choices = [choice[0] if isinstance(choice, tuple) else choice for choice in schema["choices"]]
@@ -228,84 +228,3 @@ def _disputed_kind(branches: list[list[_Located]]) -> list[_Located]:
     disputed = [item for item in found if item is not None]
     same = len({loc for loc, _ in disputed}) == 1
     return disputed if same and len(disputed) == len(branches) else []
-
-
-def _joined(errors: list[_Error]) -> _Error:
-    """Return one literal error that allows what each of several allows."""
-    expected = " or ".join(error["ctx"]["expected"] for error in errors)
-    return {**errors[0], "ctx": {"expected": expected}}
-
-
-def _any_of(errors: list[_Error]) -> str:
-    """Say what a value could be when no branch of a union takes its type."""
-    fixed = ("literal_error", "enum")
-    literals = [error for error in errors if error["type"] in fixed]
-    others = list(dict.fromkeys(_message(error) for error in errors if error["type"] not in fixed))
-    if not literals:
-        return "; or: ".join(others)
-    literal = _joined(literals)
-    values = _quoted(literal["ctx"]["expected"])
-    near = isinstance(literal["input"], str) and did_you_mean(literal["input"], values).startswith(", did")
-    return _message(literal) if near or not others else f"{'; or: '.join(others)}; or write {' or '.join(values)}"
-
-
-def _quoted(expected: str) -> list[str]:
-    """Return the values that pydantic lists as ``'a', 'b' or 'c'``."""
-    return re.findall(r"'([^']*)'", expected) or re.split(r", | or ", expected)
-
-
-def _not_one_of(value: object, allowed: Iterable[str]) -> str:
-    """Say that a value is not allowed, with what is, and the nearest."""
-    values = list(dict.fromkeys(allowed))
-    near = did_you_mean(value, values)
-    suggestion = near if near.startswith(", did") else ""
-    return f"{_shown(value)} is not one of {', '.join(values)}{suggestion}"
-
-
-def _shown(value: object) -> str:
-    """Write a value briefly, in YAML's words."""
-    if value is None or isinstance(value, bool):
-        return {None: "an empty value", True: "true", False: "false"}[value]
-    if isinstance(value, Mapping):
-        return "a mapping"
-    if isinstance(value, list | tuple | set):
-        return "a list"
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}…"
-
-
-_NEEDED = {
-    "model": "a mapping ('key: value' lines)",
-    "dict": "a mapping ('key: value' lines)",
-    "list": "a list",
-    "tuple": "a list",
-    "set": "a list",
-    "frozen_set": "a list",
-    "string": "text",
-    "int": "a whole number",
-    "float": "a number",
-    "finite_number": "a finite number",
-    "bool": "true or false",
-}
-_COMPARED = {
-    "greater_than": ("gt", "above"),
-    "greater_than_equal": ("ge", "at least"),
-    "less_than": ("lt", "below"),
-    "less_than_equal": ("le", "at most"),
-}
-
-
-def _message(error: _Error) -> str:
-    """Write one of pydantic's errors as a sentence that says what was given and what is needed."""
-    kind, value, context = error["type"], error["input"], error.get("ctx", {})
-    needed = _NEEDED.get(re.sub(r"_(type|attributes_type|parsing|from_float|parsing_size)$", "", kind))
-    if needed:
-        return f"{needed} is needed, not {_shown(value)}"
-    if kind in _COMPARED:
-        limit, words = _COMPARED[kind]
-        bound = f"{context[limit]:g}" if isinstance(context[limit], float) else context[limit]
-        return f"must be {words} {bound}, not {_shown(value)}"
-    if kind in ("literal_error", "enum"):
-        return _not_one_of(value, _quoted(context["expected"]))
-    text = str(error["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
-    return text.replace("Input should be ", "must be ", 1)

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from simsys.config.arrivals import Arrivals
 from simsys.config.base import invalid
-from simsys.config.kinds import Part, PositiveFloat
+from simsys.config.discriminators import Part, PositiveFloat
 from simsys.config.lengths import FixedTime, Length, Time
 from simsys.units import NonNegativeSeconds, Seconds
 
@@ -88,8 +88,8 @@ class WorkloadConfig(Part):
     Both may be left out where a part comes from the trace, all of whose requests are then used, and with a
     `simulation.duration`, after which none arrives. With a `trace`, which may be just its path, arrivals and lengths
     that are left out are those of the trace; arrivals of conversations (`multi_turn`) have to be given. `priorities`
-    and `tenants` say how often each occurs; `hash_block_size` is the granularity, in tokens, at which shared prefixes
-    of sessions and system prompts are told apart.
+    and `tenants` say how often each occurs; `hash_block_size` is the granularity, in tokens, of shared prefixes of
+    sessions and system prompts.
     """
 
     other_names: ClassVar[Mapping[str, str]] = {
@@ -117,7 +117,7 @@ class WorkloadConfig(Part):
     @model_validator(mode="before")
     @classmethod
     def _from_the_trace(cls, data: Any) -> Any:
-        """A path is a trace, and the trace has what is left out."""
+        """A path is a trace, and the trace has missing arrivals and lengths."""
         if not isinstance(data, Mapping) or data.get("trace") is None:
             return data
         trace = {"path": data["trace"]} if isinstance(data["trace"], str) else data["trace"]

@@ -14,11 +14,11 @@ from simsys.platform.timeline import Timeline
 
 
 class WorkCost:
-    """Seconds of a `Work`: on a device, computed once for each pair, and on its host.
+    """Durations of a `Work` on a device, cached per pair, and on its host.
 
     Args:
-        per_layer_s: What a layer of work loses between its kernels.
-        launch_per_layer_s: How long the host needs to launch a layer of work.
+        per_layer_s: Gaps between the kernels of a layer.
+        launch_per_layer_s: Host time to launch a layer.
     """
 
     def __init__(self, per_layer_s: float, launch_per_layer_s: float = 0.0) -> None:
@@ -34,7 +34,7 @@ class WorkCost:
         return found
 
     def launching_seconds(self, work: Work) -> float:
-        """How long the host needs to launch `work`."""
+        """Host time to launch `work`."""
         return work.host_s + work.layers * self._host_per_layer_s
 
 
@@ -42,16 +42,16 @@ class Computing(Protocol):
     """A device that computes; `simsys.platform.device.Device` is one."""
 
     timeline: Timeline[DeviceSpec] | None
-    """What it can do at all times, if its speed changes."""
+    """Its specification over time, if its speed changes."""
     launched_s: float
     """When its host has launched all that it was to do so far, in seconds."""
     lost_s: float
-    """What its next computation takes longer, in seconds, because an overlapped collective takes a share of it."""
+    """Delay of its next computation by an overlapped collective, in seconds."""
     slowness: float
-    """By what factor computations take longer than the spec says, at present."""
+    """Current slow-down factor relative to the specification."""
 
     def spec_at(self, time_s: float) -> DeviceSpec:
-        """What it can do for an operation that begins at a time."""
+        """Its specification for an operation that begins at a time."""
 
 
 class ComputeSpeed:
@@ -78,12 +78,12 @@ class ComputeSpeed:
         self._factors: dict[int | Group, Iterator[float]] = {}
         self._slowest: dict[Group, DeviceSpec] = {}
         self.iterations_vary = jitter is not None
-        """Whether two iterations with the same work may take different times."""
+        """True if iterations with equal work may have different times."""
 
     def seconds(self, op: Compute, start_s: float) -> float:
         """Duration of a computation that begins at a time, and ends when it is done and all of it is launched.
 
-        Launches run ahead of the GPU, also while it waits for others.
+        Launches run ahead of the GPU, also while it waits for other ranks.
         """
         work_s, launching_s = self.costs(op, start_s)
         device = self._devices[op.rank]
@@ -92,7 +92,7 @@ class ComputeSpeed:
         return max(work_s + lost_s, device.launched_s - start_s)
 
     def costs(self, op: Compute, start_s: float) -> tuple[float, float]:
-        """How long a computation takes that begins at a time, whose speed it keeps, and how long its launches take."""
+        """Duration of a computation from a start time, with the speed of that time, and of its launches."""
         device, work = self._devices[op.rank], op.work
         work_s = self._cost.seconds(work, device.spec_at(start_s)) * device.slowness
         return work_s, self._cost.launching_seconds(work) * device.slowness if self._launches else 0.0
@@ -107,7 +107,7 @@ class ComputeSpeed:
             self._devices[rank].slowness = next(self._factors[rank])
 
     def begin_step(self, team: Group) -> float:
-        """By how much the computations of a serving team take longer in the step that begins: its slowest rank's."""
+        """Slow-down of the computations of a serving team in the next step: that of its slowest rank."""
         if self._jitter is None:
             return 1.0
         if team not in self._factors:

@@ -1,10 +1,10 @@
-"""Computation that varies: random factors, the same for a rank whatever simulates it.
+"""Random factors of computation, equal for a rank in any simulation.
 
-Each rank has a random stream of its own, and one factor for all that it computes in a training iteration or a serving
-step. So levels of detail that simulate other ranks, or in another order, see the same factors.
+Each rank has its own random stream, and one factor for all computation of a training iteration or a serving step. So
+levels of detail that simulate different ranks, or in a different order, have equal factors.
 
-Where a rank represents several, its computations take the largest of their factors. If all of them do the same and
-meet in the same collectives only, a collective begins when the slowest of them is ready; so this changes no time.
+A representative rank has the largest factor of its ranks. If all of them have equal work and only common collectives,
+a collective begins when the slowest is ready, so times are exact.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class Launches:
     above_tokens: float = 0.0
 
     def seconds_per_layer(self, batch: Batch) -> float:
-        """The least time that a layer of this pass takes, whatever its kernels do."""
+        """The lower limit of the time of a layer of this pass."""
         recorded = self.graph_prompts or batch.attention_pairs == 0.0
         return 0.0 if recorded and batch.tokens <= self.graph_tokens else self.per_layer_s
 

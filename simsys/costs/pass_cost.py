@@ -19,17 +19,17 @@ CollectiveSeconds = Callable[[CollectiveKind, float], float]
 
 
 class StepLine(NamedTuple):
-    """What a step costs by its numbers of tokens and logits, and what its context adds: a line, bound by bound.
+    """Costs of a step by its numbers of tokens and logits, as a line in its context, bound by bound.
 
     Args:
         compute_s: Kernels that do not depend on the context, and the host overhead of the layers.
         exchange_s: Collectives.
         prompt: The bounds of each kernel that reads the context of prompts.
         decode: The bounds of each kernel that reads the context of decoding sequences, by bytes and by FLOP: a
-            constant, and what each cached token adds.
+            constant, and a slope per cached token.
         steepest_from: The decode context from which the steepest bound of each kernel of `decode` is the largest.
         steepest_s: The sum of these bounds without context.
-        per_token_s: What each cached token adds to that sum.
+        per_token_s: Slope of this sum per cached token.
     """
 
     compute_s: float
@@ -44,7 +44,7 @@ class StepLine(NamedTuple):
         """Seconds of computation of one step.
 
         Args:
-            batch: What it processes, with the tokens and logits that the line is for.
+            batch: The batch, with the tokens and logits of the line.
             head_s: The head's computation, if `compute_s` is without it.
         """
         seconds, _, prompt_kernels, decode_kernels, steepest_from, steepest_s, per_token_s = self
@@ -66,10 +66,10 @@ class StepLine(NamedTuple):
         return seconds
 
     def times(self, batch: Batch, more: Batch, host_s: float) -> StepTimes:
-        """Durations of consecutive steps, whose sum is a closed form.
+        """Durations of consecutive steps, with a closed form of their sum.
 
         Args:
-            batch: What the first step processes, with the tokens and logits that the line is for.
+            batch: The batch of the first step, with the tokens and logits of the line.
             more: Context and pairs that each step adds to the next one's.
             host_s: Host time before each step.
         """
@@ -98,17 +98,15 @@ class StepLine(NamedTuple):
 
 
 class PassCost:
-    """What forward passes of one rank take.
+    """Costs of forward passes of one rank.
 
     Args:
         plan: The rank's share of the model.
         spec: Its device.
         precision: Bytes per element and dtype of the kernels.
         per_layer_s: Host overhead of each layer, in seconds.
-        launches: How passes reach the GPU.
-
-    In all methods, ``collective_s`` is the duration of a collective of the team in seconds, by kind and bytes; it must
-    be the same at every call.
+        collective_s: Duration of a collective of the team in seconds, by kind and bytes.
+        launches: Kernel launches of passes.
     """
 
     def __init__(
@@ -117,8 +115,11 @@ class PassCost:
         spec: DeviceSpec,
         precision: Precision,
         per_layer_s: float,
+        collective_s: CollectiveSeconds,
         launches: Launches = NO_LAUNCHES,
     ) -> None:
+        self._collective_s = collective_s
+
         def costs(segments: Iterable[Segment]) -> list[SegmentCost]:
             return [SegmentCost(segment, spec, precision, per_layer_s, launches) for segment in segments]
 
@@ -145,64 +146,52 @@ class PassCost:
                 if segment.exchange is not None:
                     yield segment.exchange.kind, segment.exchange_bytes(batch), repeat
 
-    def seconds(self, batch: Batch, collective_s: CollectiveSeconds) -> tuple[float, float]:
+    def seconds(self, batch: Batch) -> tuple[float, float]:
         """Seconds of computation and of communication of one pass in serving: the sum of `by_segment` at once."""
         # Few passes have the same tokens and logits, so nothing is kept of both together.
         tokens, logits, pairs, _, _, decoding, _, _, _, _ = batch
         kept = self._of_tokens[2 * (pairs > 0.0) + (decoding == 1)]
-        of_tokens = (
-            kept[tokens] if tokens in kept else self._token_costs(tokens, pairs > 0.0, decoding == 1, collective_s)
-        )
-        head_s, head_exchange_s = (
-            self._of_logits[logits] if logits in self._of_logits else self._logit_costs(logits, collective_s)
-        )
+        of_tokens = kept[tokens] if tokens in kept else self._token_costs(tokens, pairs > 0.0, decoding == 1)
+        head_s, head_exchange_s = self._of_logits[logits] if logits in self._of_logits else self._logit_costs(logits)
         return of_tokens.seconds(batch, head_s), of_tokens.exchange_s + head_exchange_s
 
-    def times(self, batch: Batch, more: Batch, host_s: float, collective_s: CollectiveSeconds) -> StepTimes:
-        """Durations of consecutive passes, of which each finds the context that those before have added.
+    def times(self, batch: Batch, more: Batch, host_s: float) -> StepTimes:
+        """Durations of consecutive passes with growing context.
 
         Args:
-            batch: What the first pass processes.
+            batch: The batch of the first pass.
             more: Context and pairs that each pass adds to the next one's.
             host_s: Host time before each pass, in seconds.
-            collective_s: Duration of a collective of the team.
         """
-        line = self.costs(
-            batch.tokens, batch.logits, batch.attention_pairs > 0.0, collective_s, alone=batch.decode_sequences == 1
-        )
+        line = self.costs(batch.tokens, batch.logits, batch.attention_pairs > 0.0, alone=batch.decode_sequences == 1)
         return line.times(batch, more, host_s)
 
-    def costs(
-        self, tokens: float, logits: float, prompts: bool, collective_s: CollectiveSeconds, *, alone: bool
-    ) -> StepLine:
-        """What passes cost, for any context; computed only once.
+    def costs(self, tokens: float, logits: float, prompts: bool, *, alone: bool) -> StepLine:
+        """Costs of passes for any context; cached.
 
-        What depends on the tokens and what on the logits have fewer values than both together.
+        The parts for tokens and for logits are cached separately, since combinations are more numerous.
 
         Args:
             tokens: Tokens of the pass.
-            logits: Tokens that go through the head.
-            prompts: Whether there are prompts among them.
-            collective_s: Duration of a collective of the team.
-            alone: Whether a single sequence decodes, whose attention does not wait for longer ones.
+            logits: Tokens that pass the head.
+            prompts: True if there are prompts among them.
+            alone: True if a single sequence decodes, without waiting for longer ones.
         """
         key = tokens, logits, prompts, alone
         found = self._lines.get(key)
         if found is None:
-            of_tokens = self._of_tokens[2 * prompts + alone].get(tokens) or self._token_costs(
-                tokens, prompts, alone, collective_s
-            )
-            head = self._of_logits.get(logits) or self._logit_costs(logits, collective_s)
+            of_tokens = self._of_tokens[2 * prompts + alone].get(tokens) or self._token_costs(tokens, prompts, alone)
+            head = self._of_logits.get(logits) or self._logit_costs(logits)
             found = self._lines[key] = StepLine(
                 of_tokens.compute_s + head[0], of_tokens.exchange_s + head[1], *of_tokens[2:]
             )
         return found
 
-    def _token_costs(self, tokens: float, prompts: bool, alone: bool, collective_s: CollectiveSeconds) -> StepLine:
+    def _token_costs(self, tokens: float, prompts: bool, alone: bool) -> StepLine:
         """Costs of passes with a number of tokens without the head, cached from now on."""
         sequences = 1 if alone else 2
         batch = Batch(tokens=tokens, attention_pairs=1.0 if prompts else 0.0)
-        compute_s, exchange_s = self._token_seconds(batch, collective_s)
+        compute_s, exchange_s = self._token_seconds(batch)
         prompt = [kernel for n, segment in self._attending if prompts for kernel in segment.prompt_bounds(tokens, n)]
         decode = [kernel for n, segment in self._attending for kernel in segment.decode_bounds(tokens, n, sequences)]
         steepest_from = steepest_s = per_token_s = 0.0
@@ -218,25 +207,25 @@ class PassCost:
         )
         return found
 
-    def _logit_costs(self, logits: float, collective_s: CollectiveSeconds) -> tuple[float, float]:
-        """What the head adds, from now on kept."""
+    def _logit_costs(self, logits: float) -> tuple[float, float]:
+        """Costs of the head, cached from now on."""
         batch, empty = Batch(logits=logits), Batch()
         compute_s = exchange_s = 0.0
         for repeat, segment in self._heads:
             compute_s += repeat * (segment.token_seconds(batch) - segment.token_seconds(empty))
             if segment.exchange is not None and segment.exchange.per_logit:
-                exchange_s += repeat * collective_s(segment.exchange.kind, segment.exchange_bytes(batch))
+                exchange_s += repeat * self._collective_s(segment.exchange.kind, segment.exchange_bytes(batch))
         found = self._of_logits[logits] = compute_s, exchange_s
         return found
 
-    def _token_seconds(self, batch: Batch, collective_s: CollectiveSeconds) -> tuple[float, float]:
+    def _token_seconds(self, batch: Batch) -> tuple[float, float]:
         """What depends on the token counts alone: seconds of computation and of communication."""
         compute_s = exchange_s = 0.0
         for _, repeat, segments in self._stretches:
             for segment in segments:
                 compute_s += repeat * segment.token_seconds(batch)
                 if segment.exchange is not None:
-                    exchange_s += repeat * collective_s(segment.exchange.kind, segment.exchange_bytes(batch))
+                    exchange_s += repeat * self._collective_s(segment.exchange.kind, segment.exchange_bytes(batch))
         return compute_s, exchange_s
 
     @staticmethod

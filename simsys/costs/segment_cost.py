@@ -1,4 +1,4 @@
-"""What one segment of a forward pass takes for any batch: its computation, and the bytes of its collective."""
+"""Costs of one segment of a forward pass for any batch: computation, and bytes of its collective."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNIT = 2.0**20
 Amounts = tuple[float, float]
 """FLOP and bytes."""
 PromptBound = tuple[float, float, float]
-"""A least time of a kernel in seconds: a constant, and what each query-key pair and each cached token add to it."""
+"""A lower limit of a kernel in seconds: a constant, and slopes per query-key pair and per cached token."""
 
 
 class SegmentCost:
@@ -194,29 +194,29 @@ class _OperatorCost:
             self._added(Batch(1.0, attention_pairs=UNIT)),
             self._added(Batch(1.0, prompt_context_tokens=UNIT)),
         )
-        """What a query-key pair of prompts adds, and a token that these read from the cache."""
+        """Slopes per query-key pair of prompts, and per cached token read by prompts."""
         one, more = (self._added(Batch(1.0, decode_context_tokens=UNIT, decode_sequences=each)) for each in (1.0, 2.0))
         self.of_decoding = one, more
-        """What a token adds that one decoding sequence reads, and that several do."""
+        """Slopes per cached token read by one decoding sequence, and by several."""
 
     def _amounts(self, batch: Batch) -> Amounts:
         return amounts(self.operator, batch, self._precision, self._bytes_per_weight)[:2]
 
     def _added(self, batch: Batch) -> Amounts:
-        """What each of `UNIT` of a batch's context adds to one token without."""
+        """Additional cost of each `UNIT` of a batch's context."""
         before = self._amounts(Batch(tokens=1.0, decode_sequences=batch.decode_sequences))
         after = self._amounts(batch)
         return (after[0] - before[0]) / UNIT, (after[1] - before[1]) / UNIT
 
     def bounds(self, tokens: float, repeat: int) -> tuple[tuple[float, float], float, float]:
-        """The least times of `repeat` attention kernels without context, by bytes and by FLOP, and what each adds."""
+        """Lower limits of `repeat` attention kernels without context, by bytes and by FLOP, and their slopes."""
         (flop, nbytes), rows = self._of_token, tokens * self.operator.rows_per_token
         by_bytes_s, by_flop_s = self.rates.bounds(flop * tokens, nbytes * tokens, rows)
         _, byte_s, flop_s = self.rates.reach(rows)
         return (repeat * by_bytes_s, repeat * by_flop_s), repeat * byte_s, repeat * flop_s
 
     def seconds(self, batch: Batch) -> float:
-        """How long it takes; nothing is launched if there is nothing to do."""
+        """Its duration; zero without work."""
         flop, nbytes, rows = amounts(self.operator, batch, self._precision, self._bytes_per_weight)
         return max(self.rates.bounds(flop, nbytes, rows)) if flop or nbytes else 0.0
 
@@ -236,7 +236,7 @@ class _Kernels:
         self.any = bool(costs)
 
     def seconds(self, batch: Batch, tokens: float) -> float:
-        """How long they take one after another; nothing is launched if there is nothing to do."""
+        """Their total duration; zero without work."""
         total_s = _seconds(self._others, batch)
         if not tokens:
             return total_s
@@ -251,7 +251,7 @@ class _Kernels:
 def _by_context(
     costs: Iterable[_OperatorCost],
 ) -> tuple[list[_OperatorCost], list[_OperatorCost], list[_OperatorCost]]:
-    """Operators that read the context of prompts, those that read that of decoding sequences, and all others."""
+    """Operators that read the context of prompts, that of decoding sequences, and other operators."""
     prompt, decode, others = list[_OperatorCost](), list[_OperatorCost](), list[_OperatorCost]()
     for cost in costs:
         kind = cost.operator.kind
@@ -267,7 +267,7 @@ def _seconds(costs: Iterable[_OperatorCost], batch: Batch) -> float:
 
 
 class SegmentTime(NamedTuple):
-    """What one segment takes for one batch: computation, then possibly a collective."""
+    """Costs of one segment for one batch: computation, then an optional collective."""
 
     name: str
     compute_s: float

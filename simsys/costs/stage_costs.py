@@ -8,13 +8,13 @@ from itertools import chain
 from math import inf
 from typing import NamedTuple, TypeVar
 
-from simsys.costs.pass_cost import CollectiveSeconds, PassCost
+from simsys.costs.pass_cost import PassCost
 from simsys.model.batch import Batch
 
 StageLine = tuple[float, float]
-"""What a step takes in a stage or in the channel behind it: a constant, and by a number that grows evenly."""
+"""Duration of a step in a stage or channel: a line in a number with constant growth."""
 Lines = tuple[tuple[StageLine, ...], float]
-"""The line of each stage and channel, and from which number on they are others."""
+"""The line of each stage and channel, and the number from which other lines hold."""
 
 T = TypeVar("T")
 
@@ -47,13 +47,11 @@ class StageCosts:
     """The costs of all stages, on hardware that stays as it is.
 
     Args:
-        stages: For each stage, costs of its passes and times of its collectives.
+        stages: For each stage, costs of its passes.
         hops: Transfer time (s) of hidden states by tokens after each stage except the last.
     """
 
-    def __init__(
-        self, stages: Sequence[tuple[PassCost, CollectiveSeconds]], hops: Callable[[float], Sequence[float]]
-    ) -> None:
+    def __init__(self, stages: Sequence[PassCost], hops: Callable[[float], Sequence[float]]) -> None:
         self._stages, self._hops = stages, hops
         self._decoding: dict[int, DecodeLines] = {}
 
@@ -67,7 +65,7 @@ class StageCosts:
     def _decode_lines(self, sequences: int) -> DecodeLines:
         """The pieces of all stages, divided where any of them is: step i of these runs has a context of i tokens."""
         batch, more = Batch(sequences, sequences, decode_sequences=sequences), Batch(decode_context_tokens=1)
-        times = [cost.times(batch, more, 0.0, collective_s) for cost, collective_s in self._stages]
+        times = [cost.times(batch, more, 0.0) for cost in self._stages]
         begins = sorted({0, *(kink for each in times for kink, _, _ in each.kinks)})
         hops_s = self._hops(sequences)
         lines = [
@@ -77,7 +75,7 @@ class StageCosts:
 
     def step(self, batch: Batch) -> tuple[tuple[StageLine, ...], list[float]]:
         """Durations of one step, as lines that do not grow, and what of them is communication within stages."""
-        seconds = [cost.seconds(batch, collective_s) for cost, collective_s in self._stages]
+        seconds = [cost.seconds(batch) for cost in self._stages]
         hops_s = self._hops(batch.tokens)
         exchange_s = woven([exchange_s for _, exchange_s in seconds], [0.0] * len(hops_s))
         whole_s = woven([compute_s + exchange_s for compute_s, exchange_s in seconds], hops_s)

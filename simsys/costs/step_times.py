@@ -1,8 +1,8 @@
-"""Durations of consecutive steps of one batch, whose context grows: their sum in closed form.
+"""Durations of consecutive steps of one batch with growing context: their sum in closed form.
 
-The time of a kernel is the largest of its bounds (memory, arithmetic, a fixed floor), and each of these is linear in
-the cached tokens, which grow by the same amount in every step. So the duration of step i is linear in i up to the
-steps at which another bound takes over (kinks), and a sum of durations is a sum of arithmetic series.
+The time of a kernel is the largest of its bounds (memory, arithmetic, a fixed floor), and each bound is linear in the
+cached tokens, which grow by a constant per step. So the duration of step i is linear in i up to the steps at which
+another bound becomes the largest (breakpoints, kinks), and a sum of durations is a sum of arithmetic series.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from copy import copy
 from math import ceil, floor, inf, sqrt
 
 Line = tuple[float, float]
-"""What it is at step 0, and by how much it grows from step to step; both in seconds."""
+"""Value at step 0, and growth per step; both in seconds."""
 
 
 class StepTimes:
@@ -31,10 +31,10 @@ class StepTimes:
         self.kinks: list[tuple[int, float, float]] = []
         """Steps from which on durations are longer by a line, counted from step 0: (step, intercept, growth)."""
         self.work: StepTimes | None = None
-        """What the GPUs do in these steps, if some last longer than that."""
+        """Computation of the GPUs in these steps, if some steps last longer."""
 
     def add(self, bounds: Sequence[Line]) -> None:
-        """Add kernels that take the largest of some bounds."""
+        """Add kernels with the largest of some bounds as duration."""
         current = max(bounds)
         self.first_s += current[0]
         self.growth_s += current[1]
@@ -44,14 +44,14 @@ class StepTimes:
                 break
 
     def follow(self, other: StepTimes) -> None:
-        """Let each step be followed by one of the others, which last as long as what they compute."""
+        """Append to each step one of the other steps, which consist of computation only."""
         self.first_s += other.first_s
         self.growth_s += other.growth_s
         self.idle_s += other.idle_s
         self.kinks += other.kinks
 
     def _add_kinks(self, bounds: Sequence[Line], current: Line) -> None:
-        """Find the steps at which steeper bounds take over."""
+        """Find the breakpoints."""
         while steeper := [bound for bound in bounds if bound[1] > current[1]]:
             step = min(_overtaken(current, bound) for bound in steeper)
             if step == inf:
@@ -61,7 +61,7 @@ class StepTimes:
             current = overtaking
 
     def at_least(self, least_s: float) -> StepTimes:
-        """The same steps, of which each lasts at least so long: until the host is ready for the next one."""
+        """A copy with a lower limit of the duration of each step: the host time for the next one."""
         if self.first_s >= least_s:  # since they grow
             return self
         longer = StepTimes(least_s, 0.0, self.idle_s)
@@ -77,13 +77,13 @@ class StepTimes:
         return longer
 
     def computing_s(self, first: int, end: int, seconds: float) -> float:
-        """How long GPUs compute in the steps from `first` up to `end`, which take so long together."""
+        """Computation time of GPUs in the steps from `first` up to `end`, from their total duration."""
         if self.work is None:
             return seconds - (end - first) * self.idle_s
         return self.work.computing_s(first, end, self.work.elapsed(end) - self.work.elapsed(first))
 
     def elapsed(self, steps: int) -> float:
-        """Seconds that the first `steps` steps take together."""
+        """Total duration of the first `steps` steps in seconds."""
         total_s = steps * self.first_s + self.growth_s * (steps * (steps - 1) * 0.5)
         for kink, more_s, growth_s in self.kinks:
             if kink < steps:
@@ -91,7 +91,7 @@ class StepTimes:
         return total_s
 
     def duration(self, step: int) -> float:
-        """Seconds that one step takes, counted from 0."""
+        """Duration of one step in seconds, counted from 0."""
         seconds = self.first_s + self.growth_s * step
         for kink, more_s, growth_s in self.kinks:
             if kink <= step:
@@ -99,7 +99,7 @@ class StepTimes:
         return seconds
 
     def at_rate(self, rate: float) -> StepTimes:
-        """The same steps where everything takes longer: at a rate below 1."""
+        """A copy at a rate below 1."""
         if rate == 1.0:
             return self
         slower = StepTimes(self.first_s / rate, self.growth_s / rate, self.idle_s / rate)
@@ -123,7 +123,7 @@ class StepTimes:
         return [*sorted({kink for kink, _, _ in self.kinks if first < kink < end}), end]
 
     def passed(self, anchor_s: float, time_s: float, first: int, last: int, *, now: bool) -> int:
-        """How many steps from the first to the last have ended before a time, and at this time too if `now`."""
+        """Number of steps from the first to the last that have ended before a time, or at it if `now`."""
         to = self.boundary(anchor_s, time_s, first + 1, last)
         if now and anchor_s + self.elapsed(to) == time_s:
             to += 1

@@ -3,10 +3,10 @@
 `levels.py` is the table of combinations, the only place where a level of detail has a name; framework modules do not
 know it. Components may import `core.py` (hardware, ranks, groups, costs) and each other in this order only:
 computation, `communication`, `steps` (passes of serving), `iterations` (programs of training), `executor`, `levels`.
-Start with `levels.py`, then `executor.py`; `simsys.costs` says what work takes.
+Start with `levels.py`, then `executor.py`; `simsys.costs` has the durations of work.
 May import: collectives, costs, errors, framework, model, ops, parallel, platform, probes, starter, sums.
 
-**Events of one moment** happen in the order of their priority, then in the order in which they were scheduled:
+**Simultaneous events** happen in the order of their priority, then in the order of scheduling:
 
 1. ``URGENT`` and ``NORMAL``, SimPy's own: computations and transfers end, requests arrive.
 2. ``LATE``: schedules on links end; ``LATE + 1``: rates of flows settle.
@@ -15,15 +15,16 @@ May import: collectives, costs, errors, framework, model, ops, parallel, platfor
 5. ``waking(rank)``: idle engines wake, in the order of their ranks.
 6. ``LAST``: the deadline of a run.
 
-`simsys.platform.events` defines them, `simsys.serving.deadline` the last one. A stepper that foresees steps
-compares its priority with that of the event under way, to say whether a step that ends at this moment has ended.
+`simsys.platform.events` defines them, `simsys.serving.deadline` the last one. A stepper that precomputes steps
+compares its priority with that of the current event, to decide whether a step that ends at this time has ended.
 
 **Times are anchored.** The end of segment or step j is the start of the first one plus a sum of durations, not a clock
-that is rounded at every event; the anchor moves only where something else decides the time. So it does not matter in
-how many runs consecutive steps are carried out.
+that is rounded at every event; the anchor moves only if something else decides the time. So it does not matter in how
+many runs consecutive steps are executed.
 
-**The order of additions is an interface.** Runs of steps and single steps, kept and computed costs must be equal to
-the last bit. So every sum has one order (`simsys.sums.ordered_sum`, `StepTimes.elapsed`); another changes results.
+**The order of additions is an interface.** Multi-step runs and single steps, and cached and computed costs, must be
+equal to the last bit. So every sum has one order (`simsys.sums.ordered_sum`, `StepTimes.elapsed`); another order
+changes results.
 """
 
 from __future__ import annotations

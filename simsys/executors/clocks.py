@@ -48,7 +48,7 @@ class Clocks:
         self.in_order(rank, wait)
 
     def in_order(self, rank: int, action: Callable[[], None]) -> None:
-        """Do something that takes no time once it is known when the computations of `rank` issued so far end."""
+        """Call a function as soon as the end of all computations of `rank` issued so far is known."""
         if self.own is None:
             action()
         else:
@@ -68,11 +68,11 @@ class Clocks:
         return At(self.env, until_s)
 
     def busy_seconds(self, ranks: Sequence[int]) -> list[float]:
-        """How long each rank's GPU has computed so far."""
+        """Computation time of each rank's GPU so far."""
         return [self.platform.devices[rank].busy_s for rank in ranks]
 
     def sent_bytes(self) -> list[float]:
-        """What has been sent so far, account by account of the communication graph."""
+        """Bytes sent so far, by account of the communication graph."""
         return self.platform.network.traffic.counted()
 
     def repeat(

@@ -1,4 +1,4 @@
-"""A group's collectives: which algorithm runs, what it costs on idle links, and its steps on the links.
+"""The collectives of a group: algorithm, cost on idle links, and steps on the links.
 
 The collectives of one group run one after another, as on the communication stream that PyTorch gives each
 process group.
@@ -32,16 +32,16 @@ from simsys.platform.traffic import Account
 
 
 class Communicator:
-    """What the members of a group share.
+    """The communicator shared by the members of a group.
 
     Args:
         group: The ranks, in the order of the algorithm.
-        members: How many of them run a process (all, or one per role).
-        network: Carries the transfers.
-        choose: Says which algorithms and protocols are worth comparing.
+        members: Number of simulated members (all, or one per role).
+        network: The network.
+        choose: Selects the algorithms and protocols to compare.
         env: The environment.
-        images: Finds groups that do the same, which share links and whose bytes are counted.
-        joined: Whether equal steps that follow one another may be carried out as one (`Network.schedule`).
+        images: Finds mirrors, which share links and count bytes.
+        joined: True if consecutive equal steps may be joined (`Network.schedule`).
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Communicator:
     ) -> None:
         self.group = group
         self.members = members
-        """How many of the ranks run a process."""
+        """Number of simulated members."""
         self.turns: deque[Turn] = deque()
         """The collectives that all members have joined and that have not ended, in order, if steps are simulated."""
         self.free_at_s = 0.0
@@ -244,7 +244,7 @@ class Communicator:
         return found
 
     def shares(self, kind: CollectiveKind, nbytes: float) -> Iterator[tuple[int, int, float]]:
-        """What a collective of this size sends from where to where, as shares of its bytes."""
+        """Shares of the bytes of a collective of this size, by source and destination."""
         return self.links.shares(self.algorithm(kind, nbytes), kind)
 
 
@@ -254,7 +254,7 @@ def _mirrored(steps: Sequence[LockStep], shifts: Sequence[int]) -> list[LockStep
 
 
 def _span(nodes: Sequence[int]) -> Span:
-    """How a group lies on nodes whose numbers, rank by rank, are these."""
+    """Arrangement of a group on nodes, from the node number of each rank."""
     each = nodes.count(nodes[0])
     count = len(set(nodes))
     even = all(len(set(nodes[i : i + each])) == 1 for i in range(0, len(nodes), each))

@@ -1,4 +1,4 @@
-"""What the components of an executor have in common."""
+"""Common parts of all components of an executor."""
 
 from __future__ import annotations
 

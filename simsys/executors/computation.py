@@ -12,10 +12,10 @@ from simsys.ops import Compute
 
 
 class Stepwise(Component):
-    """One event at the end of each computation on the rank's GPU; takes the arguments of `Component`."""
+    """One event at the end of each computation on the rank's GPU; arguments as for `Component`."""
 
     aggregates: ClassVar[bool] = False
-    """Whether operators cost what the macro operations of a model say (`Model.aggregated`), or what its layers say."""
+    """True if costs are those of macro operations (`Model.aggregated`) instead of layers."""
 
     def compute(self, op: Compute) -> Event:
         """Run kernels on one GPU as a task of the platform, which ends with the work."""
@@ -35,14 +35,14 @@ class Stepwise(Component):
 class Ahead(Stepwise):
     """A rank runs ahead of the clock on its own GPU: macro operations that cost no event.
 
-    It meets the clock again at the next communication or wait (temporal decoupling, as in IEEE 1666 SystemC TLM-2.0,
-    §10). Since the GPU is a FIFO server that no others use, this changes no time.
+    It synchronises with the clock at the next communication or wait (temporal decoupling, as in IEEE 1666 SystemC
+    TLM-2.0, §10). Since the GPU is a FIFO server used by this rank only, times are unchanged.
     """
 
     aggregates = True
 
     def compute(self, op: Compute) -> Event:
-        """Advance the rank's GPU; the event has already happened, unless others request the GPU too."""
+        """Advance the rank's GPU; the event is already processed, unless processes request the GPU, too."""
         if self.own is not None:
             return super().compute(op)
         begun = partial(self._begun, op) if self.probes.operation else None

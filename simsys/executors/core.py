@@ -76,7 +76,7 @@ class Core(Clocks):
         self._handlers: dict[type, Callable[[Any], Event]] = {}
         tally = Tally(platform.network.traffic, self.images, self.communicator, self.pass_cost)
         self.idle = IdleLinks(platform.network, self.images, tally, lambda: self.env._now, model.precision)
-        """What transfers take on links that no others use."""
+        """Closed forms of transfers on idle links."""
 
     def start(self, op: Operation) -> Event:
         """Start any operation: the single entry of all verbs."""
@@ -87,7 +87,7 @@ class Core(Clocks):
         return sorted(set(self._representative.values()))
 
     def members(self, group: Group) -> int:
-        """How many ranks of a group run a process."""
+        """Number of simulated ranks of a group."""
         return len({self._representative[rank] for rank in group.ranks})
 
     def communicator(self, group: Group) -> Communicator:
@@ -107,23 +107,31 @@ class Core(Clocks):
         return found
 
     def communicators(self) -> Sequence[Communicator]:
-        """Those of all groups that have communicated."""
+        """Communicators of all groups used so far."""
         return list(self._communicators.values())
 
-    def pass_cost(self, op: Forward) -> PassCost:
-        """The cost model of a forward pass that begins now, made on first use; on equal links teams share it."""
-        start_s, network = self.now(op.rank), self.platform.network
+    def pass_cost(self, op: Forward, start_s: float | None = None) -> PassCost:
+        """The cost model of a forward pass, made on first use; on equal links teams share it.
+
+        Args:
+            op: The pass.
+            start_s: When it begins; by default, when its first rank is ready.
+        """
+        network = self.platform.network
+        if start_s is None:
+            start_s = self.now(op.rank)
         spec = self.conditions.team_spec(op.team, start_s)
         key = op.plan, id(spec), self._links_of(op.team), network.epoch(start_s)
         found = self._pass_costs.get(key)
         if found is None:
+            model, collective_s = self.model, self.communicator(op.team).seconds_from(start_s)
             found = self._pass_costs[key] = PassCost(
-                op.plan, spec, self.model.precision, self.model.per_layer_s, self.model.launches
+                op.plan, spec, model.precision, model.per_layer_s, collective_s, model.launches
             )
         return found
 
     def _links_of(self, team: Group) -> int:
-        """A number that is the same for teams whose collectives take equally long on idle links."""
+        """A number that is equal for teams with equal times of collectives on idle links."""
         found = self._surroundings.get(team)
         if found is None:
             signature = self.platform.network.signature(team.ranks)
@@ -131,7 +139,7 @@ class Core(Clocks):
         return found
 
     def varies(self) -> bool:
-        """Whether equal work may take different times: computations vary at random, or hardware changes."""
+        """True if equal work may have different times: random computation times, or changing hardware."""
         return self.conditions.iterations_vary or self.platform.next_change_s(0.0) < float("inf")
 
     def tell_memory(self, rank: int, now_s: float) -> None:
@@ -148,6 +156,6 @@ class Core(Clocks):
         self._tells.append(tell)
 
     def tell_all(self) -> None:
-        """Let the probes hear what they have not heard yet."""
+        """Send unreported records to the probes."""
         for tell in self._tells:
             tell()

@@ -1,4 +1,4 @@
-"""Who waits for whom when nothing can happen any more, and where in the source."""
+"""Deadlock report: ranks, what they wait for, and where in the source."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Combination:
         roles: Sequence[Sequence[int]],
         probes: Probes | None = None,
     ) -> Executor:
-        """An executor of these components; the arguments are those of `Executor`."""
+        """An executor with these components; arguments as for `Executor`."""
         return Executor(self, platform, model, roles, probes)
 
 
@@ -213,7 +213,7 @@ class Executor(Core):
                 hook(op, started_s, sent_s, self.env._now)
 
     def allocate(self, op: Allocate) -> Event:
-        """Take memory; at once."""
+        """Allocate memory immediately."""
         self.platform.devices[op.rank].memory.allocate(op.name, op.nbytes)
         self.tell_memory(op.rank, self.now(op.rank))
         return self.env.done
@@ -229,7 +229,7 @@ class Executor(Core):
         return self._processes.start(rank, steps if self.own is None else own_process(self.own, rank, steps))
 
     def sent_bytes(self) -> list[float]:
-        """What links have carried, and what has been sent, account by account of the communication graph."""
+        """Traffic of links, and bytes sent by account of the communication graph."""
         return [*self.communication.counters(), *super().sent_bytes()]
 
     def repeat(

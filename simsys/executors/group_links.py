@@ -78,8 +78,8 @@ class GroupLinks:
     def steps(self, plan: CollectivePlan, nbytes: float) -> list[LockStep]:
         """The steps of a collective of the group itself.
 
-        A protocol that halves the bandwidth sends twice the bytes. What it adds to latencies, its launch, and the ramp
-        of its chunks (`CollectivePlan`) are pauses.
+        A protocol with half the bandwidth sends twice the bytes. Its additional latency, its launch, and the ramp of
+        its chunks (`CollectivePlan`) are pauses.
         """
         phases = self.phases(plan.algorithm, plan.kind)
         pause_s = plan.idle_s(nbytes) / sum(phase.repeat for phase in phases)
@@ -93,14 +93,14 @@ class GroupLinks:
         return found
 
     def _early_s(self, phase: Phase, idle: Path, nbytes: float) -> float:
-        """How much earlier than by the longest latency and the least bandwidth a step's transfers arrive."""
+        """Lead of a step's transfers over the sum of the longest latency and the time at the least bandwidth."""
         ways = self._ways_of.get(phase.transfers)
         if ways is None:
             ways = self._ways_of[phase.transfers] = self._network.idle_paths(self.pairs(phase))
         return idle.seconds(nbytes) - max(latency_s + nbytes / bytes_per_s for latency_s, bytes_per_s in ways)
 
     def loads(self, plan: CollectivePlan) -> Iterator[tuple[LinkWay, float]]:
-        """The way of every transfer, of the mirrors too, and its share of the bytes with what the protocol adds."""
+        """Path of every transfer, including mirrors, and its share of the bytes with protocol overhead."""
         for phase, idle, path in zip(self.phases(plan.algorithm, plan.kind), plan.paths, plan.effective, strict=True):
             share = phase.repeat * phase.fraction * idle.bytes_per_s / path.bytes_per_s
             for src, dst in shifted(self.pairs(phase), self.shifts):
@@ -108,7 +108,7 @@ class GroupLinks:
 
 
 def _way(pattern: str, pairs: Sequence[tuple[int, int]], nodes: Sequence[tuple[int, int]]) -> Way:
-    """How many transfers leave their nodes, and how many of those go out of each at once."""
+    """Number of transfers that leave their nodes, and of concurrent ones per node."""
     leaving = [src for src, dst in nodes if src != dst]
     lanes = len(leaving) / len(set(leaving)) if leaving else len(pairs) / len({src for src, _ in pairs})
     return Way(pattern, len(leaving) / len(pairs), lanes)

@@ -13,7 +13,7 @@ from simsys.probes import Probes
 
 
 class Hosts:
-    """What is issued to the channels of each rank's host.
+    """Work on the channels of each rank's host.
 
     Args:
         platform: The ranks' devices.

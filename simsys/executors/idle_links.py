@@ -1,4 +1,4 @@
-"""Transfers on links that no others use: how long they take, what they send, and whether they would have met."""
+"""Transfers on idle links: durations, traffic, and contention if they were on links."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ class IdleLinks:
         self, network: AnyNetwork, images: Images, tally: Tally, now: Callable[[], float], precision: Precision
     ) -> None:
         self.tally = tally
-        """What has been sent."""
+        """Counter of traffic."""
         self.lanes = Lanes(network, images)
-        """How long messages take."""
+        """Durations of messages."""
         self.meets = Meets(network, now)
         """Whether transfers would have met."""
         self.channels = Channels()
-        """How long the stages of serving pipelines are busy with handing on."""
+        """Time of messages between stages of serving pipelines."""
         self._network, self._precision = network, precision
 
     def transfer(self, op: Transfer, start_s: float) -> float:
-        """Count a transfer that begins at a time; return how long it takes."""
+        """Count a transfer that begins at a time; return its duration."""
         for src, dst in op.pairs:
             self._network.traffic.between(src, dst).nbytes += op.nbytes
         return self.lanes.between_s(op.source, op.target, op.pairs, op.nbytes, start_s)
@@ -49,12 +49,12 @@ class IdleLinks:
         return op.elements(stage) * self._precision.activation_bytes
 
     def handed_on(self, op: Pipelined, stage: int) -> Send | None:
-        """What the first rank of a stage sends to the next one."""
+        """Bytes from the first rank of a stage to the next one."""
         nbytes = self.handed_on_bytes(op, stage)
         return Send(*op.transfers(stage)[0], nbytes, None, op.name) if nbytes else None
 
     def hand_on_seconds(self, op: Pipelined, stage: int, start_s: float = 0.0) -> float:
-        """How long the hidden states need to the next stage, all ranks sending at once."""
+        """Transfer time of hidden states to the next stage, with all ranks sending."""
         send = self.handed_on(op, stage)
         if send is None:
             return 0.0
@@ -62,7 +62,7 @@ class IdleLinks:
         return self.lanes.between_s(source, target, op.transfers(stage), send.nbytes, start_s)
 
     def hand_on(self, op: Pipelined, stage: int, start_s: float) -> float:
-        """Count what a stage hands on; return how long that takes."""
+        """Count a message between stages; return its duration."""
         send = self.handed_on(op, stage)
         if send is not None:
             self.tally.sent(send)

@@ -1,4 +1,4 @@
-"""Mirrors of simulated groups: groups that do the same, whose ranks are represented by simulated ones."""
+"""Mirrors of simulated groups: equal groups of ranks represented by simulated ones."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 
 class Images:
-    """Where the mirrors of groups lie: the same arrangement of ranks, shifted to others of the same roles.
+    """Finds mirrors of groups: equal arrangements of other ranks of their roles.
 
     Args:
-        representative: For each rank, the one that runs a process for it.
+        representative: For each rank, its representative.
     """
 
     def __init__(self, representative: Mapping[int, int]) -> None:

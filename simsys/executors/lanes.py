@@ -32,7 +32,7 @@ class Lanes:
         self._pairs: dict[tuple[int, int], Pairs] = {}
 
     def message_s(self, src: int, dst: int, nbytes: float, start_s: float) -> float:
-        """Time of a message from one rank to another that departs at `start_s`, as do those of its mirrors."""
+        """Duration of a message from one rank to another that departs at `start_s`, like those of its mirrors."""
         found = self._messages.get((src, dst))
         if found is None:
             shifts = interfering(self._network, [(src, dst)], self._images.shifts((src, dst)))
@@ -72,7 +72,7 @@ class Lanes:
     def between_s(
         self, source: Group, target: Group, pairs: Sequence[tuple[int, int]], nbytes: float, start_s: float
     ) -> float:
-        """Time of messages from the ranks of one team to those of another that depart together at `start_s`."""
+        """Duration of simultaneous messages between the ranks of two teams, from `start_s`."""
         found = self._between.get((source, target))
         if found is None:
             found = self._between[source, target] = self._network.prepare(pairs)

@@ -23,7 +23,7 @@ class Links(Enum):
     """What becomes of transfers at medium; at high they are always carried out step by step."""
 
     IDLE = "idle"
-    """They take the time of links that no others use."""
+    """They have the time of idle links."""
     STEPS = "steps"
     """They are carried out on the links; a collective is one event while its links are uncontended."""
     LOADS = "loads"

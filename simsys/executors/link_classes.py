@@ -1,12 +1,11 @@
 """Classes of ranks that behave alike although their transfers share links with other users.
 
-Ranks of one role do the same work, but others may be on the links of some of them only. So ranks, what they exchange,
-and links are distinguished by each other until nothing changes: ranks by their groups, groups by their ranks and by
-the links of each of their transfers, links by the transfers on them. That is the coarsest equitable partition (colour
-refinement). Max-min fair rates, and so all that happens, are the same for all of one class: an exception would have
-been distinguished before.
+Ranks of one role have equal work, but other users may contend with some of them only. So ranks, exchanges and links
+are distinguished by each other until nothing changes: ranks by their groups, groups by their ranks and by the links of
+each of their transfers, links by the transfers on them. That is the coarsest equitable partition (colour refinement).
+Max-min fair rates, and so all times, are equal within a class, since filling treats equal users equally.
 
-A class is a number of 64 bits that depends on all that distinguishes it; two are confused once in 2⁶⁴ pairs.
+A class is a 64-bit hash of all distinguishing properties; two collide once in 2⁶⁴ pairs.
 """
 
 from __future__ import annotations
@@ -24,14 +23,13 @@ Hashes = npt.NDArray[np.uint64]
 
 
 class Exchange(NamedTuple):
-    """What some ranks of a job send each other, again and again.
+    """A recurring exchange between ranks of a job.
 
     Args:
         job: The number of the job.
         kind: Equal for mirrors of each other.
-        ranks: Who exchanges, in any order.
-        steps: For transfers that start together, their ways on links that others may be on; none if the time of idle
-            links counts.
+        ranks: The ranks, in any order.
+        steps: For simultaneous transfers, their paths on possibly shared links; empty for the time of idle links.
     """
 
     job: int
@@ -43,7 +41,7 @@ class Exchange(NamedTuple):
 def rank_classes(
     roles: Mapping[int, Sequence[int]], exchanges: Sequence[Exchange], figures: Callable[[int], Hashable]
 ) -> dict[int, tuple[int, ...]]:
-    """Distinguish ranks by what they do and meet.
+    """Distinguish ranks by work and contention.
 
     Args:
         roles: By job, for each of its ranks a number that is equal for ranks with equal work.
@@ -62,7 +60,7 @@ def rank_classes(
 
 
 class _Graph:
-    """Ranks, exchanges and links, each with its class; the arguments are those of `rank_classes`."""
+    """Ranks, exchanges and links, each with its class; arguments as for `rank_classes`."""
 
     def __init__(
         self, roles: Mapping[int, Sequence[int]], exchanges: Sequence[Exchange], figures: Callable[[int], Hashable]
@@ -89,11 +87,11 @@ class _Graph:
         self._links = _numbered([figures(link) for link in used.tolist()])
 
     def distinct(self) -> int:
-        """How many classes there are."""
+        """Number of classes."""
         return sum(len(np.unique(each)) for each in (self.ranks, self._exchanges, self._flows, self._links))
 
     def refine(self) -> None:
-        """Distinguish all by what they have to do with."""
+        """Refine all classes by their neighbours."""
         links = _summed(self._links[self._link] + self._part, self._part_of, len(self._flows))
         self._flows = _mixed(self._flows + self._exchanges[self._flow_of] + _mixed(links))
         members = _summed(self.ranks[self._member], self._member_of, len(self._exchanges))
@@ -119,7 +117,7 @@ def _salt(numbers: Indexes) -> Hashes:
 
 
 def _summed(values: Hashes, place: Indexes, count: int) -> Hashes:
-    """The sum of what has the same place, whatever its order."""
+    """Sums by index, independent of order."""
     found = np.zeros(count, dtype=np.uint64)
     np.add.at(found, place, _mixed(values))
     return found

@@ -1,4 +1,4 @@
-"""What the collectives of a group do to links, evenly while they last."""
+"""Even link loads of the collectives of a group."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class LinkLoads:
     """The loads of links by the collectives of a group and its mirrors.
 
     Args:
-        network: Knows the links.
-        links: Those of the group.
-        plan: How a collective of a kind and size is carried out.
+        network: The network.
+        links: Links of the group.
+        plan: The plan of a collective by kind and size.
         now: The simulated time in seconds.
     """
 
@@ -33,13 +33,13 @@ class LinkLoads:
         self._footprints: dict[tuple[CollectivePlan, int], Footprint] = {}
 
     def steps(self, kind: CollectiveKind, nbytes: float) -> tuple[int, float]:
-        """How many steps a collective has, and the sum of the bytes of one transfer in each."""
+        """Number of steps of a collective, and the sum of the bytes of one transfer in each."""
         phases = self._links.phases(self._plan(kind, nbytes).algorithm, kind)
         share = ordered_sum(phase.repeat * phase.fraction for phase in phases)
         return sum(phase.repeat for phase in phases), nbytes * share
 
     def footprints(self) -> Iterable[Footprint]:
-        """Those of all collectives that have loaded their links."""
+        """Loads of all collectives so far."""
         return self._footprints.values()
 
     def footprint(self, kind: CollectiveKind, nbytes: float) -> Footprint:

@@ -44,5 +44,5 @@ class Mail:
         return event
 
     def awaited(self) -> Iterator[Address]:
-        """What is waited for and was never sent."""
+        """Awaited messages that were never sent."""
         return (address for (address, receiving), events in self._unmatched.items() if receiving and events)

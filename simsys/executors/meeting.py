@@ -34,27 +34,29 @@ class Turn:
     """A collective of a group that all members have joined.
 
     Args:
-        meeting: The collective.
+        op: The collective.
+        ready_s: When the last member is ready.
+        ended: Called at its end.
     """
 
-    __slots__ = ("left", "meeting", "started_s", "waiting")
+    __slots__ = ("ended", "left", "op", "ready_s", "started_s", "waiting")
 
-    def __init__(self, meeting: Meeting) -> None:
-        self.meeting = meeting
+    def __init__(self, op: Collective, ready_s: float, ended: Callable[[], object]) -> None:
+        self.op, self.ready_s, self.ended = op, ready_s, ended
         self.waiting: list[Part] | None = None
         """Parts that have not started; none before the turn has begun."""
-        self.left: set[int] = set()
-        """Mirrors that have not ended it, by their shifts."""
+        self.left: list[Part] = []
+        """Parts that have not ended."""
         self.started_s = 0.0
         """When its first part started."""
 
 
 class Meetings:
-    """The collectives of a group that some members have called and others have not.
+    """Collectives of a group called by some of its members.
 
     Args:
         group: The ranks.
-        members: How many of them run a process.
+        members: Number of simulated members.
         env: The environment.
     """
 
@@ -111,4 +113,4 @@ def check_group(group: Group, world_size: int) -> None:
         raise UsageError(f"rank {twice} is more than once in a group: {ranks_shown(group.ranks)}")
     outside = next((rank for rank in group.ranks if not 0 <= rank < world_size), None)
     if outside is not None:
-        raise UsageError(f"rank {outside} of a group is outside the job, whose ranks are 0 to {world_size - 1}")
+        raise UsageError(f"rank {outside} of a group is outside the job with ranks 0 to {world_size - 1}")

@@ -1,8 +1,8 @@
-"""Whether transfers that take the time of idle links would have met on their links.
+"""Detection of contention between transfers with the time of idle links.
 
-At medium detail on idle links, collectives and messages are times and no transfers. That is exact as long as no two of
-them are on one link at the same moment, beyond what it can carry for both. So it is noted when each one is under way,
-and for how long those that share links are under way together.
+At medium detail on idle links, collectives and messages are times instead of transfers. This is exact unless two of
+them exceed the bandwidth of a link at the same time. So their times are recorded, and the overlap of those that share
+links.
 """
 
 from __future__ import annotations
@@ -22,37 +22,36 @@ _IDLE = 1e-3
 
 
 class Meets:
-    """Notes when transfers are under way, and how long those that hinder each other are so together.
+    """Records the times of transfers, and the overlap of contending ones.
 
     Args:
-        network: Carries them.
-        now: Says what time it is.
+        network: The network.
+        now: Returns the simulated time.
     """
 
     def __init__(self, network: AnyNetwork, now: Callable[[], float]) -> None:
         self.network, self._now = network, now
         self.in_turn = network.in_turn
-        """Whether links serve transfers in turn. Then who waits for whom depends on the very moments, so all that is
-        lost is taken to be waited for, by all."""
+        """True for FIFO links. Then waits depend on exact times, so all losses count as waits of all ranks."""
         self._notes = 0
         self.uses: list[Use] = []
         """Whatever transfers there are, whether they were under way or not."""
         self.users: dict[int, list[Use]] = {}
-        """By link, who uses it."""
+        """Users by link."""
         self.busy_s = 0.0
-        """Time that transfers have taken, added up."""
+        """Total time of transfers."""
         self._delays = Delays()
         self._first_s = math.inf
         self._last_s = 0.0
         self.out_of_step: Use | None = None
         """Transfers with mirrors that get out of step."""
         self.pairs: dict[tuple[str, str], float] = {}
-        """The same time by the names of the two."""
+        """Lost time by the names of both users."""
         self._waited_s: dict[tuple[Use, Use], tuple[float, float]] = {}  # likewise
 
     @property
     def together_s(self) -> float:
-        """How much later a rank is because transfers lose time to each other that it waits for; the most of any."""
+        """Largest delay of a rank by contention between transfers that it waits for."""
         return self._delays.most_s
 
     @property
@@ -73,12 +72,12 @@ class Meets:
         """Transfers between some ranks, and of their mirrors.
 
         Args:
-            name: What to call them.
-            steps: Source and destination of those that start together, and what share of the bytes each sends.
-            shifts: The mirrors, themselves (0) included.
-            user: The ranks of the group whose they are, or source and destination of messages.
-            waits: The simulated rank that waits for them; none if several do.
-            splits: Whether mirrors fall out of step.
+            name: Their name.
+            steps: Source, destination and byte share of simultaneous transfers.
+            shifts: The mirrors, including the simulated group (0).
+            user: Ranks of the group, or source and destination of messages.
+            waits: The simulated rank that waits for them; None for several.
+            splits: True if mirrors get out of step.
         """
         steps = list(steps)
         needs, shares = self.needs_of_steps([(shifted(pairs, shifts), sent) for pairs, sent in steps])
@@ -93,7 +92,7 @@ class Meets:
         return made
 
     def needs_of_steps(self, steps: Iterable[tuple[Pairs, float]]) -> tuple[Needs, Mapping[int, float]]:
-        """What steps that follow one another need of each link, at most, and for what share of the time.
+        """Largest need of consecutive steps on each link, and share of time.
 
         Args:
             steps: Source and destination of those that start together, and what share of the bytes each sends.
@@ -111,14 +110,14 @@ class Meets:
         return most, {link: seconds / total_s if total_s else 1.0 for link, seconds in used_s.items()}
 
     def needs(self, pairs: Pairs) -> Needs:
-        """What transfers of equal size need of each link, as a mean share of its bandwidth until the last is through.
+        """Need of transfers of equal size on each link, as a mean share of its bandwidth until the last one ends.
 
-        All of them start together, and those that are through wait for the slowest, as in the steps of a collective.
+        All of them start together, and ended ones wait for the slowest, as in the steps of a collective.
         """
         return dict(self._counted(self.network.idle_shares(pairs)[1]))
 
     def _counted(self, needs: Mapping[int, float]) -> Iterator[tuple[int, float]]:
-        """Those that are not next to nothing; all where links serve in turn."""
+        """Non-negligible needs; all on FIFO links."""
         return ((link, need) for link, need in needs.items() if need > _IDLE or self.in_turn)
 
     def _lost_shares(self, one: Use, other: Use) -> tuple[float, float]:
@@ -163,10 +162,10 @@ class Meets:
             self._note(use, start_s, end_s, busy_s, exposed_s)
 
     def note_messages(self, messages: Iterable[tuple[Use, Sequence[float], float, float]]) -> None:
-        """Messages of a program are under way.
+        """Record messages of a program.
 
         Args:
-            messages: For each use, when they depart, how long each takes, and how long they are waited for in all (s).
+            messages: For each use, departure times, duration of each, and total waiting time (s).
         """
         self._notes += 1
         noted = [
@@ -212,7 +211,7 @@ class Meets:
             self._waited_s[one, other] = before_s[0] + waited_s[0], before_s[1] + waited_s[1]
 
     def hindering(self, slight_s: float) -> set[tuple[int, ...]]:
-        """Whose transfers lose time to others, but for those that delay no rank by more than `slight_s` together."""
+        """Users that lose time to others, except those that delay no rank by more than `slight_s` together."""
         found, left = set[tuple[int, ...]](), Delays()
         for (one, other), waited_s in sorted(self._waited_s.items(), key=lambda item: ordered_sum(item[1])):
             left.add(one, waited_s[0])
@@ -222,10 +221,10 @@ class Meets:
         return found
 
     def able(self, slight_s: float = 0.0) -> set[tuple[int, ...]]:
-        """Whose transfers lose time if others of the job are under way at the same time, whether they were so or not.
+        """Users that would lose time to concurrent transfers of the job, whether or not they were concurrent.
 
         Args:
-            slight_s: Those that delay no rank by more together, however often they meet, are left out.
+            slight_s: Users that delay no rank by more together, however often they contend, are omitted.
 
         Returns:
             The users, mirrors by their own ranks.
@@ -241,7 +240,7 @@ class Meets:
         return {user for use in found for _, user in use.mirrored()}
 
     def narrowest(self) -> str:
-        """The link, for people, that is too narrow for those that lose most, or for mirrors; empty if none do."""
+        """The link with the largest loss, or the bottleneck of mirrors, for people; empty if there is none."""
         worst = max(self._waited_s, key=lambda pair: ordered_sum(self._waited_s[pair]), default=None)
         one, other = worst or (self.out_of_step, self.out_of_step)
         if one is None or other is None:

@@ -18,7 +18,7 @@ from simsys.platform.routing import Way
 AnyNetwork = Network[Any, Any] | NetworkPart
 
 SAME_END = 1e-7
-"""Mirrors whose steps end within this share of each other are in lockstep."""
+"""Relative difference of the ends of steps up to which mirrors are in lockstep."""
 
 
 def shifted(pairs: Pairs, shifts: Sequence[int]) -> Pairs:
@@ -57,12 +57,12 @@ def interfering(network: AnyNetwork, pairs: Pairs, shifts: Sequence[int]) -> Seq
 
 
 def _shared(users: dict[int, int], ways: Sequence[Way], shift: int) -> bool:
-    """Whether a mirror uses links of others; notes it as the user of its own."""
+    """True if a mirror uses links of others; records it as the user of its links."""
     return any(users.setdefault(link, shift) != shift for way in ways for hop in way for link, _ in hop)
 
 
 def _alike(network: AnyNetwork, ways: Sequence[Way], others: Sequence[Way]) -> bool:
-    """Whether ways use links with equal figures, and share them among each other, as others do."""
+    """True if paths use links with equal properties and equal sharing as other paths."""
     image: dict[int, int] = {}
     for way, other in zip(ways, others, strict=True):
         if len(way) != len(other):
@@ -81,15 +81,15 @@ def _alike(network: AnyNetwork, ways: Sequence[Way], others: Sequence[Way]) -> b
 def in_lockstep(
     network: AnyNetwork, steps: Sequence[LockStep], shifts: Sequence[int], time_s: float
 ) -> list[Sequence[int]]:
-    """Mirrors whose steps end together when all start together, as lists of shifts; the simulated group's come first.
+    """Mirrors with equal ends of steps after a common start, as lists of shifts; the simulated group is in the first.
 
-    Where links serve transfers in turn, no two mirrors that share links do.
+    On FIFO links, no two mirrors that share links have equal ends.
 
     Args:
-        network: Carries the transfers.
+        network: The network.
         steps: The steps of the simulated group.
-        shifts: Its mirrors, itself (0) included.
-        time_s: When they begin.
+        shifts: Its mirrors, including itself (0).
+        time_s: Start time.
     """
     if len(shifts) == 1:
         return [shifts]

@@ -18,11 +18,11 @@ Users = Collection[tuple[int, ...]]
 
 
 def able_beside(own: Meets, others: Iterable[Meets]) -> set[tuple[int, ...]]:
-    """Whose transfers lose time if those of other jobs are under way at the same time, mirrors by their own ranks.
+    """Users that would lose time to concurrent transfers of other jobs, mirrors by their own ranks.
 
     Args:
-        own: Those of the job.
-        others: Those of the other jobs.
+        own: Records of the job.
+        others: Records of the other jobs.
     """
     full, loads, found = 0.0 if own.in_turn else FULL, _loads(others), set[tuple[int, ...]]()
     for use in own.uses:
@@ -34,19 +34,19 @@ def able_beside(own: Meets, others: Iterable[Meets]) -> set[tuple[int, ...]]:
 
 
 def most_loaded(own: Meets, others: Iterable[Meets]) -> str:
-    """The link, for people, that is shared with others and of which most is needed; empty if there is none."""
+    """The most loaded link shared with other jobs, for people; empty if there is none."""
     loads = _loads(others)
     needs = {link: loads[link] + need for use in own.uses for link, need in use.needs.items() if link in loads}
     return own.network.link_name(max(needs, key=lambda link: needs[link])) if needs else ""
 
 
 def mirrored(own: Meets, users: Users) -> bool:
-    """Whether some users are mirrors of others, or of each other."""
+    """True if some users are mirrors of others, or of each other."""
     return any(len(use.shifts) > 1 and any(user in users for _, user in use.mirrored()) for use in own.uses)
 
 
 def sharing_mirrors(own: Meets) -> set[tuple[int, ...]]:
-    """Users whose mirrors need more of a link together than there is."""
+    """Users with mirrors that exceed the bandwidth of a link together."""
     return {user for use in own.uses if _mirrors_share(own, use) for _, user in use.mirrored()}
 
 
@@ -76,7 +76,7 @@ def _loads(others: Iterable[Meets]) -> dict[int, float]:
 
 
 def _links(own: Meets, use: Use, shift: int) -> Iterable[int]:
-    """The links of one mirror, those that it hardly needs too."""
+    """The links of one mirror, including negligible ones."""
     if len(use.shifts) == 1:
         return use.needs
     ways = [own.network.way(src + shift, dst + shift) for pairs, _ in use.steps for src, dst in pairs]

@@ -33,12 +33,12 @@ Handlers = dict[type, Callable[[Any], Event]]
 class OwnWork:
     """Keeps the operations of each rank in order while a computation of the rank waits behind a request.
 
-    The end of such a computation is not known, so neither is the time at which the operations after it are ready.
+    The end of such a computation is unknown, and so are the start times of later operations.
 
     Args:
         env: The environment.
-        sharing: That of the platform.
-        ranks: How many ranks there are.
+        sharing: Sharing of the platform.
+        ranks: Number of ranks.
     """
 
     def __init__(self, env: simpy.Environment, sharing: Sharing, ranks: int) -> None:
@@ -78,7 +78,7 @@ class OwnWork:
         return event
 
     def do_after(self, rank: int, action: Callable[[], object]) -> None:
-        """Do something that takes no time once the computations of a rank issued so far have begun."""
+        """Call a function once the computations of a rank issued so far have begun."""
         if self._held[rank]:
             self._held[rank][-1].append(action)
         else:
@@ -120,10 +120,10 @@ def own_process(own: OwnWork, rank: int, steps: Generator[Any, Any, None]) -> Ge
 
 
 def own_work(env: simpy.Environment, sharing: Sharing, ranks: int, *, stepwise: bool) -> OwnWork | None:
-    """What an executor needs where requests were declared; elsewhere, requests are refused from now on.
+    """The own work of ranks if requests were declared; otherwise, requests are refused from now on.
 
     Raises:
-        UsageError: If they were declared, and the executor leaves queues out.
+        UsageError: If they were declared, and the executor does not support queues.
     """
     if not sharing.declared:
         sharing.refusals[TurnServer] = NOT_DECLARED

@@ -1,6 +1,6 @@
-"""No hardware and no time: every operation is written down and ends at once.
+"""Recording without hardware and time: every operation is recorded and ends immediately.
 
-So a test can read what a framework module asks for as a list of plain dicts, and compare it with a golden file.
+So a test reads the operations of a framework module as a list of plain dicts, and compares it with a golden file.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from simsys.probes import Probes
 
 
 class _NoTransfers(Communication):
-    """Transfers take no time, once their partners are there."""
+    """Transfers have zero duration, once their partners are present."""
 
     contention = "none (no time)"
 
@@ -53,46 +53,46 @@ class _NoTransfers(Communication):
         return self.mail.event(op.rank, op.dst, op.tag, receiving=False).succeed(self.env.now)
 
     def transfer(self, op: Transfer) -> Event:
-        """Takes no time."""
+        """Fire immediately."""
         return self.env.done
 
     def hand_on(self, op: Pipelined, stage: int, arrived: Callback) -> None:
-        """Takes no time."""
+        """Fire immediately."""
         arrived(self.env.done)
 
     def exchange(self, communicator: Communicator, kind: CollectiveKind, nbytes: float) -> Exchange:
-        """Passes take no time, so nothing is exchanged between their segments."""
-        raise InternalError("passes that take no time have no segments")
+        """Refuse: passes have no segments here."""
+        raise InternalError("passes of zero duration have no segments")
 
 
 class _NoComputation(Stepwise):
-    """Computations take no time."""
+    """Computations have zero duration."""
 
     def compute(self, op: Compute) -> Event:
-        """Takes no time."""
+        """Fire immediately."""
         return self.env.done
 
 
 class _NoPasses(ServingPasses):
-    """Passes take no time."""
+    """Passes have zero duration."""
 
     def forward(self, op: Forward) -> Event:
-        """Takes no time."""
+        """Fire immediately."""
         return self.env.done
 
     def pipelined(self, op: Pipelined) -> Event:
-        """Takes no time."""
+        """Fire immediately."""
         return self.env.done
 
 
 class Recording(Executor):
-    """Writes operations down, in order; collectives and messages still have to meet their partners.
+    """Records operations in order; collectives and messages still wait for their partners.
 
     Args:
         platform: The ranks' devices, of which only the memory is used.
-        model: Not used, but asked for as by every executor.
-        roles: Sets of ranks that do the same work; here every rank runs a process.
-        probes: Observers; they hear of no operation, since none takes time.
+        model: Not used; every executor has it.
+        roles: Sets of ranks with equal work; here every rank runs a process.
+        probes: Observers; no operation is reported, since durations are zero.
         max_operations: Number of operations after which the module counts as endless.
     """
 
@@ -107,7 +107,7 @@ class Recording(Executor):
     ) -> None:
         super().__init__(Combination(_NoComputation, _NoTransfers, _NoPasses), platform, model, roles, probes)
         self.operations: list[dict[str, Any]] = []
-        """What was asked for, in order."""
+        """The recorded operations, in order."""
         self.max_operations = max_operations
 
     def start(self, op: Operation) -> Event:
@@ -124,11 +124,11 @@ class Recording(Executor):
         return super().start(op)
 
     def start_after(self, op: Collective | HostWork, event: Event) -> Event:
-        """Nothing takes time, so there is nothing to wait for."""
+        """Return immediately: nothing has a duration."""
         return self.start(op)
 
     def host_work(self, op: HostWork, after: Event | None = None) -> Event:
-        """Takes no time."""
+        """Fire immediately."""
         return self.env.done
 
 

@@ -11,13 +11,13 @@ from simsys.platform.traffic import Account
 
 
 class RecurringCollective:
-    """A collective of one kind and size that a group carries out again and again.
+    """A recurring collective of one kind and size of a group.
 
     Args:
-        account: Counts what it sends.
+        account: Account of its traffic.
         nbytes: Its size.
         schedule: Its steps on the links.
-        seconds: How long it takes on idle links, by when it begins.
+        seconds: Duration on idle links by start time.
     """
 
     __slots__ = ("_account", "_nbytes", "idle_s", "schedule", "seconds")
@@ -28,7 +28,7 @@ class RecurringCollective:
         self._account, self._nbytes = account, nbytes
         self.schedule, self.seconds = schedule, seconds
         self.idle_s = seconds(0.0)
-        """How long it takes on idle links as they are at the beginning."""
+        """Duration on idle links in their initial state."""
 
     def start(self, done: Callback) -> None:
         """Carry it out on the links, from now on, and then call `done`."""

@@ -1,4 +1,4 @@
-"""What one rank issues in order, of which some waits for events: a CUDA stream."""
+"""Operations issued by one rank in order, some of which wait for events: a CUDA stream."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Issued:
 
 
 class Stream:
-    """Operations of one rank that begin in the order in which they were issued, whatever each waits for.
+    """Operations of one rank that begin in the order of issue, whatever each waits for.
 
-    So this order is that of the rank's program, at every level of detail, however far it runs ahead of the clock.
+    So the order is that of the rank's program at every level of detail, also when it runs ahead of the clock.
 
     Args:
         env: The environment.
@@ -68,7 +68,7 @@ class Stream:
         return issued.ended
 
     def _release(self, issued: Issued) -> None:
-        """What an operation waited for has happened: begin all that can."""
+        """An awaited event has happened: begin all possible operations."""
         issued.blocked = False
         issued.ready_s = max(issued.ready_s, self._env._now)
         while self._issued and not self._issued[0].blocked:

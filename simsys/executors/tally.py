@@ -38,7 +38,7 @@ class Tally:
         self._batches: dict[tuple[Group, ForwardPass], Counter[tuple[float, float]]] = {}
 
     def sent(self, op: Send, times: int = 1) -> None:
-        """Count messages."""
+        """Count a number of messages."""
         key = op.rank, op.dst
         account = self._messages.get(key)
         if account is None:

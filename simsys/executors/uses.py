@@ -35,18 +35,17 @@ class Window(NamedTuple):
 
 @dataclass(eq=False)
 class Use:
-    """Transfers of some ranks and their mirrors, whatever their size.
+    """Transfers of some ranks and their mirrors, of any size.
 
     Args:
-        name: What to call them.
-        needs: By link, the share of its bandwidth that they need for their full speed; at most 1.
-        shares: For what share of their time they use each link.
-        user: The ranks of the group whose they are, or source and destination of messages.
-        waits: The simulated rank that waits for them; none if several do.
-        splits: Whether mirrors fall out of step with each other.
-        steps: Source and destination of those that start together, without mirrors, and what share of the bytes each
-            sends.
-        shifts: How far apart the mirrors' ranks are from the simulated ones, these (0) included.
+        name: Their name.
+        needs: By link, the share of its bandwidth needed for full speed; at most 1.
+        shares: Share of their time on each link.
+        user: Ranks of the group, or source and destination of messages.
+        waits: The simulated rank that waits for them; None for several.
+        splits: True if mirrors get out of step.
+        steps: Source, destination and byte share of simultaneous transfers, without mirrors.
+        shifts: Distances of the mirrors' ranks from the simulated ones, including these (0).
     """
 
     name: str
@@ -58,17 +57,16 @@ class Use:
     steps: Sequence[tuple[Pairs, float]] = ()
     shifts: Sequence[int] = (0,)
     near: list[tuple[Use, float, float]] = field(default_factory=list)
-    """Others that use the same links, and what shares of their time these and the others lose there."""
+    """Other users of these links, and the shares of time that both lose there."""
     exposed_s: float = 0.0
     """For how long they have been waited for, added up."""
     windows: deque[Window] = field(default_factory=deque)
     """Remaining times in flight, in order."""
 
     def beside(self, start_s: float, end_s: float, busy_s: float, noted: int) -> tuple[float, float]:
-        """For how long they are under way together with others, apart from what the same note has said.
+        """Overlap with other uses, except within one record.
 
-        Returns:
-            That time, and for how much of it they are waited for.
+        Returns: The overlap, and the awaited part of it.
         """
         both_s = exposed_s = 0.0
         for window in reversed(self.windows):
@@ -81,21 +79,21 @@ class Use:
         return both_s, exposed_s
 
     def lost_share(self, levels: Mapping[int, float]) -> float:
-        """What share of their time they lose at most to others.
+        """Largest share of their time lost to others.
 
         Args:
-            levels: By link, the share that each of its users gets at most.
+            levels: By link, the largest share of each of its users.
         """
         lost = [self.shares[link] * (1.0 - min(need, levels[link]) / need) for link, need in self.needs.items()]
         return max(lost, default=0.0)
 
     def mirrored(self) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """Every mirror: by how much its ranks are shifted, and who its user is."""
+        """Every mirror: shift of its ranks, and its user."""
         for shift in self.shifts:
             yield shift, tuple([rank + shift for rank in self.user])
 
     def add(self, window: Window, now_s: float) -> None:
-        """They are under way again; what is over by now is forgotten."""
+        """Record another use; forget past ones."""
         windows = self.windows
         while windows and windows[0].end_s <= now_s:
             windows.popleft()
@@ -114,7 +112,7 @@ class Use:
 
 
 class Delays:
-    """How much later each rank is because transfers take longer that it waits for."""
+    """Delay of each rank by slowed transfers that it waits for."""
 
     def __init__(self) -> None:
         self._of_all_s = 0.0
@@ -126,7 +124,7 @@ class Delays:
         return self._of_all_s + max(self._of_one_s.values(), default=0.0)
 
     def add(self, use: Use, seconds: float) -> None:
-        """Transfers take longer."""
+        """Record a delay of transfers."""
         if use.waits is None:
             self._of_all_s += seconds
         else:
@@ -161,7 +159,7 @@ def too_many(uses: Sequence[Use]) -> bool:
 
 
 class Sent(NamedTuple):
-    """Messages of a program: when they depart, in order, how long each takes (s), and what share is waited for."""
+    """Messages of a program: departure times in order, duration of each (s), and awaited share."""
 
     departures_s: Floats
     seconds: float
@@ -175,7 +173,7 @@ class Sent(NamedTuple):
 
 
 def together_s(some: Sent, others: Sent) -> float:
-    """How long messages of one kind are under way together with those of another."""
+    """Overlap of messages of one kind with those of another."""
     starts_s, seconds = some.departures_s, some.seconds
     first = np.searchsorted(others.departures_s, starts_s - others.seconds, side="right")
     last = np.searchsorted(others.departures_s, starts_s + seconds, side="left")

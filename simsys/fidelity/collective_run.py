@@ -10,7 +10,8 @@ from typing import Any
 from simsys.build.cluster import build_cluster
 from simsys.collectives import CollectiveKind
 from simsys.collectives.choose import named
-from simsys.config.cluster import HardwareConfig, NetworkConfig
+from simsys.config.cluster import HardwareConfig
+from simsys.config.network import NetworkConfig
 from simsys.executors.communicator import Communicator
 from simsys.fidelity.case import Figures, Unsupported
 from simsys.parallel.layout import Group

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from itertools import pairwise
+from itertools import pairwise, repeat
+from operator import add, lt
 
 from simsys.sums import ordered_sum
 
@@ -48,8 +49,7 @@ class TimeSplit:
         seconds: dict[str, float] = {}
         added: list[Span] = []
         reached_s, first, taken = self._start_s, 0, self._taken
-        in_order = sorted(pieces, key=lambda piece: (round(piece[0] / moment_s), round(piece[1] / moment_s), piece[2]))
-        for start_s, end_s, purpose in in_order:
+        for start_s, end_s, purpose in _in_order(pieces, moment_s):
             start_s, end_s = max(start_s, reached_s), min(end_s, self._end_s)
             free_s = 0.0
             if end_s > start_s:
@@ -66,6 +66,14 @@ class TimeSplit:
         """Free time immediately before each of `times_s`, at which something begins or all ends."""
         edges = [(self._start_s, self._start_s), *self._taken, (self._end_s, self._end_s)]
         return ordered_sum(start_s - end_s for (_, end_s), (start_s, _) in pairwise(edges) if start_s in times_s)
+
+
+def _in_order(pieces: Sequence[Piece], moment_s: float) -> Sequence[Piece]:
+    """Pieces by their beginnings, those that begin within one moment by their ends and purposes."""
+    starts_s = [start_s for start_s, _, _ in pieces]
+    if all(map(lt, map(add, starts_s, repeat(moment_s)), starts_s[1:])):
+        return pieces  # as most are told one after another
+    return sorted(pieces, key=lambda piece: (round(piece[0] / moment_s), round(piece[1] / moment_s), piece[2]))
 
 
 def _free_seconds(taken: list[Span], index: int, start_s: float, end_s: float) -> float:

@@ -1,4 +1,4 @@
-"""What transfers lose to each other on links that share bandwidth, also where these are not full on average."""
+"""Time that transfers lose to each other on links with shared bandwidth, even if these are not full on average."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _NODES = 8
 
 
 def losses(busy: np.ndarray, rates: np.ndarray) -> np.ndarray:
-    """Delay of each occupant by other occupants, as a share of its time on idle links.
+    """Slow-down of each occupant by the others, as a share of its time on idle links.
 
     An occupant transmits for the share `q` of its time for which its busiest link is busy, and meanwhile needs the
-    share `u` of another link's bandwidth, less if it is slowed elsewhere. Two that transmit at once on a link without
-    enough bandwidth for both get half of it each, or the rest left by the other. Times of transmission are assumed
-    independent. So with `N` other transmitting occupants on a link, one gets the mean of `1 / (1 + N)` of it, which is
-    the integral from 0 to 1 of the product of `1 - q + q x` over the others; their `q` grows with their own losses.
+    share `u` of another link's bandwidth, less if it is slowed anyway. Two occupants that transmit at once on a link
+    too narrow for both get half of it each, or the rest if the other needs less. The times of transmission are assumed
+    to be independent. With `N` others transmitting on a link, an occupant gets the mean of `1 / (1 + N)` of it: the
+    integral from 0 to 1 of the product of `1 - q + q x` over the others. Their `q` grows with their own losses.
 
     Args:
         busy: For every occupant a row and for every link a column: the share of its time on idle links for which it
@@ -57,7 +57,7 @@ def losses(busy: np.ndarray, rates: np.ndarray) -> np.ndarray:
 
 @cache
 def _quadrature() -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights of the integration, each with an axis for occupants, others, and links."""
+    """Nodes and weights of the quadrature, each with an axis for occupants, others and links."""
     import numpy as np
 
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)

@@ -1,4 +1,4 @@
-"""Transfers that start together, and the event that waits for the last one to arrive."""
+"""Transfers that start together, and the event of their completion."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from simsys.platform.events import LATE, fire_at
 
 
 class Batch:
-    """Transfers that start together and count as done when the last one has arrived.
+    """Transfers that start together and are complete when the last one has arrived.
 
     Args:
         env: The environment.
-        missing: How many.
-        pause_s: How long after the last arrival they count as done.
+        missing: The number of transfers.
+        pause_s: Time from the last arrival to the completion.
     """
 
     __slots__ = ("_end_s", "_env", "_missing", "_pause_s", "event")

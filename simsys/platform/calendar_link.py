@@ -11,18 +11,18 @@ from simsys.platform.link_spec import LinkSpec
 from simsys.platform.turns import TurnServer
 
 Entered = Callable[[float, float], None]
-"""Called with when the next hop may have a transfer and when its tail reaches the far end, once that is known."""
+"""Called, once both are known, with the times when the head reaches the next hop and when the tail arrives there."""
 
 
 class Holder(Protocol):
-    """Holds links until another transfer comes."""
+    """A holder of links until another transfer comes."""
 
     def give_way(self) -> None:
-        """Let go of them, and leave them as they are at this moment."""
+        """Release them, in their state at this moment."""
 
 
 class Hop(Protocol):
-    """A hop of a transfer: a link, or parallel links that divide it."""
+    """One stage of a route: a link, or parallel links among which a transfer is divided."""
 
     expected: int
     """Transfers that are on their way to it."""
@@ -35,18 +35,18 @@ class Hop(Protocol):
     @property
     @abstractmethod
     def turns(self) -> object:
-        """True, or not empty, while a process has requested one of its links: transfers then wait for their turn."""
+        """True, or not empty, while a process has requested one of its links, so that transfers queue."""
 
     @abstractmethod
     def enter_in_turn(self, head_s: float, tail_s: float, nbytes: float, entered: Entered) -> None:
-        """As `enter`, behind the requests that have come before; calls `entered` with the result."""
+        """As `enter`, after earlier requests; calls `entered` with the result."""
 
     @abstractmethod
     def enter(self, head_s: float, tail_s: float, nbytes: float) -> tuple[float, float]:
-        """Reserve it for a transfer with its head here at `head_s` and its tail at `tail_s`.
+        """Reserve it for a transfer with the head here at `head_s` and the tail at `tail_s`.
 
         Returns:
-            Time at which the next hop may start, and time at which the tail reaches the far end.
+            The times when the head and the tail reach the far end.
         """
 
     @abstractmethod
@@ -55,7 +55,7 @@ class Hop(Protocol):
 
 
 class CalendarLink(TurnServer, Link):
-    """A link with a calendar: it is reserved when a transfer has reached it; processes of SimPy can request it."""
+    """A link with a calendar, reserved when a transfer reaches it. SimPy processes can request it."""
 
     def __init__(self, spec: LinkSpec) -> None:
         TurnServer.__init__(self)
@@ -63,7 +63,7 @@ class CalendarLink(TurnServer, Link):
         self.expected = 0
         """Transfers that are on their way to this link."""
         self.bundles: list[Parallel] = []
-        """Parallel links that it is one of."""
+        """The groups of parallel links that contain it."""
         self.holder: Holder | None = None
 
     @property

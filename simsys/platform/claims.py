@@ -1,4 +1,4 @@
-"""Claims: sets of links held exclusively by a schedule until another transfer comes."""
+"""Claims: sets of links that a schedule holds exclusively until another transfer comes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_PATIENCE = 1 << 10  # undisturbed steps that are waited for at most before
 
 
 class Undisturbed(Protocol):
-    """A run that has links for itself."""
+    """A run with exclusive links."""
 
     end_s: float
 
@@ -22,7 +22,7 @@ class Undisturbed(Protocol):
 
 
 class Claim(ABC):
-    """Links that schedules want for themselves.
+    """Exclusive use of some links.
 
     Args:
         env: The environment.
@@ -34,27 +34,27 @@ class Claim(ABC):
     def __init__(self, env: simpy.Environment, changes_s: Sequence[float]) -> None:
         self._env = env
         self.starts_s = sorted({0.0, *changes_s})
-        """Start of each epoch of constant links."""
+        """The beginning of each epoch, a time without changes of the links."""
         self.held = False
-        """Whether every other transfer on the links first makes this claim give way."""
+        """Whether the links are held; every other transfer then calls `give_way` first."""
         self._calm, self._patience = 0, 1
         self.run: Undisturbed | None = None
         """The activity on the links."""
 
     @abstractmethod
     def _acquire(self) -> bool:
-        """Hold the links if nothing is on them or on its way to them; say whether that is so."""
+        """Hold the links if they are idle and no transfer is on its way to them; return whether they are held."""
 
     @abstractmethod
     def _release(self) -> None:
-        """Let go of the links."""
+        """Release the links."""
 
     def epoch(self, time_s: float) -> int:
-        """How often the links have changed by a time."""
+        """The number of changes of the links up to a time."""
         return bisect_right(self.starts_s, time_s) - 1 if len(self.starts_s) > 1 else 0
 
     def take(self) -> bool:
-        """Hold the links from now on if they are idle and nothing is on its way to them; say whether that is so."""
+        """Hold the links from now on if they are idle and not awaited by a transfer; return whether they are held."""
         if self.held:
             if self.run is None or self.run.end_s <= self._env._now:
                 return True
@@ -64,7 +64,7 @@ class Claim(ABC):
         return self.held
 
     def give_way(self) -> None:
-        """Another transfer comes: let go of the links, as they are at this moment."""
+        """Release the links for another transfer, in their state at this moment."""
         self.held = False
         self._release()
         run, self.run = self.run, None
@@ -82,7 +82,7 @@ class Claim(ABC):
         return self._calm >= self._patience
 
     def ended(self, run: Undisturbed) -> None:
-        """A run has ended undisturbed."""
+        """Note that a run has ended undisturbed."""
         if self._patience > 1:
             self._patience //= 2
         if self.run is run:

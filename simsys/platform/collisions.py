@@ -1,4 +1,4 @@
-"""Transfers that hashes have put on the same links although other paths are free (ECMP collisions)."""
+"""ECMP collisions: hashes put transfers on the same links although other paths are free."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from simsys.platform.routing import Routing, link_loads
 from simsys.platform.topology import Topology
 
 COSTLY = 1.05
-"""By how much a collision has to slow transfers to be worth a word."""
+"""The least slow-down by a collision that is reported."""
 
 
 @dataclass(frozen=True)
@@ -18,8 +18,8 @@ class Collision:
 
     Args:
         link: Its name, for people.
-        transfers: How many of them are on it, queue pairs counted by their share of a transfer.
-        slower: How many times less bandwidth the slowest transfer has than if all paths were used evenly.
+        transfers: The number of transfers on it; a queue pair counts as its share of a transfer.
+        slower: Bandwidth of the slowest transfer if all paths were used evenly, over its bandwidth now.
     """
 
     link: str

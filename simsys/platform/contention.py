@@ -1,4 +1,4 @@
-"""The models of contention by name: the one place that chooses."""
+"""The models of contention by name, in one place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A GPU: a FIFO server that can be requested, a memory and its channels to the host, described by a `DeviceSpec`."""
+"""A GPU: a FIFO server that processes can request, a memory, and channels to the host."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ class Device(TurnServer):
         self.spec = spec
         self.timeline = timeline
         self.launched_s = 0.0
-        """When its host has launched all that the GPU was to do so far."""
+        """The time when the host has launched all work so far."""
         self.lost_s = 0.0
         """Delay of its next computation by overlapped collectives."""
         self.slowness = 1.0
-        """Current slow-down of computations relative to the specification."""
+        """The present slow-down of computations, as a factor of the time by the spec."""
         name = f"GPU {index} ({spec.name})"
         self.memory = DeviceMemory(spec.memory_bytes, name)
         self.host = host_lanes(spec, name)
 
     def spec_at(self, time_s: float) -> DeviceSpec:
-        """Its specification for an operation that begins at a time."""
+        """The spec for an operation that begins at a time."""
         return self.spec if self.timeline is None else self.timeline.at(time_s)
 
     def compute(self, now_s: float, seconds: Seconds, begun: Begun | None = None) -> float:
-        """Reserve it for a computation, which no request may precede; return when that ends."""
+        """Reserve it for a computation, which no request may precede; return the end (s)."""
         start_s = self.free_at_s
         if start_s < now_s:
             start_s = now_s

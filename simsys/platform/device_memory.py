@@ -1,4 +1,4 @@
-"""Device memory: named allocations, use, peak, and out-of-memory errors."""
+"""Device memory: named allocations, use, peak, and errors if it runs out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class DeviceMemory:
     """The memory of one device.
 
     Args:
-        capacity_bytes: What can be allocated.
+        capacity_bytes: Bytes that can be allocated.
         name: Named in errors, such as ``GPU 3``.
     """
 
@@ -22,22 +22,22 @@ class DeviceMemory:
         self.in_use_bytes = 0
         self.peak_bytes = 0
         self.most_bytes = 0
-        """The peak of all jobs that have had it."""
+        """The peak over all jobs on the device."""
         self._held: dict[str, int] = {}
         self._held_at_peak: dict[str, int] = {}
 
     @property
     def held(self) -> dict[str, int]:
-        """Bytes by name, in order of allocation."""
+        """Bytes in use by name, in order of allocation."""
         return dict(self._held)
 
     @property
     def held_at_peak(self) -> dict[str, int]:
-        """Bytes by name at the first peak."""
+        """Bytes in use by name when the peak was first reached."""
         return dict(self._held_at_peak)
 
     def allocate(self, name: str, nbytes: float) -> None:
-        """Allocate memory; bytes of equal names add up. Fractions of a byte are rounded up.
+        """Allocate memory; bytes of the same name add up. Fractions of a byte are rounded up.
 
         Raises:
             OutOfMemoryError: If they do not fit; the message lists the largest allocations.
@@ -57,15 +57,15 @@ class DeviceMemory:
             self._held_at_peak = dict(self._held)
 
     def clear(self) -> None:
-        """The job that had it has ended; another one begins at zero."""
+        """Empty it for the next job."""
         self.in_use_bytes = self.peak_bytes = 0
         self._held, self._held_at_peak = {}, {}
 
     def free(self, name: str, nbytes: float | None = None) -> int:
-        """Free `nbytes`, or all, of the memory of a name; return the number of bytes.
+        """Free `nbytes`, or all bytes, of a name; return their number.
 
         Raises:
-            InternalError: If the name has less memory.
+            InternalError: If the name holds fewer bytes.
         """
         held = self._held.get(name)
         if held is None:

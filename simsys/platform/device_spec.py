@@ -147,13 +147,13 @@ def kernel_bounds(spec: DeviceSpec, kernel: Kernel) -> tuple[float, float]:
 
 
 class KernelRates:
-    """How fast a device carries out kernels that differ in their amounts only.
+    """The speed of a device for kernels that differ only in their amounts.
 
     Args:
         spec: The device.
         kind: Of the kernels.
         dtype: In which they compute.
-        alignment: What their alignment leaves of the speed.
+        alignment: The share of the speed that their alignment leaves.
         grouped: Whether each is many small GEMMs at once.
     """
 
@@ -202,7 +202,7 @@ def _curve(spec: DeviceSpec, kind: str, dtype: str) -> EfficiencyCurve:
 
 
 def alignment(columns: int, inner: int) -> float:
-    """What of the speed of a matrix product is left by how its rows are aligned.
+    """The share of the speed of a matrix product that the alignment of its rows leaves.
 
     Args:
         columns: Columns n.

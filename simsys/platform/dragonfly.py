@@ -106,7 +106,7 @@ def _shape(
 
 
 def _cables(n: int, shape: _Shape) -> Iterator[tuple[int, int, int, str]]:
-    """All cables, as two vertices, how many join these, and the kind; parallel global cables count as one."""
+    """All cables: two vertices, the number of parallel ones, and the kind; parallel global cables come as one."""
     yield from ((gpu, n + gpu // shape.terminals, 1, "terminal") for gpu in range(n))
     for first in range(n, n + shape.groups * shape.routers, shape.routers):
         group = range(first, first + shape.routers)

@@ -42,7 +42,6 @@ class FairNetwork(FluidNetwork):
         self, env: simpy.Environment, topology: Topology, timelines: Mapping[int, Timeline[LinkSpec]] | None = None
     ) -> None:
         super().__init__(env, topology, timelines)
-        self._users: dict[int, list[FlowSet]] = {}  # by link
         self._claims: dict[frozenset[int], FairClaim] = {}
         self._joint: dict[FlowSet, FlowSet] = {}
         self._quiet: list[QuietSchedule[FlowSet]] = []
@@ -60,25 +59,20 @@ class FairNetwork(FluidNetwork):
 
     def _prepare(self, pairs: Pairs) -> FlowSet:
         ways: list[Way] = [way for way in (self.way(src, dst) for src, dst in pairs) if way]
-        return self._known_to_others(FlowSet(ways))
+        return self._counted(FlowSet(ways))
 
-    def _known_to_others(self, made: FlowSet) -> FlowSet:
-        """A set of flows on links that others may use."""
+    def _counted(self, made: FlowSet) -> FlowSet:
+        """A set of flows with bytes to record on links."""
         self._sets.append(made)
-        links = made.links
-        near: dict[FlowSet, None] = {}
-        for link in links:
-            users = self._users.setdefault(link, [])
-            near |= dict.fromkeys(users)
-            users.append(made)
-        made.near = list(near)
-        for other in near:
-            other.near.append(made)
+        return made
+
+    def _make_known(self, whole: FlowSet) -> None:
+        super()._make_known(whole)
+        links = whole.links
         for claim in self._claims.values():
             if not claim.links.isdisjoint(links):
-                made.claims.append(claim)
-                claim.users.append(made)
-        return made
+                whole.claims.append(claim)
+                claim.users.append(whole)
 
     def schedule(self, steps: Iterable[LockStep], *, joined: bool = False) -> QuietSchedule[FlowSet]:
         """Prepare steps in lockstep; while their links are uncontended, they are not carried out one by one.
@@ -95,7 +89,7 @@ class FairNetwork(FluidNetwork):
             return step
         joint = self._joint.get(step.transfers)
         if joint is None:
-            joint = self._joint[step.transfers] = self._known_to_others(FlowSet(step.transfers.ways, joint=True))
+            joint = self._joint[step.transfers] = self._counted(FlowSet(step.transfers.ways, joint=True))
         nbytes = step.repeat * step.nbytes
         alone_s = step.repeat * (self.step_seconds(step.transfers, step.nbytes) + step.pause_s)
         return Step(joint, nbytes, 1, max(0.0, alone_s - self.step_seconds(joint, nbytes)))
@@ -107,7 +101,7 @@ class FairNetwork(FluidNetwork):
         if found is None:
             timelines = [self._links[link].timeline for link in links]
             changes_s = [time_s for each in timelines if each is not None for time_s in each.changes_s]
-            users = dict.fromkeys(user for link in sorted(links) for user in self._users[link])
+            users = dict.fromkeys(user for link in sorted(links) for user in self._neighbours.using(link))
             found = FairClaim(self.env, changes_s, links, list(users))
             for other in self._claims.values():
                 if not other.links.isdisjoint(links):

@@ -1,4 +1,4 @@
-"""Transfers on their way over links that serve first come, first served."""
+"""Transfers in flight over links that serve first come, first served."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _Arrival = tuple[Route, int, float]
 
 
 class Flight:
-    """Transfers that start together and are done when the last one has arrived.
+    """Transfers that start together and are complete when the last one has arrived.
 
-    Transfers that reach their next link at equal times share one event, so a step of a collective over equal links
-    costs one event per hop for any number of ranks.
+    Transfers that reach their next link at the same moment share one event, so a step of a collective over
+    equal links costs one event per hop, whatever the number of ranks.
 
     Args:
         env: The environment.
         nbytes: Size of each transfer.
-        pause_s: Delay of their end after the last arrival.
+        pause_s: Time from the last arrival to the completion.
     """
 
     __slots__ = ("_end_s", "_env", "_in_flight", "_nbytes", "_pause_s", "event")
@@ -50,7 +50,7 @@ class Flight:
         self._expect(self._enter(arrivals, now))
 
     def resume(self, routes: Iterable[Route], started_s: float) -> None:
-        """Be where transfers are now that began at `started_s` and had the links for themselves."""
+        """Continue transfers that began at `started_s` on exclusive links, from their present position."""
         waiting = self._replay(routes, started_s, self._env._now)
         for head_s, _, group in waiting:
             At(self._env, head_s, self._make_entry(group))
@@ -59,16 +59,16 @@ class Flight:
             self._finish()
 
     def rehearse(self, routes: Iterable[Route]) -> float:
-        """Carry transfers out on idle links from time 0; return when the last one arrives."""
+        """Carry transfers out on idle links from time 0; return the last arrival (s)."""
         self._replay(routes, 0.0, float("inf"))
         return self._end_s
 
     def _replay(
         self, routes: Iterable[Route], started_s: float, until_s: float
     ) -> list[tuple[float, int, list[_Arrival]]]:
-        """Let everything happen that happens up to `until_s`, that moment included; return what comes after, in order.
+        """Carry out all arrivals at links up to and including `until_s`; return the later ones, in order.
 
-        What happens at the very moment belongs to the past: the holder of links is served before newcomers.
+        Arrivals at that moment belong to the past: the holder of links is served before newcomers.
         """
         arrivals: list[_Arrival] = [(route, 0, started_s) for route in routes]
         self._announce(arrivals)
@@ -93,7 +93,7 @@ class Flight:
                     hop.expected += 1
 
     def _enter(self, arrivals: list[_Arrival], now: float) -> dict[float, list[_Arrival]]:
-        """Let transfers that are here now enter their next link; return when which of them reach further links."""
+        """Let transfers enter their next link now; return the arrivals at further links, by time."""
         nbytes = self._nbytes
         onward: dict[float, list[_Arrival]] = {}
         while arrivals:
@@ -155,8 +155,8 @@ class Flight:
     def _finish(self) -> None:
         """Schedule the user's own event at the end: no extra event for the completion.
 
-        What follows from the arrival comes after transfers that are on their way and reach a link at the same moment.
-        That is not rare: the head of the next transfer on a link is right behind this one's tail.
+        Its priority is late: transfers that reach a link at the same moment come first. That is common, because the
+        head of the next transfer on a link directly follows this one's tail.
         """
         end_s = max(self._end_s + self._pause_s, self._env._now)  # replays may differ from closed forms by a rounding
         fire_at(self._env, end_s, self.event, priority=LATE)

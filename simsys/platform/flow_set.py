@@ -40,6 +40,7 @@ class FlowSet:
         "count",
         "flow_of",
         "joint",
+        "known",
         "latency",
         "link_of",
         "near",
@@ -77,8 +78,10 @@ class FlowSet:
         self.alone: tuple[int, Floats] | None = None
         """The rate of each flow if it were the only one, and for which epoch of the links."""
         self._subsets: dict[bytes, FlowSet] = {}
+        self.known = False
+        """Of a whole set, whether it has been sent, so that others know of it."""
         self.near: list[FlowSet] = []
-        """Of a whole set, the other whole sets with which it shares links."""
+        """Of a whole set, other whole sets that have been sent and share links with it."""
         self.claims: list[Claim] = []
         """Of a whole set, claims on any of its links."""
         self.streams: dict[Stream, None] = {}

@@ -12,7 +12,7 @@ flows. When links change, active flows get new rates, too; the latency of a path
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
 import numpy as np
@@ -22,11 +22,12 @@ from simpy.events import Event, EventPriority
 from simsys.errors import UsageError
 from simsys.platform.batch import Batch
 from simsys.platform.combinations import Combinations
-from simsys.platform.events import LATE, At, fire_at
+from simsys.platform.events import LATE, At, processed
 from simsys.platform.flow_set import Floats, FlowSet, Portion, Stream
 from simsys.platform.link import Link
 from simsys.platform.link_spec import LinkSpec
 from simsys.platform.max_min import alone_bytes_per_s, portions
+from simsys.platform.neighbours import Neighbours, together
 from simsys.platform.network import Network
 from simsys.platform.timeline import Timeline
 from simsys.platform.topology import Topology
@@ -69,10 +70,11 @@ class FluidNetwork(Network[FairLink, FlowSet]):
         self._next_change_s = self._due_s[0] if self._due_s else float("inf")
         self._epoch = 0  # time of the current rates and of uncounted traffic
         self._changed: dict[FlowSet, None] = {}
+        self._settling, self._settles = processed(env), False  # an event, and whether it is to come at this moment
         self._ends: list[tuple[float, int, Stream]] = []  # a heap; an entry counts if it is its stream's present end
-        self._serial = self._active = 0
-        self._wake_s = float("inf")
+        self._wake_s, self._serial, self._active = float("inf"), 0, 0
         self._sets: list[FlowSet] = []
+        self._neighbours = Neighbours()
         self._known = Combinations(lambda sets: self._solve(sets, self._epoch), self._forget)
         self._portions: dict[Portion, None] = {}  # links with possibly uncounted time
         self._bandwidths: dict[int, Floats] = {}
@@ -96,6 +98,8 @@ class FluidNetwork(Network[FairLink, FlowSet]):
     def _join(self, stream: Stream) -> None:
         """Let flows be on their links from now on; claims on these give way."""
         whole = stream.flows.whole
+        if not whole.known:
+            self._make_known(whole)
         for claim in whole.claims:
             if claim.held:
                 claim.give_way()
@@ -103,39 +107,34 @@ class FluidNetwork(Network[FairLink, FlowSet]):
         self._active += 1
         self._expect_change(whole)
 
+    def _make_known(self, whole: FlowSet) -> None:
+        """A set of flows is about to be sent for the first time."""
+        self._neighbours.introduce(whole)
+
     def _expect_change(self, whole: FlowSet) -> None:
         """Find the rates anew at the end of this moment."""
-        if not self._changed:
-            event = Event(self.env)
-            event.callbacks.append(self._change)
-            fire_at(self.env, self.env._now, event, priority=_SETTLING)
         self._changed[whole] = None
+        if not self._settles:
+            self._settling.callbacks, self._settles = [self._change], True
+            heappush(self.env._queue, (self.env._now, _SETTLING, next(self.env._eid), self._settling))
 
-    def _change(self, _: Event) -> None:
+    def _change(self, _: Event | None = None) -> None:
         """Give the flows affected their new rates."""
-        changed, self._changed = self._changed, {}
+        changed, self._changed, self._settles = self._changed, {}, False
         seen = set[FlowSet]()
         for one in changed:
-            for whole in (one, *one.near):
+            if one.streams:
+                if one not in seen:
+                    self._share(together(one, seen))
+                continue
+            for whole in one.near:
                 if whole.streams and whole not in seen:
-                    self._share(self._together(whole, seen))
+                    self._share(together(whole, seen))
         self._await_next_end()
 
-    @staticmethod
-    def _together(whole: FlowSet, seen: set[FlowSet]) -> Iterator[Stream]:
-        """All streams in the connected component of a set."""
-        seen.add(whole)
-        pending = [whole]
-        for one in pending:  # which grows meanwhile
-            yield from one.streams
-            for other in one.near:
-                if other.streams and other not in seen:
-                    seen.add(other)
-                    pending.append(other)
-
-    def _share(self, together: Iterable[Stream]) -> None:
+    def _share(self, streams: Sequence[Stream]) -> None:
         """Find the rates of all streams that share links."""
-        now, streams = self.env._now, list(together)
+        now = self.env._now
         for stream, parts in zip(streams, self._known.rates(streams), strict=True):
             if len(parts) == 1 and parts[0] is stream.portion:
                 continue
@@ -198,8 +197,14 @@ class FluidNetwork(Network[FairLink, FlowSet]):
                 self._end(stream)
         if self._next_change_s <= now:
             self._renew_links(now)
+        if self._settles:
+            return
         if not self._changed:
             self._await_next_end()
+        elif self.env._queue and self.env._queue[0][0] <= now:
+            self._expect_change(next(iter(self._changed)))
+        else:  # nothing else happens at this moment
+            self._change()
 
     def _end(self, stream: Stream) -> None:
         now, flows = self.env._now, stream.flows
@@ -208,7 +213,7 @@ class FluidNetwork(Network[FairLink, FlowSet]):
         stream.end_s = -1.0  # as no entry in a calendar
         del flows.whole.streams[stream]
         self._active -= 1
-        self._expect_change(flows.whole)
+        self._changed[flows.whole] = None
         stream.batch.arrive(flows.count, now + self._latency_s(flows, now))
 
     def _latency_s(self, flows: FlowSet, time_s: float) -> float:

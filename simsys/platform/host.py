@@ -25,7 +25,7 @@ class HostLane(CalendarServer):
         self.bytes_per_s = bytes_per_s
         self.name = name
         self.nbytes = 0.0
-        """Carried so far."""
+        """Bytes carried so far."""
 
     def seconds(self, nbytes: float) -> float:
         """The duration of a number of bytes.
@@ -38,7 +38,7 @@ class HostLane(CalendarServer):
         return self.latency_s + nbytes / self.bytes_per_s
 
     def carry(self, ready_s: float, nbytes: float) -> tuple[float, float]:
-        """Queue work that can begin at `ready_s`; return when it starts and ends. Raises as `seconds`."""
+        """Queue work that can begin at `ready_s`; return its start and end (s). Raises as `seconds`."""
         service_s = self.seconds(nbytes)
         self.nbytes += nbytes
         end_s = self.reserve(ready_s, service_s)

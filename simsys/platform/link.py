@@ -1,4 +1,4 @@
-"""Common parts of links in all contention models: data, and counters of traffic."""
+"""The base of links under every model of contention: their data and counters."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ class Link(ABC):
         self.timeline: Timeline[LinkSpec] | None = None
         """Bandwidth and latency at all times, if they change."""
         self.nbytes = 0.0
-        """Bytes of the transfers that have come to this link."""
+        """Bytes of all transfers that have reached this link."""
         self.busy_s = 0.0
         """Service time handed out so far; with fair sharing, the time at full rate of the bytes sent so far."""
         self.queued_s = 0.0
-        """Total time that transfers have lost here to contention."""
+        """Time that transfers have lost to others on this link, summed over the transfers."""
 
     sharing: Sharing | None
-    """Sharing of its platform."""
+    """Whether processes may request it; shared by the platform."""
 
     @abstractmethod
     def request(self) -> Request:
         """Queue for the link as a whole; see `TurnServer.request`.
 
         Raises:
-            UsageError: If the link has no turns, or what uses it runs ahead of the clock.
+            UsageError: If the link has no turns, or its user runs ahead of the clock.
         """
 
     @abstractmethod
     def busy_before(self, now_s: float) -> float:
-        """Busy seconds of the link up to `now_s`, at its full rate."""
+        """Seconds up to `now_s` that the link was busy, at its full rate."""
 
     def spec_at(self, time_s: float) -> LinkSpec:
         """Its specification at a time."""
         return self.spec if self.timeline is None else self.timeline.at(time_s)
 
     def renew(self, time_s: float) -> None:
-        """Be from now on as it is at a time."""
+        """Take the specification of a time from now on."""
         spec = self.spec_at(time_s)
         self.bytes_per_s, self.latency_s = spec.bytes_per_s, spec.latency_s

@@ -37,7 +37,7 @@ def portions(sets: Sequence[FlowSet], bytes_per_s: Floats) -> list[list[Portion]
 
 
 def alone_bytes_per_s(flows: FlowSet, bytes_per_s: Floats) -> Floats:
-    """The rate of each flow alone; of a joint set, the rate of its slowest transfer."""
+    """The rate of each flow alone on its links; of a joint set, the rate of its slowest transfer."""
     if flows.joint:
         alone = [bytes_per_s[link] / share for way in flows.ways for hop in way for link, share in hop]
         return np.array([min(alone)])

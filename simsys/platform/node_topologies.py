@@ -1,4 +1,4 @@
-"""What joins the GPUs of one node: a switch, links of each pair, the cube of a DGX-1, or a tree of PCIe switches."""
+"""Networks inside a node: a switch, a full mesh, the cube mesh of a DGX-1, or a tree of PCIe switches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from simsys.platform.topology import both_ways, check_count
 
 @dataclass(frozen=True, slots=True)
 class PcieTree:
-    """The shape of a tree of PCIe switches: below each socket of the host its switches, below these the GPUs.
+    """The shape of a tree of PCIe switches: sockets of the host, switches below each, GPUs below these.
 
     Args:
         gpus_per_switch: GPUs below each switch; NICs are spread over the switches evenly.
@@ -34,7 +34,7 @@ class PcieTree:
 
 @dataclass(frozen=True, slots=True)
 class NodeInside:
-    """The network inside one node.
+    """The kind of network inside a node.
 
     Args:
         kind: ``nvswitch`` or ``pcie_switch`` (one link from each GPU to a switch), ``nvlink_mesh`` (one link for each
@@ -52,7 +52,7 @@ class NodeInside:
 
 @dataclass(frozen=True, slots=True)
 class BuiltInside:
-    """The inside of one node.
+    """The network inside one node.
 
     Args:
         links: Its links.
@@ -70,7 +70,7 @@ DGX1_NVLINKS: Mapping[tuple[int, int], int] = {
     (4, 5): 1, (4, 6): 1, (4, 7): 2, (5, 6): 2, (5, 7): 1, (6, 7): 2,
     (0, 4): 2, (1, 5): 2, (2, 6): 1, (3, 7): 1,
 }  # fmt: skip
-"""NVLinks between each two GPUs of a DGX-1V, as its ``nvidia-smi topo -m`` shows them: six at every GPU."""
+"""NVLinks between each two GPUs of a DGX-1V, by its ``nvidia-smi topo -m``: six per GPU."""
 
 
 def build_inside(gpus: Sequence[int], inside: NodeInside | None, first: int) -> BuiltInside:

@@ -37,7 +37,7 @@ T = TypeVar("T", NodeInside, Nics)
 
 @dataclass(frozen=True, slots=True)
 class Fabric:
-    """What joins the nodes.
+    """The network between nodes.
 
     Args:
         kind: A name in `TOPOLOGY_TYPES`; its GPUs are the nodes' routers.

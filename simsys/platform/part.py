@@ -1,4 +1,4 @@
-"""A part of a cluster as the job on it sees it: its GPUs are numbered from 0, its links are shared with other jobs."""
+"""The part of a cluster that a job has: GPUs numbered from 0, on links shared with other jobs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from simsys.platform.traffic import Traffic
 
 
 class NetworkPart:
-    """The network between some GPUs; offers what executors use of a `Network`.
+    """The network between some GPUs, with the methods of `Network` that executors use.
 
     Args:
         whole: The network of the cluster.
@@ -33,15 +33,15 @@ class NetworkPart:
 
     @property
     def changes_s(self) -> Sequence[float]:
-        """Times of changes of links, as `Network.changes_s`."""
+        """As `Network.changes_s`."""
         return self._whole.changes_s
 
     def epoch(self, time_s: float) -> int:
-        """Number of changes by a time, as `Network.epoch`."""
+        """As `Network.epoch`."""
         return self._whole.epoch(time_s)
 
     def steady(self, time_s: float) -> NetworkPart:
-        """A network with constant links, as `Network.steady`."""
+        """As `Network.steady`."""
         found = self._whole.steady(time_s)
         return self if found is self._whole else NetworkPart(found, self._gpus)
 
@@ -50,79 +50,79 @@ class NetworkPart:
         return self._whole.node_of(self._gpus[gpu])
 
     def way(self, src: int, dst: int) -> Way:
-        """The path of a transfer, as `Network.way`."""
+        """As `Network.way`."""
         return self._whole.way(self._gpus[src], self._gpus[dst])
 
     def prepare(self, pairs: Pairs) -> Any:
-        """Prepare transfers, as `Network.prepare`."""
+        """As `Network.prepare`."""
         return self._whole.prepare(self._placed(pairs))
 
     def step_seconds(self, transfers: Any, nbytes: float, time_s: float = 0.0) -> float:
-        """Durations of steps, as `Network.step_seconds`."""
+        """As `Network.step_seconds`."""
         return self._whole.step_seconds(transfers, nbytes, time_s)
 
     def ends_together(self, groups: Sequence[Pairs], nbytes: float, time_s: float = 0.0) -> list[float]:
-        """Durations of groups of transfers, as `Network.ends_together`."""
+        """As `Network.ends_together`."""
         return self._whole.ends_together([self._placed(pairs) for pairs in groups], nbytes, time_s)
 
     def seconds_together(self, collectives: Sequence[Sequence[LockStep]], time_s: float = 0.0) -> float:
-        """Durations of simultaneous groups, as `Network.seconds_together`."""
+        """As `Network.seconds_together`."""
         return self._whole.seconds_together([self._placed_steps(steps) for steps in collectives], time_s)
 
     def bytes_per_s(self, link: int) -> float:
-        """Bandwidth of a link, as `Network.bytes_per_s`."""
+        """As `Network.bytes_per_s`."""
         return self._whole.bytes_per_s(link)
 
     def link_name(self, link: int) -> str:
-        """Name of a link, as `Network.link_name`."""
+        """As `Network.link_name`."""
         return self._whole.link_name(link)
 
     def collision(self, pairs: Pairs) -> Collision | None:
-        """Collisions of hashes, as `Network.collision`."""
+        """As `Network.collision`."""
         return self._whole.collision(self._placed(pairs))
 
     def figures(self, link: int) -> tuple[object, ...]:
-        """Properties of a link, as `Network.figures`."""
+        """As `Network.figures`."""
         return self._whole.figures(link)
 
     def signature(self, gpus: Sequence[int]) -> tuple[object, ...]:
-        """Signature of a group of GPUs, as `Network.signature`."""
+        """As `Network.signature`."""
         return self._whole.signature([self._gpus[gpu] for gpu in gpus])
 
     def idle_path(self, pairs: Iterable[tuple[int, int]]) -> tuple[float, float]:
-        """Idle path of transfers, as `Network.idle_path`."""
+        """As `Network.idle_path`."""
         return self._whole.idle_path(self._placed(pairs))
 
     def idle_shares(self, pairs: Pairs) -> tuple[float, dict[int, float]]:
-        """Idle paths by transfer, as `Network.idle_shares`."""
+        """As `Network.idle_shares`."""
         return self._whole.idle_shares(self._placed(pairs))
 
     def idle_paths(self, pairs: Iterable[tuple[int, int]]) -> set[tuple[float, float]]:
-        """Idle paths of phases, as `Network.idle_paths`."""
+        """As `Network.idle_paths`."""
         return self._whole.idle_paths(self._placed(pairs))
 
     def transfer(self, src: int, dst: int, nbytes: float) -> Event:
-        """Send bytes from GPU to GPU, as `Network.transfer`."""
+        """As `Network.transfer`."""
         self.traffic.between(src, dst).nbytes += nbytes
         return self.carry([(src, dst)], nbytes)
 
     def begin(self, transfers: Any, nbytes: float) -> Event:
-        """Begin transfers, as `Network.begin`."""
+        """As `Network.begin`."""
         return self._whole.begin(transfers, nbytes)
 
     def carry(self, pairs: Pairs, nbytes: float) -> Event:
-        """Start prepared transfers, as `Network.carry`."""
+        """As `Network.carry`."""
         return self._whole.carry(self._placed(pairs), nbytes)
 
     def schedule(self, steps: Iterable[LockStep], *, joined: bool = False) -> Schedule[Any]:
-        """Schedule steps, as `Network.schedule`."""
+        """As `Network.schedule`."""
         return self._whole.schedule(self._placed_steps(steps), joined=joined)
 
     def _placed_steps(self, steps: Iterable[LockStep]) -> list[LockStep]:
         return [(self._placed(pairs), nbytes, repeat, pause_s) for pairs, nbytes, repeat, pause_s in steps]
 
     def counters(self) -> list[float]:
-        """None, since links belong to all jobs."""
+        """None: the links belong to all jobs."""
         return []
 
     def repeat(self, counters: Sequence[float], times: int) -> None:
@@ -133,7 +133,7 @@ class NetworkPart:
 
 
 class PlatformPart:
-    """Some GPUs of a platform, and the network between them; offers what executors use of the whole.
+    """Some GPUs of a platform and the network between them, with the methods of `Platform` that executors use.
 
     Args:
         whole: The platform of the cluster.
@@ -160,4 +160,4 @@ class PlatformPart:
 
 
 Hardware = Platform | PlatformPart
-"""What executors drive."""
+"""The hardware of an executor."""

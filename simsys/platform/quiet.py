@@ -23,7 +23,7 @@ import simpy
 from simpy.events import Event
 
 from simsys.platform.claims import Claim
-from simsys.platform.events import LATE, At, Callback
+from simsys.platform.events import LATE, At, Callback, processed
 from simsys.platform.schedule import Prepared, Schedule, Step, SteppedRun
 from simsys.sums import ordered_sum
 
@@ -79,6 +79,7 @@ class QuietSchedule(Schedule[Prepared]):
         self._step_s: dict[int, list[float]] = {}  # by epoch
         self._total_s: dict[int, float] = {}
         self._started = False
+        self._begun = processed(network.env)
         self.steady = len(self._claim.starts_s) == 1
         """Whether the links never change."""
         self.again: QuietRun[Prepared] | None = None
@@ -97,8 +98,9 @@ class QuietSchedule(Schedule[Prepared]):
         epoch = self._claim.epoch(self.env._now)
         if self.steps and self._rehearsed(epoch) and self._claim.take():
             self._run_quietly(done, 0, 0, epoch, self._total_s[epoch])
-        else:
-            super().start(done)
+        else:  # that the links are in use has just been seen
+            self._claim.calm(undisturbed=False)
+            Schedule.go_on(self, SteppedRun(self, done), self._begun)
 
     def go_on(self, run: SteppedRun[Prepared], ended: Event) -> None:
         """Claim the links again if they seem uncontended; else start the next step."""

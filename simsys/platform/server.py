@@ -16,12 +16,12 @@ class CalendarServer:
 
     def __init__(self) -> None:
         self.free_at_s = 0.0
-        """When the last request accepted so far ends."""
+        """The end of the last accepted request."""
         self.busy_s = 0.0
         """Service time handed out so far, some of which may lie ahead of the clock."""
 
     def reserve(self, now_s: float, service_s: float) -> float:
-        """Queue one service of `service_s` seconds at `now_s`; return the time it ends."""
+        """Queue one service of `service_s` seconds at `now_s`; return its end (s)."""
         start = self.free_at_s
         if start < now_s:
             start = now_s

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 Out = Mapping[int, Mapping[int, int]]
-"""For each vertex its successors, in the order of preference, with the numbers of links."""
+"""For each vertex its successors in order of preference, with the numbers of the links."""
 
 Into = Mapping[int, Collection[int]]
 """For each vertex its predecessors."""
@@ -19,8 +19,8 @@ def shortest_layers(
 ) -> Layers | None:
     """All paths with the fewest links from `src` to `dst`, folded into layers of choices at each step.
 
-    The search proceeds from both ends, from the one with fewer links. A vertex of a layer is on a shortest path if it
-    has a link from such a vertex of the previous layer.
+    The search grows from the end with fewer links to follow. A vertex of a layer is on a shortest path if it has a
+    link from a vertex of the previous layer that is on one.
 
     Args:
         out: Links away from each vertex.

@@ -1,4 +1,4 @@
-"""Values that change at known times, such as the speed of a throttling GPU."""
+"""Values that change at known times, such as the speed of a GPU that throttles."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 EARLY = 1e-9
-"""Lead of a change, as a share of its time.
+"""How much earlier a change takes effect, as a share of its time.
 
-Sums of durations are rounded differently at different levels of detail; with the lead, an operation that begins at the
-time of a change begins after it at all levels.
+Sums of durations are rounded differently at different levels of detail. With this margin, an operation that begins at
+the moment of a change begins after it at every level.
 """
 
 
@@ -48,7 +48,7 @@ class Period:
 
 
 def timeline(periods: Iterable[Period], value: Callable[[tuple[int, ...]], T]) -> Timeline[T]:
-    """A value that depends on which of some periods it is.
+    """A value that depends on the periods that contain a time.
 
     Args:
         periods: The periods; they may overlap.

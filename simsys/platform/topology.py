@@ -1,4 +1,4 @@
-"""Topology: vertices, links, and paths between GPUs.
+"""Topologies: GPUs, switches, the links between them, and routes.
 
 A topology is a directed graph. Vertices 0 … num_gpus-1 are the GPUs, in order of rank; further vertices are
 switches, NICs and routers. A transfer uses a shortest path. Its time is the latency of every link plus, being
@@ -156,7 +156,7 @@ class Topology:
 
 
 def with_nodes(graph: Topology, node_size: int, routing: Routing | None) -> Topology:
-    """A graph of GPUs, `node_size` of which make up a node each; `routing` replaces its own unless it is None."""
+    """A graph of GPUs in nodes of `node_size`; `routing`, unless None, replaces its own."""
     return replace(graph, node_size=node_size, routing=routing or graph.routing)
 
 

@@ -8,11 +8,11 @@ from typing import Any
 from simsys.platform.routing import Way
 
 Shares = Callable[[], Iterable[tuple[int, int, float]]]
-"""Answers with transfers: source and destination GPU, and the share of some bytes."""
+"""Returns transfers: source and destination GPU, and the share of some bytes."""
 
 
 class Account:
-    """Simultaneous transfers, such as those of a collective.
+    """Transfers with common bytes, such as the transfers of a collective.
 
     Args:
         shares: The transfers, each with its share of the bytes counted here.
@@ -34,7 +34,7 @@ class Traffic:
         self._between: dict[tuple[int, int], Account] = {}
 
     def account(self, shares: Shares) -> Account:
-        """Open an account for transfers that go together."""
+        """Open an account for transfers with common bytes."""
         account = Account(shares)
         self._accounts.append(account)
         return account

@@ -1,4 +1,4 @@
-"""What transfers wait for each other on links that serve in turn, also where these are not full."""
+"""Time that transfers wait for each other on links that serve in turn, even if these are not full."""
 
 from __future__ import annotations
 

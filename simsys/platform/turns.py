@@ -1,4 +1,4 @@
-"""Servers that any SimPy process can request: a turn in the same queue as the work that simsys schedules.
+"""Servers that any SimPy process can request, in one queue with the work of simsys.
 
 Work of known duration is put on a calendar (`CalendarServer`). A request has no known duration: it is held until
 its release. So a request waits for the work on the calendar, and later work queues until the release. Times
@@ -20,7 +20,7 @@ from simsys.platform.events import At
 from simsys.platform.server import CalendarServer
 
 Work = Callable[[], None]
-"""Puts work on the calendar of its server when its turn comes."""
+"""Puts work on the calendar of its server, in its turn."""
 
 
 class Sharing:
@@ -33,9 +33,9 @@ class Sharing:
     def __init__(self, env: simpy.Environment) -> None:
         self.env = env
         self.declared = False
-        """Whether it was said beforehand that processes of the user's own request servers."""
+        """Whether requests by processes of the user have been announced."""
         self.refusals: dict[type, str] = {}
-        """Why servers of a class cannot be requested."""
+        """The reasons why servers of a class cannot be requested."""
 
 
 class Request(Event):
@@ -52,7 +52,7 @@ class Request(Event):
         self.awaited = False
         """Whether the work before it is on the calendar, so that it is known when its turn comes."""
         self.granted_s = 0.0
-        """When its turn came, once it has."""
+        """The time when its turn came; set then."""
 
     def __enter__(self) -> Self:
         return self
@@ -80,7 +80,7 @@ class TurnServer(CalendarServer):
     def __init__(self) -> None:
         super().__init__()
         self.sharing: Sharing | None = None
-        """Sharing of its platform; a server without one, such as a copy, cannot be requested."""
+        """Shared by the platform; a server without it, such as a copy, cannot be requested."""
         self.turns = _NO_TURNS
         """The current or next request, and later arrivals, in order."""
 
@@ -92,7 +92,7 @@ class TurnServer(CalendarServer):
             ``with`` block: ``with server.request() as turn: yield turn; yield env.timeout(2.0)``.
 
         Raises:
-            UsageError: If the user of the server runs ahead of the clock.
+            UsageError: If the users of the server run ahead of the clock.
         """
         sharing = self.sharing
         if sharing is None:
@@ -111,7 +111,7 @@ class TurnServer(CalendarServer):
         return request
 
     def release(self, request: Request) -> None:
-        """Give a turn back, or leave the queue; nothing happens if that was done before."""
+        """Give a turn back, or leave the queue; a second call has no effect."""
         turns = self.turns
         if not turns or turns[0] is not request:
             if request in turns:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from simsys.build.cluster import Cluster, build_cluster
+from simsys.build.cluster import Cluster
 from simsys.check import check_file
 from simsys.collectives import CollectiveKind, algbw_bytes_per_s, busbw_bytes_per_s
 from simsys.collectives.choose import Choose, named
@@ -114,8 +114,8 @@ def collective_tables(
         raise UnknownNameError("collective", op, list(CollectiveKind))
     wanted = sizes_between(sizes)
     tables = []
-    for config in check_file(path, assignments, names, memory=False):
-        cluster = build_cluster(config.hardware, config.network, config.folder)
+    for built in check_file(path, assignments, names, memory=False):
+        config, cluster = built.config, built.cluster
         settings = config.training or config.serving
         assert settings is not None
         choose = named(settings.communication_pattern, cluster.tuning)

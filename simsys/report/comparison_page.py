@@ -34,8 +34,9 @@ SECTIONS = {
         "What each abstraction is worth",
         "Each variant simulates the beginning of the scenario, about two seconds of high. *Macro operations* combine "
         "the computation of a pass into one event and simulate the steps of collectives; *analytical collectives* do "
-        "the reverse. *Both* simulates every pass; *both and jumps* is medium on idle links. Uncontended collectives "
-        "are one event at high, too, so closed forms save few events on such links. There, layers cost most.",
+        "the reverse. *Both* simulates every pass; *both and runs of steps* is medium on idle links. Uncontended "
+        "collectives are one event at high, too, so closed forms save few events on such links. There, layers cost "
+        "most.",
     ),
     "breakdown": (
         "Where the time goes",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from simsys.build.job import Job, build_job, build_jobs
+from simsys.build.job import Job
 from simsys.build.resolved_serving import ResolvedServing, defaults_dict, defaults_text
 from simsys.build.training import TrainingJob
 from simsys.check import check_file
@@ -140,13 +140,12 @@ def memory_answers(
     Raises:
         ConfigError: With every problem other than memory.
     """
-    configs = check_file(path, assignments, names, memory=False)
     answers = []
-    for config in configs:
-        if config.jobs is None:
-            answers.append(memory_answer(build_job(config), levers=levers))
+    for built in check_file(path, assignments, names, memory=False):
+        if built.config.jobs is None:
+            answers.append(memory_answer(built.jobs[0], levers=levers))
         else:
-            for one, job in zip(config.jobs, build_jobs(config), strict=True):
+            for one, job in zip(built.config.jobs, built.jobs, strict=True):
                 answers.append(memory_answer(job, levers=False, trials=trials_of(job.config, one)))
     return answers
 

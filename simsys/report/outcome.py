@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from simsys.check import check_config, check_file
+from simsys.build.job import Built
+from simsys.check import check_file, sound
 from simsys.config.experiment import SimulationConfig
 from simsys.config.scenarios import read_scenarios
 from simsys.errors import InfeasibleConfigError, InfeasibleError, OutputError, SimsysError, UsageError
@@ -68,9 +69,16 @@ class ScenarioOutcome:
 
 @dataclass(frozen=True)
 class ScenarioPlan:
-    """A checked scenario to run, or with `shortage` one that does not fit."""
+    """A checked scenario to run, or with `shortage` one that does not fit.
+
+    Args:
+        config: The scenario.
+        built: The scenario as the check has built it; None if it does not fit.
+        shortage: Why it does not fit.
+    """
 
     config: SimulationConfig
+    built: Built | None = None
     shortage: InfeasibleError | None = None
 
     @property
@@ -101,18 +109,21 @@ def plan_scenarios(
         UsageError: If there is no scenario of this name, or a name is not unique.
     """
     try:
-        plans = [ScenarioPlan(config) for config in check_file(path, assignments, names, limit_s=limit_s)]
+        plans = [ScenarioPlan(built.config, built) for built in check_file(path, assignments, names, limit_s=limit_s)]
     except InfeasibleConfigError:
-        plans = [ScenarioPlan(config, _shortage(config)) for config in read_scenarios(path, assignments, names)]
+        plans = [_plan(config) for config in read_scenarios(path, assignments, names)]
     twice = [name for name, count in Counter(plan.name for plan in plans).items() if count > 1]
     if twice:
         raise UsageError(f"{path}: several scenarios are called {', '.join(twice)}, so their files would be the same")
     return plans
 
 
-def _shortage(config: SimulationConfig) -> InfeasibleError | None:
-    problems = check_config(config)
-    return InfeasibleError("; ".join(problem.message for problem in problems)) if problems else None
+def _plan(config: SimulationConfig) -> ScenarioPlan:
+    """What is to be done with a scenario of a file in which some do not fit."""
+    try:
+        return ScenarioPlan(config, sound(config))
+    except InfeasibleConfigError as error:
+        return ScenarioPlan(config, shortage=InfeasibleError("; ".join(problem.message for problem in error.problems)))
 
 
 def run_scenario(plan: ScenarioPlan, folder: Path | None) -> ScenarioOutcome:
@@ -145,4 +156,4 @@ def _simulate(plan: ScenarioPlan) -> RunResult:
     with ExitStack() as stack:
         watched = sys.stderr is not None and sys.stderr.isatty()
         probes = [stack.enter_context(ProgressLine(plan.config))] if watched else []
-        return simulate(plan.config, probes)
+        return simulate(plan.config, probes, built=plan.built)

@@ -10,7 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TextIO
 
-from simsys.build.cluster import build_cluster
 from simsys.check import check_file
 from simsys.platform.link_spec import LinkSpec
 from simsys.platform.topology import Topology
@@ -131,13 +130,13 @@ def topology_answers(
         UsageError: If there is no such GPU.
     """
     answers = []
-    for config in check_file(path, assignments, names, memory=False):
-        cluster = build_cluster(config.hardware, config.network, config.folder)
+    for built in check_file(path, assignments, names, memory=False):
+        cluster = built.cluster
         topology = cluster.topology
         shown = ends or (0, topology.num_gpus - 1)
         for gpu in shown:
             topology.check_gpu(gpu)
-        answers.append(TopologyAnswer(config.name, topology, shown, cluster.network_text or None))
+        answers.append(TopologyAnswer(built.config.name, topology, shown, cluster.network_text or None))
     return answers
 
 

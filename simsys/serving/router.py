@@ -26,6 +26,9 @@ class Router(Configurable, ABC):
     scales: ClassVar[bool] = True
     """Whether replicas may come and go; not if it treats those it is given at first differently."""
 
+    needs_prefix_caching: ClassVar[bool] = False
+    """Whether it looks for cached prefixes, so that a scenario without prefix caching is refused."""
+
     def __init__(self, replicas: Sequence[Engine], seed: int, options: Any = None) -> None:
         self.replicas = replicas
         self.options: Any = self.Options() if options is None else options

@@ -92,7 +92,7 @@ def test_the_default_answer_is_that_of_high_in_a_thousand_draws() -> None:
     assert len(apart) <= 0.02 * len(draws), "\n".join(apart)
 
 
-@pytest.mark.parametrize("seed", [0, 9, 40, 155, 197, 569])
+@pytest.mark.parametrize("seed", [9, 40, 155, 197, 569])
 def test_groups_out_of_step_as_one_are_warned_of(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     given = training_scenario(seed)
     monkeypatch.setattr(simsys.sharing, "MOST_APART", 0)

@@ -17,7 +17,7 @@ def test_events_of_both_levels_are_exactly_what_they_were(name: str) -> None:
 
 
 def test_every_scenario_has_its_counts() -> None:
-    names = {config.name for config in check_file(FILE)}
+    names = {built.config.name for built in check_file(FILE)}
     assert {name for name in names if not name.endswith("-hour") and not name.startswith("peer-")} == set(QUICK)
     assert set(counted()) == set(QUICK)
 

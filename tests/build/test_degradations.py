@@ -8,8 +8,9 @@ import pytest
 
 from simsys.build.cluster import Cluster, build_cluster
 from simsys.build.degradations import node_of, selected
-from simsys.config.cluster import HardwareConfig, NetworkConfig
+from simsys.config.cluster import HardwareConfig
 from simsys.config.imperfections import LinkSelector
+from simsys.config.network import NetworkConfig
 
 
 def cluster_with(*degradations: dict[str, Any], topology: str = "rail_optimized", nodes: int = 4) -> Cluster:

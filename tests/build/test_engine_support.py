@@ -9,8 +9,8 @@ import pytest
 
 from simsys import DistributedAISimulator, SimulationConfig
 from simsys.build.engine_support import GPUS_OF, alternatives, unsupported
+from simsys.build.rules.engine import engines
 from simsys.check import check_config, check_file
-from simsys.check.engines import engines
 from simsys.config.hardware import load_engine, load_gpu, profile_names
 from simsys.errors import ConfigError
 

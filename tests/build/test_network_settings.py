@@ -11,7 +11,8 @@ import pytest
 from simsys import DistributedAISimulator, SimulationConfig
 from simsys.build.cluster import build_cluster
 from simsys.check import check_config
-from simsys.config.cluster import HardwareConfig, NetworkConfig
+from simsys.config.cluster import HardwareConfig
+from simsys.config.network import NetworkConfig
 from simsys.platform.nodes import Fabric, Nics, NodeInside, nodes_on_fabric
 from simsys.platform.routing import Routing
 from simsys.platform.topology import Topology

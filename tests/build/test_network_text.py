@@ -8,7 +8,8 @@ import pytest
 
 from simsys import DistributedAISimulator, SimulationConfig
 from simsys.build.cluster import build_cluster
-from simsys.config.cluster import HardwareConfig, NetworkConfig
+from simsys.config.cluster import HardwareConfig
+from simsys.config.network import NetworkConfig
 
 H100: dict[str, Any] = {"profile": "dgx-h100", "num_nodes": 2}
 LONE = {"gpu": "H100-SXM", "num_nodes": 2, "gpus_per_node": 1}

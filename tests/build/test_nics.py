@@ -11,8 +11,9 @@ from simsys import DistributedAISimulator, SimulationConfig
 from simsys.build.cluster import Cluster, build_cluster
 from simsys.build.nics import described_nics, limited_nics, simulated_nics
 from simsys.check import check_config, check_file
-from simsys.config.cluster import HardwareConfig, NetworkConfig
+from simsys.config.cluster import HardwareConfig
 from simsys.config.hardware import load_fabric, load_node
+from simsys.config.network import NetworkConfig
 from simsys.errors import ConfigError
 from simsys.platform.nodes import Nics
 from tests.helpers.places import ROOT

@@ -10,8 +10,9 @@ from simsys.analysis.scaling import ScalingStudyRunner
 from simsys.build.cluster import build_cluster
 from simsys.build.job import build_job
 from simsys.check import check_config
-from simsys.config.cluster import HardwareConfig, NetworkConfig
+from simsys.config.cluster import HardwareConfig
 from simsys.config.experiment import SimulationConfig
+from simsys.config.network import NetworkConfig
 from simsys.errors import UsageError
 from simsys.metrics.result import RunResult
 from simsys.simulation import simulate

@@ -11,8 +11,9 @@ from simsys import DistributedAISimulator, SimulationConfig
 from simsys.build.cluster import Cluster, build_cluster
 from simsys.build.profiles import hardware_profiles, profiles_of
 from simsys.check import check_config
-from simsys.config.cluster import HardwareConfig, NetworkConfig
+from simsys.config.cluster import HardwareConfig
 from simsys.config.hardware import load_gpu
+from simsys.config.network import NetworkConfig
 from simsys.errors import ConfigError
 
 TRAINING: dict[str, Any] = {

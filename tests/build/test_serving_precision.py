@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from simsys.build.job import build_job
+from simsys.build.rules.findings import unlocated
 from simsys.build.serving import ServingJob
 from simsys.check import check_file
-from simsys.check.findings import unlocated
 from simsys.check.scenario import check_scenario
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import ConfigError, UsageError

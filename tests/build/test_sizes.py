@@ -10,7 +10,8 @@ from simsys import SimulationConfig
 from simsys.build.cluster import build_cluster
 from simsys.build.sizes import MAX_GPUS, MAX_MESH_LINKS, size_problem
 from simsys.check import check_config
-from simsys.config.cluster import HardwareConfig, NetworkConfig
+from simsys.config.cluster import HardwareConfig
+from simsys.config.network import NetworkConfig
 from simsys.errors import ConfigError
 
 MESH = {"kind": "nvlink_mesh", "bandwidth": "1 GB/s", "latency": "1 us"}

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from simsys.build.job import build_job
 from simsys.check import check_config, check_file
 from simsys.cli import cli
-from simsys.config.cluster import HardwareConfig, NetworkConfig
+from simsys.config.cluster import HardwareConfig
 from simsys.config.document import MAX_BYTES
 from simsys.config.experiment import ModelConfig, SimulationConfig
+from simsys.config.network import NetworkConfig
 from simsys.config.training import TrainingConfig
 from simsys.errors import ConfigError, InfeasibleConfigError, UsageError
 from simsys.serving import conversations
@@ -88,7 +88,7 @@ def test_sound_files_pass(file: Path, text: str) -> None:
 
 def test_the_scenarios_know_their_folder(file: Path) -> None:
     file.write_text(TRAINING)
-    (config,) = check_file(file)
+    config = check_file(file)[0].config
     assert (config.name, config.folder) == ("job", file.parent)
 
 
@@ -576,7 +576,7 @@ def test_a_schedule_is_not_asked_for_a_thousand_million_numbers(file: Path, monk
         asked.append(steps)
         return "no"
 
-    monkeypatch.setattr("simsys.check.parallelism._schedule_problem", refuse)
+    monkeypatch.setattr("simsys.build.rules.stages._schedule_problem", refuse)
     text = replaced(TRAINING, "gpu: 8}", "gpu: 8, gradient_accumulation_steps: 4}")
     assert problems(file, f"{text}parallelism: {{pp_stages: 100000}}")
     assert len(asked) < 2000
@@ -859,9 +859,9 @@ def test_what_does_not_fit_is_another_error(file: Path) -> None:
 
 def test_memory_may_be_left_out(file: Path) -> None:
     file.write_text(BIG)
-    assert [config.training.batch_size_per_gpu for config in check_file(file, memory=False) if config.training] == [
-        4096
-    ]
+    (built,) = check_file(file, memory=False)
+    assert built.config.training is not None
+    assert built.config.training.batch_size_per_gpu == 4096
 
 
 def test_an_error_beside_it_makes_it_an_error(file: Path) -> None:
@@ -886,8 +886,8 @@ def test_a_scenario_made_in_python_is_checked_too() -> None:
 
 def test_the_first_designs_file_means_what_it_says(file: Path) -> None:
     file.write_text(FIRST_DESIGN)
-    (config,) = check_file(file, ["training.num_iterations=2"])
-    job = build_job(config)
+    (built,) = check_file(file, ["training.num_iterations=2"])
+    config, job = built.config, built.jobs[0]
     spec = job.cluster.spec
     assert (spec.peak_flop_per_s["bf16"], spec.peak_flop_per_s["fp16"], spec.memory_bytes) == (989e12, 989e12, 80e9)
     assert (job.cluster.num_nodes, job.cluster.gpus_per_node, job.layout.data) == (16, 8, 128)

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from simsys import SimulationConfig
-from simsys.build.cluster import build_cluster
+from simsys.build.cluster import Cluster
+from simsys.build.job import cluster_of
 from simsys.check import clusters
 from simsys.check.clusters import Clusters
 from simsys.check.scenario import check_config
@@ -20,12 +21,12 @@ def built(monkeypatch: pytest.MonkeyPatch) -> Built:
     """The GPUs of each cluster that is built."""
     found: Built = []
 
-    def count(*arguments: Any) -> Any:
-        cluster = build_cluster(*arguments)
+    def count(config: SimulationConfig) -> Cluster:
+        cluster = cluster_of(config)
         found.append(cluster.num_gpus)
         return cluster
 
-    monkeypatch.setattr(clusters, "build_cluster", count)
+    monkeypatch.setattr(clusters, "cluster_of", count)
     return found
 
 

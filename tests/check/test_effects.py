@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from simsys.build.job import build_job
+from simsys.build.rules.findings import Lever
 from simsys.build.training import TrainingJob
 from simsys.check import effects
 from simsys.check.effects import LeverEffect, Stopwatch, iteration_seconds, lever_effect, lever_effects
-from simsys.check.findings import Lever
 from simsys.check.levers import changed, memory_problem, pulled
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import OutOfMemoryError

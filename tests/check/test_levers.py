@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from simsys.build.job import build_job
-from simsys.check.findings import Lever
+from simsys.build.rules.findings import Lever
 from simsys.check.levers import changed, lever_text, memory_problem, pulled
 from simsys.config.experiment import SimulationConfig
 

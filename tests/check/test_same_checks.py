@@ -115,7 +115,7 @@ def test_what_does_not_fit_is_infeasible_with_advice() -> None:
 
 @pytest.mark.parametrize("draw", [serving, scenario])
 def test_both_say_the_same(draw: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simsys.simulator.simulate", lambda config, probes, processes: None)
+    monkeypatch.setattr("simsys.simulator.simulate", lambda config, probes, processes, built=None: None)
     verdicts = set()
     for seed in range(cases(60, 8)):
         data = draw(seed)

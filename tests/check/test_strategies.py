@@ -29,10 +29,10 @@ def compared(config: SimulationConfig, *, every: bool = False) -> list[StrategyF
     ("config", "prefix"),
     [
         (config_of(parallelism={"strategy": "DDP"}), ""),
-        (config_of(parallelism={"strategy": "TP_FSDP", "tp_degree": 2}), "TP_"),
+        (config_of("GPT2-Large", parallelism={"strategy": "TP_FSDP", "tp_degree": 2}), "TP_"),
         (config_of(), ""),
     ],
-    ids=["DDP", "beside TP", "none named"],
+    ids=["DDP", "with TP", "none named"],
 )
 def test_the_figures_are_those_of_runs(config: SimulationConfig, prefix: str) -> None:
     found = compared(config)
@@ -63,7 +63,7 @@ def test_what_does_not_fit_is_timed_if_asked_only() -> None:
     "config",
     [
         config_of(gpus=1),
-        config_of(parallelism={"strategy": "TP", "tp_degree": 8}),
+        config_of(gpus=5, parallelism={"strategy": "TP", "tp_degree": 5}),
         config_of(training={"data_parallel": "ddp"}),
     ],
     ids=["one GPU", "no replicas", "a module of one's own"],

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from simsys.build.job import build_job
+from simsys.build.rules.findings import Lever
 from simsys.build.training import TrainingJob
 from simsys.check.effects import Stopwatch, lever_effects
-from simsys.check.findings import Lever
 from simsys.check.levers import lever_text, memory_problem
 from simsys.check.scenario import trials_of
 from simsys.check.training_levers import (

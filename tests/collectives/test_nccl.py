@@ -13,7 +13,8 @@ from simsys.collectives import CollectiveKind, Path, busbw_bytes_per_s
 from simsys.collectives.base import Way
 from simsys.collectives.choose import named
 from simsys.collectives.nccl import BASE_S, CALL_S, CHANNEL_LIMIT, LL_LIMIT, PROTOCOLS, SHARE, STEP_S, NcclTuning
-from simsys.config.cluster import HardwareConfig, NetworkConfig
+from simsys.config.cluster import HardwareConfig
+from simsys.config.network import NetworkConfig
 from simsys.errors import UsageError
 from simsys.executors.communicator import Communicator
 from simsys.parallel.layout import Group

@@ -39,14 +39,14 @@ def test_figures_of_jobs_are_named_after_them() -> None:
 
 
 def test_medium_simulates_one_rank_for_all_of_a_team_or_role() -> None:
-    ranks = [(each.stand_ins, each.ranks) for each in (measure(training(), level) for level in (HIGH, MEDIUM))]
+    ranks = [(each.simulated_ranks, each.ranks) for each in (measure(training(), level) for level in (HIGH, MEDIUM))]
     assert ranks == [(4, 4), (1, 4)]
-    assert (measure(contended(), MEDIUM).stand_ins, measure(contended(), MEDIUM).ranks) == (2, 8)
+    assert (measure(contended(), MEDIUM).simulated_ranks, measure(contended(), MEDIUM).ranks) == (2, 8)
 
 
 def test_ranks_that_vary_are_simulated_one_by_one_where_nobody_can_stand_for_them() -> None:
     slow = {"profile": "dgx-a100", "gpus_per_node": 4, "exceptions": [{"gpus": [1], "speed": 0.5}]}
-    assert measure(training(hardware=slow), MEDIUM).stand_ins > 1
+    assert measure(training(hardware=slow), MEDIUM).simulated_ranks > 1
 
 
 def test_data_has_what_follows_from_it() -> None:

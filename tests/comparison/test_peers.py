@@ -12,7 +12,7 @@ FILE = Path(next(iter(experiments.__path__))) / "level_of_detail.yaml"
 
 
 def test_the_work_is_the_same() -> None:
-    configs = {config.name: config for config in check_file(FILE)}
+    configs = {built.config.name: built.config for built in check_file(FILE)}
     for name, gpus in ((LLAMA, 1), (CONTENDED, 2)):
         config = configs[name]
         assert config.workload is not None

@@ -15,7 +15,7 @@ def row(**changes: Any) -> dict[str, Any]:
         "events": 10_000,
         "steps": 100_000,
         "contention": "none (idle links)",
-        "stand_ins": 1,
+        "simulated_ranks": 1,
         "ranks": 4,
     }
     return {
@@ -55,9 +55,9 @@ def test_steps_that_are_events_of_their_own_are_told() -> None:
 
 
 def test_ranks_that_cannot_be_folded_are_told() -> None:
-    (text,) = reasons(row(kind="training", medium={"stand_ins": 4}))
+    (text,) = reasons(row(kind="training", medium={"simulated_ranks": 4}))
     assert "each of the 4" in text
-    assert reasons(row(kind="training", medium={"stand_ins": 1, "ranks": 1})) == []
+    assert reasons(row(kind="training", medium={"simulated_ranks": 1, "ranks": 1})) == []
 
 
 def test_differences_come_from_links_that_are_shared() -> None:

@@ -9,10 +9,10 @@ from simsys.comparison.variants import (
     ATTRIBUTION,
     BOTH,
     HIGH,
-    JUMPS,
     MACRO,
     MEDIUM,
     OCCUPIED,
+    RUNS,
     as_variant,
     attribution_variants,
 )
@@ -44,13 +44,13 @@ def test_the_levels_are_as_the_scenario_asks_for_them() -> None:
     for variant in (MEDIUM, OCCUPIED):
         assert as_variant(config, variant).config.simulation.lod == MEDIUM
         assert as_variant(config, variant).config.simulation.occupy_links
-    for variant in (BOTH, JUMPS):
+    for variant in (BOTH, RUNS):
         assert as_variant(config, variant).config.simulation.occupy_links is False
 
 
 def test_the_seed_and_the_workload_stay() -> None:
     config = serving()
-    for variant in (HIGH, MACRO, ANALYTICAL, BOTH, JUMPS):
+    for variant in (HIGH, MACRO, ANALYTICAL, BOTH, RUNS):
         changed = as_variant(config, variant).config
         assert (changed.simulation.seed, changed.workload) == (config.simulation.seed, config.workload)
 

@@ -66,8 +66,8 @@ def test_a_scenario_with_a_graph_is_sound(tmp_path: Path, network: str) -> None:
     (tmp_path / "nets" / "star.csv").write_text(f"from,to,bandwidth,latency\n{rows}", encoding="utf-8")
     path = tmp_path / "e.yaml"
     path.write_text(HEAD + network, encoding="utf-8")
-    (config,) = check_file(path)
-    assert config.network.topology_type == "custom"
+    (built,) = check_file(path)
+    assert built.config.network.topology_type == "custom"
 
 
 # --- what is wrong ---

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from simsys.build.cluster import build_cluster
 from simsys.build.device import build_device_spec
-from simsys.config.cluster import HardwareConfig, NetworkConfig
+from simsys.config.cluster import HardwareConfig
 from simsys.config.hardware import (
     ALIASES,
     GpuProfile,
@@ -25,6 +25,7 @@ from simsys.config.hardware import (
     profile_names,
 )
 from simsys.config.hardware_schema import Profile, leaves, speaks_for
+from simsys.config.network import NetworkConfig
 from simsys.errors import ConfigError, UnknownNameError, UsageError
 from simsys.model.operators import OperatorKind
 from simsys.model.work import Kernel

@@ -168,6 +168,32 @@ def test_a_serving_team_is_slow_while_a_gpu_of_it_is() -> None:
     assert plain < medium.metrics["mean_tpot_ms"] < always
 
 
+def test_a_pass_through_a_stage_is_as_fast_as_the_gpu_when_it_begins_there() -> None:
+    """And not when its batch entered the pipeline: the GPU of the second stage may have become slow meanwhile."""
+
+    def finished_s(lod: str) -> list[float]:
+        config = SimulationConfig(
+            hardware={
+                "profile": "dgx-h100",
+                "gpus_per_node": 2,
+                "slowdowns": [{"gpus": [1], "from": "200 ms", "until": "350 ms", "speed": 0.25}],
+            },
+            model={"name": "Llama3-8B"},
+            parallelism={"strategy": "PP", "pp_stages": 2},
+            serving={},
+            workload={
+                "arrivals": {"kind": "all_at_once"},
+                "prompt_tokens": 64,
+                "output_tokens": 100,
+                "num_requests": 1,
+            },
+            simulation={"lod": lod},
+        )
+        return list(run(config).rows["finished_s"])
+
+    assert finished_s("medium") == pytest.approx(finished_s("high"), rel=1e-9)
+
+
 # --- links ---
 
 LEVELS = ("high", "medium")

@@ -29,7 +29,7 @@ PROMPT = Batch(tokens=64, logits=1, attention_pairs=64 * 65 / 2)
 
 
 def seconds(batch: Batch, launches: Launches) -> float:
-    compute_s, _ = PassCost(PLAN, TOY, Precision(), 1e-6, launches).seconds(batch, lambda kind, nbytes: 0.0)
+    compute_s, _ = PassCost(PLAN, TOY, Precision(), 1e-6, lambda kind, nbytes: 0.0, launches).seconds(batch)
     return compute_s
 
 
@@ -46,8 +46,8 @@ def test_launches_that_are_longer_than_all_kernels_bind() -> None:
 
 def test_what_layers_lose_between_kernels_is_that_of_the_gpu() -> None:
     def step_s(gap: float) -> float:
-        cost = PassCost(PLAN, replace(TOY, kernel_gap=gap), Precision(), 1e-6)
-        return cost.seconds(DECODE, lambda kind, nbytes: 0.0)[0]
+        cost = PassCost(PLAN, replace(TOY, kernel_gap=gap), Precision(), 1e-6, lambda kind, nbytes: 0.0)
+        return cost.seconds(DECODE)[0]
 
     assert step_s(3.0) - step_s(1.0) == pytest.approx(2.0 * LAYERS * 1e-6)
 

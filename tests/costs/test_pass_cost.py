@@ -44,7 +44,7 @@ def per_byte(kind: CollectiveKind, nbytes: float) -> float:
 
 
 def pass_cost(tensor: int) -> PassCost:
-    return PassCost(forward_pass(GPT, tensor), REAL, Precision(), PER_LAYER_S)
+    return PassCost(forward_pass(GPT, tensor), REAL, Precision(), PER_LAYER_S, per_byte)
 
 
 @given(batches, degrees)
@@ -54,7 +54,7 @@ def test_a_pass_costs_the_sum_of_its_segments(batch: Batch, tensor: int) -> None
         for segment in segments:
             compute_s += repeat * segment.compute_s
             exchange_s += repeat * (per_byte(segment.kind, segment.nbytes) if segment.kind is not None else 0.0)
-    assert pass_cost(tensor).seconds(batch, per_byte) == pytest.approx((compute_s, exchange_s))
+    assert pass_cost(tensor).seconds(batch) == pytest.approx((compute_s, exchange_s))
     assert (exchange_s > 0.0) == (tensor > 1 and (batch.tokens > 0 or batch.logits > 0))
 
 
@@ -67,7 +67,7 @@ def test_a_pass_costs_what_its_kernels_take_one_by_one(batch: Batch, tensor: int
         for stretch in plan.stretches
         for segment in stretch.segments
     )
-    compute_s, _ = pass_cost(tensor).seconds(batch, per_byte)
+    compute_s, _ = pass_cost(tensor).seconds(batch)
     assert compute_s == pytest.approx(expected_s, rel=1e-12)
 
 
@@ -75,7 +75,7 @@ def test_a_pass_costs_what_its_kernels_take_one_by_one(batch: Batch, tensor: int
 def test_what_was_asked_before_changes_no_answer(batches: list[Batch], tensor: int) -> None:
     used = pass_cost(tensor)
     for batch in batches * 2:
-        assert used.seconds(batch, per_byte) == pass_cost(tensor).seconds(batch, per_byte)
+        assert used.seconds(batch) == pass_cost(tensor).seconds(batch)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_what_was_asked_before_changes_no_answer(batches: list[Batch], tensor: i
 def test_no_cached_part_takes_one_batch_for_another(name: str, base: Batch) -> None:
     cost = pass_cost(2)
     more = base._replace(**{name: 3 * getattr(base, name)})
-    seconds, more_seconds = (sum(cost.seconds(batch, per_byte)) for batch in (base, more))
+    seconds, more_seconds = (sum(cost.seconds(batch)) for batch in (base, more))
     assert seconds < more_seconds
 
 
@@ -108,12 +108,12 @@ def test_a_pass_names_its_segments_and_their_exchanges() -> None:
 @given(some, st.floats(1.0, 3.0), st.booleans())
 def test_a_decode_step_grows_evenly_with_the_cached_tokens(sequences: float, skew: float, drafted: bool) -> None:
     """So that runs of such steps can be summed up in closed form."""
-    cost = PassCost(with_length_skew(forward_pass(GPT), skew), REAL, Precision(), PER_LAYER_S)
+    cost = PassCost(with_length_skew(forward_pass(GPT), skew), REAL, Precision(), PER_LAYER_S, per_byte)
 
     def seconds(cached: float) -> float:
         pairs = 2 * cached if drafted else 0.0
         batch = Batch(sequences, sequences, 0.0, 0.0, cached, sequences, verified_pairs=pairs)
-        return cost.seconds(batch, per_byte)[0]
+        return cost.seconds(batch)[0]
 
     times = [seconds(cached) for cached in (1e6, 2e6, 3e6)]
     assert times[2] - times[1] == pytest.approx(times[1] - times[0], rel=1e-9)

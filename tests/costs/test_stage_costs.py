@@ -19,7 +19,7 @@ HOP_S = 1e-9
 
 def stage_costs(stages: int) -> StageCosts:
     plans = replica_stages(GPT, tensor=2, stages=stages)
-    costs = [(PassCost(plan, REAL, Precision(), PER_LAYER_S), per_byte) for plan in plans]
+    costs = [PassCost(plan, REAL, Precision(), PER_LAYER_S, per_byte) for plan in plans]
     return StageCosts(costs, lambda tokens: [tokens * HOP_S] * (stages - 1))
 
 

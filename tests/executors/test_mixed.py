@@ -72,6 +72,15 @@ def test_every_request_of_a_mixture_takes_what_it_takes_at_high(config: dict[str
 
 
 @pytest.mark.parametrize("mixture", MIXTURES)
+def test_links_that_have_become_weak_take_as_long_as_at_high(mixture: str) -> None:
+    weak = {"links": {"kind": "nvswitch"}, "bandwidth": 0.1, "latency_factor": 3, "from": "1 us", "until": "1 h"}
+    config = {**TENSOR, "network": {"degradations": [weak]}}
+    plain, high, mixed = run(TENSOR, "high"), run(config, "high"), run(config, mixture)
+    assert mixed.rows["finished_s"] == pytest.approx(high.rows["finished_s"], rel=1e-9)
+    assert high.metrics["mean_e2el_ms"] > plain.metrics["mean_e2el_ms"] + 1.0
+
+
+@pytest.mark.parametrize("mixture", MIXTURES)
 @pytest.mark.parametrize("config", [TRAINING, STAGED], ids=["data", "stages"])
 def test_training_takes_what_it_takes_at_high(config: dict[str, Any], mixture: str) -> None:
     high, mixed = run(config, "high"), run(config, mixture)

@@ -249,7 +249,7 @@ class LastTokenTwice(LLMDecode):
         (Dropper, r"request \d+ ends 0 times, not once"),
         (Twice, r"request 0 ends \d+ times, not once"),
         (EverySecondStep, r"a long run of steps is not what its single steps are: request \d+: \w+"),
-        (EmptyChunks, r"a chunk of 0 tokens, not of what is left"),
+        (EmptyChunks, r"a chunk of 0 tokens, not the rest of the prompt"),
         (AskedForEver, r"preempts every request that it admits"),
         (KeepsBlocks, r"\d+ KV blocks are not given back"),
         (SilentPrefill, r"\d+ output tokens are computed, \d+ are asked for"),

@@ -29,7 +29,7 @@ QUICK = {
     # The same kinds of parallelism on a sixteenth of the GPUs.
     "g-3d-512": [
         "training.num_iterations=4",
-        "model.name=GPT2-XL",
+        "model.name=GPT2-Large",
         "hardware.num_nodes=4",
         "parallelism.tp_degree=4",
         "parallelism.pp_stages=4",

@@ -20,6 +20,7 @@ FOREIGN = {
     "a path of one machine": re.compile(rf"(?<![\w.]){MACHINE}"),
     "the address of a package index": re.compile(rf"{re.escape(INDEX)}|python{'hosted'}|://[^\s\"'<>]*/{'simple'}\b"),
     "an option that names an index": re.compile(rf"--(extra-)?{OPTION}|--find{'-links'}|--trusted{'-host'}"),
+    "an unresolved conflict of a merge": re.compile(r"^(<{7}|>{7}) "),
 }
 
 
@@ -53,6 +54,7 @@ def test_no_file_holds(what: str) -> None:
         ("the address of a package index", f"https://{INDEX}/project/x"),
         ("the address of a package index", f"https://example.com/{'simple'}/numpy"),
         ("an option that names an index", f"--extra-{OPTION} x"),
+        ("an unresolved conflict of a merge", "<" * 7 + " HEAD"),
     ],
 )
 def test_the_patterns_find_what_they_are_for(what: str, line: str) -> None:

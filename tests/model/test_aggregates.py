@@ -16,7 +16,7 @@ from simsys.check.scenario import check_config
 from simsys.cli import cli
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import UsageError
-from simsys.executors import costed_model
+from simsys.executors import MIXTURES, Combination, costed_model
 from simsys.model.aggregates import aggregated_ops, stated_ops
 from simsys.model.model_db import FILENAME, load_model, model_names
 from simsys.model.operators import OperatorKind
@@ -102,9 +102,9 @@ def trained(name: str, lod: str) -> SimulationConfig:
     return SimulationConfig.model_validate({**given, "model": {"name": name, "sequence_length": 1024}})
 
 
-def times_ms(config: SimulationConfig) -> list[float]:
+def times_ms(config: SimulationConfig, made_of: Combination | None = None) -> list[float]:
     """What the answer is about."""
-    metrics = simulate(config).metrics
+    metrics = simulate(config, made_of=made_of).metrics
     if config.training is not None:
         return [1e3 * metrics["mean_iteration_s"]]
     return [metrics["mean_ttft_ms"], metrics["mean_tpot_ms"], metrics["mean_e2el_ms"]]
@@ -164,13 +164,12 @@ def test_a_changed_number_of_the_layers_changes_high_alone(key: str, database: D
     assert times_ms(scenario("Llama3-8B", "medium")) == pytest.approx(before["medium"], rel=1e-9)
 
 
-@pytest.mark.parametrize("lod", ["medium", "macro operations", "both abstractions"])
-def test_what_a_step_costs_is_what_its_macro_operation_says(lod: str, database: Database) -> None:
+def test_what_a_step_costs_is_what_its_macro_operation_says(database: Database) -> None:
     entry = entry_of("Llama3-8B")
     entry["aggregated_ops"]["prefill"] |= {"total_flops_per_prompt_token": 3e10, "weight_bytes_per_step": 4e10}
     entry["aggregated_ops"]["decode"] |= {"total_flops_per_token_in_batch": 5e9, "kv_bytes_per_context_token": 1e6}
     database({"Llama3-8B": entry})
-    model = costed_model(load_model("Llama3-8B"), lod)
+    model = costed_model(load_model("Llama3-8B"), "medium")
     operators = [operator for block in model.blocks for operator in block.operators]
     prompts = [operator.costed(prompts=True) for operator in operators]
     decode = [operator.costed(prompts=False) for operator in operators]
@@ -182,12 +181,11 @@ def test_what_a_step_costs_is_what_its_macro_operation_says(lod: str, database: 
     assert sum(op.parameters for op in operators) == SHIPPED["Llama3-8B"]["parameters"], "what is stored stays"
 
 
-@pytest.mark.parametrize("lod", ["high", "analytical collectives"])
-def test_levels_with_kernels_cost_what_the_layers_say(lod: str, database: Database) -> None:
+def test_high_costs_what_the_layers_say(database: Database) -> None:
     entry = entry_of("Llama3-8B")
     entry["aggregated_ops"]["decode"]["critical_path_factor"] = 9
     database({"Llama3-8B": entry})
-    model = costed_model(load_model("Llama3-8B"), lod)
+    model = costed_model(load_model("Llama3-8B"), "high")
     assert all(operator.scales is None for block in model.blocks for operator in block.operators)
 
 
@@ -235,15 +233,13 @@ def test_all_ways_to_carry_out_a_step_cost_the_same(
     serving = {"max_num_batched_tokens": 512, "max_num_seqs": 64}
     runs = scenario(name, "medium", workload=LONG, serving=serving)
     steps = scenario(name, "medium", workload=LONG, serving={**serving, "stepping": True})
-    layers = runs.model_copy(update={"simulation": runs.simulation.model_copy(update={"lod": "macro operations"})})
     assert times_ms(steps) == times_ms(runs)
-    assert times_ms(layers) == pytest.approx(times_ms(runs), rel=1e-9)
+    assert times_ms(runs, MIXTURES["macro operations"]) == pytest.approx(times_ms(runs), rel=1e-9)
 
 
-@pytest.mark.parametrize("lod", ["medium", "macro operations"])
-def test_parallelism_divides_what_macro_operations_say(lod: str, database: Database) -> None:
+def test_parallelism_divides_what_macro_operations_say(database: Database) -> None:
     database({"Llama3-8B": scaled("Llama3-8B", 1.5, 2.0)})
-    model = costed_model(load_model("Llama3-8B"), lod)
+    model = costed_model(load_model("Llama3-8B"), "medium")
     whole, half = (forward_pass(model, degree) for degree in (1, 2))
     flop = [
         sum(op.costed(prompts=True).flop_per_token * each.repeat for each in plan.stretches for op in each.operators)

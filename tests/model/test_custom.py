@@ -69,7 +69,7 @@ def test_a_gradient_size_stands_in_for_missing_parameters():
         ({"forward_flop": math.nan}, "finite number"),
         ({"forward_flop": "1e9"}, "expected a number, got '1e9'"),
         ({"parameters": True}, "expected a number, got True"),
-        ({"parameters": 1, "num_parameters": 1}, "the same as parameters"),
+        ({"parameters": 1, "num_parameters": 1}, "equal to parameters"),
         ({"kind": "lstm"}, "unknown kind 'lstm'"),
         ({"output_shape": [64, 0]}, "list of positive integers"),
         ({"output_shape": "64"}, "list of positive integers"),

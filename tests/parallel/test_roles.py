@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simsys.build.job import build_job
+from simsys.build.job import build_job, cluster_of
 from simsys.check import check_config
 from simsys.config.experiment import SimulationConfig
 from simsys.parallel.layout import GROUPS, Layout
@@ -102,8 +102,8 @@ def test_all_wait_for_a_slow_gpu(strategy: str) -> None:
 
 
 def test_the_smallest_memory_decides_and_mfu_counts_the_mean_peak() -> None:
-    job = build_job(config_of(1, 1, 4, exceptions=({"gpus": [2], "gpu": "V100-SXM-32GB"},)))
-    assert job.cluster.smallest.name == "V100-SXM-32GB"
+    cluster = cluster_of(config_of(1, 1, 4, exceptions=({"gpus": [2], "gpu": "V100-SXM-32GB"},)))
+    assert cluster.smallest.name == "V100-SXM-32GB"
     mixed = build_job(config_of(1, 1, 4, exceptions=({"gpus": [2], "gpu": "A100-SXM-80GB"},)))
     assert mixed.collector().facts["peak_flop_per_s"] == pytest.approx((3 * 989.4e12 + 312e12) / 4, rel=1e-3)
 

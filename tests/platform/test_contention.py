@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from simsys.config.cluster import NetworkConfig
 from simsys.config.experiment import SimulationConfig
+from simsys.config.network import NetworkConfig
 from simsys.platform.contention import NETWORKS
 from simsys.platform.environment import Environment
 from simsys.platform.network import Network

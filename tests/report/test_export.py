@@ -250,4 +250,4 @@ def test_a_scenario_that_says_little_runs_again_from_what_was_written(tmp_path: 
     simulator.run()
     written = next(path for path in simulator.export_results(tmp_path) if path.name.endswith("_config.yaml"))
     (again,) = check_file(written)
-    assert again.model_dump() == config.model_dump()
+    assert again.config.model_dump() == config.model_dump()

@@ -301,7 +301,9 @@ def test_memory_is_what_is_held_of_what_there_is() -> None:
 
 
 def test_a_run_without_completed_requests_has_an_answer() -> None:
-    scenario = {**SERVING, "serving": {"max_model_len": 100}}
+    prompts = {"kind": "uniform", "low": 50, "high": 300}  # so that a short one could come
+    workload = {**SERVING["workload"], "prompt_tokens": prompts}
+    scenario = {**SERVING, "serving": {"max_model_len": 100}, "workload": workload}
     run = simulate(SimulationConfig(**scenario))
     assert (
         headline(run) == "llama: no request was completed, 20 rejected: longer than the model's context of 100 tokens"

@@ -1,4 +1,4 @@
-"""What every way to communicate has to offer."""
+"""The interface of communication components."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class Exchange(Protocol):
     """A collective of a serving team that is carried out again and again."""
 
     idle_s: float
-    """How long it takes on idle links as they are at the beginning."""
+    """Duration on idle links in their initial state."""
 
     def start(self, done: Callback) -> None:
         """Carry it out from now on, and then call `done`."""
 
     def seconds(self, start_s: float) -> float:
-        """How long it takes on idle links if it begins at a time."""
+        """Duration on idle links from a start time."""
 
 
 class Communication(Component, ABC):
-    """One way to carry out transfers; takes the arguments of `Component`."""
+    """A communication component; arguments as for `Component`."""
 
     queues: ClassVar[bool] = False
     """Whether transfers queue for their links, so that processes may request these on a platform that is shared."""
@@ -41,7 +41,7 @@ class Communication(Component, ABC):
 
     @abstractmethod
     def run_collective(self, meeting: Meeting, ready_s: float) -> None:
-        """Carry out a collective whose members are all there; must fire ``meeting.event``."""
+        """Execute a collective with all members present; must fire ``meeting.event``."""
 
     @abstractmethod
     def send(self, op: Send) -> Event:
@@ -60,7 +60,7 @@ class Communication(Component, ABC):
         """A collective between the segments of passes."""
 
     def counters(self) -> list[float]:
-        """What the links have carried so far, if that is counted."""
+        """Traffic of the links so far, if counted."""
         return []
 
     def repeat(self, sent: Sequence[float], count: int) -> None:

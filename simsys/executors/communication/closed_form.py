@@ -15,12 +15,12 @@ from simsys.platform.events import At, Callback
 
 
 class ClosedExchange:
-    """A collective of a serving team that takes the time of idle links.
+    """A collective of a serving team with the time of idle links.
 
     Args:
         env: The environment.
-        communicator: That of the team.
-        kind: Which collective.
+        communicator: The communicator of the team.
+        kind: The kind of collective.
         nbytes: Its full buffer.
     """
 
@@ -29,7 +29,7 @@ class ClosedExchange:
         self.idle_s = self.seconds(0.0)
 
     def seconds(self, start_s: float) -> float:
-        """How long it takes if it begins at a time."""
+        """Duration from a start time."""
         return self._communicator.seconds(self._kind, self._nbytes, start_s)
 
     def start(self, done: Callback) -> None:
@@ -39,7 +39,7 @@ class ClosedExchange:
 
 
 class ClosedForms(Communication):
-    """Communication takes the time of links that no others use; takes the arguments of `Component`."""
+    """Communication with the time of idle links; arguments as for `Component`."""
 
     contention = "none (idle links)"
 

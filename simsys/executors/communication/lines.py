@@ -11,7 +11,7 @@ from simsys.platform.events import Callback
 
 
 class Line:
-    """Messages from one stage to the next, one after another, as NCCL sends what one stream holds."""
+    """Messages from one stage to the next, in order, as in one NCCL stream."""
 
     __slots__ = ("_busy", "_waiting")
 

@@ -22,11 +22,13 @@ from simsys.platform.network import Pairs
 from simsys.platform.occupant import Footprint
 
 SLIGHT, SLIGHT_IN_TURN = 0.02, 0.0005
-"""Of the time of all who use shared links: if they lose less to each other, times are hardly in doubt. Links that
-serve in turn are waited for also where these are not full, which depends on when."""
+"""Share of time lost on shared links below which times are exact enough.
+
+FIFO links also cause waits when they are not full, which depends on exact times.
+"""
 DOUBT = 0.1
-"""By how much times are off at most where links are shared, unless half of what is lost to others is more; this holds
-for random scenarios of serving held against high detail (`tests/agreement/test_agreement.py`)."""
+"""Largest error of times on shared links, unless half of the lost time is more; see
+`tests/agreement/test_agreement.py`."""
 
 
 class Loads(QueuedCollectives):
@@ -42,7 +44,7 @@ class Loads(QueuedCollectives):
         self._lines: dict[tuple[Group, Group], Line] = {}
 
     def warnings(self) -> Iterator[str]:
-        """That links were shared so much that the times are doubtful."""
+        """The warning that times are inexact because of shared links."""
         network = self.platform.network
         lost, link = network.occupancy.lost_share(), network.occupancy.most_shared()
         if link is None or lost < (SLIGHT_IN_TURN if network.in_turn else SLIGHT):
@@ -65,11 +67,11 @@ class Loads(QueuedCollectives):
             yield "messages"
 
     def parts(self, communicator: Communicator, op: Collective) -> Sequence[Part]:
-        """Occupy the links for as long as it takes."""
+        """Occupy the links for the duration of a transfer."""
         return [(communicator.links.shifts, partial(self._occupy, communicator, op))]
 
     def _occupy(self, communicator: Communicator, op: Collective, done: Callback) -> None:
-        """Occupy the links for as long as a collective takes, from now on, and then call `done`."""
+        """Occupy the links for the duration of a collective from now on, then call `done`."""
         kind, nbytes, loads = op.kind, op.nbytes, communicator.link_loads
         communicator.count(kind, nbytes)
         steps, sent_bytes = loads.steps(kind, nbytes)
@@ -128,7 +130,7 @@ class Loads(QueuedCollectives):
         return ClosedExchange(self.env, communicator, kind, nbytes)
 
     def _routes_between(self, source: Group, target: Group, pairs: Pairs) -> Footprint:
-        """Those of all messages from one team to another."""
+        """Footprints of all messages from one team to another."""
         key = source, target, self.platform.network.epoch(self.env._now)
         found = self._lanes_taken.get(key)
         if found is None:

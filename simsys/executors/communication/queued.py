@@ -1,4 +1,4 @@
-"""Collectives that end when their links have carried them: those of one group queue for its communication stream."""
+"""Collectives that end with their transfers: those of one group queue for its communication stream."""
 
 from __future__ import annotations
 
@@ -27,38 +27,43 @@ class QueuedCollectives(Communication):
 
     def run_collective(self, meeting: Meeting, ready_s: float) -> None:
         """Let it wait for its turn."""
-        communicator = self.communicator(meeting.op.group)
-        communicator.turns.append(Turn(meeting))
-        if meeting.ready_s > self.env._now:
-            At(self.env, meeting.ready_s, lambda _: self._proceed(communicator))
+        self.queue(Turn(meeting.op, meeting.ready_s, meeting.event.succeed))
+
+    def queue(self, turn: Turn) -> None:
+        """Carry out a collective when its turn has come."""
+        communicator = self.communicator(turn.op.group)
+        communicator.turns.append(turn)
+        if turn.ready_s > self.env._now:
+            At(self.env, turn.ready_s, lambda _: self._proceed(communicator))
         else:
             self._proceed(communicator)
 
     def _proceed(self, communicator: Communicator) -> None:
-        """Start what can start: the parts of each turn whose mirrors have ended the turns before."""
-        turns, now = communicator.turns, self.env._now
-        under_way = set[int]()
+        """Start all possible parts: those of mirrors that have ended the previous turns."""
+        turns, now, busy = communicator.turns, self.env._now, set[int]()
         for turn in tuple(turns):
             if turn.waiting is None:
-                if under_way.issuperset(communicator.links.shifts) or turn.meeting.ready_s > now:
+                if turn.ready_s > now or busy.issuperset(communicator.links.shifts):
                     return
                 turn.started_s = now
-                turn.waiting = list(self.parts(communicator, turn.meeting.op))
-                turn.left = {shift for shifts, _ in turn.waiting for shift in shifts}
-            for part in [each for each in turn.waiting if under_way.isdisjoint(each[0])]:
+                turn.left = list(self.parts(communicator, turn.op))
+                turn.waiting = turn.left.copy()
+            for part in [each for each in turn.waiting if busy.isdisjoint(each[0])]:
                 turn.waiting.remove(part)
                 self._start(communicator, turn, part)
-            under_way |= turn.left
+            if len(turns) > 1:
+                busy.update(*[shifts for shifts, _ in turn.left])
 
     def _start(self, communicator: Communicator, turn: Turn, part: Part) -> None:
         def done(_: Event) -> None:
-            turn.left.difference_update(part[0])
+            turn.left.remove(part)
             if not turn.left:
                 communicator.turns.remove(turn)
                 for hook in self.probes.operation:
-                    hook(turn.meeting.op, turn.started_s, self.env._now)
-                turn.meeting.event.succeed()
+                    hook(turn.op, turn.started_s, self.env._now)
             if communicator.turns:
                 self._proceed(communicator)
+            if not turn.left:
+                turn.ended()
 
         part[1](done)

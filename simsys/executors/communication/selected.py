@@ -1,4 +1,4 @@
-"""Transfers that meet others are carried out on links; the rest takes the time of idle links."""
+"""Contending transfers are simulated on links; other transfers have the time of idle links."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ class SelectedSteps(MirroredSteps):
         return found
 
     def run_collective(self, meeting: Meeting, ready_s: float) -> None:
-        """On the links, unless its group meets no others."""
+        """Execute a collective on the links, unless its group is uncontended."""
         if self.is_carried(meeting.op.group):
             super().run_collective(meeting, ready_s)
         else:
             self._closed_forms.run_collective(meeting, ready_s)
 
     def send(self, op: Send) -> Event:
-        """Over the links, unless such messages meet no others."""
+        """Send a message over the links, unless such messages are uncontended."""
         if self.carried is None or (op.rank, op.dst) in self.carried:
             return super().send(op)
         return self._closed_forms.send(op)
 
     def counters(self) -> list[float]:
-        """What the links have carried."""
+        """Traffic of the links."""
         return self.platform.network.counters()
 
     def repeat(self, sent: Sequence[float], count: int) -> None:

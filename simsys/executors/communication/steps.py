@@ -1,4 +1,4 @@
-"""Communication that the links carry: collectives step by step, messages at once, in the company of all others."""
+"""Communication on links: collectives step by step and messages, concurrent with all other transfers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from simsys.platform.schedule import Schedule
 
 
 class Steps(QueuedCollectives):
-    """Starts transfers on the network and waits for their end; takes the arguments of `Component`."""
+    """Starts transfers on the network and waits for their end; arguments as for `Component`."""
 
     queues = True
 
@@ -97,6 +97,6 @@ class MirroredSteps(Steps):
     joins_steps = True
 
     def carry(self, op: Send) -> Event:
-        """Its message and those of all mirrors."""
+        """A message with those of all mirrors."""
         self.idle.tally.sent(op)
         return self.idle.lanes.carry(op.rank, op.dst, op.nbytes)

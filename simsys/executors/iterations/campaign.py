@@ -1,7 +1,7 @@
-"""Weeks of training on hardware that fails: work, checkpoints, failures, and work done again.
+"""Weeks of training on failing hardware: work, checkpoints, failures, and repeated work.
 
-Iterations are not simulated one by one here: how long one takes is known from a run, so the process goes from failure
-to failure, in closed form between them.
+Iterations are not simulated one by one here: their duration is known from a run, so the process goes from failure to
+failure, in closed form between them.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Campaign:
         self.ledger = Ledger(failures=dict.fromkeys(self._causes, 0))
 
     def run(self, duration_s: float) -> Generator[Any, Any, None]:
-        """The process of so much wall-clock time."""
+        """The process of a duration of wall-clock time."""
         env, ledger = self._env, self.ledger
         while env.now < duration_s:
             started_s = env.now
@@ -106,7 +106,7 @@ class Campaign:
             yield from self._restart(duration_s)
 
     def _restart(self, duration_s: float) -> Generator[Any, Any, None]:
-        """Detect the failure, and start again until nothing fails meanwhile."""
+        """Detect the failure, and restart until no further failure interrupts it."""
         env, began_s = self._env, self._env.now
         while True:
             self.ledger.failures[self._cause()] += 1

@@ -20,7 +20,7 @@ from simsys.parallel.layout import Group
 
 
 class ForeseenPrograms(PlayedPrograms):
-    """A recurrence over the ends of passes, on links that no others use; the arguments are those of its parent."""
+    """A recurrence over the ends of passes on idle links; arguments as for its parent."""
 
     def __init__(self, core: Core, communication: Communication) -> None:
         super().__init__(core, communication)
@@ -29,7 +29,7 @@ class ForeseenPrograms(PlayedPrograms):
         self._uses: dict[int, tuple[object, MemoryUse]] = {}  # by identity of the passes, which it holds
         self._meets: dict[int, tuple[object, bool]] = {}  # likewise
         self._hops_s: dict[tuple[int, int, float], float] = {}
-        self._epoch = 0  # of the hardware when the programs began whose passes are being timed
+        self._epoch = 0  # state of the hardware at the start of the timed programs
 
     def program(self, op: Program) -> Event:
         """All programs of a group at once, as a recurrence over the ends of passes: no event for any pass."""
@@ -64,7 +64,7 @@ class ForeseenPrograms(PlayedPrograms):
             event.succeed()
 
     def _note_uses(self, meeting: ProgramMeeting, outcome: Outcome) -> None:
-        """Note when programs are on which links: messages one by one, collectives for how long they take in all."""
+        """Record link use by programs: messages one by one, collectives by total time."""
         for rank, course in outcome.courses.items():
             self._note_exchanges(course.times, meeting.ready_s[rank], course.end_s)
         messages: dict[Use, Messages] = {}
@@ -98,7 +98,7 @@ class ForeseenPrograms(PlayedPrograms):
         return outcome
 
     def _hold(self, op: Program, start_s: float, end_s: float) -> None:
-        """Take what the passes hold at their peak for as long as they last, and keep what they leave behind."""
+        """Allocate the peak memory of the passes for their duration, then keep the rest."""
         _, use = self._uses.get(id(op.passes)) or (None, None)
         if use is None:
             use = memory_use(op.passes)

@@ -1,4 +1,4 @@
-"""How much of the time a job that fails now and then makes progress."""
+"""Goodput: the share of time in which a failing job makes progress."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from simsys.executors.iterations.campaign import Ledger, Progress
 
 
 def goodput_metrics(ledger: Ledger, progress: Progress, duration_s: float, failures_per_s: float) -> dict[str, float]:
-    """Figures of a campaign.
+    """Metrics of a campaign.
 
-    Goodput is the time that the kept iterations take without failures and checkpoints, over all of it. The optimal
+    Goodput is the time of the kept iterations without failures and checkpoints, over the whole time. The optimal
     checkpoint interval is Young's: ``sqrt(2 · stop · MTBF)`` of work (Young 1974; Daly 2006, eq. 9).
     """
     failures = sum(ledger.failures.values())

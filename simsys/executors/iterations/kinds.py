@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 
 class Kind(NamedTuple):
-    """What decides how an iteration goes, once those of its kind repeat.
+    """The kind of an iteration; iterations of a kind repeat.
 
     Args:
         phase: Index of its phase.
         checkpoint: Whether it ends with a checkpoint.
-        after: The same of the iteration during which its batches are loaded, if that is the one before.
+        after: The kind of the previous iteration, if that loads its batches.
     """
 
     phase: int

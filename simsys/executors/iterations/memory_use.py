@@ -1,4 +1,4 @@
-"""What the passes of a program hold in memory, followed without events."""
+"""Memory of the passes of a program, computed without events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class MemoryUse:
 
 
 def memory_use(passes: Sequence[Pass]) -> MemoryUse:
-    """Follow what passes take and give back, one after another."""
+    """Follow allocations and releases of consecutive passes."""
     changes = {each: (_bytes(each.takes), _bytes(each.gives)) for each in set(passes)}
     held = peak = 0.0
     place = 0

@@ -1,4 +1,4 @@
-"""Programs of training passes whose transfers are on links: what is on none is carried out at once."""
+"""Programs of training passes with transfers on links; operations without links are executed at once."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from simsys.errors import InternalError
 from simsys.executors.communication.base import Communication
 from simsys.executors.communication.selected import SelectedSteps
 from simsys.executors.core import Core
+from simsys.executors.iterations.pass_chains import PassChains
 from simsys.executors.iterations.pass_sums import PassSums
 from simsys.executors.iterations.played import PlayedPrograms
 from simsys.executors.iterations.stretches import Stretch, stretches
@@ -19,7 +20,7 @@ from simsys.platform.traffic import Account
 
 
 class StretchedPrograms(PlayedPrograms):
-    """Passes one by one, since when they end depends on others; what lies between their transfers takes no event.
+    """Passes one by one, since their ends depend on other transfers; operations between transfers need no event.
 
     The arguments are those of its parent; the communication must be `SelectedSteps`.
     """
@@ -27,23 +28,19 @@ class StretchedPrograms(PlayedPrograms):
     def __init__(self, core: Core, communication: Communication) -> None:
         super().__init__(core, communication)
         if not isinstance(communication, SelectedSteps):
-            raise InternalError("stretches of passes need to know whose transfers are on links")
+            raise InternalError("stretches of passes need the users with transfers on links")
         self._selected, self._sums = communication, PassSums(core)
-        self._divided: dict[Pass, Sequence[Stretch | PassOperation]] = {}
+        self._chains = PassChains(core, communication, self._divide, self._advance)
 
     def carry_out(self, each: Pass) -> Generator[Event, Any, None]:
-        """What is on no links at once, if the hardware stays as it is; the rest one by one."""
+        """Operations without links at once, if the hardware is constant; other operations one by one."""
         if self.own is not None or self.core.varies():
             yield from super().carry_out(each)
             return
-        found = self._divided.get(each)
-        if found is None:
-            found = self._divided[each] = tuple(stretches(each.run, self._is_known, self._sums.add_to, self._account))
-        for part in found:
-            if isinstance(part, Stretch):
-                self._advance(part)
-            else:
-                yield self.start(part)
+        yield self._chains.begin(each)
+
+    def _divide(self, each: Pass) -> Sequence[Stretch | PassOperation]:
+        return tuple(stretches(each.run, self._is_known, self._sums.add_to, self._account))
 
     def _is_known(self, op: PassOperation) -> bool:
         """Whether it is a computation, alone or with an overlapped collective of this rank alone on idle links."""
@@ -62,10 +59,10 @@ class StretchedPrograms(PlayedPrograms):
         if stretch.computes:
             lost_s, device.lost_s = device.lost_s, 0.0
         start_s = self.now(rank) + lost_s
-        times = stretch.times(device.launched_s - start_s)
+        times, seconds = stretch.times(device.launched_s - start_s)
         device.launched_s += stretch.launching_s
         device.busy_s += lost_s + times.compute_s
-        device.free_at_s = start_s + times.seconds
+        device.free_at_s = start_s + seconds
         for account, nbytes in stretch.sent:
             account.nbytes += nbytes
         if self.probes.operation:

@@ -10,7 +10,7 @@ from simsys.ops import Collective, Compute, Operation, Pass, PassOperation
 
 
 class PassSums(Component):
-    """Sums over the operations of passes, on links that no others use; takes the arguments of `Component`."""
+    """Sums over the operations of passes on idle links; arguments as for `Component`."""
 
     def __init__(self, core: Core) -> None:
         super().__init__(core)
@@ -24,7 +24,7 @@ class PassSums(Component):
         self._times_of.clear()
 
     def of(self, each: Pass) -> PassTimes:
-        """What a pass spends its time on, added up once."""
+        """Time of a pass by activity, summed once."""
         found = self._times_of.get(each)
         if found is None:
             found = self._times_of[each] = PassTimes()

@@ -26,7 +26,7 @@ class Exchange:
 
     @property
     def seconds(self) -> float:
-        """How long they take."""
+        """Time of the collectives."""
         return self.alone_s + self.beside_s
 
 
@@ -50,7 +50,7 @@ class PassTimes:
         return self.compute_s + ordered_sum(exchange.alone_s for exchange in self.exchanges.values())
 
     def compute(self, work_s: float, launching_s: float = 0.0) -> float:
-        """Count a computation, which ends when it is done and all of it is launched; return how long that takes."""
+        """Count a computation, which ends when it is done and all of it is launched; return its duration."""
         self.launched_s += launching_s
         seconds = max(work_s, self.launched_s - self.seconds) if launching_s else work_s
         self.compute_s += seconds

@@ -1,4 +1,4 @@
-"""Programs of training passes, one by one: what every way to run them has to offer."""
+"""Programs of training passes, one by one: the interface of all program components."""
 
 from __future__ import annotations
 

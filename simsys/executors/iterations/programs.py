@@ -1,4 +1,4 @@
-"""When the passes of several ranks end, if nothing else disturbs them: a longest path through their messages."""
+"""Ends of the passes of several ranks without interference: a longest path through their messages."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from simsys.sums import ordered_sum
 Channel = tuple[int, int, Hashable]
 """Source, destination and tag of the messages of a pass, all micro-batches alike."""
 Box = dict[Hashable, Any]
-"""What is in a channel, by micro-batch: a message's time of arrival (s), or the walker that waits for the message."""
+"""Contents of a channel, by micro-batch: arrival of a message (s), or the walker that waits for it."""
 Walker = Generator[tuple[Box, Hashable], None, None]
-"""Follows one rank; yields what it has to wait for."""
+"""Follows one rank; yields the channel it waits for."""
 
 
 @dataclass(slots=True)
 class Course:
-    """How one rank goes through its program; times in seconds.
+    """Progress of one rank in its program; times in seconds.
 
     Args:
-        end_s: How far it has come, in the end when it is through.
-        times: What all passes spend their time on.
-        passes: How often it runs each.
-        message_s: How long all messages take that it sends.
-        waited_s: How long it waits for messages.
-        in_flight_s: For how much of that they are under way.
-        last_s: When the last message that it sends arrives.
-        through: Whether it is.
+        end_s: Its current time, finally its end.
+        times: Time of all passes by activity.
+        passes: Number of runs of each pass.
+        message_s: Total duration of its messages.
+        waited_s: Time of waiting for messages.
+        in_flight_s: The part of it with the message in flight.
+        last_s: Arrival of its last message.
+        through: True at the end of the program.
     """
 
     end_s: float
@@ -49,13 +49,13 @@ class Course:
 
 @dataclass(slots=True)
 class Messages:
-    """Those of one channel; times in seconds.
+    """Messages of one channel; times in seconds.
 
     Args:
-        seconds: How long each takes.
-        departures_s: When they depart.
-        late_s: By how much each arrives later than its receiver is ready; negative if it is early.
-        held: Whether their senders wait for them too.
+        seconds: Duration of each.
+        departures_s: Departure times.
+        late_s: Delay of each arrival after its receiver is ready; negative if early.
+        held: True if their senders wait for them, too.
     """
 
     seconds: float
@@ -64,7 +64,7 @@ class Messages:
     held: bool = False
 
     def add(self, other: Messages) -> None:
-        """Count those of another channel with these."""
+        """Merge the messages of another channel."""
         self.departures_s.extend(other.departures_s)
         self.late_s.extend(other.late_s)
         self.held = self.held or other.held
@@ -131,7 +131,7 @@ class ProgramMeeting:
 
 
 class _Costs(NamedTuple):
-    """What a walker has to know of a pass; boxes are None where there is no message, hops are in seconds."""
+    """A pass for the walker; boxes are None without a message, hops are in seconds."""
 
     seconds: float
     inbox: Box | None
@@ -153,7 +153,7 @@ def longest_paths(
 
     Args:
         programs: One for each rank.
-        ready_s: When each rank begins.
+        ready_s: Start of each rank.
         pass_times: Durations of a pass.
         hop_seconds: Duration of a message.
 
@@ -190,7 +190,7 @@ def longest_paths(
 
 
 def _hops(counts: Iterable[Mapping[Pass, int]], hop_seconds: Callable[[Send], float]) -> dict[Channel, float]:
-    """How long a message takes in each channel."""
+    """Duration of a message in each channel."""
     hops_s: dict[Channel, float] = {}
     for send in (each.send for passes in counts for each in passes):
         if send is not None:
@@ -225,7 +225,7 @@ def _cost(
 
 
 def _follow(op: Program, costs: Mapping[Pass, _Costs], course: Course, runnable: list[Walker]) -> Walker:
-    """Go through the passes of a rank and wake those who wait for its messages; the loop that takes the time."""
+    """Go through the passes of a rank and wake receivers of its messages; the hot loop."""
     now_s, waited_s, in_flight_s, last_s = course.end_s, 0.0, 0.0, 0.0
     for each, micro_batch in zip(op.passes, op.micro_batches, strict=True):
         seconds, inbox, inward_s, late_s, outbox, outward_s, departures_s, waits = costs[each]

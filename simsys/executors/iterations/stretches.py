@@ -1,4 +1,4 @@
-"""Operations of a pass that follow one another and whose times are known beforehand, as one."""
+"""Consecutive operations of a pass with known times, joined to one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Add = Callable[[PassTimes, PassOperation], None]
 
 
 class Stretch:
-    """Computations, and collectives that only one simulated rank is part of, on links that no others use.
+    """Computations, and collectives with a single simulated rank on idle links.
 
     Args:
         ops: The operations, in order.
@@ -25,6 +25,8 @@ class Stretch:
         self._ops, self._add = tuple(ops), add
         self._times = PassTimes(launched_s=float("-inf"))  # as if all were launched long before
         self._launches = PassTimes()
+        self.rank, self.name = self._ops[0].rank, self._ops[0].name
+        """The rank, and what the first of the operations is for."""
         launched_s, self._slack_s = 0.0, float("inf")
         for op in self._ops:
             add(self._times, op)
@@ -33,8 +35,9 @@ class Stretch:
             launched_s = self._launches.launched_s
             if launched_s > before_s:
                 self._slack_s = min(self._slack_s, self._times.seconds - launched_s)
+        self._seconds, self._launching_s = self._times.seconds, self._launches.seconds
         self.launching_s = launched_s
-        """How long the host launches its kernels."""
+        """Host time to launch its kernels."""
         self.computes = any(not isinstance(op, Collective) for op in self._ops)
         """Whether it has any computation."""
         sent: dict[Account, float] = {}
@@ -43,35 +46,25 @@ class Stretch:
         self.sent = list(sent.items())
         """What its collectives send, by account."""
 
-    @property
-    def rank(self) -> int:
-        """The rank."""
-        return self._ops[0].rank
-
-    @property
-    def name(self) -> str:
-        """What the first of the operations is for."""
-        return self._ops[0].name
-
     def _collectives(self) -> Iterator[Collective]:
         for op in self._ops:
             if not isinstance(op, Compute):
                 yield op if isinstance(op, Collective) else op.collective
 
-    def times(self, launched_s: float) -> PassTimes:
-        """What it spends its time on.
+    def times(self, launched_s: float) -> tuple[PassTimes, float]:
+        """What it spends its time on, and how long it takes.
 
         Args:
-            launched_s: When all is launched that came before, since the beginning of the stretch.
+            launched_s: End of all earlier launches, relative to the start of the stretch.
         """
         if launched_s <= self._slack_s:
-            return self._times
+            return self._times, self._seconds
         if launched_s == 0.0:  # at the beginning of a pass
-            return self._launches
+            return self._launches, self._launching_s
         found = PassTimes(launched_s=launched_s)
         for op in self._ops:
             self._add(found, op)
-        return found
+        return found, found.seconds
 
 
 def stretches(
@@ -83,9 +76,9 @@ def stretches(
     """Divide the operations of a pass.
 
     Args:
-        ops: In order.
-        known: Whether the time of an operation is known beforehand.
-        add: Counts one whose time is.
+        ops: The operations, in order.
+        known: True if the time of an operation is known.
+        add: Counts an operation with known time.
         account: Where a collective is counted in the communication graph.
 
     Yields:

@@ -14,9 +14,9 @@ from simsys.executors.iterations.kinds import Kind, runs
 from simsys.framework import TrainingFramework, TrainingPlan
 
 SAME = 1e-12
-"""Largest difference, as a share of an iteration, of two durations that are taken to be the same."""
+"""Largest relative difference of equal durations."""
 ROUNDING = 16
-"""The same in units of the clock's last place, which late in a long run is more."""
+"""Largest difference in units of the clock's last place, which is more late in a long run."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,15 +36,15 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """How an iteration went: it waits for data, works, and stops for a checkpoint.
+    """Times of an iteration: waiting for data, work, and stop for a checkpoint.
 
     Args:
         index: Its number, from 0.
-        data_s: How long its ranks wait for their batches.
+        data_s: Time of waiting for batches.
         work_s: From then to the end of the last rank's step.
-        checkpoint_s: How long they stop after that.
-        busy_s: How long each rank's GPU computes.
-        sent_bytes: What is sent, account by account of the communication graph.
+        checkpoint_s: Stop after that.
+        busy_s: Computation time of each rank's GPU.
+        sent_bytes: Bytes sent, by account of the communication graph.
     """
 
     index: int
@@ -56,11 +56,11 @@ class Iteration:
 
     @property
     def seconds(self) -> float:
-        """All of it."""
+        """Total duration in seconds."""
         return self.data_s + self.work_s + self.checkpoint_s
 
     def same_as(self, other: Iteration, end_s: float) -> bool:
-        """Whether another one that ended at about `end_s` took the same time, part for part, but for rounding."""
+        """True if another iteration that ended at about `end_s` has equal parts, except for rounding."""
         rounding_s = SAME * self.seconds + ROUNDING * math.ulp(end_s)
         mine, others = ((each.data_s, each.work_s, each.checkpoint_s) for each in (self, other))
         return all(abs(a_s - b_s) <= rounding_s for a_s, b_s in zip(mine, others, strict=True))
@@ -105,18 +105,18 @@ class KnownIterations:
 
 
 class TrainingLoop:
-    """Lets all ranks run one iteration after another.
+    """Runs iterations of all ranks in sequence.
 
     An iteration begins and ends for all ranks together, since the loss and the norm of the gradients are reduced over
     all of them.
 
     Args:
-        executor: Carries out the operations.
-        frameworks: The training step of every rank that runs a process, with the plans of the first phase.
-        phases: In order; the first starts at 0.
-        prefetch: Whether the batches of an iteration are loaded during the one before, from the moment when that one
-            got its own; otherwise at its beginning.
-        checkpoints: How long they take, if there are any.
+        executor: The executor.
+        frameworks: The training step of every representative rank, with the plans of the first phase.
+        phases: The phases in order; the first starts at 0.
+        prefetch: True if the batches of an iteration are loaded during the previous one, after that one got its own;
+            otherwise at its beginning.
+        checkpoints: Times of checkpoints, or None.
     """
 
     def __init__(
@@ -142,11 +142,10 @@ class TrainingLoop:
         """The process of `count` iterations.
 
         Args:
-            count: How many.
-            repeatable: Whether an iteration's work depends on its phase alone, so that after two equal ones of a kind
-                all further ones of this kind are equal too, as long as the hardware stays as it is; used if the level
-                of detail allows it. After one of them, if the first is known to be like the others: nothing is under
-                way between iterations, so what they do to each other does not depend on the ones before.
+            count: Number of iterations.
+            repeatable: True if an iteration's work depends on its phase alone. Then, after two equal ones of a kind on
+                constant hardware, all further ones are equal, too; used if the level of detail allows it. One suffices
+                if the first is known to equal the others, since nothing is in flight between iterations.
         """
         known = KnownIterations(self._executor, repeatable=repeatable)
         interval = self._checkpoints.interval if self._checkpoints else 0
@@ -221,7 +220,7 @@ class TrainingLoop:
                 framework.load(plan)
 
     def _waiting_seconds(self) -> float:
-        """How long the ranks wait for the batches of the iteration that begins."""
+        """Time of waiting for the batches of the next iteration."""
         hidden_s = self._last.work_s + self._last.checkpoint_s if self._prefetch and self._last else 0.0
         return max(0.0, self._phase.load_s - hidden_s)
 

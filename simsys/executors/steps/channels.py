@@ -6,7 +6,7 @@ from simsys.parallel.layout import Group
 
 
 class Channel:
-    """From one stage to the next: messages follow one another, as NCCL sends what one stream holds."""
+    """A channel from one stage to the next: messages in order, as in one NCCL stream."""
 
     __slots__ = ("busy_s", "free_at_s")
 
@@ -17,7 +17,7 @@ class Channel:
         """For how long messages have been under way in all."""
 
     def arrival_s(self, ready_s: float, seconds: float) -> float:
-        """When a message arrives that is ready at a time and takes so long."""
+        """Arrival of a message that is ready at a time and has a duration."""
         self.free_at_s = max(ready_s, self.free_at_s) + seconds
         self.busy_s += seconds
         return self.free_at_s

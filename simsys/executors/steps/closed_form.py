@@ -1,4 +1,4 @@
-"""A run of serving steps whose end is a sum in closed form, on hardware that the team has for itself."""
+"""Multi-step runs with their end as a sum in closed form, on exclusive hardware."""
 
 from __future__ import annotations
 
@@ -24,25 +24,24 @@ NEVER_AGAIN = -1.0
 
 
 class ClosedFormRuns:
-    """Runs of steps, each of which ends at the sum of its steps' durations; an entry of the environment's agenda.
+    """Multi-step runs that end at the sum of their steps' durations; an entry of the environment's agenda.
 
-    Time is anchored: boundary j is at the start of the first step plus the sum of the first j durations, as long as
-    every batch follows from the one before. So it does not matter at which boundaries a run is cut.
+    Time is anchored: boundary j is at the start of the first step plus the sum of the first j durations, while every
+    batch follows from the previous one. So it does not matter where a run is cut.
 
     Args:
-        executor: Knows what passes cost.
+        executor: The executor, with costs of passes.
         team: The ranks.
         plan: One rank's share of the model.
         done: Called at the end of a run of steps, with their number.
-        tally: Counts what the passes send.
-        longest: Longest run: 1 to step through all of them, with the same times.
+        tally: Counts traffic of passes.
+        longest: Longest run; 1 for single steps, with equal times.
     """
 
     __slots__ = (
         "_anchor_s",
         "_batch",
         "_beside",
-        "_collective_s",
         "_context",
         "_cost",
         "_decode_costs",
@@ -91,19 +90,18 @@ class ClosedFormRuns:
         self._op = Forward(team, plan, Batch(), 0.0, NAME)
         self._cost = executor.pass_cost(self._op)
         self._device = executor.platform.devices[team.ranks[0]]
-        self._collective_s = executor.communicator(team).seconds
         self._batch: Batch | None = None
         self._more, self._host_s = NOTHING, 0.0
         self._tokens: float = 0  # of each step
         self._sequences: float = 0  # that decode
         self._context: float = 0  # of the first step, where there are no prompts
         self._decode_costs: dict[int, tuple[float, float, float, float]] = {}
-        self._even = self._times = StepTimes(0.0, 0.0, 0.0)  # the former of all runs whose durations grow evenly
+        self._even = self._times = StepTimes(0.0, 0.0, 0.0)  # the former for all runs with constant growth
         self._log = StepLog(executor, team.ranks[0])
         self._runs = self._log.runs
         self._plainly = bool(executor.probes.steps) and not executor.probes.operation and self._tally is None
         self._anchor_s = 0.0
-        # Steps since the anchor: those that are booked, and those under way after them; and when these began.
+        # Steps since the anchor: booked ones, and current ones with their start.
         self._from = self._to = 0
         self._started_s = self._ended_s = -1.0
         self._ending = False
@@ -129,10 +127,10 @@ class ClosedFormRuns:
         self._begin(times if times.first_s >= least_s else times.at_least(least_s), steps)
 
     def _durations(self, batch: Batch, steps: int, before_s: float) -> StepTimes:
-        """How long steps take that begin with a batch."""
+        """Durations of steps that begin with a batch."""
         if steps > 1:
-            return self._cost.times(batch, self._more, before_s, self._collective_s)
-        compute_s, exchange_s = self._cost.seconds(batch, self._collective_s)
+            return self._cost.times(batch, self._more, before_s)
+        compute_s, exchange_s = self._cost.seconds(batch)
         times = self._even
         times.idle_s = idle_s = exchange_s + before_s
         times.first_s, times.growth_s = compute_s + idle_s, 0.0
@@ -163,20 +161,20 @@ class ClosedFormRuns:
             times.growth_s, times.idle_s = per_token_s * sequences, exchange_s + before_s
         else:
             more = Batch(decode_context_tokens=sequences)
-            times = self._cost.times(self._after(0), more, before_s, self._collective_s)
+            times = self._cost.times(self._after(0), more, before_s)
             first_s = times.first_s
         self._begin(times if first_s >= least_s else times.at_least(least_s), steps)
 
     def _costs_of(self, sequences: int) -> tuple[float, float, float, float]:
         """Costs of steps of a number of sequences from a context on: constant, per token, and for collectives."""
-        found = self._cost.costs(sequences, sequences, False, self._collective_s, alone=sequences == 1)
+        found = self._cost.costs(sequences, sequences, False, alone=sequences == 1)
         fixed_s = found.compute_s + found.exchange_s + found.steepest_s
         costs = found.steepest_from, fixed_s, found.per_token_s, found.exchange_s
         self._decode_costs[sequences] = costs
         return costs
 
     def _begin(self, times: StepTimes, steps: int) -> None:
-        """A run whose durations are known now begins."""
+        """Begin a run with known durations."""
         started_s = self._env._now
         if self._device.free_at_s > started_s:
             started_s = self._device.free_at_s
@@ -226,7 +224,7 @@ class ClosedFormRuns:
         return first, end_s
 
     def passed(self) -> int:
-        """How many steps of the run have ended before what happens now."""
+        """Number of steps of the run that have ended before the current event."""
         env = self._env
         return self._times.passed(self._anchor_s, env._now, self._from, self._to, now=env.priority >= self.priority)
 

@@ -1,4 +1,4 @@
-"""Runs of steps in which tokens are drafted and verified: each is several passes, whose durations add up."""
+"""Multi-step runs with drafting and verification: each step has several passes with summed durations."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class DraftingRuns(ClosedFormRuns):
-    """Runs of steps of a team that drafts tokens; the other arguments are those of `ClosedFormRuns`.
+    """Multi-step runs of a team that drafts tokens; other arguments as for `ClosedFormRuns`.
 
     Args:
-        drafting: How it drafts.
+        drafting: Settings of drafting.
     """
 
     __slots__ = ("_draft", "_draft_cost", "_drafting")
@@ -45,18 +45,18 @@ class DraftingRuns(ClosedFormRuns):
 
     def _durations(self, batch: Batch, steps: int, before_s: float) -> StepTimes:
         """The passes of a step, one after another."""
-        more, collective_s = self._more, self._collective_s
-        times = self._cost.times(batch, more, before_s + self._drafting.host_s(batch), collective_s)
+        more = self._more
+        times = self._cost.times(batch, more, before_s + self._drafting.host_s(batch))
         for each in self._drafting.drafts(batch):
-            times.follow(self._draft_cost.times(each, more, 0.0, collective_s))
+            times.follow(self._draft_cost.times(each, more, 0.0))
         return times
 
     def _passes(self, batch: Batch) -> Iterator[tuple[Forward, float]]:
-        """The passes of a step, and how long each takes without host time."""
+        """The passes of a step, with their durations without host time."""
         for each in self._drafting.drafts(batch):
-            compute_s, exchange_s = self._draft_cost.seconds(each, self._collective_s)
+            compute_s, exchange_s = self._draft_cost.seconds(each)
             yield replace(self._draft, batch=each), compute_s + exchange_s
-        compute_s, exchange_s = self._cost.seconds(batch, self._collective_s)
+        compute_s, exchange_s = self._cost.seconds(batch)
         yield replace(self._op, batch=batch), compute_s + exchange_s
 
     def _count(self, tally: Tally, steps: int) -> None:

@@ -11,7 +11,7 @@ from simsys.executors.steps.closed_form import NEVER_AGAIN, ClosedFormRuns
 from simsys.platform.occupant import Footprint, Occupant
 
 DRIFT = 0.005
-"""By how much steps may take longer than the first of those that occupy their links as much as this one does."""
+"""Relative growth of steps up to which the load of the first one is used."""
 
 ROUNDING = 1e-12
 """Of the work since the anchor: when the rate changes, a step with less work left has ended. Rates change several
@@ -19,14 +19,14 @@ times at one moment, and a division by each would round differently."""
 
 
 class OccupiedRuns(ClosedFormRuns):
-    """Steps whose collectives, spread over each of them, occupy the links of the team.
+    """Steps that occupy the links of the team evenly with their collectives.
 
-    The arguments are those of `ClosedFormRuns`.
+    Arguments as for `ClosedFormRuns`.
 
-    What a step does on links, as a share of its time, is what the first step since the anchor does, and the anchor is
-    moved before that is too far off. So the rates of all that meet stay as they are as long as no batch changes, and
-    the end of every step is known: boundary j is where the work of j steps on idle links, less what had been done when
-    the rate last changed, has been done at the present rate. Whether steps are events makes no difference.
+    The load of a step is that of the first step since the anchor, and the anchor moves before this is too inexact. So
+    all rates are constant while no batch changes, and the end of every step is known. Boundary j is the time at which
+    the work of j steps on idle links, minus the work done at the last change of rate, is done at the current rate. It
+    does not matter whether steps are events.
     """
 
     def __init__(self, *args: Any) -> None:
@@ -54,7 +54,7 @@ class OccupiedRuns(ClosedFormRuns):
             self._end_at(self._boundary_s(self._to))
 
     def passed(self) -> int:
-        """How many steps of the run have ended before what happens now."""
+        """Number of steps of the run that have ended before the current event."""
         return self._ended() - self._from
 
     def stop(self) -> int:
@@ -69,7 +69,7 @@ class OccupiedRuns(ClosedFormRuns):
         return end - first
 
     def next_s(self) -> float | None:
-        """That depends on who else comes to the links."""
+        """Unknown, since it depends on other users of the links."""
         return None
 
     def cut(self) -> None:
@@ -80,7 +80,7 @@ class OccupiedRuns(ClosedFormRuns):
             self._end_at(self._boundary_s(to))
 
     def _begin(self, times: StepTimes, steps: int) -> None:
-        """A run whose durations are known now begins."""
+        """Begin a run with known durations."""
         now_s, free_at_s = self._env._now, self._device.free_at_s
         self._times = times
         self._anchor_s = self._started_s = self._since_s = now_s if now_s >= free_at_s else free_at_s
@@ -128,7 +128,7 @@ class OccupiedRuns(ClosedFormRuns):
         return self._since_s + (left_s / self._rate if left_s > ROUNDING * end_s else 0.0)
 
     def _ended(self) -> int:
-        """How many steps since the anchor have ended before what happens now."""
+        """Number of steps since the anchor that have ended before the current event."""
         now_s, first, last = self._env._now, self._booked + 1, self._to
         if first > last or now_s < self._since_s:
             return self._booked
@@ -189,10 +189,10 @@ class OccupiedRuns(ClosedFormRuns):
 
 
 class _Presence(Occupant):
-    """That of a team on its links.
+    """The occupant of a team on its links.
 
     Args:
-        runs: Its steps.
+        runs: Runs of the team.
     """
 
     __slots__ = ("_runs",)
@@ -202,6 +202,6 @@ class _Presence(Occupant):
         self._runs = runs
 
     def go_on(self, rate: float) -> None:
-        """Let the steps under way take longer or less long."""
+        """Change the rate of the current steps."""
         self.rate = rate
         self._runs.slow_down(rate)

@@ -1,4 +1,4 @@
-"""Passes that occupy the links of their teams, and take longer where others do."""
+"""Passes that occupy the links of their teams, and slow down with other occupants."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from simsys.platform.events import At, Callback
 
 
 class OccupyingPasses(TeamRuns):
-    """Passes with their collectives spread evenly over them; takes the arguments of `ServingPasses`.
+    """Passes with their collectives spread evenly over them; arguments as for `ServingPasses`.
 
-    Steps of pipelines are simulated one by one, stage by stage, since when they end depends on others.
+    Steps of pipelines are simulated one by one, stage by stage, since their ends depend on other users.
     """
 
     def __init__(self, core: Core, communication: Communication) -> None:
@@ -45,10 +45,11 @@ class OccupyingPasses(TeamRuns):
     def _pass_on(self, op: Forward, ended: Event) -> None:
         """Begin a pass, the one before of the team having ended."""
         self.idle.tally.passed(op, op.batch)
-        communicator, cost = self.communicator(op.team), self.pass_cost(op)
+        communicator = self.communicator(op.team)
         device = self.platform.devices[op.rank]
         start_s = max(self.env._now, device.free_at_s)
-        compute_s, exchange_s = cost.seconds(op.batch, communicator.seconds_from(start_s))
+        cost = self.pass_cost(op, start_s)
+        compute_s, exchange_s = cost.seconds(op.batch)
         compute_s *= self.conditions.begin_step(op.team)
         device.busy_s += compute_s
         self._passing[op.team] = device, compute_s
@@ -69,7 +70,7 @@ class OccupyingPasses(TeamRuns):
         )
 
     def pipelined(self, op: Pipelined) -> Event:
-        """Pass by pass, since how long each takes depends on who uses its links."""
+        """Pass by pass, since durations depend on other users of the links."""
         return PipelineRun(self, op).event
 
     def stage_pass(self, op: Forward, ready_s: float | None = None) -> Event:

@@ -39,7 +39,7 @@ class PassQueue:
         self._event: Event | None = None
 
     def stop(self) -> None:
-        """Give up the pass that is under way, and all others."""
+        """Abort the current pass and all others."""
         if self._busy and self._event is not None:
             self._event.callbacks.remove(self._ended)
             self._runs.stop()
@@ -73,7 +73,7 @@ class PassQueue:
 
 
 class StageRuns(Protocol):
-    """Carries out what a batch does on its way through a pipeline."""
+    """Executes the passes of a batch through a pipeline."""
 
     env: Environment
 

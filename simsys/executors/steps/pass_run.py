@@ -19,20 +19,19 @@ SAME_TIME = 1e-13
 """Times that differ by no more, relative to the clock, differ by the rounding of a few hundred additions."""
 
 TimedSegment = tuple[str, float, Exchange | None, float]
-"""Its name, how long it computes, the collective after it if there is one, and how long that takes on idle links."""
+"""Its name, its computation time, the collective after it or None, and its duration on idle links."""
 
 
 class PassRuns:
-    """Carries out the passes of a team, one at a time.
+    """Executes the passes of a team, one at a time.
 
-    Times are anchored: as long as nothing disturbs a pass, a segment ends at the start of the pass plus a sum
-    of durations, not at a clock that is rounded anew at every layer, and a pass that follows another at once
-    starts where that one ended by this account.
+    Times are anchored: without contention, a segment ends at the start of the pass plus a sum of durations, not at a
+    clock rounded at every layer. A pass immediately after another starts at the end computed in this way.
 
     Args:
-        core: Knows the hardware, the time and the probes.
+        core: The core with hardware, time and probes.
         team: The ranks.
-        segments: Those of a pass in order.
+        segments: Segments of a pass, in order.
     """
 
     def __init__(self, core: Core, team: Group, segments: Callable[[Forward], list[TimedSegment]]) -> None:

@@ -42,7 +42,7 @@ class Passes:
         self._log = StepLog(executor, rank)
 
     def decode(self, sequences: int, context_tokens: float, steps: int, host_s: float) -> None:
-        """The same without prompts."""
+        """Start steps without prompts."""
         self.run(Batch(sequences, sequences, 0.0, 0, context_tokens, sequences), steps, host_s)
 
     def run(self, batch: Batch, steps: int, host_s: float, more: Batch = NOTHING) -> None:
@@ -50,7 +50,7 @@ class Passes:
         self._batch, self._started_s = batch, self._env._now
         self._host_ends_s = self._started_s + host_s if self._overlapped else 0.0
         event = self._forward(batch, 0.0 if self._overlapped else host_s)
-        if event.callbacks is None:  # it took no time
+        if event.callbacks is None:  # zero duration
             event = At(self._env, self._env._now)
         event.callbacks.append(self._ended)
 

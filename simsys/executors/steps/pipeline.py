@@ -34,18 +34,18 @@ class Sharer(Protocol):
     host_s: float
     """Host time before each step."""
     growth: int
-    """By how much the number grows from step to step that decides how long they take."""
+    """Growth per step of the number that determines durations."""
     lines_at: Callable[[int], Lines]
-    """How long steps take, by this number."""
+    """Durations of steps by this number."""
     steps: int
     """Steps of the run."""
     issued: int
-    """Those that have begun, as noted by the pipeline."""
+    """Begun steps, as recorded by the pipeline."""
     ends_s: list[float]
-    """When those have ended whose end the pipeline has noted."""
+    """Ends of steps recorded by the pipeline."""
 
     def number(self, step: int) -> int:
-        """What decides how long a step takes, counted from the first of the run."""
+        """The number that determines the duration of a step, counted from the first of the run."""
 
     def after(self, steps: int) -> Batch:
         """The batch of a step."""
@@ -58,7 +58,7 @@ class Sharer(Protocol):
 
 
 class Turn:
-    """What the recurrence needs of an engine whose turn comes again and again."""
+    """Data of an engine in the recurrence."""
 
     __slots__ = ("growth", "host_s", "lines_at", "number", "stages", "until")
 
@@ -69,22 +69,22 @@ class Turn:
         self.until = -inf
 
     def renew(self, columns_s: Sequence[list[float]]) -> None:
-        """Put together, for each stage and channel, when steps end there and how long the next ones take."""
+        """For each stage and channel, ends of steps and durations of the next ones."""
         lines, self.until = self.lines_at(self.number)
         self.stages = [(ends_s, *line) for ends_s, line in zip(columns_s, lines, strict=True)]
 
 
 class Pipeline:
-    """The steps that are under way in the stages of a replica.
+    """The steps in flight in the stages of a replica.
 
-    There is one of each engine that has work, in the order in which they have entered, and so leave. Steps have
-    numbers in this order, from 0 for the one that leaves first. As n engines take turns, step j + n is the one that
-    enters when step j leaves, of the same engine.
+    There is one step per engine with work, in the order of entry, which is that of leaving. Steps are numbered in this
+    order, from 0 for the first to leave. With n engines in turn, step j + n of an engine enters when its step j
+    leaves.
 
     Args:
-        env: Knows the time.
-        probes: Hear of passes.
-        stages: What serves steps, and what they cost.
+        env: The environment.
+        probes: Observers of passes.
+        stages: The stages and their costs.
     """
 
     def __init__(self, env: Environment, probes: Probes, stages: Stages) -> None:
@@ -130,7 +130,7 @@ class Pipeline:
                 self._arm()
 
     def passed(self, engine: Sharer) -> int:
-        """How many steps of a run have ended before what happens now."""
+        """Number of steps of a run that have ended before the current event."""
         return engine.issued - 1 + self._under_way(engine)[1]
 
     def stop(self, engine: Sharer) -> None:
@@ -153,7 +153,7 @@ class Pipeline:
                 server.free_at_s = ends_s[last - 1]
 
     def _left(self) -> int:
-        """How many steps have left, and are followed by others, before what happens now."""
+        """Number of steps that have left, with successors, before the current event."""
         ends_s, now_s = self._ends_s[-1], self.env._now
         left = bisect_right(ends_s, now_s) if self.env.priority >= self._priority else bisect_left(ends_s, now_s)
         return min(left, self._stop)

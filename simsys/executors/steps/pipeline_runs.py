@@ -32,13 +32,13 @@ class PipelineRuns:
         self._lines: tuple[StageLine, ...] = ()
         self._started_s = self.host_s = 0.0
         self.growth = 1
-        """By how much the number grows from step to step that decides how long they take."""
+        """Growth per step of the number that determines durations."""
         self.lines_at: Callable[[int], Lines] = self._exactly
-        """How long they take, by this number."""
+        """Durations of steps by this number."""
         self.steps = 0
         """Of the run."""
         self.issued = 0
-        """Those that have begun, as noted by the pipeline."""
+        """Begun steps, as recorded by the pipeline."""
         self.ends_s: list[float] = []
         """When those have ended of which it has noted it."""
 
@@ -74,7 +74,7 @@ class PipelineRuns:
         return None
 
     def passed(self) -> int:
-        """How many steps of the run have ended before what happens now."""
+        """Number of steps of the run that have ended before the current event."""
         return self._pipeline.passed(self)
 
     def stop(self) -> int:
@@ -89,7 +89,7 @@ class PipelineRuns:
         self._done(self.steps)
 
     def number(self, step: int) -> int:
-        """What decides how long a step takes, counted from the first of the run."""
+        """The number that determines the duration of a step, counted from the first of the run."""
         return self._first + step * self.growth
 
     def after(self, steps: int) -> Batch:
@@ -101,14 +101,14 @@ class PipelineRuns:
         return self._compute_s(step, 1)
 
     def _exactly(self, step: int) -> Lines:
-        """How long one step takes, whatever it processes."""
+        """Duration of one step of any batch."""
         if step != self._known:
             self._lines, self._exchange_s = self._stages.costs.step(self.after(step))
             self._known = step
         return self._lines, step + 1
 
     def _book(self, *, under_way: int = 0) -> None:
-        """Note the steps that have ended, and that others are under way, which send what they send all the same."""
+        """Record ended steps, and the traffic of steps in flight."""
         steps = len(self.ends_s)
         self._stages.count(self._batch, steps + under_way)
         for server, compute_s in zip(self._stages.servers, self._total_s(steps), strict=True):

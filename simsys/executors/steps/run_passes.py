@@ -23,7 +23,7 @@ from simsys.starter import Drafting, Stepper
 
 
 class TeamRuns(SummedPasses):
-    """Runs of steps of teams without drafts and stages; the arguments are those of `ServingPasses`."""
+    """Multi-step runs of teams without drafts and stages; arguments as for `ServingPasses`."""
 
     def __init__(self, core: Core, communication: Communication) -> None:
         super().__init__(core, communication)
@@ -43,7 +43,7 @@ class TeamRuns(SummedPasses):
 
 
 class MultiStepRuns(TeamRuns):
-    """Runs of steps of all teams; the arguments are those of `ServingPasses`."""
+    """Multi-step runs of all teams; arguments as for `ServingPasses`."""
 
     def __init__(self, core: Core, communication: Communication) -> None:
         super().__init__(core, communication)
@@ -76,14 +76,14 @@ class MultiStepRuns(TeamRuns):
         return PipelineRuns(pipeline, done, self.longest, log)
 
     def _stages(self, stages: Sequence[tuple[Group, ForwardPass]], parts: int) -> Stages:
-        """What serves the steps of a pipeline, and what they cost."""
+        """The stages of a pipeline, and the costs of steps."""
         passes = [Forward(group, plan, Batch(), 0.0, NAME) for group, plan in stages]
         devices = [self.platform.devices[op.rank] for op in passes]
-        costs = [(self.pass_cost(op), self.communicator(op.team).seconds) for op in passes]
+        costs = [self.pass_cost(op) for op in passes]
         return Stages(passes, parts, devices, self.idle.channels, costs, self._hops, self.idle.tally)
 
     def _hops(self, op: Pipelined) -> Hops:
-        """What the stages hand on of a batch."""
+        """Messages between stages for a batch."""
         stages = range(len(op.passes) - 1)
         sends = [send for stage in stages if (send := self.idle.handed_on(op, stage)) is not None]
         return Hops([self.idle.hand_on_seconds(op, stage) for stage in stages], sends)

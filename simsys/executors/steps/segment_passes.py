@@ -1,4 +1,4 @@
-"""Passes whose segments are events: each layer, or all computation before all collectives."""
+"""Passes with segments as events: each layer, or all computation before all collectives."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class SegmentPasses(ServingPasses):
         return self.pass_queue(op.team).add(op)
 
     def pipelined(self, op: Pipelined) -> Event:
-        """Such a chain on each stage, and transfers between them."""
+        """A chain of segments on each stage, and transfers between them."""
         return PipelineRun(self, op).event
 
     def stop(self) -> None:
-        """Segments under way end, since others may wait for their links."""
+        """Let current segments end, since others may wait for their links."""
         for queue in self._queues.values():
             queue.stop()
 
@@ -70,7 +70,7 @@ class FoldedPasses(SegmentPasses):
     """All computation of a pass as one event, and then its collectives, one after another."""
 
     def segments(self, op: Forward) -> list[TimedSegment]:
-        """One for all."""
+        """One segment for all layers."""
         layers = super().segments(op)
         compute_s = ordered_sum(alone_s for _, alone_s, _, _ in layers)
         exchanges = [exchange for _, _, exchange, _ in layers if exchange is not None]
@@ -92,7 +92,7 @@ class InTurn:
         self.idle_s = ordered_sum(each.idle_s for each in exchanges)
 
     def seconds(self, start_s: float) -> float:
-        """How long they take on idle links if the first one begins at a time."""
+        """Duration on idle links from a start time."""
         end_s = start_s
         for each in self._exchanges:
             end_s += each.seconds(end_s)

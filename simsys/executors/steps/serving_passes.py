@@ -1,4 +1,4 @@
-"""What every way to pass batches through served models has to offer."""
+"""The interface of components for serving passes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ServingPasses(Component, ABC):
         """Pass a batch through the stages of a pipeline."""
 
     def stop(self) -> None:
-        """Abort passes under way: GPUs are free, and were busy with those that have ended."""
+        """Abort passes in flight. Busy time counts completed ones only."""
 
     def catch_up(self, rank: int) -> None:
         """Let the GPUs of a rank know until when they have work that is foreseen."""

@@ -1,4 +1,4 @@
-"""The stages of a pipeline: what serves a step, one after another, what that costs, and what is sent."""
+"""The stages of a pipeline: servers of a step in order, their costs, and traffic."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
-from simsys.costs.pass_cost import CollectiveSeconds, PassCost
+from simsys.costs.pass_cost import PassCost
 from simsys.costs.stage_costs import StageCosts, woven
 from simsys.executors.steps.channels import Channel, Channels
 from simsys.model.batch import Batch
@@ -15,11 +15,11 @@ from simsys.platform.device import Device
 
 
 class Hops(NamedTuple):
-    """What the stages hand on in a step.
+    """Messages between stages in a step.
 
     Args:
-        seconds: How long that takes after each stage but the last.
-        sends: What one rank of each stage sends.
+        seconds: Duration after each stage except the last.
+        sends: Bytes from one rank of each stage.
     """
 
     seconds: list[float]
@@ -37,14 +37,14 @@ class Counts(Protocol):
 
 
 class Stages:
-    """The stages of a pipeline on hardware that stays as it is.
+    """The stages of a pipeline on constant hardware.
 
     Args:
         passes: One pass through each stage.
         parts: Into how many parts hidden states are divided.
         devices: The device of the first rank of each stage.
         channels: Those of all pipelines.
-        costs: For each stage, what its passes cost and how long its collectives take.
+        costs: For each stage, what its passes cost.
         hops: What the stages hand on of a batch on its way.
         tally: Counts what is sent.
     """
@@ -55,7 +55,7 @@ class Stages:
         parts: int,
         devices: Sequence[Device],
         channels: Channels,
-        costs: Sequence[tuple[PassCost, CollectiveSeconds]],
+        costs: Sequence[PassCost],
         hops: Callable[[Pipelined], Hops],
         tally: Counts,
     ) -> None:
@@ -63,9 +63,9 @@ class Stages:
         """One through each stage."""
         between = [channels.between(here.team, there.team) for here, there in pairwise(passes)]
         self.servers: list[Device | Channel] = woven(devices, between)
-        """What a step comes to, one after another: a stage, the channel to the next one, and so on."""
+        """Servers of a step in order: a stage, the channel to the next one, and so on."""
         self.costs = StageCosts(costs, lambda tokens: self._hops(tokens).seconds)
-        """What steps take."""
+        """Costs of steps."""
         self._parts, self._hops_of, self._tally = parts, hops, tally
         self._known_hops: dict[float, Hops] = {}
 

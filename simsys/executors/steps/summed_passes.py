@@ -1,4 +1,4 @@
-"""Passes whose durations are sums: each is one event, at its end."""
+"""Passes with summed durations: each is one event, at its end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_UNDER_WAY = 1 << 16
 
 
 class SummedPasses(ServingPasses):
-    """A pass is one event, on links that no others use; the arguments are those of `ServingPasses`."""
+    """A pass is one event, on idle links; arguments as for `ServingPasses`."""
 
     def __init__(self, core: Core, communication: Communication) -> None:
         super().__init__(core, communication)
@@ -51,8 +51,7 @@ class SummedPasses(ServingPasses):
         if op.team.size > 1:
             self.idle.tally.passed(op, op.batch)
         start_s = max(ready_s, device.free_at_s)
-        collective_s = self.communicator(op.team).seconds_from(start_s)
-        compute_s, exchange_s = self.pass_cost(op).seconds(op.batch, collective_s)
+        compute_s, exchange_s = self.pass_cost(op, start_s).seconds(op.batch)
         compute_s *= self.conditions.begin_step(op.team)
         device.free_at_s = end_s = start_s + (host_s + compute_s + exchange_s)
         device.busy_s += compute_s

@@ -11,7 +11,8 @@ from typing import Any
 
 from simsys.build.cluster import build_cluster
 from simsys.build.sizes import MAX_GPUS
-from simsys.config.cluster import HardwareConfig, NetworkConfig
+from simsys.config.cluster import HardwareConfig
+from simsys.config.network import NetworkConfig
 from simsys.config.places import located
 from simsys.errors import ConfigError, UsageError
 from simsys.fidelity.case import Case, Unsupported, measurable

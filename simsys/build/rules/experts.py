@@ -1,0 +1,56 @@
+"""Whether expert parallelism fits the model, the cluster and the other kinds of parallelism."""
+
+from __future__ import annotations
+
+from simsys.build.rules.degrees import degree, degrees
+from simsys.build.rules.findings import Findings, Suggestion
+from simsys.build.rules.nearest import nearest_divisors
+from simsys.build.rules.parallelism import same_weights
+from simsys.build.rules.registry import Parts, rule
+
+EXPERTS = ("parallelism", "ep_degree")
+LOADS = {"expert_skew": 1.0, "expert_capacity_factor": None}
+"""Settings that count only where experts are divided, and their defaults."""
+
+
+@rule("parallelism.expert_skew")
+def loads(parts: Parts, found: Findings) -> None:
+    """The load of experts counts only where experts are divided, and their capacity only in training."""
+    given = parts.config.parallelism
+    for key, default in LOADS.items():
+        if given.ep_degree == 1 and getattr(given, key) != default:
+            message = f"{key} has no effect without expert parallelism"
+            divided = degree(parts.config, parts.cluster, "ep_degree", 2)
+            suggestion = Suggestion([divided, [{f"parallelism.{key}": default}]], "write {}")
+            found.error(("parallelism", key), message, suggestion=suggestion)
+    if given.ep_degree > 1 and parts.config.serving is not None and given.expert_capacity_factor is not None:
+        message = "expert_capacity_factor is for training: engines that serve drop no tokens; remove it"
+        found.error(("parallelism", "expert_capacity_factor"), message)
+
+
+@rule("parallelism.ep_degree")
+def divided_experts(parts: Parts, found: Findings) -> None:
+    """The ranks that divide experts each have whole ones, and the same number of tokens."""
+    config, given = parts.config, parts.config.parallelism
+    if given.ep_degree == 1:
+        return
+    serving, model, ranks = config.serving is not None, parts.model, same_weights(parts)
+    if model is not None and model.experts == 1:
+        found.error(EXPERTS, f"{model.name} has no experts to divide; use a mixture of experts such as Mixtral-8x7B")
+    elif model is not None and model.experts % given.ep_degree:
+        near = nearest_divisors(model.experts, given.ep_degree, ranks or 0)
+        message = f"ep_degree {given.ep_degree} does not divide {model.experts} experts"
+        found.error(EXPERTS, message, suggestion=degrees(config, parts.cluster, "ep_degree", near))
+    elif serving and given.ep_degree != given.tp_degree:
+        message = "in serving, the ranks that share a layer each take whole experts, so ep_degree is tp_degree"
+        suggestion = degrees(config, parts.cluster, "ep_degree", [given.tp_degree])
+        found.error(EXPERTS, f"{message} ({given.tp_degree}), not {given.ep_degree}", suggestion=suggestion)
+    elif not serving and ranks is not None and ranks % given.ep_degree:
+        near = nearest_divisors(ranks, given.ep_degree, model.experts if model is not None else 0)
+        message = f"ep_degree {given.ep_degree} does not divide the {ranks} ranks with equal weights"
+        suggestion = degrees(config, parts.cluster, "ep_degree", near)
+        found.error(EXPERTS, f"{message} (dp_degree x cp_degree)", suggestion=suggestion)
+    if given.tp_degree > 1 and not given.sequence_parallel and not serving:
+        message = "expert with tensor parallelism needs sequence_parallel: true, so that each token is sent once"
+        suggestion = Suggestion([[{"parallelism.sequence_parallel": True}]])
+        found.error(EXPERTS, message, suggestion=suggestion)

@@ -1,0 +1,29 @@
+"""Whether the failures of a scenario can happen, and can be counted."""
+
+from __future__ import annotations
+
+from simsys.build.campaign import failure_rates
+from simsys.build.rules.findings import Findings
+from simsys.build.rules.registry import Parts, rule
+from simsys.sums import ordered_sum
+from simsys.units import Dimension, pretty
+
+MAX_FAILURES = 1_000_000
+"""In one run, each of which is simulated."""
+
+
+@rule("training.failures")
+def failures(parts: Parts, found: Findings) -> None:
+    """Something can fail, and not so often that the failures cannot be simulated."""
+    assert parts.config.training is not None
+    given = parts.config.training.failures
+    if given is None or parts.cluster is None:
+        return
+    failures_per_s = ordered_sum(failure_rates(given, parts.cluster).values())
+    if not failures_per_s:
+        message = "one node has no links to other nodes that could fail; give gpu_mtbf or node_mtbf, or more nodes"
+        found.error(("training", "failures", "link_mtbf"), message)
+    elif (expected := failures_per_s * given.duration) > MAX_FAILURES:
+        every, duration = (pretty(time_s, Dimension.SECONDS) for time_s in (1.0 / failures_per_s, given.duration))
+        message = f"something fails every {every}, which is {expected:.3g} times in {duration}"
+        found.error(("training", "failures"), f"{message}; at most {MAX_FAILURES:,} failures are simulated")

@@ -1,0 +1,138 @@
+"""Whether the model can be used for what the scenario does with it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from simsys.build.model import build_model
+from simsys.build.rules.findings import Findings
+from simsys.build.rules.registry import Parts, rule
+from simsys.config.document import KeyPath
+from simsys.config.experiment import ModelConfig, SimulationConfig
+from simsys.errors import ConfigError, UsageError
+from simsys.model.custom import build_custom, layer_from_mapping
+from simsys.model.model import Model
+
+SOURCES = ("layers", "huggingface", "name", "model_type")
+SIZES = (
+    "num_layers",
+    "hidden_size",
+    "intermediate_size",
+    "vocab_size",
+    "num_attention_heads",
+    "num_key_value_heads",
+)
+
+WITHOUT_CACHE = {"encoder": "is an encoder", "encoder_decoder": "is an encoder-decoder, which simsys can only train"}
+"""Why a model of a family has no KV cache."""
+
+
+def source_path(config: ModelConfig) -> KeyPath:
+    """The setting that says which model it is."""
+    return ("model", next(key for key in SOURCES if getattr(config, key) is not None))
+
+
+def found_model(config: SimulationConfig, found: Findings) -> Model | None:
+    """The model of a scenario; None, with the problem booked, if it cannot be built."""
+    settings = config.model
+    if settings.layers is not None:
+        return _built_of_layers(settings, found)
+    try:
+        return build_model(settings, config.folder)
+    except ConfigError:
+        return found.attempt(("model",), lambda: build_model(settings, config.folder))
+    except UsageError as error:
+        found.error(_named_in(str(error), settings), str(error))
+        return None
+
+
+def _built_of_layers(settings: ModelConfig, found: Findings) -> Model | None:
+    """Try every layer alone, so that the problems of all of them are found."""
+    before, layers = len(found.errors), settings.layers or []
+    name = settings.name or settings.model_type or "custom"
+    for index, layer in enumerate(layers):
+        read = partial(layer_from_mapping, layer, index=index)
+        found.attempt(("model",), read, error_at=("model", "layers", index))
+    return build_custom(name, layers) if len(found.errors) == before else None
+
+
+def _named_in(message: str, settings: ModelConfig) -> KeyPath:
+    """The given size that a message names last, else the setting that says which model it is."""
+    given = [key for key in SIZES if getattr(settings, key) is not None and key in message]
+    return ("model", max(given, key=message.rfind)) if given else source_path(settings)
+
+
+@rule("model.num_layers")
+def sizes_count(parts: Parts, found: Findings) -> None:
+    """Sizes describe a model by themselves; with a name they would be ignored silently."""
+    settings = parts.config.model
+    _, source = source_path(settings)
+    if source == "model_type" and (settings.num_layers is not None or settings.hidden_size is not None):
+        return
+    for key in SIZES:
+        if getattr(settings, key) is not None:
+            message = f"{key} has no effect with {source}, which defines the model; remove one of them"
+            found.error(("model", key), message, key=True)
+
+
+@rule("serving.max_model_len")
+def can_be_served(parts: Parts, found: Findings) -> None:
+    """The model has a KV cache, and a context of ``max_model_len`` tokens."""
+    settings, model, place = parts.config.serving, parts.model, source_path(parts.config.model)
+    assert settings is not None
+    if model is None:
+        return
+    if not model.caches and not model.layered and model.family == "decoder":
+        message = f"the model DB says nothing about the KV cache of {model.name}"
+        found.error(place, f"{message}; add decode.kv_bytes_per_context_token to its aggregated_ops")
+        return
+    if not model.caches:
+        what = WITHOUT_CACHE.get(model.family, "is no language model")
+        found.error(
+            place, f"{model.name} has no KV cache ({what}) and cannot be served; use a decoder such as Llama3-8B"
+        )
+        return
+    longest = model.max_context_tokens
+    if longest and settings.max_model_len is not None and settings.max_model_len > longest:
+        message = f"{model.name} has a context of {longest} tokens, so max_model_len must be at most {longest}"
+        found.error(("serving", "max_model_len"), f"{message}, not {settings.max_model_len}")
+
+
+@rule("training")
+def can_be_trained(parts: Parts, found: Findings) -> None:
+    """Training starts from weights in floating point."""
+    model = parts.model
+    published = model.quantization if model is not None else None
+    if published is not None and not published.trainable:
+        message = f"weights quantised by {published.method} cannot be trained; use the config.json of the model"
+        found.error(source_path(parts.config.model), f"{message} before that, or remove its quantization_config")
+
+
+@rule("training")
+def sequences_fit_the_context(parts: Parts, found: Findings) -> None:
+    """Sequences are no longer than the context of the model, and there are none without it."""
+    given, model = parts.config.model.sequence_length, parts.model
+    if given is None or model is None:
+        return
+    path = ("model", "sequence_length")
+    if model.family == "cnn":
+        if given > 1:
+            found.error(path, f"{model.name} has no sequences; remove sequence_length")
+    elif model.max_context_tokens and given > model.max_context_tokens:
+        longest = model.max_context_tokens
+        found.error(path, f"{model.name} has a context of {longest} tokens, sequence_length {given} exceeds it")
+
+
+@rule("training")
+def answers_fit_the_context(parts: Parts, found: Findings) -> None:
+    """The sequences of a decoder beside an encoder are no longer than its context."""
+    given, model = parts.config.model.decoder_sequence_length, parts.model
+    if given is None or model is None:
+        return
+    path, longest = ("model", "decoder_sequence_length"), model.max_context_tokens
+    if not model.decoder_sequence_length:
+        message = f"{model.name} is not an encoder-decoder; remove decoder_sequence_length"
+        found.error(path, f"{message} or use a model that has one, such as T5-Large", key=True)
+    elif longest and given > longest:
+        message = f"{model.name} has a context of {longest} tokens, decoder_sequence_length {given} exceeds it"
+        found.error(path, message)

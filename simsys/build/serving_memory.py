@@ -1,0 +1,143 @@
+"""A serving scenario, resolved: what its GPUs hold, and how large the KV cache is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from simsys.build.serving_setup import ServingSetup
+from simsys.errors import InfeasibleError, UsageError
+from simsys.parallel.serving_memory import kv_bytes_per_token, sequence_bytes, serving_memory, weight_bytes
+from simsys.sums import ordered_sum
+from simsys.units import pretty_memory
+
+
+@dataclass(frozen=True)
+class ServingMemory(ServingSetup):
+    """A serving scenario with what its GPUs hold."""
+
+    def token_bytes(self, stage: int) -> float:
+        """What a rank of a stage caches for each token of a mean context: of the token itself, and of its sequence."""
+        plans = [self.stages[stage], *([] if self.draft is None else [self.draft])]
+        each = ordered_sum(kv_bytes_per_token(plan, self.precision) for plan in plans)
+        of_sequences = ordered_sum(map(sequence_bytes, plans))
+        return each + of_sequences / self.contexts.mean_tokens if of_sequences else each
+
+    @cached_property
+    def fixed_by_stage(self) -> list[dict[str, float]]:
+        """Memory of a GPU of each stage without the KV cache, by component."""
+        tied = self.model.tied_parameters > 0.0
+        plain = self.stages if self.settings.lora is None else self._stages(self._at_lengths(self.model))
+        held = []
+        for stage, without in zip(self.stages, plain, strict=True):
+            parts = serving_memory(
+                stage,
+                self.precision,
+                max_batched_tokens=self.settings.max_num_batched_tokens,
+                max_num_seqs=self.settings.max_num_seqs,
+                context_bytes=self.engine.memory_context,
+                tied=tied,
+            )
+            adapters = parts["weights"] - weight_bytes(without, self.precision, tied=tied)
+            if adapters:
+                parts = {"weights": parts["weights"] - adapters, "adapters": adapters, **_without_weights(parts)}
+            held.append(parts)
+        if self.draft is not None and self.draft_model is not None:
+            tied = self.draft_model.tied_parameters > 0.0
+            held[0]["draft"] = weight_bytes(self.draft, self.precision, tied=tied)
+        return held
+
+    @property
+    def fixed_bytes(self) -> dict[str, float]:
+        """Memory without the KV cache of a GPU of the stage with the least room for it, by component."""
+        return self.fixed_by_stage[self.fullest_stage]
+
+    @cached_property
+    def fullest_stage(self) -> int:
+        """The stage with the least room for the KV cache."""
+        room = [self._blocks(stage) for stage in range(len(self.stages))]
+        return room.index(min(room))
+
+    def block_bytes(self, stage: int) -> float:
+        """Bytes of one block of the KV cache on a GPU of this stage.
+
+        Raises:
+            UsageError: If the model has no KV cache.
+        """
+        each = self.token_bytes(stage)
+        if not each:
+            raise UsageError(f"model {self.model.name} has no KV cache and cannot be served as a language model")
+        return each * self.settings.block_size
+
+    def _blocks(self, stage: int) -> int:
+        """Blocks for which a stage has room, negative if not even all else has."""
+        settings, free = self.settings, self.usable_bytes - ordered_sum(self.fixed_by_stage[stage].values())
+        _, wanted = self.written_cache(stage)
+        if wanted is None:
+            return int(free * settings.free_gpu_memory_fraction // self.block_bytes(stage))
+        if wanted > free:
+            return -1
+        return settings.num_gpu_blocks_override or int(wanted // self.block_bytes(stage))
+
+    def written_cache(self, stage: int) -> tuple[str, float | None]:
+        """The setting that says how large the KV cache is, and its bytes on a GPU of a stage; None if none does."""
+        settings = self.settings
+        if settings.num_gpu_blocks_override is not None:
+            return "num_gpu_blocks_override", settings.num_gpu_blocks_override * self.block_bytes(stage)
+        return "kv_cache_memory_bytes", settings.kv_cache_memory_bytes
+
+    @property
+    def usable_bytes(self) -> float:
+        """Memory of a GPU that the engine may use."""
+        return self.cluster.smallest.memory_bytes * self.settings.gpu_memory_utilization
+
+    @cached_property
+    def num_blocks(self) -> int:
+        """KV-cache blocks of a replica: what memory is left on its fullest GPU, in whole blocks, or what is written.
+
+        Each stage of a pipeline holds its layers' part of every block.
+
+        Raises:
+            InfeasibleError: If not even one block is left for each batch in flight.
+        """
+        blocks = self._blocks(self.fullest_stage)
+        if blocks < self.layout.pipeline:
+            raise InfeasibleError(self.shortage())
+        return blocks
+
+    @property
+    def engine_blocks(self) -> int:
+        """KV-cache blocks of each engine of a replica: it has one for each pipeline stage."""
+        return self.num_blocks // self.layout.pipeline
+
+    @property
+    def memory_by_stage(self) -> list[dict[str, float]]:
+        """What a GPU of each stage holds, by component."""
+        return [
+            {**fixed, "kv_cache": self.num_blocks * self.block_bytes(stage)}
+            for stage, fixed in enumerate(self.fixed_by_stage)
+        ]
+
+    @property
+    def memory_bytes(self) -> dict[str, float]:
+        """What a GPU of the fullest stage holds, by component."""
+        return self.memory_by_stage[self.fullest_stage]
+
+    def shortage(self) -> str:
+        """Why the model does not fit, or no cache as large as is written, for people."""
+        parts = ", ".join(f"{name} {pretty_memory(size)}" for name, size in self.fixed_bytes.items())
+        needed = pretty_memory(ordered_sum(self.fixed_bytes.values()))
+        usable = pretty_memory(self.usable_bytes)
+        return (
+            f"{self.model.name} does not fit: {needed} are needed before any KV cache ({parts}), {usable} are usable"
+            f"{self.cache_shortage()}"
+        )
+
+    def cache_shortage(self) -> str:
+        """What is written of the KV cache where it does not fit, as the end of a sentence; empty if nothing is."""
+        name, wanted = self.written_cache(self.fullest_stage)
+        return "" if wanted is None else f", but {name} asks for {pretty_memory(wanted)} besides"
+
+
+def _without_weights(parts: dict[str, float]) -> dict[str, float]:
+    return {name: size for name, size in parts.items() if name != "weights"}

@@ -1,0 +1,14 @@
+"""Variants of engines: one file for each, with its rules, its assumptions and what it builds.
+
+Each file registers a `Variant`; all files are imported, so none is named elsewhere. May import the rules, the resolved
+settings, `simsys.serving` and the framework modules; not the jobs that are built of it. Start reading in `variant.py`,
+then `polling.py`, the smallest. docs/extending.md walks through a new engine setting.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+for _module in sorted(found.name for found in iter_modules(__path__)):
+    import_module(f"{__name__}.{_module}")

@@ -1,0 +1,26 @@
+"""Adapters of low rank (LoRA) that are served beside the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simsys.build.serving_memory import ServingMemory
+from simsys.build.variants.variant import Variant, variant
+from simsys.config.serving import ServingConfig
+
+
+@variant
+class Adapters(Variant):
+    """Each request uses one of several adapters."""
+
+    regime = "adapters"
+
+    def on(self, settings: ServingConfig) -> bool:
+        """If any are given."""
+        return settings.lora is not None
+
+    def assumptions(self, setup: ServingMemory) -> Iterator[str]:
+        """How many there are."""
+        lora = setup.settings.lora
+        assert lora is not None
+        yield f"adapters: {lora.adapters} of rank {lora.rank}, equally popular, all on the GPU"

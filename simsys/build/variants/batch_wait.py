@@ -1,0 +1,48 @@
+"""An engine that lets prompts wait for more of them: TensorRT-LLM with ``batch_wait_timeout_iters``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simsys.build.rules.findings import Findings
+from simsys.build.rules.registry import Parts, rule
+from simsys.build.serving_memory import ServingMemory
+from simsys.build.variants.variant import Variant, variant
+from simsys.config.serving import ServingConfig
+from simsys.serving.batch_wait import BatchWait
+from simsys.serving.intake import Intake
+
+WAIT = ("serving", "batch_wait_timeout_iters")
+
+
+@variant
+class BatchWaitVariant(Variant):
+    """Prompts wait until there are enough of them or some decode steps have passed."""
+
+    def on(self, settings: ServingConfig) -> bool:
+        """With a timeout."""
+        return settings.batch_wait_timeout_iters > 0
+
+    def assumptions(self, setup: ServingMemory) -> Iterator[str]:
+        """How long prompts wait."""
+        waits = setup.settings.batch_wait_timeout_iters
+        yield f"prompts wait up to {waits} decode steps for a larger batch while sequences decode"
+
+    def intake(self, setup: ServingMemory) -> Intake:
+        """Holds prompts back."""
+        settings = setup.settings
+        enough = (settings.batch_wait_max_tokens_ratio or 1.0) * settings.max_num_batched_tokens
+        return BatchWait(settings.batch_wait_timeout_iters, enough)
+
+
+@rule("serving.batch_wait_timeout_iters")
+def ends_a_wait(parts: Parts, found: Findings) -> None:
+    """An engine polls or lets prompts wait, and a share of tokens ends a wait that there is."""
+    given = parts.config.serving
+    assert given is not None
+    if given.batch_wait_timeout_iters and given.scheduler_recv_interval > 1:
+        message = "no engine polls and lets prompts wait; remove scheduler_recv_interval or batch_wait_timeout_iters"
+        found.error(WAIT, message)
+    if given.batch_wait_max_tokens_ratio is not None and not given.batch_wait_timeout_iters:
+        message = "prompts do not wait; say how long with batch_wait_timeout_iters, e.g. 20"
+        found.error(("serving", "batch_wait_max_tokens_ratio"), message)

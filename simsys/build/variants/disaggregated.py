@@ -1,0 +1,130 @@
+"""Replicas for prompts and replicas for tokens, with KV caches sent from those to these: disaggregated serving."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from simsys.build.modules import module_options
+from simsys.build.rules.findings import Findings, Suggestion
+from simsys.build.rules.modules import known_module
+from simsys.build.rules.parallelism import replicas_of, split_problem
+from simsys.build.rules.registry import Parts, rule
+from simsys.build.serving_memory import ServingMemory
+from simsys.build.variants.variant import Variant, variant
+from simsys.config.parallelism import ParallelismConfig
+from simsys.config.serving import ServingConfig
+from simsys.config.serving_options import DisaggregatedConfig
+from simsys.executors.executor import Executor
+from simsys.framework import FRAMEWORKS, FetchingScheduler, Router, Scheduler
+from simsys.serving.engine import Engine
+from simsys.serving.handover import Handover
+from simsys.serving.source import Source
+
+DISAGGREGATED = ("serving", "disaggregated")
+
+
+@variant
+class Disaggregated(Variant):
+    """Requests come to the replicas for prompts, whose caches the replicas for tokens fetch."""
+
+    regime = "disaggregated prefill and decode"
+
+    def on(self, settings: ServingConfig) -> bool:
+        """If the two kinds of replicas are given."""
+        return settings.disaggregated is not None
+
+    def assumptions(self, setup: ServingMemory) -> Iterator[str]:
+        """Which replicas do what."""
+        split = setup.settings.disaggregated
+        assert split is not None
+        degrees = " and ".join(str(pool.layout.tensor) for pool in setup.pools)
+        yield (
+            f"disaggregated: prefill on {split.prefill_replicas}, decode on {split.decode_replicas} replicas, with "
+            f"{degrees} GPUs per stage; a KV cache is sent whole "
+            "once the receiver has room; requests preempted afterwards are recomputed or swapped where they decode"
+        )
+
+    def scheduler(self, pool: ServingMemory) -> str:
+        """Replicas for tokens have a scheduler of their own."""
+        split = pool.settings.disaggregated
+        return split.decode_scheduler if split is not None and pool.only_decodes else ""
+
+    def source(self, setup: ServingMemory, executor: Executor, engines: Sequence[Engine]) -> Source:
+        """Requests come to the engines for prompts, which hand over to those for tokens."""
+        settings, seed, env, probes = setup.settings, setup.config.simulation.seed, executor.env, executor.probes
+        split = settings.disaggregated
+        assert split is not None
+        module, options = module_options(settings.router, Router, settings.router_options, "serving.router_options")
+        decoding = [engine for engine in engines if isinstance(engine.scheduler, FetchingScheduler)]
+        prefilling = [engine for engine in engines if not isinstance(engine.scheduler, FetchingScheduler)]
+        token_bytes = [setup.pools[-1].token_bytes(stage) for stage in setup.stage_numbers]
+        # Its own stream, lest two routers that draw make the same choices.
+        decode_router = FRAMEWORKS.get(split.decode_router, Router)(decoding, seed + 1)
+        Handover(prefilling, decoding, decode_router, env, probes, token_bytes)
+        router = module(prefilling, seed, options)
+        return Source(env, setup.requests, router, probes, late_s=setup.api_s, elsewhere=decoding)
+
+
+@rule("serving.disaggregated")
+def modules_of_decoding(parts: Parts, found: Findings) -> None:
+    """The router and the scheduler of the replicas for tokens exist."""
+    split = parts.config.serving.disaggregated if parts.config.serving is not None else None
+    if split is not None:
+        known_module(split.decode_router, Router, (*DISAGGREGATED, "decode_router"), found)
+        known_module(split.decode_scheduler, Scheduler, (*DISAGGREGATED, "decode_scheduler"), found)
+
+
+@rule("serving.disaggregated", when_sound=True)
+def disaggregated(parts: Parts, found: Findings) -> None:
+    """The two kinds of replicas use all GPUs, can send each other caches, and divide the model."""
+    assert parts.config.serving is not None
+    assert parts.cluster is not None
+    split, given = parts.config.serving.disaggregated, parts.config.parallelism
+    if split is None:
+        return
+    replicas = replicas_of(parts)
+    problem = _wrong_degrees(split, given, parts.cluster.num_gpus)
+    if problem:
+        found.error(DISAGGREGATED, problem)
+    elif split.prefill_tp_degree is split.decode_tp_degree is None and split.replicas != replicas:
+        _wrong_sum(split.prefill_replicas, split.decode_replicas, replicas, found)
+    elif not issubclass(FRAMEWORKS.get(split.decode_scheduler, Scheduler), FetchingScheduler):
+        message = f"scheduler {split.decode_scheduler} fetches no KV caches"
+        edit = {"serving.disaggregated.decode_scheduler": "disaggregated_decode"}
+        found.error((*DISAGGREGATED, "decode_scheduler"), message, suggestion=Suggestion([[edit]], "write {}"))
+    elif parts.model is not None:
+        for key in ("prefill_tp_degree", "decode_tp_degree"):
+            degree = getattr(split, key)
+            unfit = split_problem(parts.model, degree) if degree is not None and degree > 1 else ""
+            if unfit:
+                found.error((*DISAGGREGATED, key), unfit)
+
+
+def _wrong_degrees(split: DisaggregatedConfig, given: ParallelismConfig, gpus: int) -> str:
+    """What is wrong with tensor-parallel degrees that differ; empty if nothing is."""
+    if split.prefill_tp_degree is split.decode_tp_degree is None:
+        return ""
+    prefill, decode = split.tp_degrees(given.tp_degree)
+    if max(prefill, decode) % min(prefill, decode):
+        return f"a cache on {prefill} GPUs cannot be sent to {decode} in equal parts; use a multiple for one of them"
+    if given.ep_degree > 1 and prefill != decode:
+        return f"with ep_degree {given.ep_degree} all replicas need the same tp_degree; remove that of one kind"
+    needed = (split.prefill_replicas * prefill + split.decode_replicas * decode) * given.pp_stages
+    if needed != gpus:
+        stages = f", each in {given.pp_stages} stages" * (given.pp_stages > 1)
+        return (
+            f"{split.prefill_replicas} replicas x {prefill} GPUs + {split.decode_replicas} x {decode}{stages} need "
+            f"{needed} GPUs, there are {gpus}"
+        )
+    return ""
+
+
+def _wrong_sum(prefill: int, decode: int, replicas: int, found: Findings) -> None:
+    text = f"prefill_replicas {prefill} + decode_replicas {decode} = {prefill + decode}, but the GPUs hold {replicas}"
+    if replicas < 2:
+        found.error(DISAGGREGATED, f"{text}, and disaggregation needs at least 2 replicas")
+        return
+    fitting = min(prefill, replicas - 1)
+    counts = {"prefill": fitting, "decode": replicas - fitting}
+    edit = {f"serving.disaggregated.{pool}_replicas": count for pool, count in counts.items()}
+    found.error(DISAGGREGATED, text, suggestion=Suggestion([[edit]], "write {}"))

@@ -1,0 +1,29 @@
+"""An engine that receives new requests now and then only: SGLang with ``--scheduler-recv-interval``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simsys.build.serving_memory import ServingMemory
+from simsys.build.variants.variant import Variant, variant
+from simsys.config.serving import ServingConfig
+from simsys.serving.intake import Intake
+from simsys.serving.polling import Polling
+
+
+@variant
+class PollingVariant(Variant):
+    """Requests are received once per number of decode steps."""
+
+    def on(self, settings: ServingConfig) -> bool:
+        """With an interval above 1."""
+        return settings.scheduler_recv_interval > 1
+
+    def assumptions(self, setup: ServingMemory) -> Iterator[str]:
+        """When requests are received."""
+        interval = setup.settings.scheduler_recv_interval
+        yield f"new requests are received every {interval} decode steps, after prefills, and when idle"
+
+    def intake(self, setup: ServingMemory) -> Intake:
+        """Polls."""
+        return Polling(setup.settings.scheduler_recv_interval)

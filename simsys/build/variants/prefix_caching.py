@@ -1,0 +1,61 @@
+"""Prompts that begin alike share KV blocks: prefix caching."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from simsys.build.rules.findings import Findings, Suggestion
+from simsys.build.rules.registry import Parts, rule
+from simsys.build.serving_memory import ServingMemory
+from simsys.build.variants.variant import Variant, variant
+from simsys.config.serving import ServingConfig
+from simsys.errors import SimsysError
+from simsys.framework import FRAMEWORKS, Router
+from simsys.serving.kv_cache import PagedKVCache
+from simsys.serving.prefix_cache import PrefixCache
+from simsys.serving.sequences import Sequences
+
+NO_PREFIXES = "prefix caching: the workload defines no shared prefixes"
+
+
+@variant
+class PrefixCaching(Variant):
+    """The KV cache finds blocks of prompts that it has seen."""
+
+    regime = "prefix caching"
+
+    def on(self, settings: ServingConfig) -> bool:
+        """As the settings say, or the engine by default."""
+        return bool(settings.prefix_caching)
+
+    def in_regime(self, setup: ServingMemory) -> bool:
+        """If prompts share anything."""
+        return any(setup.requests.hash_ids)
+
+    def assumptions(self, setup: ServingMemory) -> Iterator[str]:
+        """What blocks are known by, and where."""
+        ids = f"block hashes of {setup.requests.hash_block_tokens} tokens, LRU eviction"
+        where = ", on prefill replicas" * (len(setup.pools) > 1)
+        yield f"prefix caching: {ids}{where}" if any(setup.requests.hash_ids) else NO_PREFIXES
+
+    def kv_cache(self, setup: ServingMemory, pool: ServingMemory, sequences: Sequences) -> PagedKVCache | None:
+        """A cache that shares; engines that only decode are sent whole caches, and share nothing."""
+        if pool.only_decodes:
+            return None
+        block_tokens = setup.settings.block_size
+        return PrefixCache(pool.engine_blocks, block_tokens, sequences, *setup.chains)
+
+
+@rule("serving.router")
+def router_finds_what_it_looks_for(parts: Parts, found: Findings) -> None:
+    """A router that looks for cached prefixes needs prefix caching."""
+    settings = parts.config.serving if parts.serving is None else parts.serving
+    assert settings is not None
+    needs = False
+    with suppress(SimsysError):  # that it is unknown is said by another rule
+        needs = FRAMEWORKS.get(settings.router, Router).needs_prefix_caching
+    if needs and settings.prefix_caching is False:
+        message = f"{settings.router} looks for cached prefixes, but there are none"
+        suggestion = Suggestion([[{"serving.prefix_caching": True}]], "write {} beside it")
+        found.error(("serving", "router"), message, suggestion=suggestion)

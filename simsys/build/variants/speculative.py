@@ -1,0 +1,118 @@
+"""Speculative decoding: tokens are drafted cheaply and verified in one pass (Leviathan et al. 2023)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+from simsys.build.model import build_model
+from simsys.build.rules.findings import Findings
+from simsys.build.rules.parallelism import split_problem
+from simsys.build.rules.registry import Parts, rule
+from simsys.build.serving_memory import ServingMemory
+from simsys.build.variants.variant import Variant, variant
+from simsys.config.experiment import ModelConfig, SimulationConfig
+from simsys.config.serving import ServingConfig
+from simsys.executors import costed_model
+from simsys.executors.executor import Executor
+from simsys.framework import FRAMEWORKS, DecodePhase
+from simsys.model.model import Model
+from simsys.model.speculation import Speculation, own_layers
+from simsys.parallel.layout import Group
+from simsys.serving.kv_cache import PagedKVCache
+from simsys.serving.sequences import Sequences
+from simsys.teams import DraftingTeam, Team
+
+DRAFTED, DRAFT = ("serving", "speculative"), ("serving", "speculative", "draft_model")
+DRAFT_LAYERS = ("serving", "speculative", "draft_layers")
+
+
+@variant
+class Speculative(Variant):
+    """A team that drafts, and a decode phase that draws how many tokens are accepted."""
+
+    place = DRAFT
+    regime = "speculative decoding"
+
+    def on(self, settings: ServingConfig) -> bool:
+        """If drafts are described."""
+        return settings.speculative is not None
+
+    def assumptions(self, setup: ServingMemory) -> Iterator[str]:
+        """What is drafted, by what, and how much of it is accepted."""
+        drafted = setup.settings.speculative
+        assert drafted is not None
+        cost = f"at {(drafted.draft_cost or 0.0) * 1e6:.4g} us each"
+        by = f"by {setup.draft_model.name}" if setup.draft_model else cost
+        yield (
+            f"speculative decoding: {drafted.draft_tokens} tokens drafted {by}, acceptance rate "
+            f"{drafted.acceptance_rate:g}: {speculation(setup).tokens_per_step:.4g} tokens per step on average, drawn "
+            "at random for each sequence and step"
+        )
+
+    def draft_model(self, config: SimulationConfig, model: Model) -> Model | None:
+        """A model of the model DB, or some layers more of the model itself."""
+        drafted = config.serving.speculative if config.serving is not None and model.caches else None
+        if drafted is not None and drafted.draft_model is not None:
+            named = build_model(ModelConfig(name=drafted.draft_model), config.folder)
+            return costed_model(named, config.simulation.lod)
+        return own_layers(model, drafted.draft_layers) if drafted is not None and drafted.draft_layers else None
+
+    def team(self, setup: ServingMemory, pool: ServingMemory, groups: Sequence[Group], executor: Executor) -> Team:
+        """Ranks that draft before each step."""
+        drafted = setup.settings.speculative
+        cost_s = drafted.draft_cost if drafted is not None else None
+        return DraftingTeam(
+            groups[0],
+            pool.plan,
+            executor,
+            speculation=speculation(setup),
+            draft=pool.draft,
+            draft_s=cost_s or 0.0,
+        )
+
+    def decode_phase(self, setup: ServingMemory, sequences: Sequences, kv: PagedKVCache) -> DecodePhase:
+        """Several tokens of a sequence in one step."""
+        module: Any = FRAMEWORKS.get("speculative_decode", DecodePhase)
+        return cast(DecodePhase, module(sequences, kv, speculation(setup), setup.config.simulation.seed))
+
+
+def speculation(setup: ServingMemory) -> Speculation:
+    """How many tokens are drafted and accepted."""
+    drafted = setup.settings.speculative
+    assert drafted is not None
+    return Speculation(drafted.draft_tokens, drafted.acceptance_rate)
+
+
+@rule("serving.speculative")
+def drafts(parts: Parts, found: Findings) -> None:
+    """Speculative decoding is a decode module itself, of models that are not cut into stages."""
+    assert parts.config.serving is not None
+    given, model = parts.config.serving.speculative, parts.model
+    if given is None:
+        return
+    if parts.config.parallelism.pp_stages > 1:
+        message = "speculative decoding beside pipeline parallelism is not available; remove one of them"
+        found.error(DRAFTED, message, key=True)
+    if parts.config.serving.decode not in ("llm_decode", "speculative_decode"):
+        own = parts.config.serving.decode
+        found.error(DRAFTED, f"speculative decoding is a decode module itself; remove decode: {own}")
+    if given.draft_layers is not None and model is not None and given.draft_layers >= model.num_layers:
+        found.error(DRAFT_LAYERS, f"must be less than the {model.num_layers} layers of {model.name}")
+
+
+@rule("serving.speculative")
+def draft_model(parts: Parts, found: Findings) -> None:
+    """A model that drafts is a smaller language model that the same ranks can divide."""
+    assert parts.config.serving is not None
+    given, draft, model = parts.config.serving.speculative, parts.draft, parts.model
+    if given is None or given.draft_model is None or draft is None:
+        return
+    tensor = parts.config.parallelism.tp_degree
+    problem = split_problem(draft, tensor) if tensor > 1 else ""
+    if not draft.kv_elements_per_token:
+        problem = f"{draft.name} has no KV cache and cannot draft; use a small decoder such as GPT2-Small"
+    elif model is not None and draft.parameters >= model.parameters:
+        problem = f"{draft.name} is no smaller than {model.name}, for which it drafts; use a smaller model"
+    if problem:
+        found.error(DRAFT, problem)

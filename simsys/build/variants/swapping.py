@@ -1,0 +1,33 @@
+"""Preempted requests whose caches are swapped to the host: vLLM with ``preemption_mode=swap``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simsys.build.serving_memory import ServingMemory
+from simsys.build.variants.variant import Variant, variant
+from simsys.config.serving import ServingConfig
+from simsys.serving.swap import SwapSpace
+from simsys.teams import Team
+
+
+@variant
+class Swapping(Variant):
+    """Caches of preempted requests go to host memory and come back."""
+
+    regime = "swapping"
+
+    def on(self, settings: ServingConfig) -> bool:
+        """With preemption by swap."""
+        return settings.preemption == "swap"
+
+    def assumptions(self, setup: ServingMemory) -> Iterator[str]:
+        """How much host memory there is."""
+        host = f"{setup.settings.swap_bytes / 2**30:.4g} GiB of host memory per GPU over PCIe"
+        yield f"preemption by swap: {host}; steps wait for copies; recomputation if full"
+
+    def swap_space(self, pool: ServingMemory, team: Team) -> SwapSpace:
+        """As many blocks as fit into the host memory of the GPU that holds most of each."""
+        parts = {rank: pool.block_bytes(stage) for stage, group in enumerate(team.groups) for rank in group.ranks}
+        blocks = int(pool.settings.swap_bytes // max(parts.values()))
+        return SwapSpace(blocks // pool.layout.pipeline, team, parts)

@@ -1,0 +1,97 @@
+"""What a variant of an engine is: a feature that a setting turns on, with its rule, its text and what it builds."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+
+from simsys.build.serving_memory import ServingMemory
+from simsys.config.document import KeyPath
+from simsys.config.experiment import SimulationConfig
+from simsys.config.serving import ServingConfig
+from simsys.executors.executor import Executor
+from simsys.framework import DecodePhase
+from simsys.model.model import Model
+from simsys.parallel.layout import Group
+from simsys.serving.engine import Engine
+from simsys.serving.intake import Intake
+from simsys.serving.kv_cache import PagedKVCache
+from simsys.serving.sequences import Sequences
+from simsys.serving.source import Source
+from simsys.serving.swap import SwapSpace
+from simsys.teams import Team
+
+
+class Variant(ABC):
+    """One way in which an engine differs from the plain one: subclass it in a file of `simsys.build.variants`.
+
+    The hooks are called for the variants that are on. One that makes a part of an engine returns None where the
+    variant leaves that part as it is; of several variants, the first that makes the part decides.
+    """
+
+    place: KeyPath = ("serving",)
+    """The setting at which a problem of building it stands."""
+
+    regime = ""
+    """What measurements of it are filed under; empty if they are filed with those of plain engines."""
+
+    @abstractmethod
+    def on(self, settings: ServingConfig) -> bool:
+        """Whether the settings ask for it."""
+
+    def in_regime(self, setup: ServingMemory) -> bool:
+        """Whether a scenario in which it is on is in its regime."""
+        return bool(self.regime)
+
+    def assumptions(self, setup: ServingMemory) -> Iterator[str]:
+        """What the figures rest on where it is on, a line each."""
+        return iter(())
+
+    def draft_model(self, config: SimulationConfig, model: Model) -> Model | None:
+        """The model that drafts tokens; raises a `SimsysError` if it cannot be built."""
+        return None
+
+    def scheduler(self, pool: ServingMemory) -> str:
+        """The name of the scheduler of a replica; empty for that of the settings."""
+        return ""
+
+    def team(
+        self, setup: ServingMemory, pool: ServingMemory, groups: Sequence[Group], executor: Executor
+    ) -> Team | None:
+        """The ranks of a replica, one group for each stage."""
+        return None
+
+    def kv_cache(self, setup: ServingMemory, pool: ServingMemory, sequences: Sequences) -> PagedKVCache | None:
+        """The KV cache of one engine."""
+        return None
+
+    def swap_space(self, pool: ServingMemory, team: Team) -> SwapSpace | None:
+        """The host memory of one engine for preempted requests."""
+        return None
+
+    def decode_phase(self, setup: ServingMemory, sequences: Sequences, kv: PagedKVCache) -> DecodePhase | None:
+        """How tokens are generated."""
+        return None
+
+    def intake(self, setup: ServingMemory) -> Intake | None:
+        """What requests pass before the scheduler of an engine sees them."""
+        return None
+
+    def source(self, setup: ServingMemory, executor: Executor, engines: Sequence[Engine]) -> Source | None:
+        """Lets requests come to the engines."""
+        return None
+
+
+VARIANTS: list[Variant] = []
+"""All variants, in the order of the names of their files."""
+
+
+def variant(kind: type[Variant]) -> type[Variant]:
+    """Class decorator that registers a variant."""
+    VARIANTS.append(kind())
+    return kind
+
+
+def variants_of(settings: ServingConfig) -> list[Variant]:
+    """The variants that the settings turn on."""
+    return [each for each in VARIANTS if each.on(settings)]

@@ -1,0 +1,148 @@
+"""The experiment file's description of the network, with the alias of the first designs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, PositiveInt, model_validator
+
+from simsys.config.aliases import quantity, taken
+from simsys.config.base import FrozenModel, invalid, invalid_at
+from simsys.config.edges import Edges
+from simsys.config.imperfections import Degradation
+from simsys.units import BytesPerSecond, NonNegativeSeconds
+
+Contention = Literal["fifo", "fair"]
+Switching = Literal["cut_through", "store_and_forward"]
+TopologyType = Literal[
+    "switch",
+    "full_mesh",
+    "ring",
+    "tree",
+    "torus_2d",
+    "torus_3d",
+    "fat_tree",
+    "rail_optimized",
+    "dragonfly",
+    "custom",
+]
+
+Ports = Annotated[int, Field(strict=True, ge=1, le=1024)]
+"""Of a switch, or switches that each of them is joined with; far more than there are."""
+
+_CLOS = ("fat_tree", "rail_optimized")
+SETTINGS_OF: dict[str, tuple[str, ...]] = {
+    "dims": ("torus_2d", "torus_3d"),
+    "leaf_size": _CLOS,
+    "oversubscription": _CLOS,
+    "radix": _CLOS,
+    "pxn": ("rail_optimized",),
+    "nodes_per_router": ("dragonfly",),
+    "routers_per_group": ("dragonfly",),
+    "global_links_per_router": ("dragonfly",),
+    "edges": ("custom",),
+    "edges_file": ("custom",),
+}
+"""Settings that only some topologies have."""
+
+
+class RoutingConfig(FrozenModel):
+    """How transfers use several shortest paths; a name alone, such as ``ecmp``, stands for its `kind`.
+
+    ``adaptive`` and ``per_packet`` use all of them, the former in proportion to what they can carry. ``ecmp`` hashes
+    `qps` queue pairs of every transfer onto paths, and another `seed` hashes them otherwise. ``shortest`` uses the
+    first path; in a torus that is dimension order.
+    """
+
+    kind: Literal["adaptive", "per_packet", "ecmp", "shortest"]
+    seed: Annotated[int, Field(strict=True, ge=0, le=2**31)] | None = None
+    qps: Annotated[int, Field(strict=True, ge=1, le=1024)] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _kind_alone(cls, data: Any) -> Any:
+        return {"kind": data} if isinstance(data, str) else data
+
+    @model_validator(mode="after")
+    def _hashes_of_ecmp(self) -> Self:
+        for name in ("seed", "qps"):
+            if getattr(self, name) is not None and self.kind != "ecmp":
+                raise invalid_at((name,), f"{name} belongs to kind ecmp, not to {self.kind}", getattr(self, name))
+        return self
+
+
+class NetworkConfig(FrozenModel):
+    """The network between nodes (or GPUs, for nodes of one GPU), and link sharing.
+
+    Alias: ``base_latency_us``.
+
+    `routing` selects the use of several shortest paths: by default ``adaptive`` in fat_tree, rail_optimized,
+    dragonfly and custom, and ``shortest`` in the others.
+
+    `dims` are the sides of a torus, in nodes. For fat trees and rails, `leaf_size` is the number of nodes below a leaf
+    switch, `oversubscription` is the bandwidth of a leaf's downlinks over that of its uplinks, and `radix` is the
+    number of ports of a switch. With `pxn`, traffic for another rail first goes to the GPU of its own node on that
+    rail (as in NCCL); without it, over a spine. A dragonfly has `nodes_per_router`, `routers_per_group` and
+    `global_links_per_router`. A custom graph has `edges`, or an `edges_file` next to the experiment: between GPUs
+    (``gpu0`` …; insides of nodes and NICs are then drawn too) or between nodes (``node0`` …).
+
+    `tuning` selects costs of collectives beyond the links: ``nccl`` adds its protocols if their constants for the GPU
+    are known, ``none`` adds nothing. `degradations` are links that are weak for a time.
+
+    `contention` selects link sharing: ``fair`` (max-min, as packets of several transfers interleave; the default), or
+    ``fifo``, which serves whole messages in turn; ``switching: store_and_forward`` is always FIFO.
+    """
+
+    topology_type: TopologyType = "switch"
+    tuning: Literal["nccl", "none"] = "nccl"
+    base_latency: NonNegativeSeconds | None = None
+    link_bandwidth: BytesPerSecond | None = None
+    routing: RoutingConfig | None = None
+    dims: tuple[PositiveInt, ...] | None = None
+    leaf_size: PositiveInt | None = None
+    oversubscription: Annotated[float, Field(strict=True, ge=0.1, le=1000)] | None = None
+    radix: Ports | None = None
+    pxn: bool | None = None
+    nodes_per_router: PositiveInt | None = None
+    routers_per_group: Ports | None = None
+    global_links_per_router: Ports | None = None
+    edges: Edges | None = None
+    edges_file: Annotated[str, Field(min_length=1)] | None = None
+    contention: Contention | None = None
+    switching: Switching = "cut_through"
+    degradations: list[Degradation] = Field(default_factory=list)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _aliases(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "base_latency_us" in data:
+            data = dict(data)
+            data["base_latency"] = quantity(taken(data, "base_latency_us", "base_latency"), "us")
+        return data
+
+    @model_validator(mode="after")
+    def _settings_of_its_own(self) -> Self:
+        for name, types in SETTINGS_OF.items():
+            value = getattr(self, name)
+            if value is not None and self.topology_type not in types:
+                message = f"{name} belongs to topology_type {' or '.join(types)}, not to {self.topology_type}"
+                raise invalid_at((name,), message, value)
+        sides = {"torus_2d": 2, "torus_3d": 3}.get(self.topology_type)
+        if self.dims is not None and len(self.dims) != sides:
+            raise invalid_at(("dims",), f"a {self.topology_type} has {sides} sides, not {len(self.dims)}", self.dims)
+        if self.topology_type == "custom" and (self.edges is None) == (self.edges_file is None):
+            raise invalid("a custom topology needs edges, a list such as [{from: gpu0, to: sw0}], or an edges_file")
+        return self
+
+    @property
+    def sharing(self) -> Contention:
+        """How transfers share links, if nothing is said as the switching needs it."""
+        return self.contention or ("fair" if self.switching == "cut_through" else "fifo")
+
+    @model_validator(mode="after")
+    def _switching_of_the_model(self) -> Self:
+        if self.contention == "fair" and self.switching != "cut_through":
+            raise invalid(
+                "contention: fair knows no queues of transfers; for switching: store_and_forward, set contention: fifo"
+            )
+        return self
